@@ -69,13 +69,13 @@ OUR_LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
 
 # The libraries of each layer, and the layers of leafd: one links those after it. leafctl is a
 # program of its own, which takes of leafd what makes a token, and reads an address or a backup.
-LAYERS       := app http service raft storage loop id state base
+LAYERS       := node http service raft storage loop id state base
 LIBS_base    := -lisal -lxxhash -lssl -lcrypto -lglib-2.0
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lssl -lcrypto
 LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
-LIBS_app     := -lseccomp
+LIBS_node    := -lseccomp
 LIBS_ctl     := -lcurl -ljansson
 CTL_SEES     := ctl http id state base
 home = $(firstword $(wildcard src/$(1) $(1) cluster-tests/$(1)))
@@ -142,7 +142,7 @@ $(OUT)/leafd $(OUT)/sim $(call objs,raft): | raft-version
 PROGRAMS := $(OUT)/leafd $(OUT)/leafctl $(OUT)/check-history
 all: $(PROGRAMS)
 $(OUT)/leafd: WITH := $(call links,$(LAYERS))
-$(OUT)/leafd: $(OUT)/src/app/main.o $(call libs,$(LAYERS))
+$(OUT)/leafd: $(OUT)/src/node/main.o $(call libs,$(LAYERS))
 	$(LINK)
 $(OUT)/leafctl: WITH := $(call links,$(CTL_SEES))
 $(OUT)/leafctl: $(OUT)/src/ctl/main.o $(call libs,$(CTL_SEES))
@@ -158,7 +158,7 @@ $(OUT)/src/state/codec/level-next.o: OUR_CPPFLAGS += -DLEVEL_MAX='(LEVEL_NEWEST 
 $(OUT)/src/state/codec/level-next.o: src/state/codec/level.c
 	$(COMPILE)
 $(OUT)/leafd-next-level $(OUT)/plant-row: WITH := $(call links,$(LAYERS))
-$(OUT)/leafd-next-level: $(OUT)/src/app/main.o $(OUT)/src/state/codec/level-next.o \
+$(OUT)/leafd-next-level: $(OUT)/src/node/main.o $(OUT)/src/state/codec/level-next.o \
                          $(call libs,$(LAYERS))
 	$(LINK)
 $(OUT)/plant-row: $(OUT)/cluster-tests/tools/plant_row.o $(call libs,$(LAYERS))
@@ -184,7 +184,7 @@ run:
 	@scripts/setup run
 	$(BUILD_FIRST) all
 	@exec setpriv --pdeathsig TERM scripts/run-cluster --nodes "$(or $(NODES),3)" \
-		--data "$(or $(DATA),data)" --binary "$(OUT)/leafd" $(SETTINGS:%=--setting "%")
+		--data "$(or $(DATA),data)" --binary "$(OUT)/leafd" --resp-port 6381 $(SETTINGS:%=--setting "%")
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"

@@ -57,12 +57,14 @@ def find_libraries(program):
 def own_clocks(cluster):
     """Give each node of a cluster that was not started yet a clock; {node id: ClockFile}."""
     remove_leftovers()
-    libraries = find_libraries(leafd_path())
-    clocks = {}
-    for node in cluster.nodes:
-        clocks[node.id] = ClockFile(os.path.join(node.directory, "clock"), libraries)
-        node.prefix = clocks[node.id].prefix()
-    return clocks
+    return {node.id: add_clock(node) for node in cluster.nodes}
+
+
+def add_clock(node):
+    """The same for one node."""
+    clock = ClockFile(os.path.join(node.directory, "clock"), find_libraries(leafd_path()))
+    node.prefix = clock.prefix()
+    return clock
 
 
 def remove_leftovers():

@@ -44,7 +44,7 @@ MOST_LEFT = 200  # tags and so on, which the shared cluster is rid of one by one
 tag_serial = itertools.count(1)
 
 # A shell that starts the tests in the background has them, and so the nodes, ignore it; a node
-# leaves it as it is (src/app/signals.h).
+# leaves it as it is (src/node/signals.h).
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 

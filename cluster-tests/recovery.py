@@ -80,8 +80,8 @@ def check_same_state(nodes, timeout=30.0):
 
 
 def tags_of(said):
-    """{tag: (goes on from, was)} of what a restore said."""
-    found = re.findall(r'^  "(.*)" goes on from (\d+) \(was (\d+),', said, re.MULTILINE)
+    """{tag: (continues from, was)} of what a restore said."""
+    found = re.findall(r'^  "(.*)" continues from (\d+) \(was (\d+),', said, re.MULTILINE)
     return {name: (int(goes_on), int(was)) for name, goes_on, was in found}
 
 

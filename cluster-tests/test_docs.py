@@ -98,7 +98,7 @@ def test_what_the_failure_model_shows_exists():
     metrics = {m for word in words for m in re.findall(r"^leafd_\w+", word)}
     assert metrics and all(re.search(rf'"{metric}["{{]', code) for metric in metrics), metrics
     exits = set(re.findall(r"exit codes? (\d+)", text))
-    in_header = set(re.findall(r"= (\d+)", sources("src/app/report.h")))
+    in_header = set(re.findall(r"= (\d+)", sources("src/node/report.h")))
     assert exits and exits <= in_header, exits - in_header
     lines = {word for word in words if re.fullmatch(r'"[a-z][^":]+"', word)}
     assert lines
@@ -112,7 +112,7 @@ def test_what_the_failure_model_shows_exists():
 def test_every_exit_code_is_explained():
     page = read(os.path.join(ROOT, "docs", "configuration.md"))
     explained = re.findall(r"^\| (\d+) \|", page.split("## Exit codes")[1], re.M)
-    in_header = re.findall(r"= (\d+)", sources("src/app/report.h"))
+    in_header = re.findall(r"= (\d+)", sources("src/node/report.h"))
     assert explained == in_header
 
 
@@ -271,6 +271,36 @@ def test_notice_names_what_is_linked():
     version = re.search(r"libraft-dev (0\.\d+\.\d+)", check).group(1)
     assert f"C-Raft {version}" in notice
     assert "Apache License" in read(os.path.join(ROOT, "LICENSE"))
+
+
+# The manifest of each client library, and the name that a registry would have it by.
+PACKAGES = {"go/go.mod": r"module leafd\.io/leafd$",
+            "java/client/pom.xml": r"  <artifactId>leafd-client</artifactId>$",
+            "node/package.json": r'  "name": "@leafd/client",$',
+            "php/composer.json": r'    "name": "leafd/client",$',
+            "python/pyproject.toml": r'name = "leafd-client"$',
+            "rust/Cargo.toml": r'name = "leafd-client"$'}
+FROM_A_REGISTRY = (r"\b(?:npm (?:install|i)|pip3? install|go (?:get|install)|cargo (?:add|install)"
+                   r"|composer require|gem install)((?: [^\s`]+)+)")
+
+
+@pytest.mark.parametrize("manifest", PACKAGES)
+def test_libraries_have_a_name_of_their_own_and_this_version(manifest):
+    """A plain "leafd" is free in the registries for whoever comes first."""
+    text = read(os.path.join(ROOT, "clients", manifest))
+    assert re.search("^" + PACKAGES[manifest], text, re.M), manifest
+    version = read(os.path.join(ROOT, "VERSION")).strip()
+    found = re.findall(r'^(?: +"version": "|version = "|    <version>)([^"<]+)', text, re.M)
+    assert set(found) <= {version} and (found or manifest == "go/go.mod"), found
+
+
+def test_no_page_installs_from_a_registry():
+    """Until the names are ours there: files alone, by their path."""
+    pages = PAGES + glob.glob(os.path.join(ROOT, "clients", "**", "README.md"), recursive=True)
+    lines = [line for page in pages for line in re.findall(FROM_A_REGISTRY, read(page))]
+    assert lines
+    names = [word for line in lines for word in line.split() if not word.startswith(("-", "./"))]
+    assert not names, names
 
 
 def test_known_survivors_still_stand_in_their_files():

@@ -37,7 +37,7 @@ def quoted(text):
 def dump(rows):
     """The rows as mysqldump writes them."""
     values = ",".join(
-        f"({quoted(tag)},{max_id},{step},{quoted(text)},'2026-11-20 09:59:59')"
+        f"({quoted(tag)},{max_id},{step},{quoted(text)},'2026-11-19 09:59:59')"
         for tag, max_id, step, text in rows
     )
     return f"{HEAD}INSERT INTO `leaf_alloc` VALUES {values};\n{TAIL}"

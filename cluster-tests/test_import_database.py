@@ -1,28 +1,37 @@
-"""leafctl import straight from a MariaDB, and from what its own tools write; skipped where none is
-installed (scripts/setup mariadb)."""
+"""leafctl import straight from MariaDB, PostgreSQL and Redis, and from what MariaDB's own tools
+write; skipped where none is installed (scripts/setup databases)."""
 
+import os
+import re
+import shlex
 import subprocess
 
 import pytest
 
+import databases
 import leafctl
-import mariadb
+from leaf import TABLE
 from leafctl import Leafctl
+from node import ROOT
 from test_import_unit import DUMP, TINYID, FakeCluster, expected_tags, read
 
-pytestmark = pytest.mark.skipif(not mariadb.is_here(), reason="no MariaDB: scripts/setup mariadb")
+maria = databases.needs("mariadbd", "mariadb", "mariadb-install-db")
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    """Leaf's table with rows of every kind, and TinyID's."""
-    server = mariadb.MariaDB(tmp_path_factory.mktemp("mariadb"))
+def database():
+    """Leaf's table with rows of every kind, and TinyID's, CosId's and others'."""
+    server = databases.MariaDB()
     try:
         with open(DUMP, encoding="utf-8") as file:
-            server.run("CREATE DATABASE leaf CHARACTER SET utf8mb4;")
-            server.run(file.read(), "leaf")
-        server.run("CREATE DATABASE tiny;")
-        server.run(TINYID % "(1,'a',1,1,100000,1,0,1),(2,'b',1,200001,1000,1,0,9)", "tiny")
+            server.run("CREATE DATABASE leaf CHARACTER SET utf8mb4; USE leaf;" + file.read())
+        server.run("CREATE DATABASE tiny; USE tiny;"
+                   + TINYID % "(1,'a',1,1,100000,1,0,1),(2,'b',1,200001,1000,1,0,9)"
+                   + "ALTER TABLE tiny_id_info ADD update_time timestamp NOT NULL"
+                     " DEFAULT '2010-01-01 00:00:00';"
+                     "CREATE TABLE cosid (name varchar(100) PRIMARY KEY, last_max_id bigint"
+                     " unsigned NOT NULL, last_fetch_time bigint unsigned NOT NULL);"
+                     "INSERT INTO cosid VALUES ('ns.order', 500, UNIX_TIMESTAMP() - 3600);")
         server.run("CREATE USER reader@localhost IDENTIFIED BY 'se cret';"
                    "GRANT SELECT ON leaf.* TO reader@localhost;")
         yield server
@@ -31,7 +40,7 @@ def database(tmp_path_factory):
 
 
 def options(database, name="leaf", user="root"):
-    return ["--mysql-socket", database.socket, "--mysql-database", name, "--mysql-user", user]
+    return ["--mysql", database.address(name, user), "--settle", "0"]
 
 
 @pytest.fixture
@@ -42,6 +51,7 @@ def fake():
     cluster.server_close()
 
 
+@maria
 def test_leaf_into_a_real_cluster(database, make_cluster, tmp_path):
     cluster = make_cluster()
     ctl = leafctl.of(cluster, tmp_path)
@@ -50,18 +60,23 @@ def test_leaf_into_a_real_cluster(database, make_cluster, tmp_path):
     done = ctl("import", "leaf", *options(database), "--force")
     assert "imported: 315 tags made" in done.out, done
     listed = cluster.nodes[2].get_json("/api/tags?limit=1000")["tags"]
+    # NULL and the word NULL look alike in what the client prints.
+    wanted = {name: (a, b, "" if text == "NULL" else text)
+              for name, (a, b, text) in expected_tags().items()}
     assert {row["tag"]: (int(row["max_id"]), row["step"], row["description"])
-            for row in listed} == expected_tags()
+            for row in listed} == wanted
     again = ctl("import", "leaf", *options(database), "--force")
     assert "0 tags made, 0 changed, 315 were there" in again.out
 
 
+@maria
 def test_tinyid(database, fake, tmp_path):
     done = Leafctl(tmp_path, fake.url())("import", "tinyid", *options(database, "tiny"))
     assert "imported: 2 tags made" in done.out
     assert {name: int(row["max_id"]) for name, row in fake.tags.items()} == {"a": 2, "b": 200002}
 
 
+@maria
 def test_a_leaf_that_still_runs_is_noticed(database, fake, tmp_path):
     """A number that moves while the tags are sent: ids would come twice."""
     database.run("CREATE DATABASE busy;"
@@ -79,49 +94,235 @@ def test_a_leaf_that_still_runs_is_noticed(database, fake, tmp_path):
     assert "still in use: tag 'dash--' continued from 8 to 18" in done.err, done
     assert "stop its servers first" in done.err and "import again" in done.err
     fake.put = taken
+    database.run("UPDATE busy.leaf_alloc SET update_time = NOW() - INTERVAL 61 SECOND;")
     done = ctl("import", "leaf", *options(database, "busy"))
     assert "1 changed" in done.out and fake.tags["dash--"]["max_id"] == "18"
 
 
-@pytest.mark.parametrize("arguments, code, why", [
-    (["--mysql-database", "nothing"], 65, "Unknown database"),
-    (["--mysql-database", "leaf", "--table", "nothing"], 65, "doesn't exist"),
-    (["--mysql-database", "leaf", "--table", "a`b"], 65, "no backquote"),
-    (["--mysql-database", "leaf", "--mysql", "127.0.0.1:1"], 64, "alone"),
-    ([], 64, "--mysql-database is missing"),
-    (["--mysql-database", "leaf", "file"], 64, "name a FILE"),
+@maria
+@pytest.mark.parametrize("name, arguments, why", [
+    ("nothing", [], "Unknown database 'nothing'; nothing was imported"),
+    ("leaf", ["--table", "nothing"], "Table 'leaf.nothing' doesn't exist"),
+    ("leaf", ["--table", "a`b"], "no quote and no backslash"),
+    ("leaf", ["--table", "aa_other"], "Unknown column 't.biz_tag'"),
 ])
-def test_what_cannot_be_read(database, tmp_path, arguments, code, why):
-    done = Leafctl(tmp_path, "127.0.0.1:1")("import", "leaf", "--mysql-socket", database.socket,
-                                            "--mysql-user", "root", *arguments, code=code)
+def test_what_cannot_be_read(database, tmp_path, name, arguments, why):
+    done = Leafctl(tmp_path, "127.0.0.1:1")("import", "leaf", *options(database, name), *arguments,
+                                            code=65)
     assert why in done.err and done.out == "", done
 
 
+@maria
 def test_passwords(database, fake, tmp_path):
+    """Of the tool's own configuration; none is shown to other users."""
     ctl = Leafctl(tmp_path, fake.url())
     words = ["import", "leaf", *options(database, user="reader"), "--dry-run", "--force"]
     assert "Access denied" in ctl(*words, code=65).err
-    secret = tmp_path / "password"
-    secret.write_text("se cret\n")
-    secret.chmod(0o644)
-    assert "others may read" in ctl(*words, "--mysql-password-file", secret, code=64).err
-    secret.chmod(0o600)
-    assert ctl(*words, "--mysql-password-file", secret).out
-    assert Leafctl(tmp_path, fake.url(), MYSQL_PASSWORD="se cret")(*words).out
+    (tmp_path / ".my.cnf").write_text("[client]\npassword='se cret'\n")
+    assert ctl(*words).out
+    (tmp_path / ".my.cnf").unlink()
+    ctl.env["MYSQL_PWD"] = "se cret"
+    assert ctl(*words).out
 
 
+def test_a_tool_that_is_not_there(tmp_path):
+    ctl = Leafctl(tmp_path, "127.0.0.1:1")
+    ctl.env["PATH"] = str(tmp_path)
+    for words, why in ((["leaf", "--mysql", "/leaf"], "no mariadb is here: install mariadb-client"),
+                       (["sql", "--postgres", "/a"], "no psql is here: install postgresql-client"),
+                       (["sql", "--redis", "h", "--pattern", "*"],
+                        "no redis-cli is here: install redis-tools")):
+        assert why in ctl("import", *words, code=65).err
+    tool = tmp_path / "mysql"  # the older name
+    tool.write_text("#!/bin/sh\necho 'it is asked' >&2\nexit 3\n")
+    tool.chmod(0o755)
+    assert "it is asked" in ctl("import", "leaf", "--mysql", "/leaf", code=65).err
+
+
+@maria
 def test_what_its_own_tools_write_is_read(database):
     """mariadb-dump, and the client's columns between tabs."""
-    dumped = subprocess.run(["mariadb-dump", "--no-defaults", f"--socket={database.socket}",
+    dumped = subprocess.run(["mariadb-dump", "--no-defaults", f"--socket={database.path('socket')}",
                              "-uroot", "leaf", "leaf_alloc"], capture_output=True, check=True,
                             timeout=60)
     assert read(dumped.stdout)[:2] == ("sql", expected_tags())
-    columns = subprocess.run(["mariadb", "--no-defaults", f"--socket={database.socket}", "-uroot",
-                              "-B", "--default-character-set=utf8mb4", "leaf", "-e",
-                              "SELECT * FROM leaf_alloc"], capture_output=True, check=True,
-                             timeout=60).stdout
+    columns = subprocess.run(database.client("leaf", "-e", "SELECT * FROM leaf_alloc"),
+                             capture_output=True, check=True, timeout=60).stdout
     form, tags, _ = read(columns)
     # NULL and the word NULL look alike there.
     wanted = {name: (a, b, "" if text == "NULL" else text)
               for name, (a, b, text) in expected_tags().items()}
     assert form == "tsv" and tags == wanted
+
+
+def imported(fake):
+    return {name: int(row["max_id"]) for name, row in fake.tags.items()}
+
+
+@maria
+def test_cosid(database, fake, tmp_path):
+    ctl = Leafctl(tmp_path, fake.url())
+    assert "1 tags made" in ctl("import", "cosid", *options(database, "tiny")).out
+    assert fake.tags["ns.order"] == {"tag": "ns.order", "max_id": "501"}
+    database.run("UPDATE tiny.cosid SET last_fetch_time = UNIX_TIMESTAMP();")
+    assert "changed in the last minute" in ctl("import", "cosid", *options(database, "tiny"),
+                                               code=76).err
+    ctl("import", "cosid", "--mysql", database.address("tiny"), "--ahead", "auto", "--guard")
+    assert fake.tags["ns.order"]["max_id"] == "10000501"
+    refused = database.run("UPDATE tiny.cosid SET last_max_id = 10000501;", check=False)
+    assert "leafd has the ids from here on" in refused.stderr
+
+
+@maria
+def test_auto_increment(database, fake, tmp_path):
+    """Of all tables, of one, and of a column by a query."""
+    database.run("CREATE DATABASE app; USE app;"
+                 "CREATE TABLE orders (id bigint AUTO_INCREMENT PRIMARY KEY, x int);"
+                 "CREATE TABLE users (id int AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT = 700;"
+                 "CREATE TABLE plain (x int); INSERT INTO plain VALUES (41);"
+                 "INSERT INTO orders (x) VALUES (1), (2), (3); DELETE FROM orders WHERE id = 3;")
+    ctl = Leafctl(tmp_path, fake.url())
+    ctl("import", "sql", *options(database, "app"), "--table", "users")
+    assert imported(fake) == {"users": 700}
+    ctl("import", "sql", *options(database, "app"))
+    assert imported(fake) == {"users": 700, "orders": 4}
+    ctl("import", "sql", *options(database, "app"), "--query",
+        "SELECT 'plain' AS tag, MAX(x) + 1 AS max_id, 50 AS step FROM plain")
+    assert fake.tags["plain"] == {"tag": "plain", "max_id": "42", "step": 50}
+    for words, why in ((["--query", "SELECT 1"], "the names of the columns was expected: tag"),
+                       (["--query", "SELECT 'a' AS tag, NULL AS max_id"],
+                        'row 1, "a": max_id is NULL, not a number'),
+                       (["--query", "SELEC"], "mariadb: ERROR 1064"),
+                       (["--table", "plain"], "no table or sequence of this name counts")):
+        done = ctl("import", "sql", *options(database, "app"), *words, code=65)
+        assert why in done.err and "nothing was imported" in done.err, done
+    more = ctl("import", "sql", *options(database, "app"), "--ahead", "1000")
+    assert "no guard is known" in more.err and imported(fake)["orders"] == 1004, more
+    assert "0 changed, 2 were there" in ctl("import", "sql", *options(database, "app"), "--ahead",
+                                            "1000").out
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    server = databases.Postgres()
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+@databases.needs("postgres", "initdb", "psql")
+def test_sequences(postgres, fake, tmp_path):
+    """Also side by side: MAXVALUE is the guard."""
+    postgres.run("CREATE SEQUENCE never START 7; CREATE SCHEMA s; CREATE SEQUENCE s.\"B c\";"
+                 "CREATE TABLE t (id serial); CREATE ROLE reader LOGIN;"
+                 "SELECT nextval('s.\"B c\"'), nextval('s.\"B c\"');")
+    ctl = Leafctl(tmp_path, fake.url())
+    words = ["import", "sql", "--postgres", postgres.address()]
+    assert "3 tags made" in ctl(*words, "--settle", "0").out
+    assert imported(fake) == {"never": 7, "s.B c": 3, "t_id_seq": 1}
+    fake.tags.clear()
+    told = ctl(*words, "--table", "s.B c", "--ahead", "1000")
+    assert 'ALTER SEQUENCE s."B c" MAXVALUE 1002;' in told.out and imported(fake) == {"s.B c": 1003}
+    fake.tags.clear()
+    ctl(*words, "--ahead", "1000", "--guard")
+    assert imported(fake) == {"never": 1007, "s.B c": 1003, "t_id_seq": 1001}
+    assert "3 were there" in ctl(*words, "--ahead", "1000", "--guard").out
+    refused = postgres.run("SELECT nextval('t_id_seq') FROM generate_series(1, 1001);", check=False)
+    assert "reached maximum value of sequence" in refused.stderr
+    assert postgres.run("SELECT last_value FROM t_id_seq;").stdout == "1000\n"
+    assert "the old system is quiet" in ctl(*words, "--finish", "--settle", "0").out
+    ctl(*words, "--finish", "--settle", "0", "--remove-guard")
+    assert postgres.run("SELECT nextval('t_id_seq');").stdout == "1001\n"
+
+
+@databases.needs("postgres", "initdb", "psql")
+@pytest.mark.parametrize("made, user, why", [
+    ("CREATE SEQUENCE wrong CYCLE", "postgres", '"that of a sequence with CYCLE"'),
+    ("CREATE SEQUENCE wrong INCREMENT -1", "postgres", 'delta is "-1"'),
+    ("CREATE SEQUENCE wrong INCREMENT 50", "postgres", "leafd hands out every number"),
+    ("CREATE SEQUENCE wrong", "reader", '"not for this user to read"'),
+    ("SELECT 1", "postgres", "no table or sequence of this name counts"),
+    ("SELECT 1", "nobody", 'role "nobody" does not exist'),
+])
+def test_sequences_that_are_refused(postgres, fake, tmp_path, made, user, why):
+    postgres.run(f"DROP SEQUENCE IF EXISTS wrong; {made};")
+    done = Leafctl(tmp_path, fake.url())("import", "sql", "--postgres", postgres.address(user),
+                                         "--table", "wrong", code=65)
+    assert why in done.err and fake.tags == {}, done
+
+
+@pytest.fixture(scope="module")
+def redis():
+    server = databases.Redis()
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+@databases.needs("redis-server", "redis-cli")
+def test_redis(redis, fake, tmp_path):
+    redis.run("FLUSHALL\nSET id:order 41\nINCR id:order\nSET \"id:a\\\"b\" 7\n"
+              "SET \"id:订\" 9\nSET other 1\n")
+    redis.run("EVAL \"for i = 1, 12000 do redis.call('SET', 'many:' .. i, i) end\" 0\n")
+    ctl = Leafctl(tmp_path, fake.url())
+    words = ["import", "sql", "--redis", redis.address(), "--settle", "0"]
+    ctl(*words, "--pattern", "id:*")
+    assert imported(fake) == {"id:order": 43, 'id:a"b': 8, "id:订": 10}
+    assert "12000 tags to make" in ctl(*words, "--pattern", "many:*", "--dry-run").out
+    redis.run("SET id:text abc\nLPUSH id:list 1\nSET id:less -5\n")
+    done = ctl(*words, "--pattern", "id:*", code=65)
+    for why in ('"id:text": value is "abc"', '"id:list": value is "(error) WRONGTYPE',
+                '"id:less": value is "-5"'):
+        assert why in done.err, done
+    assert "no key matches" in ctl(*words, "--pattern", "none*", code=65).err
+    redis.run("ACL SETUSER default on >secret\n")
+    assert "NOAUTH" in ctl(*words, "--pattern", "other", code=65).err
+    ctl.env["REDISCLI_AUTH"] = "secret"
+    ctl(*words, "--pattern", "other")
+    assert imported(fake)["other"] == 2
+    redis.run("AUTH secret\nACL SETUSER default nopass\n")
+    done = ctl("import", "sql", "--redis", "127.0.0.1:1", "--pattern", "*", code=65)
+    assert "Connection refused" in done.err
+
+
+@maria
+@databases.needs("postgres", "initdb", "psql", "redis-server", "redis-cli")
+@pytest.mark.bound(120)
+def test_the_examples_of_the_documents(database, postgres, redis, make_cluster, tmp_path):
+    """docs/migrate.md shows what is printed, over databases as it describes them."""
+    database.run(f"CREATE DATABASE docs; USE docs; {TABLE}"
+                 "INSERT INTO leaf_alloc VALUES ('order', 14001, 2000, '', '2020-01-01'),"
+                 "('leaf-segment-test', 1, 2000, '', '2020-01-01'),"
+                 "('com.example.invoice', 880001, 1000, '', '2020-01-01');")
+    postgres.run("CREATE SEQUENCE orders_id_seq; SELECT setval('orders_id_seq', 5000);")
+    redis.run("FLUSHALL\nSET id:order 42\nSET id:invoice 6\n")
+    places = {"root@10.0.0.5/leaf": database.address("docs"),
+              "postgres@10.0.0.6/shop": postgres.address(), "10.0.0.7:6379": redis.address()}
+    ctl = leafctl.of(make_cluster(1), tmp_path)
+    with open(os.path.join(ROOT, "docs", "migrate.md"), encoding="utf-8") as file:
+        shown = re.findall(r"^\$ leafctl (.*)\n((?:(?!\$ |```).*\n)*)", file.read(), re.M)
+    assert len(shown) == 4
+    for words, wanted in shown:
+        words = shlex.split(words)
+        done = ctl(*[places.get(word, word) for word in words])
+        said = done.err + done.out
+        for name, place in places.items():
+            said = said.replace(place, name)
+        age = re.compile(r"\d+ seconds ago")
+        assert age.sub("", said) == age.sub("", wanted), done
+
+
+@pytest.mark.parametrize("words, why", [
+    ([], "name one of --mysql, --postgres and --redis"),
+    (["--mysql", "/a", "--redis", "h"], "name one of"),
+    (["--redis", "h"], "--redis needs --pattern"),
+    (["--mysql", "/a", "--pattern", "*"], "--redis needs --pattern"),
+    (["--mysql", "/a", "--table", ""], "--table is empty"),
+    (["--mysql", "/a", "--table", "\udcff"], "--table is empty or not UTF-8"),
+    (["--redis", "h", "--pattern", "*", "--table", "a"], "take none"),
+    (["--mysql", "/a", "--ahead", "5", "--guard"], "--guard: only a table of Leaf"),
+])
+def test_what_sql_does_not_take(tmp_path, words, why):
+    assert why in Leafctl(tmp_path, "127.0.0.1:1")("import", "sql", *words, code=64).err

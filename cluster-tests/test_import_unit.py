@@ -343,7 +343,7 @@ def test_json_by_another_name():
                                   "INSERT INTO leaf_alloc VALUES ('x',9,2,'',NULL);\n"])
 def test_a_table_without_a_name(data):
     code, tags, lines = run_print(data, None, "leaf", "--table", "")
-    assert code == 64 and tags == [] and "--table is empty" in "".join(lines), lines
+    assert code == 64 and tags == [] and "--table is empty or not UTF-8" in "".join(lines), lines
 
 
 def test_one_of_two_databases_has_the_table():
@@ -551,7 +551,7 @@ def test_import_refuses_to_repeat(fake, tmp_path):
     cluster = fake({"a": 50})
     code, text = run_import(cluster, tmp_path, "a,49,1\nb,1,1\n")
     assert code == 76
-    assert "line 1: tag 'a' is at 50 in the cluster, beyond 49 in the file" in text
+    assert "line 1: tag 'a' is at 50 in the cluster, beyond 49 here" in text
     assert "nothing was imported" in text
     assert cluster.posts == []
     code, text = run_import(cluster, tmp_path, "a,49,1\nb,1,1\n", "--skip-ahead")
@@ -625,6 +625,66 @@ def test_import_without_a_cluster(fake, tmp_path):
     assert run_import(url, tmp_path, "a,1,1\n", "--dry-run")[0] == 0
 
 
+# --- what a file cannot show ---
+
+
+def dated(update_time, last=""):
+    """A dump whose row changed then, and which was made at the time of its last line."""
+    return ("-- MySQL dump 10.13\nINSERT INTO leaf_alloc VALUES "
+            f"('a',7,1,'','2026-11-01 09:00:00'),('b',7,1,'',{update_time});\n{last}\n")
+
+
+@pytest.mark.parametrize("update_time, seconds", [
+    ("'2026-11-20 09:59:59'", 1),
+    ("'2026-11-20 10:00:00'", 0),
+    ("'2026-11-20 09:59:01'", 59),
+    ("'2026-11-20 01:59:30'", 30),  # the dump's clock is in another zone
+    ("'2026-11-20 15:44:50'", 10),
+    ("'2026-11-20 09:59:00'", None),
+    ("'2026-11-19 09:59:59'", None),
+    ("NULL", None),
+    ("now()", None),
+    ("'soon'", None),
+])
+def test_a_dump_of_a_leaf_that_ran(fake, tmp_path, update_time, seconds):
+    """The newest row and the dump's own time say so; then only the user's word counts."""
+    data = dated(update_time, "-- Dump completed on 2026-11-20 10:00:00")
+    cluster = fake()
+    code, text = run_import(cluster, tmp_path, data)
+    if seconds is None:
+        assert code == 0 and "a file cannot show whether Leaf still runs" in text, text
+        return
+    assert code == 76 and cluster.posts == [], text
+    assert f"a row has changed {seconds} seconds before the file was made" in text
+    code, text = run_import(cluster, tmp_path, data, "--stopped")
+    assert code == 0 and "cannot show" not in text and len(cluster.posts) == 1, text
+
+
+def test_a_table_of_a_leaf_that_ran(fake, tmp_path):
+    """Without a line of its own the file's time counts."""
+    data = "biz_tag\tmax_id\tstep\tupdate_time\na\t7\t1\t2026-11-20 09:59:30\n"
+    path = tmp_path / "file"
+    path.write_text(data)
+    os.utime(path, (1795168800, 1795168800))  # 2026-11-20 10:00:00
+    cluster = fake()
+    done = Leafctl(tmp_path, cluster.url())("import", "leaf", path, code=76)
+    assert "a row has changed 30 seconds before" in done.err and cluster.posts == []
+    os.utime(path, (1795168800 + 86400, 1795168800 + 86400))
+    Leafctl(tmp_path, cluster.url())("import", "leaf", path)
+    assert len(cluster.posts) == 1
+
+
+def test_csv_of_any_counters(fake, tmp_path):
+    cluster = fake()
+    code, text = run_import(cluster, tmp_path, "tag,max_id\nb,5\na,7\n", source="csv")
+    assert code == 0, text
+    assert cluster.posts == [[{"tag": "a", "max_id": "7"}, {"tag": "b", "max_id": "5"}]]
+    code, text = run_import(cluster, tmp_path, "a,7,100\n", source="csv")
+    assert code == 65 and "--columns tag,max_id,step" in text, text
+    code, text = run_import(cluster, tmp_path, "tag,max_id,step\na,9,0\n", source="csv")
+    assert code == 65 and 'line 2: step is "0"' in text
+
+
 # --- TinyID ---
 
 TINYID = """CREATE TABLE `tiny_id_info` (
@@ -663,6 +723,24 @@ def test_tinyid_goes_on_above_max_id():
 def test_tinyid_rows_that_are_wrong(row, why):
     errors = errors_of(TINYID % row, source="tinyid")
     assert len(errors) == 1 and why in errors[0], errors
+
+
+def test_tinyid_with_its_increment(fake, tmp_path):
+    """The tag has the numbers of one database alone; another increment in the cluster is a change.
+    """
+    rows = TINYID % "(1,'a',1,101,100,3,2,0),(2,'b',1,7,200,1,0,0)"
+    cluster = fake()
+    code, text = run_import(cluster, tmp_path, rows, "--increment", source="tinyid")
+    assert code == 0, text
+    a = {"tag": "a", "max_id": "102", "step": 100, "increment": 3, "offset": 2}
+    assert cluster.posts == [[a, {"tag": "b", "max_id": "8", "step": 200}]]
+    assert "2 were there" in run_import(cluster, tmp_path, rows, "--increment", source="tinyid")[1]
+    del cluster.tags["a"]["increment"]
+    run_import(cluster, tmp_path, rows, "--increment", source="tinyid")
+    assert cluster.posts[1:] == [[a]]
+    code, text = run_import(cluster, tmp_path, TINYID % "(1,'a',1,101,100,3,3,0)", "--increment",
+                            source="tinyid")
+    assert code == 65 and 'remainder is "3", not a number from 0 to 2' in text
 
 
 def test_tinyid_of_several_databases():

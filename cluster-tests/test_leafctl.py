@@ -1,4 +1,4 @@
-"""leafctl on real clusters: all commands, wrong input, doors, tokens, TLS; dead or lying servers.
+"""leafctl on real clusters: all commands, wrong input, listeners, tokens, TLS; dead and lying ones.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from cluster import FAST
 from leafctl import Leafctl
 from node import ROOT
 from ports import take_port
-from test_doors import Doors, Tokens
+from test_listeners import Listeners, Tokens
 from wait import wait_until
 
 
@@ -542,41 +542,41 @@ def test_terminal_escapes_do_not_reach_the_terminal(liar, tmp_path):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.out + done.err), done
 
 
-# --- doors, tokens, TLS ---
+# --- listeners, tokens, TLS ---
 
 
 @pytest.fixture
-def doors(make_cluster, tmp_path):
+def listeners(make_cluster, tmp_path):
     tokens = Tokens(tmp_path / "tokens")
     tokens.add("root", "roles=all")
     tokens.add("reader", "roles=read,ids")
     tokens.write()
-    world = Doors(make_cluster(1, start=False), tokens)
+    world = Listeners(make_cluster(1, start=False), tokens)
     world.cluster.start()
     return world
 
 
-def token_file(tmp_path, doors, who, mode=0o600):
+def token_file(tmp_path, listeners, who, mode=0o600):
     path = tmp_path / f"token-{who}"
-    path.write_text(doors.tokens.tokens[who] + "\n")
+    path.write_text(listeners.tokens.tokens[who] + "\n")
     path.chmod(mode)
     return path
 
 
-def test_either_door_finds_the_other(doors, tmp_path):
-    root = token_file(tmp_path, doors, "root")
-    admin = ":".join(map(str, doors.admin_address))
-    for address in doors.node.http_address, admin:
+def test_either_listener_finds_the_other(listeners, tmp_path):
+    root = token_file(tmp_path, listeners, "root")
+    admin = ":".join(map(str, listeners.admin_address))
+    for address in listeners.node.http_address, admin:
         ctl = Leafctl(tmp_path, address, TOKEN_FILE=root)
         assert ctl("tags", "put", "order", "--step", 10).out
         assert ctl("next", "order").out
         assert "leader" in ctl("status").out
 
 
-def test_a_door_of_another_machine_alone_is_not_asked(liar, tmp_path):
+def test_a_listener_of_another_machine_alone_is_not_asked(liar, tmp_path):
     """127.0.0.1 of the machine that answers is not ours: here that is another node."""
     ours = liar((200, TAG))
-    theirs = liar((404, {"code": "other_door", "message": "this route is served at the other door: "
+    theirs = liar((404, {"code": "other_door", "message": "this route is of the other listener: "
                          f"admin.listen, {ours.address}"}))
     # 127.0.0.1 by a name that is no loopback address for those who read it.
     name = f"{os.uname().nodename}:{theirs.server_address[1]}"
@@ -586,52 +586,52 @@ def test_a_door_of_another_machine_alone_is_not_asked(liar, tmp_path):
     done = Leafctl(tmp_path, name)("tags", "delete", "order", code=None)
     assert not ours.asked and "for that machine alone" in done.err, done
     # A wildcard is the host that was asked.
-    wild = liar((404, {"code": "other_door", "message": "this route is served at the other door: "
+    wild = liar((404, {"code": "other_door", "message": "this route is of the other listener: "
                        f"admin.listen, 0.0.0.0:{ours.server_address[1]}"}))
     assert Leafctl(tmp_path, wild.address)("tags", "get", "order").out and len(ours.asked) == 1
 
 
-def test_tokens_and_their_files(doors, tmp_path):
-    ctl = Leafctl(tmp_path, doors.node.http_address)
+def test_tokens_and_their_files(listeners, tmp_path):
+    ctl = Leafctl(tmp_path, listeners.node.http_address)
     done = ctl("tags", "list", code=77)
     assert "401 unauthorized" in done.err and "--token-file" in done.err, done
-    reader = token_file(tmp_path, doors, "reader")
+    reader = token_file(tmp_path, listeners, "reader")
     assert ctl("--token-file", reader, "tags", "list").code == 0
     assert "403 forbidden" in ctl("--token-file", reader, "tags", "put", "x", code=77).err
-    open_file = token_file(tmp_path, doors, "root", 0o640)
+    open_file = token_file(tmp_path, listeners, "root", 0o640)
     assert "others may read" in ctl("--token-file", open_file, "status", code=64).err
     for text, why in ("", "no token"), ("two words", "more than one word"), ("a\x01", "character"):
         bad = tmp_path / "bad"
         bad.write_text(text)
         bad.chmod(0o600)
         assert why in ctl("--token-file", bad, "status", code=64).err
-    given = Leafctl(tmp_path, doors.node.http_address, TOKEN=doors.tokens.tokens["root"])
+    given = Leafctl(tmp_path, listeners.node.http_address, TOKEN=listeners.tokens.tokens["root"])
     assert given("tags", "list").code == 0
     # A new one works once its line is in the file.
     made = ctl("token", "new", "--name", "new", "--roles", "read,tags", "--prefix", "shop/",
                "--out", tmp_path / "made")
-    doors.tokens.lines["new"] = made.out.strip()
-    doors.tokens.write()
-    doors.reload()
-    with_new = Leafctl(tmp_path, doors.node.http_address, TOKEN_FILE=tmp_path / "made")
+    listeners.tokens.lines["new"] = made.out.strip()
+    listeners.tokens.write()
+    listeners.reload()
+    with_new = Leafctl(tmp_path, listeners.node.http_address, TOKEN_FILE=tmp_path / "made")
     assert with_new("tags", "put", "shop/a").out.startswith("made")
     assert "forbidden_tag" in with_new("tags", "put", "other", code=77).err
     assert "File exists" in ctl("token", "new", "--out", tmp_path / "made", code=74).err
 
 
-def test_the_config_file(doors, tmp_path):
+def test_the_config_file(listeners, tmp_path):
     folder = tmp_path / ".config" / "leafctl"
     folder.mkdir(parents=True)
     config = folder / "config"
-    config.write_text(f"# mine\nserver = {doors.node.http_address}\n"
-                      f"token-file = {token_file(tmp_path, doors, 'root')}\n")
+    config.write_text(f"# mine\nserver = {listeners.node.http_address}\n"
+                      f"token-file = {token_file(tmp_path, listeners, 'root')}\n")
     config.chmod(0o644)
     ctl = Leafctl(tmp_path)
     assert "leader" in ctl("status").out
     # A flag wins over the environment, and that over the file.
     away = f"127.0.0.1:{take_port()}"
     assert ctl("--server", away, "status", code=69)
-    assert Leafctl(tmp_path, away)("--server", doors.node.http_address, "status").code == 0
+    assert Leafctl(tmp_path, away)("--server", listeners.node.http_address, "status").code == 0
     assert Leafctl(tmp_path, away)("status", code=69)
     config.chmod(0o664)
     assert "could send your token elsewhere" in ctl("status", code=64).err
@@ -718,12 +718,12 @@ def test_a_name_of_any_bytes_goes_through(shared, ctl, tag):
 # --- what happened; rates; backups ---
 
 
-def test_audit(doors, tmp_path):
-    root = token_file(tmp_path, doors, "root")
-    reader = token_file(tmp_path, doors, "reader")
-    admin = ":".join(map(str, doors.admin_address))
+def test_audit(listeners, tmp_path):
+    root = token_file(tmp_path, listeners, "root")
+    reader = token_file(tmp_path, listeners, "reader")
+    admin = ":".join(map(str, listeners.admin_address))
     # Both addresses are one node: it is told of once.
-    ctl = Leafctl(tmp_path, admin, doors.node.http_address, TOKEN_FILE=root)
+    ctl = Leafctl(tmp_path, admin, listeners.node.http_address, TOKEN_FILE=root)
     ctl("tags", "put", "order", "--step", 7)
     ctl("tags", "put", "other")
     Leafctl(tmp_path, admin, TOKEN_FILE=reader)("tags", "delete", "order", code=77)
@@ -794,7 +794,7 @@ def test_backup_and_restore(make_cluster, tmp_path):
     assert "The backup is whole" in ctl("restore", path, "--check").out
     done = ctl("restore", path, "--data-dir", tmp_path / "new", "--node-id", 1, "--peer-address",
                "127.0.0.1:1", "--raise-ids", 1000)
-    assert '"order" goes on from 1077' in done.out
+    assert '"order" continues from 1077' in done.out
     assert ctl("restore", "/nowhere", "--check", code=74).err.startswith("leafd restore:")
     assert "leafd recover" in ctl("recover", code=None).err
 

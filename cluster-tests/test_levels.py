@@ -16,7 +16,7 @@ from upgrade import can_rise, come_back, ends_too_old, exchange, exchange_all, l
 from upgrade import raise_level, wait_can_rise, wait_level
 from wait import wait_until
 
-OWN = 2  # the newest level of this build (LEVEL_NEWEST in src/state/codec/level.h)
+OWN = 3  # the newest level of this build (LEVEL_NEWEST in src/state/codec/level.h)
 NEXT = OWN + 1  # and of the other one
 
 

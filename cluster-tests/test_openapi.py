@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
+from test_listeners import Tokens, listeners_fixture  # noqa: F401, pylint: disable=unused-import
 from wait import wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -67,16 +67,17 @@ def asked(node, path, method, query):
     return node.http(method.upper(), f"{target(path)}?{query}", body=body)
 
 
-def test_both_doors_serve_it_to_all(doors):
-    for door in (doors.ids, doors.admin):
-        answer = door("GET", "/openapi.json")
+def test_both_listeners_serve_it_to_all(listeners):
+    for listener in (listeners.ids, listeners.admin):
+        answer = listener("GET", "/openapi.json")
         assert answer.status == 200 and answer.json() == DOCUMENT
         assert answer.headers["content-type"] == "application/json;charset=UTF-8"
-        assert door("POST", "/openapi.json").status == 405
+        assert listener("POST", "/openapi.json").status == 405
 
 
 # They ignore options that they do not know, as Leaf does (docs/leaf.md).
-LEAF_PATHS = {"/api/segment/get/{tag}", "/api/snowflake/get/{key}", "/decodeSnowflakeId"}
+LEAF_PATHS = {"/api/segment/get/{tag}", "/api/snowflake/get/{key}", "/decodeSnowflakeId",
+              "/tinyid/id/{call}"}
 
 
 def test_options_are_those_of_the_document(shared):
@@ -182,7 +183,7 @@ def test_errors_are_those_of_the_contract():
         assert set(DOCUMENT["paths"][path][method]["x-errors"]) <= listed
 
 
-def test_roles_and_doors_are_those_of_the_contract():
+def test_roles_and_listeners_are_those_of_the_contract():
     with open(DOCS, encoding="utf-8") as file:
         health = re.search(r"^\| `health` \| (.*) \|$", file.read(), re.MULTILINE).group(1)
     paths = {path for path, method in OPERATIONS
@@ -265,6 +266,17 @@ def test_answers_are_as_the_schemas_say(shared, tag):
                 ask(path, method, query)
     assert ask(one, "get", tag=tag).status == 200
     assert ask(one, "get", tag="no" + tag).code == "unknown_tag"
+    for call, method in itertools.product(("nextId", "nextIdSimple", "nextSegmentId"),
+                                          ("get", "post")):
+        for name in (tag, "no" + tag):
+            assert ask("/tinyid/id/{call}", method, f"?bizType={name}", call=call).status == 200
+    wait_until(lambda: ask(one, "put", "", {"increment": 3, "offset": 1}, tag=tag).status == 200,
+               30, "the level is 3")
+    for form in ("range", "json"):
+        assert ask("/api/segment/get/{tag}", "get", f"?format={form}", tag=tag).code == "stepped"
+        assert ask("/api/segment/get/{tag}", "get", f"?format={form}&stepped=1", tag=tag).status \
+            == 200
+    assert ask(one, "get", tag=tag).json()["increment"] == 3
     grant = ask("/api/workers", "post", body={"name": tag, "window_ms": 1000})
     assert grant.status == 201
     worker, epoch = grant.json()["worker_id"], grant.json()["epoch"]

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from client import Connection
-from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
+from test_listeners import Tokens, listeners_fixture  # noqa: F401, pylint: disable=unused-import
 
 HEADERS = {
     "content-type": "text/html;charset=UTF-8",
@@ -74,35 +74,35 @@ def test_other_methods(shared, method):
     assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
-def test_who_gets_it(doors):
-    """All, without a token: it shows nothing. At the door for operators alone, by its own host."""
-    assert doors.admin("GET", "/").status == 200
-    assert doors.admin("GET", "/db", "reader").status == 200
-    answer = doors.ids("GET", "/")
+def test_who_gets_it(listeners):
+    """All, without a token: it shows nothing. At the operators' listener alone, by its own host."""
+    assert listeners.admin("GET", "/").status == 200
+    assert listeners.admin("GET", "/db", "reader").status == 200
+    answer = listeners.ids("GET", "/")
     assert (answer.status, answer.code) == (404, "other_door")
     for headers, status in (({"Host": "evil.example"}, 421),
                             ({"Origin": "http://evil.example"}, 403),
                             ({"Authorization": "Bearer " + "A" * 43}, 401)):
-        assert doors.admin("GET", "/", headers=headers).status == status
-    assert doors.admin("GET", "/?x=1").status == 400
+        assert listeners.admin("GET", "/", headers=headers).status == status
+    assert listeners.admin("GET", "/?x=1").status == 400
 
 
-def test_what_it_asks_needs_the_role(doors):
+def test_what_it_asks_needs_the_role(listeners):
     """Status, events and the live stream are for the role read, by this node's host."""
     for path in ("/api/status", "/api/events", "/api/live"):
-        answer = doors.admin("GET", path)
+        answer = listeners.admin("GET", path)
         assert (answer.status, answer.code) == (401, "unauthorized"), path
         for headers, status in (({"Host": "evil.example"}, 421),
                                 ({"Origin": "http://evil.example"}, 403)):
-            assert doors.admin("GET", path, "reader", headers=headers).status == status, path
-        assert doors.ids("GET", path, "reader").status == 404
+            assert listeners.admin("GET", path, "reader", headers=headers).status == status, path
+        assert listeners.ids("GET", path, "reader").status == 404
 
 
-def test_a_viewer_goes_with_its_token(doors):
+def test_a_viewer_goes_with_its_token(listeners):
     """Tokens that are read again end the streams of those who may not watch any more."""
     def viewer(who):
-        connection = Connection(doors.admin_address)
-        token = doors.tokens.tokens[who]
+        connection = Connection(listeners.admin_address)
+        token = listeners.tokens.tokens[who]
         connection.send(b"GET /api/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                         b"Authorization: Bearer " + token.encode() + b"\r\n\r\n")
         while b"event: status" not in connection.buffer:
@@ -110,9 +110,9 @@ def test_a_viewer_goes_with_its_token(doors):
         return connection
 
     with viewer("reader") as gone, viewer("root") as stays:
-        del doors.tokens.lines["reader"]
-        doors.tokens.write()
-        doors.reload()
+        del listeners.tokens.lines["reader"]
+        listeners.tokens.write()
+        listeners.reload()
         while not gone.buffer.endswith(b"\r\n0\r\n\r\n"):
             gone.fill()
         stays.buffer = b""
@@ -120,27 +120,27 @@ def test_a_viewer_goes_with_its_token(doors):
             stays.fill()
 
 
-def test_you(doors):
+def test_you(listeners):
     """The page learns what it may offer; a tenant's prefixes are its own."""
-    seen = doors.admin("GET", "/api/status", "reader").json()["you"]
+    seen = listeners.admin("GET", "/api/status", "reader").json()["you"]
     assert seen == {"name": "reader", "roles": ["read", "metrics"], "prefixes": []}
-    seen = doors.admin("GET", "/api/status", "shop").json()["you"]
+    seen = listeners.admin("GET", "/api/status", "shop").json()["you"]
     assert seen == {"name": "shop", "roles": ["ids", "read", "tags"],
                     "prefixes": ["shop/", "caf\u00e9/"]}
 
 
 # Shows attack-tenant.
-def test_a_tenant_sees_no_other_tag(doors):
+def test_a_tenant_sees_no_other_tag(listeners):
     """Nothing that is for all viewers names a tag: neither status nor events."""
     secret = "secret-of-another"
-    assert doors.admin("PUT", f"/api/tags/{secret}", "root", {}).status == 201
-    assert doors.ids("GET", f"/api/segment/get/{secret}", "root").status == 200
-    doors.reload()
+    assert listeners.admin("PUT", f"/api/tags/{secret}", "root", {}).status == 201
+    assert listeners.ids("GET", f"/api/segment/get/{secret}", "root").status == 200
+    listeners.reload()
     for path in ("/api/status", "/api/events?limit=512"):
-        answer = doors.admin("GET", path, "shop")
+        answer = listeners.admin("GET", path, "shop")
         assert answer.status == 200 and secret not in answer.body.decode(), path
     for path in ("/api/tags", "/api/node/segments", f"/api/tags/{secret}"):
-        assert doors.admin("GET", path, "shop").status == 403, path
+        assert listeners.admin("GET", path, "shop").status == 403, path
 
 
 # Shows attack-browser.

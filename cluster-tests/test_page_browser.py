@@ -12,7 +12,7 @@ import pytest
 
 from client import Connection, get_bytes, tag_path
 from cluster import FAST, Cluster
-from test_doors import Tokens, doors_fixture  # noqa: F401, pylint: disable=unused-import
+from test_listeners import Tokens, listeners_fixture  # noqa: F401, pylint: disable=unused-import
 
 if not os.environ.get("LEAFD_PAGE_TEST"):
     pytest.skip("needs a browser: make page-test", allow_module_level=True)
@@ -271,13 +271,13 @@ def test_keyboard_alone(browser, world):
     browser.says("Change it")
 
 
-def test_token_and_roles(browser, doors):
+def test_token_and_roles(browser, listeners):
     """It asks for a token when the node does, keeps it in this tab, and offers what it may do."""
-    assert doors.admin("PUT", "/api/tags/shop%2Forder", "root", {}).status == 201
+    assert listeners.admin("PUT", "/api/tags/shop%2Forder", "root", {}).status == 201
 
     def open_page():
         browser.driver.get("about:blank")
-        browser.driver.get(f"http://127.0.0.1:{doors.admin_address[1]}/")
+        browser.driver.get(f"http://127.0.0.1:{listeners.admin_address[1]}/")
 
     open_page()
     browser.says("This node asks for a token")
@@ -285,15 +285,15 @@ def test_token_and_roles(browser, doors):
     browser.one("#token").send_keys("A" * 43)
     browser.click("#token-dialog button")
     browser.says("does not know the token")
-    browser.one("#token").send_keys(doors.tokens.tokens["reader"])
+    browser.one("#token").send_keys(listeners.tokens.tokens["reader"])
     browser.click("#token-dialog button")
     browser.says("the only voter")
     browser.says("reader")
-    browser.driver.get(f"http://127.0.0.1:{doors.admin_address[1]}/#tags/shop%2Forder")
+    browser.driver.get(f"http://127.0.0.1:{listeners.admin_address[1]}/#tags/shop%2Forder")
     browser.says("Read only: this needs the role tags, and reader has read, metrics.")
     assert browser.driver.execute_script("return localStorage.length + document.cookie.length") == 0
     browser.driver.execute_script(
-        f"sessionStorage.setItem('leafd-token', '{doors.tokens.tokens['shop']}')")
+        f"sessionStorage.setItem('leafd-token', '{listeners.tokens.tokens['shop']}')")
     browser.driver.refresh()
     browser.says("Change it")
     browser.until(lambda: browser.find("#value"), "a form for who may change")

@@ -22,7 +22,7 @@ from load import mixed_load, wait_all_serve, wait_taken  # noqa: E402
 from node import ROOT, leafd_path, take  # noqa: E402
 from ports import take_port  # noqa: E402
 from resp import add_resp_clients, connect, open_resp  # noqa: E402
-from test_doors import Tokens  # noqa: E402
+from test_listeners import Tokens  # noqa: E402
 from wait import wait_until  # noqa: E402
 
 needs_cli = pytest.mark.skipif(shutil.which("redis-cli") is None,

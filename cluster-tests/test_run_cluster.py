@@ -5,6 +5,7 @@ import random
 import re
 import shlex
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -41,13 +42,14 @@ class Runner:
         self.nodes = nodes
         self.http_port = take_row(5)
         self.peer_port = take_row(5)
+        self.resp_port = take_row(5)
         self.output = directory / "output"
         self.process = None
 
     def command(self, nodes=None):
         return [sys.executable, SCRIPT, "--nodes", str(nodes or self.nodes), "--data", self.data,
                 "--binary", leafd_path(), "--http-port", str(self.http_port),
-                "--peer-port", str(self.peer_port)]
+                "--peer-port", str(self.peer_port), "--resp-port", str(self.resp_port)]
 
     def start(self, until="Ctrl-C stops all", command=None):
         """In a process group of its own, as a shell or a supervisor would."""
@@ -127,6 +129,13 @@ def test_starts_stops_and_goes_on(make_runner):
     assert stat.S_IMODE(mode) == 0o600
     seen = {runner.next_id(node) for node in (1, 2, 3)}
     assert len(seen) == 3 and min(seen) == 1
+    assert f"redis-cli -p {runner.resp_port} INCR leaf-segment-test\n" in runner.said()
+    for node in range(3):
+        with socket.create_connection(("127.0.0.1", runner.resp_port + node), timeout=30) as redis:
+            redis.sendall(b"INCR leaf-segment-test\r\n")
+            number = int(redis.makefile("rb").readline().removeprefix(b":"))
+        assert number not in seen
+        seen.add(number)
 
     assert "in use by another run-cluster" in runner.refused()
     assert runner.stop() == 0

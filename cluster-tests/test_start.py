@@ -15,7 +15,7 @@ from cluster import FAST, write_secret
 from load import Load, wait_taken
 from wait import wait_until
 
-# How leafd ends when it must not start (src/app/report.h).
+# How leafd ends when it must not start (src/node/report.h).
 EXIT_CONFIG = 64
 EXIT_DATA = 65
 EXIT_ADDRESS = 69

@@ -10,7 +10,7 @@ import pytest
 
 from client import Connection, get_bytes
 from cluster import FAST
-from test_doors import Tokens
+from test_listeners import Tokens
 from wait import wait_until
 
 

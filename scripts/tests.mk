@@ -4,7 +4,7 @@
 # of a layer are one program, $(OUT)/test-LAYER (src/tests/unit/main.c); each can also be made a
 # program of its own, by the name of its file. A program links its layer and those below, and no
 # others; other files of tests folders are helpers, of which it takes what it names.
-SEEN_app     := $(LAYERS)
+SEEN_node    := $(LAYERS)
 SEEN_http    := http loop id state base
 SEEN_service := service raft storage loop id state base
 SEEN_raft    := service raft storage loop id state base
@@ -17,14 +17,14 @@ SEEN_ctl     := $(CTL_SEES)
 SEEN_history := history base
 SEEN_memory_model := memory_model id state base
 # The explorer of memory orders takes the place of TSan's library.
-TESTED := base loop state id history app storage raft service http ctl \
+TESTED := base loop state id history node storage raft service http ctl \
           $(if $(filter tsan,$(FLAVOUR)),,memory_model)
 IN_TESTS   := $(call only,/tests/,$(FILES))
 TEST_FILES := $(call only,/test_,$(IN_TESTS))
 # Always programs of their own: they take the place of functions of the system or of leafd, which
 # the other groups would meet, too. A test that does so and is not named here fails to build.
-APART      := $(addprefix $(OUT)/,src/app/tests/test_replace_lost src/app/tests/test_run \
-              src/app/tests/test_supervisor src/app/recovery/tests/test_saved \
+APART      := $(addprefix $(OUT)/,src/node/tests/test_replace_lost src/node/tests/test_run \
+              src/node/tests/test_supervisor src/node/recovery/tests/test_saved \
               $(addprefix storage/lmdb/tests/,test_failing test_power test_power_dirs) \
               $(basename $(shell grep -rl --include="test_*.c" "_world.h" http 2>/dev/null)))
 # Groups to take, by the names of their files without .c; all if there is none.
@@ -43,7 +43,7 @@ UNIT_WRAP  := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal \
 EXTRA_http := -lhttp_parser
 HELP_raft  := $(OUT)/libhelp-id.a $(OUT)/libhelp-state.a $(OUT)/libhelp-storage.a
 HELP_service := $(OUT)/libhelp-raft.a $(HELP_raft)
-HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/array base/buf id/alloc/batch \
+HELP_memory_model := $(patsubst %,$(OUT)/modelled/src/%.o,base/buf id/alloc/batch \
                      id/alloc/segment id/alloc/id_table id/alloc/allocator id/snowflake/snowflake)
 $(OUT)/modelled/src/id/alloc/id_table.o: OUR_CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: OUR_CFLAGS := $(filter-out -fsanitize% -fno-sanitize%,$(OUR_CFLAGS)) -O1 \
@@ -89,7 +89,7 @@ $(OUT)/sim: $(patsubst %.c,$(OUT)/%.o,$(filter cluster-tests/sim/%,$(FILES))) \
 
 # Fuzzers, <dir>/fuzz/fuzz_<what>.c, with clang's libFuzzer; and replays, the same by any compiler,
 # which run through the files that are named to them.
-FUZZED := id storage raft http app ctl
+FUZZED := id storage raft http node ctl
 fuzzers_of = $(call of,$(1),$(call only,/fuzz/fuzz_,$(FILES)))
 replays_of = $(patsubst $(OUT)/%,$(OUT)/replay/%,$(fuzzers_of))
 define FUZZ_RULES

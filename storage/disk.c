@@ -70,6 +70,7 @@ void disk_read_forget(struct disk_read *read)
 #define SPACE_COMMITS 100
 #define SPACE_MS 1000
 #define SPACE_BYTES (1 << 20)
+#define SETTLE_IDLE_US 5000 /* without work, then there is a commit for what the store owes alone */
 #define GATHER_FLUSH_US 5000 /* quicker flushes are not worth a wait */
 #define GATHER_SHARE 4       /* of a flush */
 #define GATHER_BYTES_A_US 1  /* what a busy cluster's entries grow by, some 50,000 ids a second */
@@ -93,6 +94,7 @@ struct writer {
     bool stopping;              /* guarded by mutex */
     struct store_space space;   /* guarded by mutex: as of the last look */
     _Atomic bool low;
+    _Atomic bool owes;       /* as of the last commit */
     struct histogram commit; /* the thread notes */
     struct histogram flush;
     struct store_op_list work;      /* the thread's: what it took */
@@ -166,6 +168,7 @@ static size_t commit_group(struct writer *writer, struct store_op_list *group)
         writer->config.failed(writer->config.data, err, &error);
         UNREACHABLE("failed() of the writer returned");
     }
+    atomic_store_explicit(&writer->owes, writer->store->owes, memory_order_relaxed);
     histogram_note(&writer->commit, clock_now_us(clock_system()) - began_us, 1);
     histogram_note(&writer->flush, writer->store->flush_us, 1);
     writer->commits++;
@@ -177,6 +180,18 @@ static size_t commit_group(struct writer *writer, struct store_op_list *group)
     return count;
 }
 
+static void must_settle(struct writer *writer)
+{
+    struct store_error error = {""};
+    int err = store_settle(writer->store, &error);
+
+    if (err != 0) {
+        writer->config.failed(writer->config.data, err, &error);
+        UNREACHABLE("failed() of the writer returned");
+    }
+    atomic_store_explicit(&writer->owes, false, memory_order_relaxed);
+}
+
 /* Carry out the group that comes first, which moves to `group`; returns its size. */
 static size_t writer_run_group(struct writer *writer, struct store_op_list *group)
 {
@@ -185,6 +200,9 @@ static size_t writer_run_group(struct writer *writer, struct store_op_list *grou
 
     if (op->kind != STORE_READ) {
         return commit_group(writer, group);
+    }
+    if (read->snapshot == NULL) {
+        must_settle(writer);
     }
     STAILQ_REMOVE_HEAD(&writer->work, link);
     STAILQ_INSERT_TAIL(group, op, link);
@@ -204,11 +222,17 @@ static struct timespec after_us(uint64_t us)
     return at;
 }
 
-/* Wait until there is work or an end, at most SPACE_MS while space is low. Mutex held. */
+/* Wait until there is work or an end, at most SPACE_MS while space is low, and SETTLE_IDLE_US while
+ * the store owes. Mutex held. */
 static void wait_for_work(struct writer *writer)
 {
     struct timespec until;
 
+    if (writer->store->owes) {
+        until = after_us(SETTLE_IDLE_US);
+        (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
+        return;
+    }
     if (!atomic_load_explicit(&writer->low, memory_order_relaxed)) {
         ASSERT(pthread_cond_wait(&writer->wake, &writer->mutex) == 0);
         return;
@@ -244,27 +268,35 @@ static void writer_gather(struct writer *writer, uint64_t idle_us)
     writer->wanted_bytes = 0;
 }
 
-/* Take all that waits into `work`; false at the end. Looks at space while it is low. */
+/* Take all that waits into `work`; false at the end. It may be nothing, while the store owes. Looks
+ * at space while it is low. */
 static bool take_work(struct writer *writer)
 {
     uint64_t began_us = clock_now_us(clock_system());
+    bool more;
 
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
     while (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
         wait_for_work(writer);
+        if (writer->store->owes) {
+            break;
+        }
         if (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
             ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
             refresh_space(writer);
             ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
         }
     }
-    writer_gather(writer, clock_now_us(clock_system()) - began_us);
+    if (!STAILQ_EMPTY(&writer->queue)) {
+        writer_gather(writer, clock_now_us(clock_system()) - began_us);
+    }
     STAILQ_CONCAT(&writer->work, &writer->queue);
     writer->taken_bytes = writer->queued_bytes;
     writer->queued_bytes = 0;
     writer->hurried = false;
+    more = !STAILQ_EMPTY(&writer->work) || !writer->stopping;
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    return !STAILQ_EMPTY(&writer->work);
+    return more;
 }
 
 /* Hand back a group that is carried out. */
@@ -288,12 +320,16 @@ static void *writer_run(void *data)
 
     (void)pthread_setname_np(pthread_self(), "leafd-writer");
     while (take_work(writer)) {
+        if (STAILQ_EMPTY(&writer->work) && writer->store->owes) {
+            (void)commit_group(writer, &group);
+        }
         while (!STAILQ_EMPTY(&writer->work)) {
             size_t count = writer_run_group(writer, &group);
 
             hand_back(writer, &group, count);
         }
     }
+    must_settle(writer);
     return NULL;
 }
 
@@ -328,6 +364,11 @@ static bool writer_low(struct disk *disk)
     return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->low, memory_order_relaxed);
 }
 
+static bool writer_owes(struct disk *disk)
+{
+    return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->owes, memory_order_relaxed);
+}
+
 static void writer_figures(struct disk *disk, struct disk_figures *ret_figures)
 {
     struct writer *writer = CONTAINER(disk, struct writer, disk);
@@ -343,6 +384,7 @@ static void writer_figures(struct disk *disk, struct disk_figures *ret_figures)
 static const struct disk_ops writer_disk_ops = {
     .submit = writer_submit,
     .low = writer_low,
+    .owes = writer_owes,
     .figures = writer_figures,
 };
 

@@ -60,6 +60,9 @@ struct disk_ops {
     void (*submit)(struct disk *disk, struct store_op *op);
     /* True when space is low: new proposals are to be refused. Any thread. */
     bool (*low)(struct disk *disk);
+    /* True while the store owes rows (store.h): a large command would add to them. Any thread.
+     * NULL: it never does. */
+    bool (*owes)(struct disk *disk);
     /* As of the last look. Any thread. NULL: nothing is measured. */
     void (*figures)(struct disk *disk, struct disk_figures *ret_figures);
 } BY_NAME;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
@@ -116,6 +116,17 @@ void store_position_release(struct store_position *position)
 {
     free((void *)(uintptr_t)position->conf);
     memset(position, 0, sizeof *position);
+}
+
+int store_settle(struct store *store, struct store_error *ret_error)
+{
+    struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
+    int err = 0;
+
+    while (store->owes && err == 0) {
+        err = store->ops->commit(store, &nothing, ret_error);
+    }
+    return err;
 }
 
 bool store_rows_next(struct reader *reader, struct store_row *ret_row)

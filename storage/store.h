@@ -11,7 +11,8 @@
  *  - After commit returned 0, everything in the list survives kill -9 and power loss.
  *  - A list is applied whole or not at all, in order.
  *  - The applied index, its term and configuration are in the same transaction as the rows they
- *    stand for (etcd 3.5's corruption came from keeping them apart).
+ *    stand for (etcd 3.5's corruption came from keeping them apart), or as a record of these rows,
+ *    which load() and views never see (store.owes).
  *  - A row that is deleted is there: apply is deterministic, so the deletion of an absent row means
  *    that disk and memory differ, and the list is refused as ERR_CORRUPT.
  *  - An install replaces rows, snapshot metadata and log in one transaction. No stream of rows has
@@ -198,10 +199,10 @@ struct store_ops {
      * operation that does not fit: a gap in the log, the deletion of a row that is not there). done
      * is not called here. */
     int (*commit)(struct store *store, struct store_op_list *list, struct store_error *ret_error);
-    /* A fixed view of the rows and position of the last commit. At most 4 at once. The position's
-     * conf stays valid until close. Changes go before views: a view is ended when half of the room
-     * that there was at its begin is gone, or when room has become low, or for a commit that has
-     * no room otherwise; the oldest first. */
+    /* A fixed view of the rows and position of the last commit. At most 4 at once, and none is
+     * opened while the store owes. The position's conf stays valid until close. Changes go before
+     * views: a view is ended when half of the room that there was at its begin is gone, or when
+     * room has become low, or for a commit that has no room otherwise; the oldest first. */
     int (*snapshot_open)(struct store *store, struct store_snapshot **ret_snapshot,
                          struct store_position *ret_position);
     /* Append records {key str16, value str32} to *chunk until about max_bytes are there (at least
@@ -222,7 +223,12 @@ struct store {
     /* Of the last commit. Thread: as commit */
     uint64_t flush_us;   /* how long writing and syncing took */
     uint64_t file_bytes; /* what the file takes; 0 for memory */
+    bool owes;           /* rows of it stand elsewhere than in their table: further commits put them
+                            there, also those of an empty list */
 };
+
+/* Commit nothing until the store owes nothing. 0 or the error of a commit, as final as any. */
+int store_settle(struct store *store, struct store_error *ret_error) MUST_CHECK;
 
 /* The next row of a stream of records {key str16, value str32}, borrowed from it. False at the end,
  * or when the bytes are no row (then reader_done() is false). */

@@ -3,6 +3,7 @@
 #include "client.h"
 
 #include "fault.h"
+#include "second.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@ enum {
     FIRST_PATIENCE_MS = 1000, /* or a quarter of attempt_ms, if that is longer */
     LONGEST_ROUND_MS = 1000,
     FAILURE_BYTES = 150,
+    LEAST_HEDGE_MS = 20, /* no second request before */
+    USUAL_PARTS = 8,     /* of the usual time, one of which is the last one's */
     CODE_BYTES = sizeof((struct leafd_error *)0)->code
 };
 
@@ -43,12 +46,44 @@ uint64_t client_until_ns(const struct leafd *client, uint32_t deadline_ms)
     return now_ns() + ms * NS_PER_MS;
 }
 
-void client_leave_node(struct leafd *client, struct door *door, unsigned from)
+void client_leave_node(struct leafd *client, struct door *door, unsigned from, unsigned to)
 {
-    unsigned count = door->endpoints->count;
-    if (count > 1 && atomic_compare_exchange_strong(&door->current, &from, (from + 1) % count)) {
+    unsigned left = from;
+    if (from != to && atomic_compare_exchange_strong(&door->current, &left, to)) {
         COUNT(client, failovers);
+        client_event(client, (struct leafd_event){.kind = "failover",
+                                                  .from = door->endpoints->urls[from],
+                                                  .to = door->endpoints->urls[to]});
     }
+}
+
+void client_event(const struct leafd *client, struct leafd_event event)
+{
+    if (client->hook != NULL) {
+        event.name = event.name != NULL ? event.name : "";
+        event.from = event.from != NULL ? event.from : "";
+        event.to = event.to != NULL ? event.to : "";
+        event.code = event.code != NULL ? event.code : "";
+        client->hook(client->hook_user, &event);
+    }
+}
+
+uint64_t client_patience_ns(const struct leafd *client)
+{
+    uint64_t usual_ns = atomic_load(&client->usual_ns);
+    uint64_t least_ns = (uint64_t)LEAST_HEDGE_MS * NS_PER_MS;
+    return usual_ns == 0             ? client->settings.connect_ms * NS_PER_MS
+           : 2 * usual_ns > least_ns ? 2 * usual_ns
+                                     : least_ns;
+}
+
+/* A range request was answered. Of two at the same moment one may not count. */
+static void learn_time(struct leafd *client, uint64_t took_ns)
+{
+    uint64_t usual_ns = atomic_load(&client->usual_ns);
+    atomic_store(&client->usual_ns,
+                 usual_ns == 0 ? took_ns + 1
+                               : usual_ns - usual_ns / USUAL_PARTS + took_ns / USUAL_PARTS);
 }
 
 static bool is_code(const char *code)
@@ -125,12 +160,14 @@ static struct limits limits_of(const struct call *call, const struct attempts *a
     uint64_t connect_ns =
         patience_ms(settings->connect_ms, attempts->rounds, settings->attempt_ms) * NS_PER_MS;
     within_ns = within_ns < share_ns ? within_ns : share_ns;
-    return (struct limits){now + (connect_ns < within_ns ? connect_ns : within_ns),
-                           now + within_ns};
+    return (struct limits){
+        .connected_ns = now + (connect_ns < within_ns ? connect_ns : within_ns),
+        .until_ns = now + within_ns,
+    };
 }
 
 /* One attempt at the present address. */
-static enum verdict attempt(const struct call *call, struct attempts *attempts, struct line *line,
+static enum verdict attempt(const struct call *call, struct attempts *attempts, struct line **line,
                             struct answer *answer, struct leafd_error *error)
 {
     struct leafd *client = call->client;
@@ -139,8 +176,15 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
     if (attempts->sent++ > 0) {
         COUNT(client, retries);
     }
-    const char *url = call->door->endpoints->urls[attempts->at];
-    switch (line_ask(line, url, &call->request, &limits, answer)) {
+    if (call->progress != NULL) {
+        atomic_store(&call->progress->at, attempts->at);
+        atomic_store(&call->progress->since_ns, now_ns());
+    }
+    enum ask asked = second_ask(call, &attempts->at, line, &limits, answer);
+    if (call->progress != NULL) {
+        atomic_store(&call->progress->since_ns, 0);
+    }
+    switch (asked) {
     case ASK_CLOSED:
         (void)fault(error, "closed", 0, false, "the client was closed");
         return REFUSED;
@@ -169,6 +213,14 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
     if (verdict == ELSEWHERE || verdict == LATER) {
         note(attempts, error->code, error->message);
         attempts->retry_after_s = answer->retry_after_s;
+    }
+    if (verdict == DONE && call->range_ids > 0) {
+        learn_time(client, now_ns() - answer->asked_ns);
+    }
+    if (verdict == DONE && call->takes != NULL && !call->takes(call->context, answer)) {
+        ADD(client, burnt, call->range_ids);
+        note(attempts, "", "its answer is of an older generation than one before");
+        verdict = ELSEWHERE;
     }
     return verdict;
 }
@@ -213,22 +265,23 @@ static void wait_for_round(const struct call *call, struct attempts *attempts)
 static bool is_over(const struct call *call, const struct attempts *attempts)
 {
     char failures[900];
-    if (now_ns() >= call->until_ns) {
+    if (now_ns() >= call->until_ns || (call->is_second && attempts->rounds > 0)) {
         return true;
     }
     if (call->wanted == NULL || attempts->sent == 0) {
         return false;
     }
     list_failures(call, attempts, failures, sizeof failures);
-    return !call->wanted(call->context, failures);
+    return !call->wanted(call->context, failures, attempts->rounds);
 }
 
 /* False: no node of the round is trusted, which no other round would change. */
 static bool try_elsewhere(const struct call *call, struct attempts *attempts)
 {
     unsigned count = call->door->endpoints->count;
-    client_leave_node(call->client, call->door, attempts->at);
-    attempts->at = (attempts->at + 1) % count;
+    unsigned from = attempts->at;
+    attempts->at = (from + 1) % count;
+    client_leave_node(call->client, call->door, from, attempts->at);
     if (++attempts->failed < count) {
         return true;
     }
@@ -237,11 +290,13 @@ static bool try_elsewhere(const struct call *call, struct attempts *attempts)
     }
     attempts->failed = attempts->untrusted = 0;
     attempts->rounds++;
-    wait_for_round(call, attempts);
+    if (!call->is_second) {
+        wait_for_round(call, attempts);
+    }
     return true;
 }
 
-static int run(const struct call *call, struct attempts *attempts, struct line *line,
+static int run(const struct call *call, struct attempts *attempts, struct line **line,
                struct answer *answer, struct leafd_error *error)
 {
     char failures[900];
@@ -283,8 +338,12 @@ int client_call(const struct call *call, struct line **line, struct answer *answ
         return fault(error, "no_memory", 0, true, "there is no memory for a request");
     }
     attempts->at = atomic_load(&call->door->current);
+    if (call->is_second) {
+        attempts->at = (call->not_at + 1) % call->door->endpoints->count;
+        attempts->failed = 1;
+    }
     attempts->round_ms = FIRST_ROUND_MS;
-    int result = run(call, attempts, *line, answer, error);
+    int result = run(call, attempts, line, answer, error);
     free(attempts);
     if (result != 0) {
         line_put(*line);

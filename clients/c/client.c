@@ -24,6 +24,8 @@ static void start_anew(struct leafd *client)
     client->first_job = NULL;
     client->last_job = &client->first_job;
     client->thread_count = client->idle_threads = 0;
+    client->ageing = false;
+    client->age_ns = UINT64_MAX;
     char key[TEXT_OWN_KEY_CHARS + 1];
     text_make_key(key);
     atomic_store(&client->ids.current, (unsigned)key[0] * 31 % client->settings.ids.count);
@@ -134,6 +136,39 @@ static void *do_jobs(void *context)
     return NULL;
 }
 
+/* The thread that drops what is too old. */
+static void *drop_old_ones(void *context)
+{
+    struct leafd *client = context;
+    pthread_mutex_lock(&client->lock);
+    while (!atomic_load(&client->closed)) {
+        if (now_ns() < client->age_ns) {
+            (void)condition_wait(&client->changed, &client->lock, client->age_ns);
+            continue;
+        }
+        client->age_ns = UINT64_MAX;
+        /* Sources are put before others, and never taken away. */
+        struct source *source = client->sources;
+        pthread_mutex_unlock(&client->lock);
+        for (; source != NULL; source = source->next) {
+            client_ages_at(client, source->kind->age(source, now_ns()));
+        }
+        pthread_mutex_lock(&client->lock);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return NULL;
+}
+
+void client_ages_at(struct leafd *client, uint64_t at_ns)
+{
+    pthread_mutex_lock(&client->lock);
+    if (at_ns < client->age_ns) {
+        client->age_ns = at_ns;
+        pthread_cond_broadcast(&client->changed);
+    }
+    pthread_mutex_unlock(&client->lock);
+}
+
 bool client_start_job(struct leafd *client, struct job *job)
 {
     pthread_mutex_lock(&client->lock);
@@ -146,7 +181,10 @@ bool client_start_job(struct leafd *client, struct job *job)
         client_start_thread(&client->threads[client->thread_count], do_jobs, client)) {
         client->thread_count++;
     }
-    good = good && client->thread_count > 0;
+    if (good && !client->ageing) {
+        client->ageing = client_start_thread(&client->ager, drop_old_ones, client);
+    }
+    good = good && client->thread_count > 0 && client->ageing;
     if (good) {
         job->next = NULL;
         *client->last_job = job;
@@ -171,6 +209,63 @@ void client_pause(struct leafd *client, uint64_t until_ns)
 void source_nothing(void *source)
 {
     (void)source;
+}
+
+uint64_t source_ageless(void *source, uint64_t now)
+{
+    (void)source;
+    (void)now;
+    return UINT64_MAX;
+}
+
+bool source_holds_nothing(void *source, struct leafd_gauge *gauge, char name[SOURCE_NAME_BYTES])
+{
+    (void)source;
+    (void)gauge;
+    (void)name;
+    return false;
+}
+
+int source_enter(struct source *source, struct leafd_error *error)
+{
+    if (client_enter(source->client, error) != 0) {
+        return -1;
+    }
+    if (atomic_load(&source->closed)) {
+        return fault(error, "closed", 0, false, "this source of the client was closed");
+    }
+    return 0;
+}
+
+static void end_source(struct source *source)
+{
+    atomic_store(&source->closed, true);
+    source->kind->stop(source);
+}
+
+void source_close(struct source *source)
+{
+    struct leafd *client = source->client;
+    if (client_enter(client, NULL) != 0) {
+        return; /* it is closed with its client */
+    }
+    pthread_mutex_lock(&client->closing);
+    if (!atomic_load(&client->closed) && !atomic_load(&source->closed)) {
+        end_source(source);
+        source->kind->finish(source);
+    }
+    pthread_mutex_unlock(&client->closing);
+}
+
+/* The program asks for a source that it has closed. -1: the client is, too. */
+static int open_again(struct source *source, struct leafd_error *error)
+{
+    struct leafd *client = source->client;
+    pthread_mutex_lock(&client->closing);
+    bool closed = atomic_load(&client->closed);
+    atomic_store(&source->closed, closed);
+    pthread_mutex_unlock(&client->closing);
+    return closed ? fault(error, "closed", 0, false, "the client was closed") : 0;
 }
 
 static struct source *find_source(struct leafd *client, const struct source_kind *kind,
@@ -225,6 +320,9 @@ void *client_source(struct leafd *client, const struct source_kind *kind, const 
         source = make_source(client, kind, name, bytes, make, error);
     }
     pthread_mutex_unlock(&client->lock);
+    if (source != NULL && atomic_load(&source->closed) && open_again(source, error) != 0) {
+        return NULL;
+    }
     return source;
 }
 
@@ -238,7 +336,11 @@ static void end_threads(struct leafd *client)
     pthread_mutex_unlock(&client->lock);
     lines_wake(&client->lines);
     for (struct source *source = client->sources; source != NULL; source = source->next) {
-        source->kind->stop(source);
+        end_source(source);
+    }
+    if (client->ageing) {
+        pthread_join(client->ager, NULL);
+        client->ageing = false;
     }
     for (unsigned i = 0; i < client->thread_count; i++) {
         pthread_join(client->threads[i], NULL);
@@ -284,6 +386,13 @@ void leafd_free(struct leafd *client)
     pthread_mutex_destroy(&client->lock);
     pthread_mutex_destroy(&client->closing);
     free(client);
+}
+
+void leafd_on_event(struct leafd *client, void (*hook)(void *user, const struct leafd_event *event),
+                    void *user)
+{
+    client->hook = hook;
+    client->hook_user = user;
 }
 
 const char *leafd_version(void)

@@ -10,7 +10,7 @@
 
 #include "http.h"
 
-enum { SOURCES_MAX = 4096, JOBS_AT_ONCE = 32 };
+enum { SOURCES_MAX = 4096, JOBS_AT_ONCE = 32, SOURCE_NAME_BYTES = 129 };
 
 /* Work that one of the client's threads does once. Part of whatever it belongs to. */
 struct job {
@@ -30,27 +30,41 @@ enum alive { INHERITED, ALIVE, RENEWING };
 
 struct counters {
     _Atomic uint64_t ids_segment, ids_strict, ids_snowflake, requests, retries, failovers, errors,
-        waits, burnt, clock_waits, renewals;
+        waits, burnt, clock_waits, renewals, hedges;
 };
 
 /* What each kind of source has to be able to do. */
 struct source_kind {
     void (*forget)(void *source); /* in a child of fork: as new */
-    void (*stop)(void *source);   /* the client closes: let all that wait go */
-    void (*finish)(void *source); /* all threads have ended: release, count what is burnt */
+    void (*stop)(void *source);   /* it is closed: let all that wait go, count what is burnt */
+    void (*finish)(void *source); /* and then: release */
     void (*free)(void *source);
+    /* Drop what is too old by then; when the next will be, UINT64_MAX: nothing is held. */
+    uint64_t (*age)(void *source, uint64_t now);
+    /* What it holds, and, where it is not the source's, its name; false: such a source holds
+     * nothing. */
+    bool (*gauge)(void *source, struct leafd_gauge *gauge, char name[SOURCE_NAME_BYTES]);
 };
 
 /* Of a kind that has nothing to do there. */
 void source_nothing(void *source);
+uint64_t source_ageless(void *source, uint64_t now);
+bool source_holds_nothing(void *source, struct leafd_gauge *gauge, char name[SOURCE_NAME_BYTES]);
 
 /* Begins each source. */
 struct source {
     struct leafd *client;
     const struct source_kind *kind;
     struct source *next;
-    char name[129];
+    atomic_bool closed; /* this one, or the client */
+    char name[SOURCE_NAME_BYTES];
 };
+
+/* client_enter(), and -1 with "closed" where the source is. */
+int source_enter(struct source *source, struct leafd_error *error);
+
+/* Close one source, while the client goes on. A second time it does nothing. */
+void source_close(struct source *source);
 
 struct leafd {
     struct settings settings;
@@ -65,8 +79,14 @@ struct leafd {
     struct job *first_job, **last_job;
     pthread_t threads[JOBS_AT_ONCE];
     unsigned thread_count, idle_threads;
+    pthread_t ager; /* the thread that drops what is too old; it is there with the first job */
+    bool ageing;
+    uint64_t age_ns;           /* when it has something to do next */
+    _Atomic uint64_t usual_ns; /* the time of range requests that were answered; 0: none was */
+    void (*hook)(void *user, const struct leafd_event *event);
+    void *hook_user;
     atomic_bool closed;
-    pthread_mutex_t closing; /* held by the one who closes */
+    pthread_mutex_t closing; /* held by the one who closes it, or a source, or opens one again */
     bool finished;           /* it is done */
 };
 
@@ -82,15 +102,28 @@ int client_enter(struct leafd *client, struct leafd_error *error);
 /* When a call ends that may take so long (0: what the client's calls may). */
 uint64_t client_until_ns(const struct leafd *client, uint32_t deadline_ms);
 
+/* Where a call stands that others may be waiting for. Any thread may read it. */
+struct progress {
+    _Atomic uint64_t since_ns; /* when the attempt under way began; 0: none is */
+    atomic_uint at;            /* the address that it asks */
+};
+
 /* A request with all its retries. */
 struct call {
     struct leafd *client;
     struct door *door;
     struct request request;
     uint64_t until_ns;
-    /* Asked before each round: go on? NULL: until the time is over. */
-    bool (*wanted)(void *context, const char *failures);
+    /* Asked before each attempt but the first: go on? NULL: until the time is over. rounds: so many
+     * are over, in which all nodes failed. */
+    bool (*wanted)(void *context, const char *failures, unsigned rounds);
+    /* May an answer of 200 to 299 be taken? False: another node is to be asked. NULL: all may. */
+    bool (*takes)(void *context, const struct answer *answer);
     void *context;
+    struct progress *progress; /* NULL: nobody reads it */
+    uint32_t range_ids;        /* asked for in ranges: the usual time is made of such */
+    bool is_second;            /* beside another one: one round, without the node at not_at */
+    unsigned not_at;
     bool after_close; /* a release */
 };
 
@@ -104,8 +137,17 @@ int client_get(struct leafd *client, struct door *door, const char *path, const 
                uint64_t until_ns, struct line **line, struct answer *answer,
                struct leafd_error *error);
 
-/* Another address of the door from now on. */
-void client_leave_node(struct leafd *client, struct door *door, unsigned from);
+/* Another address of the door from now on, unless another call has already left that one. */
+void client_leave_node(struct leafd *client, struct door *door, unsigned from, unsigned to);
+
+/* So long a range request may take before a second one is sent beside it. */
+uint64_t client_patience_ns(const struct leafd *client);
+
+/* Call the hook. Without a lock. Texts that are NULL become "". */
+void client_event(const struct leafd *client, struct leafd_event event);
+
+/* A range was put away that will be too old then. A source's lock may be held. */
+void client_ages_at(struct leafd *client, uint64_t at_ns);
 
 /* Have a thread of the client do it, once; false: the client closes, or there is no thread. */
 bool client_start_job(struct leafd *client, struct job *job);

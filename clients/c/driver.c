@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,9 +109,118 @@ static uint32_t deadline; /* of the command; 0: the client's */
 
 static char *settings[WORDS_MAX + 1]; /* of the last open, ended by NULL */
 
+/* --- sources: one that was closed is kept, since asking for it anew would open it again --- */
+
+enum kind { SEGMENT, STRICT, TEXTS, SNOWFLAKE, KINDS };
+static const char *const kinds[KINDS] = {"segment", "strict", "texts", "snowflake"};
+
+static struct source {
+    enum kind kind;
+    char name[256];
+    void *source;
+    struct source *next;
+} * sources;
+
+static void *make_source(enum kind kind, const char *name, struct leafd_error *error)
+{
+    return kind == SEGMENT  ? (void *)leafd_segment(leafd, name, error)
+           : kind == STRICT ? (void *)leafd_strict(leafd, name, error)
+           : kind == TEXTS  ? (void *)leafd_texts(leafd, name, error)
+                            : (void *)leafd_snowflake(leafd, name, error);
+}
+
+/* name NULL: the one whose name the library makes. */
+static void *source_of(enum kind kind, const char *name, struct leafd_error *error)
+{
+    const char *key = name != NULL ? name : "-";
+    struct source *at = sources;
+    while (at != NULL && (at->kind != kind || strcmp(at->name, key) != 0)) {
+        at = at->next;
+    }
+    if (at != NULL) {
+        return at->source;
+    }
+    void *made = make_source(kind, name, error);
+    if (made != NULL) {
+        at = calloc(1, sizeof *at);
+        *at = (struct source){.kind = kind, .source = made, .next = sources};
+        (void)snprintf(at->name, sizeof at->name, "%s", key);
+        sources = at;
+    }
+    return made;
+}
+
+static void forget_sources(void)
+{
+    while (sources != NULL) {
+        struct source *at = sources;
+        sources = at->next;
+        free(at);
+    }
+}
+
+static void do_close_source(char **words)
+{
+    struct leafd_error error;
+    size_t kind = 0;
+    while (kind + 1 < KINDS && strcmp(kinds[kind], words[1]) != 0) {
+        kind++;
+    }
+    void *source = source_of(kind, kind == SNOWFLAKE ? NULL : words[2], &error);
+    if (source == NULL) {
+        answer_error(&error);
+        return;
+    }
+    switch (kind) {
+    case SEGMENT:
+        leafd_segment_close(source);
+        break;
+    case STRICT:
+        leafd_strict_close(source);
+        break;
+    case TEXTS:
+        leafd_texts_close(source);
+        break;
+    default:
+        leafd_snowflake_close(source);
+    }
+    puts("ok");
+}
+
+/* --- events --- */
+
+static const char *const event_kinds[] = {"failover",   "refill_failed", "recovered", "fenced",
+                                          "clock_back", "aged",          "generation"};
+enum { EVENT_KINDS = sizeof event_kinds / sizeof event_kinds[0] };
+static _Atomic unsigned events[EVENT_KINDS];
+
+static void count_event(void *user, const struct leafd_event *event)
+{
+    (void)user;
+    for (size_t i = 0; i < EVENT_KINDS; i++) {
+        if (strcmp(event->kind, event_kinds[i]) == 0) {
+            atomic_fetch_add(&events[i], 1);
+        }
+    }
+}
+
+static void do_events(char **words)
+{
+    (void)words;
+    printf("events");
+    for (size_t i = 0; i < EVENT_KINDS; i++) {
+        unsigned count = atomic_exchange(&events[i], 0);
+        if (count > 0) {
+            printf(" %s %u", event_kinds[i], count);
+        }
+    }
+    putchar('\n');
+}
+
 static void do_open(char **words)
 {
     struct leafd_error error;
+    forget_sources();
     for (size_t i = 0; i < WORDS_MAX; i++) {
         free(settings[i]);
         settings[i] = words[i] != NULL && words[i + 1] != NULL ? strdup(words[i + 1]) : NULL;
@@ -120,6 +230,7 @@ static void do_open(char **words)
     if (leafd == NULL) {
         answer_error(&error);
     } else {
+        leafd_on_event(leafd, count_event, NULL);
         puts("ok");
     }
 }
@@ -137,7 +248,7 @@ static void answer_taken(take_fn *take, const char *name, const char *count)
 
 static int take_segment(const char *tag, long count, struct ids *ids, struct leafd_error *error)
 {
-    struct leafd_segment *segment = leafd_segment(leafd, tag, error);
+    struct leafd_segment *segment = source_of(SEGMENT, tag, error);
     int result = segment != NULL ? 0 : -1;
     for (long i = 0; i < count && result == 0; i++) {
         int64_t id = -1;
@@ -161,32 +272,48 @@ static void do_segment(char **words)
 
 static void do_range(char **words)
 {
-    struct ids ids = {0};
     struct leafd_error error;
-    struct leafd_range range = {0, 0};
-    struct leafd_segment *segment = leafd_segment(leafd, words[1], &error);
+    struct leafd_series series = {0, 0, 1};
+    struct leafd_segment *segment = source_of(SEGMENT, words[1], &error);
     int result = -1;
     if (segment != NULL) {
         uint32_t count = (uint32_t)strtoul(words[2], NULL, 10);
-        result = leafd_segment_range(segment, count, &range, deadline, &error);
+        result = leafd_segment_series(segment, count, &series, deadline, &error);
     }
-    add(&ids, range.first, range.last);
-    answer_ids(result, &ids, &error);
-    free(ids.text.bytes);
+    if (result != 0) {
+        answer_error(&error);
+        return;
+    }
+    printf("ids %" PRId64 "-%" PRId64, series.first, series.last);
+    if (series.increment != 1) {
+        printf(" step %" PRId64, series.increment);
+    }
+    putchar('\n');
 }
 
 static void do_strict(char **words)
 {
+    struct ids ids = {0};
     struct leafd_error error;
-    struct leafd_range range;
+    struct leafd_series series;
     bool replayed;
-    struct leafd_strict *strict = leafd_strict(leafd, words[1], &error);
-    if (strict == NULL || leafd_strict_take(strict, (uint32_t)strtoul(words[2], NULL, 10), words[3],
-                                            &range, &replayed, deadline, &error) != 0) {
+    struct leafd_strict *strict = source_of(STRICT, words[1], &error);
+    if (strict == NULL ||
+        leafd_strict_series(strict, (uint32_t)strtoul(words[2], NULL, 10), words[3], &series,
+                            &replayed, deadline, &error) != 0) {
         answer_error(&error);
         return;
     }
-    printf("ids %" PRId64 "-%" PRId64 "%s\n", range.first, range.last, replayed ? " replayed" : "");
+    if (series.increment == 1) {
+        add(&ids, series.first, series.last);
+    } else {
+        for (int64_t id = series.first; id < series.last; id += series.increment) {
+            add(&ids, id, id);
+        }
+        add(&ids, series.last, series.last);
+    }
+    printf("ids%s%s\n", end(&ids), replayed ? " replayed" : "");
+    free(ids.text.bytes);
 }
 
 static void do_texts(char **words)
@@ -195,7 +322,7 @@ static void do_texts(char **words)
     struct leafd_error error;
     bool replayed;
     uint32_t count = (uint32_t)strtoul(words[2], NULL, 10);
-    struct leafd_texts *texts = leafd_texts(leafd, words[1], &error);
+    struct leafd_texts *texts = source_of(TEXTS, words[1], &error);
     if (texts == NULL ||
         leafd_texts_take(texts, count, words[3], into, &replayed, deadline, &error) != 0) {
         answer_error(&error);
@@ -211,7 +338,7 @@ static void do_texts(char **words)
 static void do_textid(char **words)
 {
     struct leafd_error error;
-    struct leafd_texts *texts = leafd_texts(leafd, words[1], &error);
+    struct leafd_texts *texts = source_of(TEXTS, words[1], &error);
     int64_t id = texts != NULL ? leafd_texts_decode(texts, words[2], deadline, &error) : -1;
     if (id < 0) {
         answer_error(&error);
@@ -223,7 +350,7 @@ static void do_textid(char **words)
 static int take_strict(const char *tag, long count, struct ids *ids, struct leafd_error *error)
 {
     struct leafd_range range;
-    struct leafd_strict *strict = leafd_strict(leafd, tag, error);
+    struct leafd_strict *strict = source_of(STRICT, tag, error);
     int result = strict != NULL ? 0 : -1;
     for (long i = 0; i < count && result == 0; i++) {
         result = leafd_strict_take(strict, 1, NULL, &range, NULL, deadline, error);
@@ -241,7 +368,7 @@ static void do_strict1(char **words)
 
 static int take_snowflake(const char *name, long count, struct ids *ids, struct leafd_error *error)
 {
-    struct leafd_snowflake *snowflake = leafd_snowflake(leafd, name, error);
+    struct leafd_snowflake *snowflake = source_of(SNOWFLAKE, name, error);
     int result = snowflake != NULL ? 0 : -1;
     for (long i = 0; i < count && result == 0; i++) {
         int64_t id = leafd_snowflake_next_within(snowflake, deadline, error);
@@ -295,7 +422,7 @@ static void do_threads(char **words)
     bool fell = false;
     for (long i = 0; i < threads; i++) {
         takers[i].count = strtol(words[3], NULL, 10);
-        takers[i].segment = leafd_segment(leafd, words[2], &takers[i].error);
+        takers[i].segment = source_of(SEGMENT, words[2], &takers[i].error);
         takers[i].result = takers[i].segment != NULL ? 0 : -1;
         pthread_create(&takers[i].thread, NULL, take_in_thread, &takers[i]);
     }
@@ -421,7 +548,7 @@ static void do_loop(char **words)
     static uint64_t buckets[BUCKETS];
     struct ids ids = {0};
     struct leafd_error error;
-    struct leafd_segment *segment = leafd_segment(leafd, words[1], &error);
+    struct leafd_segment *segment = source_of(SEGMENT, words[1], &error);
     uint64_t longest = 0, count = 0, now = clock_ns();
     uint64_t until = now + (uint64_t)strtol(words[2], NULL, 10) * 1000000000;
     int64_t id = segment != NULL ? 0 : -1;
@@ -488,7 +615,7 @@ static void do_bench(char **words)
 {
     struct leafd_error error;
     long count = strtol(words[2], NULL, 10);
-    struct leafd_segment *segment = leafd_segment(leafd, words[1], &error);
+    struct leafd_segment *segment = source_of(SEGMENT, words[1], &error);
     double ns = segment != NULL ? bench(segment, count / 10 + 1, &error) : -1;
     ns = ns >= 0 ? bench(segment, count, &error) : ns;
     if (ns < 0) {
@@ -545,7 +672,7 @@ static void do_decode(char **words)
 {
     struct leafd_error error;
     struct leafd_parts parts;
-    struct leafd_snowflake *snowflake = leafd_snowflake(leafd, NULL, &error);
+    struct leafd_snowflake *snowflake = source_of(SNOWFLAKE, NULL, &error);
     int64_t id = strtoll(words[1], NULL, 10);
     if (snowflake == NULL || leafd_snowflake_decode(snowflake, id, &parts, &error) != 0) {
         answer_error(&error);
@@ -561,10 +688,24 @@ static void do_stats(char **words)
     leafd_stats(leafd, &stats, sizeof stats);
     printf("stats ids_segment=%" PRIu64 " ids_strict=%" PRIu64 " ids_snowflake=%" PRIu64
            " requests=%" PRIu64 " retries=%" PRIu64 " failovers=%" PRIu64 " errors=%" PRIu64
-           " waits=%" PRIu64 " burnt=%" PRIu64 " clock_waits=%" PRIu64 " renewals=%" PRIu64 "\n",
+           " waits=%" PRIu64 " burnt=%" PRIu64 " clock_waits=%" PRIu64 " renewals=%" PRIu64
+           " hedges=%" PRIu64 "\n",
            stats.ids_segment, stats.ids_strict, stats.ids_snowflake, stats.requests, stats.retries,
            stats.failovers, stats.errors, stats.waits, stats.burnt, stats.clock_waits,
-           stats.renewals);
+           stats.renewals, stats.hedges);
+}
+
+static void do_statstext(char **words)
+{
+    (void)words;
+    size_t bytes = leafd_stats_text(leafd, NULL, 0) + 4096;
+    char *text = malloc(bytes);
+    (void)leafd_stats_text(leafd, text, bytes);
+    for (char *at = text; *at != 0; at++) {
+        *at = *at == '\n' ? '|' : *at;
+    }
+    printf("statstext %s\n", text);
+    free(text);
 }
 
 static void do_close(char **words)
@@ -596,6 +737,9 @@ static const struct command {
     {"benchthreads", 4, do_benchthreads},
     {"decode", 2, do_decode},
     {"stats", 1, do_stats},
+    {"statstext", 1, do_statstext},
+    {"events", 1, do_events},
+    {"close_source", 3, do_close_source},
     {"close", 1, do_close},
 };
 
@@ -650,6 +794,7 @@ int main(void)
         fflush(stdout);
     }
     free(line);
+    forget_sources();
     leafd_free(leafd);
     return code;
 }

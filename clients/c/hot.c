@@ -2,14 +2,15 @@
  * sees part of a newer range sees the newer number, too. On x86-64 both are plain moves. */
 #include "segment.h"
 
-void hot_publish(struct hot *hot, const struct leafd_range *range, uint32_t low)
+void hot_publish(struct hot *hot, const struct leafd_series *range, uint32_t low)
 {
     uint32_t number = (uint32_t)(atomic_load(&hot->word) >> 32) + 1;
     struct hot_slot *slot = &hot->slots[number & 1];
-    uint32_t size = (uint32_t)(range->last - range->first) + 1;
+    uint32_t size = (uint32_t)text_ids_of(range);
     /* No range has the number of the other slot. */
     atomic_store_explicit(&slot->number, number + 1, memory_order_relaxed);
     atomic_store_explicit(&slot->first, range->first, memory_order_release);
+    atomic_store_explicit(&slot->increment, range->increment, memory_order_release);
     atomic_store_explicit(&slot->size, size, memory_order_release);
     atomic_store_explicit(&slot->low, low, memory_order_release);
     atomic_store_explicit(&slot->number, number, memory_order_release);
@@ -28,7 +29,7 @@ static void limit(struct hot *hot)
     }
 }
 
-uint32_t hot_take(struct hot *hot, uint32_t count, int64_t *first, bool *low)
+uint32_t hot_take(struct hot *hot, uint32_t count, struct hot_taken *taken)
 {
     uint64_t word = atomic_fetch_add_explicit(&hot->word, count, memory_order_acquire);
     uint32_t number = (uint32_t)(word >> 32);
@@ -36,14 +37,17 @@ uint32_t hot_take(struct hot *hot, uint32_t count, int64_t *first, bool *low)
     struct hot_slot *slot = &hot->slots[number & 1];
     uint32_t size = atomic_load_explicit(&slot->size, memory_order_acquire);
     uint32_t low_at = atomic_load_explicit(&slot->low, memory_order_acquire);
-    *first = atomic_load_explicit(&slot->first, memory_order_acquire) + at;
+    int64_t increment = atomic_load_explicit(&slot->increment, memory_order_acquire);
+    int64_t first = atomic_load_explicit(&slot->first, memory_order_acquire);
     if (__builtin_expect(
             atomic_load_explicit(&slot->number, memory_order_relaxed) != number || at >= size, 0)) {
         limit(hot);
-        *low = false;
+        taken->low = false;
         return 0;
     }
-    *low = low_at - at < count;
+    taken->first = first + at * increment; /* at most the range's last */
+    taken->increment = increment;
+    taken->low = low_at - at < count;
     return size - at < count ? size - at : count;
 }
 

@@ -173,7 +173,7 @@ static size_t on_body(char *data, size_t size, size_t count, void *context)
     return bytes;
 }
 
-/* Is the header of this name? Then its value, without spaces around it, is put into value[16]. */
+/* Is the header of this name? Then its value, without spaces around it, is put into value[24]. */
 static bool header_is(const char *data, size_t bytes, const char *name, char *value)
 {
     size_t name_bytes = strlen(name);
@@ -189,7 +189,7 @@ static bool header_is(const char *data, size_t bytes, const char *name, char *va
     while (end > at && strchr(" \t\r\n", end[-1]) != NULL) {
         end--;
     }
-    size_t value_bytes = (size_t)(end - at) < 16 ? (size_t)(end - at) : 15;
+    size_t value_bytes = (size_t)(end - at) < 24 ? (size_t)(end - at) : 23;
     memcpy(value, at, value_bytes);
     value[value_bytes] = 0;
     return true;
@@ -199,18 +199,22 @@ static size_t on_head(char *data, size_t size, size_t count, void *context)
 {
     struct line *line = context;
     size_t bytes = size * count;
-    char value[16];
-    uint64_t seconds;
+    char value[24];
+    uint64_t number;
     line->head_bytes += bytes;
     if (line->head_bytes > HEAD_BYTES_MAX) {
         line->too_long = true;
         return 0;
     }
-    if (header_is(data, bytes, "Retry-After", value) && text_to_number(value, 0, 86400, &seconds)) {
-        line->answer.retry_after_s = (uint32_t)seconds;
+    if (header_is(data, bytes, "Retry-After", value) && text_to_number(value, 0, 86400, &number)) {
+        line->answer.retry_after_s = (uint32_t)number;
     }
     if (header_is(data, bytes, "Idempotency-Replayed", value)) {
         line->answer.replayed = strcmp(value, "true") == 0;
+    }
+    if (header_is(data, bytes, "Leafd-Generation", value) &&
+        text_to_number(value, 1, INT64_MAX, &number)) {
+        line->answer.generation = number;
     }
     return bytes;
 }
@@ -370,6 +374,7 @@ static void prepare(struct line *line, const char *url, const struct request *re
     }
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
     memset(&line->answer, 0, sizeof line->answer);
+    line->answer.asked_ns = now_ns();
     line->head_bytes = 0;
     line->too_long = false;
     line->why[0] = 0;
@@ -388,6 +393,7 @@ enum { TOO_LATE = -1, NOT_CONNECTED = -2 };
 /* Turn until the transfer has ended (its result), or the time is over, or the client closes. */
 static int run(struct line *line, const struct limits *limits)
 {
+    bool late = limits->late == NULL;
     for (;;) {
         int running;
         if (curl_multi_perform(line->multi, &running) != CURLM_OK) {
@@ -401,13 +407,24 @@ static int run(struct line *line, const struct limits *limits)
         bool connecting = is_connecting(line);
         uint64_t until_ns = connecting ? limits->connected_ns : limits->until_ns;
         uint64_t now = now_ns();
-        if (now >= until_ns || atomic_load(&line->lines->closing)) {
+        bool stopped = limits->stop != NULL && atomic_load(limits->stop);
+        if (now >= until_ns || stopped || atomic_load(&line->lines->closing)) {
             return connecting ? NOT_CONNECTED : TOO_LATE;
         }
+        if (!late && now >= limits->late_ns) {
+            late = true;
+            limits->late(limits->context);
+        }
+        until_ns = late || limits->late_ns > until_ns ? until_ns : limits->late_ns;
         uint64_t wait_ms = (until_ns - now) / NS_PER_MS + 1;
         (void)curl_multi_poll(line->multi, NULL, 0,
                               wait_ms > WAIT_MS_MAX ? WAIT_MS_MAX : (int)wait_ms, NULL);
     }
+}
+
+void line_wake(struct line *line)
+{
+    curl_multi_wakeup(line->multi);
 }
 
 enum ask line_ask(struct line *line, const char *url, const struct request *request,

@@ -52,6 +52,8 @@ enum ask {
 /* Borrowed from the line until it is used again. */
 struct answer {
     int status;
+    uint64_t asked_ns;      /* when the request was sent */
+    uint64_t generation;    /* Leafd-Generation; 0: not said */
     bool replayed;          /* Idempotency-Replayed */
     uint32_t retry_after_s; /* 0: not said */
     const char *body;       /* with a 0 behind it */
@@ -76,7 +78,14 @@ void line_put(struct line *line);
 struct limits {
     uint64_t connected_ns; /* until then a new connection has to be there; TLS may come later */
     uint64_t until_ns;     /* and the answer; not before connected_ns */
+    atomic_bool *stop;     /* true: give it up, as ASK_FAILED; NULL: nobody does */
+    uint64_t late_ns;      /* without an answer by then late(context) is called, once; NULL: not */
+    void (*late)(void *context);
+    void *context;
 };
+
+/* Have a thread that waits for an answer on this line look at its limits. */
+void line_wake(struct line *line);
 
 /* Ask this base URL within the limits. */
 enum ask line_ask(struct line *line, const char *url, const struct request *request,

@@ -15,15 +15,15 @@
  * signals, its environment or its locale.
  *
  * Threads: all functions may be called from any thread at any time, but for leafd_free(). The
- * library has threads of its own, with all signals blocked: at most 32 that fetch ranges, and one a
- * source of snowflake ids.
+ * library has threads of its own, with all signals blocked: at most 32 that fetch ranges, one that
+ * drops old ones, and one a source of snowflake ids.
  *
  * Fork: a child drops what it inherited (ranges, connections, worker ids) with its first call, and
  * fetches its own. The sources stay usable. It needs Linux 4.14 or later (MADV_WIPEONFORK).
  *
  * The soname changes when a program that was built with an older libleafd would not run any more.
- * leafd_stats may grow at its end, since the caller says how large its own is; the other structures
- * stay as they are. */
+ * leafd_stats may grow at its end, since the caller says how large its own is, and leafd_event and
+ * leafd_gauge, which the library makes; the other structures stay as they are. */
 #ifndef LEAFD_CLIENTS_C_LEAFD_H
 #define LEAFD_CLIENTS_C_LEAFD_H
 
@@ -58,6 +58,13 @@ struct leafd_range {
     int64_t last;
 };
 
+/* count ids: first, first + increment, and so on up to last. */
+struct leafd_series {
+    int64_t first;
+    int64_t last;
+    int64_t increment; /* 1: they follow each other */
+};
+
 /* Make a client. settings: "name=value" texts, ended by NULL; they are copied.
  *
  *   endpoints        one to 16 base URLs, separated by commas: http:// or https://, host, port
@@ -72,6 +79,7 @@ struct leafd_range {
  *   cover_ms         1 to 600000 (10000): a range is to last so long
  *   min_count        1 to 100000 (100), max_count (100000): how many ids are asked for at once
  *   window_ms        1000 to 86400000 (60000): of a worker id
+ *   max_age_ms       1 to 86400000 (3600000): a range that is older is dropped, within 1 s
  *
  * Without endpoints the environment says which cluster it is and who is asking: LEAFD_ENDPOINTS,
  * LEAFD_ADMIN_ENDPOINTS, LEAFD_TOKEN, LEAFD_TOKEN_FILE, LEAFD_CA_FILE, LEAFD_CERT_FILE,
@@ -106,9 +114,16 @@ int64_t leafd_segment_next(struct leafd_segment *segment, struct leafd_error *er
 int leafd_segment_take(struct leafd_segment *segment, size_t count, int64_t *ids,
                        uint32_t deadline_ms, struct leafd_error *error);
 
-/* 1 to 100000 ids in one range, by a request of its own. 0 or -1. */
+/* 1 to 100000 ids in one range, by a request of its own. 0 or -1. The first one refuses tags whose
+ * ids do not follow each other: "stepped". */
 int leafd_segment_range(struct leafd_segment *segment, uint32_t count, struct leafd_range *range,
                         uint32_t deadline_ms, struct leafd_error *error);
+int leafd_segment_series(struct leafd_segment *segment, uint32_t count, struct leafd_series *series,
+                         uint32_t deadline_ms, struct leafd_error *error);
+
+/* Close this source alone: what it holds is burnt, calls that wait and those that come fail with
+ * "closed". leafd_segment() with its tag opens it again. */
+void leafd_segment_close(struct leafd_segment *segment);
 
 /* --- strict ids: a request each --- */
 
@@ -125,6 +140,15 @@ int64_t leafd_strict_next(struct leafd_strict *strict, struct leafd_error *error
 int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *key,
                       struct leafd_range *range, bool *replayed, uint32_t deadline_ms,
                       struct leafd_error *error);
+
+/* The same, also for a tag whose ids do not follow each other, which leafd_strict_take() refuses
+ * ("stepped") for more than one id. */
+int leafd_strict_series(struct leafd_strict *strict, uint32_t count, const char *key,
+                        struct leafd_series *series, bool *replayed, uint32_t deadline_ms,
+                        struct leafd_error *error);
+
+/* As leafd_segment_close(). */
+void leafd_strict_close(struct leafd_strict *strict);
 
 /* --- ids as texts, as the server writes them: a request each --- */
 
@@ -149,6 +173,9 @@ int leafd_texts_take(struct leafd_texts *texts, uint32_t count, const char *key,
  * admin_endpoints; -1: "bad_id" for what is no text of the tag's shape, or has a wrong check. */
 int64_t leafd_texts_decode(struct leafd_texts *texts, const char *text, uint32_t deadline_ms,
                            struct leafd_error *error);
+
+/* As leafd_segment_close(). */
+void leafd_texts_close(struct leafd_texts *texts);
 
 /* --- snowflake ids, made in this process --- */
 
@@ -176,6 +203,26 @@ int64_t leafd_snowflake_next_within(struct leafd_snowflake *snowflake, uint32_t 
 int leafd_snowflake_decode(struct leafd_snowflake *snowflake, int64_t id, struct leafd_parts *parts,
                            struct leafd_error *error);
 
+/* As leafd_segment_close(): its worker id is released, which takes one attempt at most. */
+void leafd_snowflake_close(struct leafd_snowflake *snowflake);
+
+/* --- events --- */
+
+/* What happened. Texts are never NULL, and borrowed until the hook returns. */
+struct leafd_event {
+    const char *kind;      /* one of those of docs/clients.md, as "failover" */
+    const char *name;      /* of the tag, or of the holder of the worker id; else "" */
+    const char *from, *to; /* failover: the endpoints; else "" */
+    const char *code;      /* refill_failed: the error's; else "" */
+    uint64_t ids;          /* aged, generation: how many were dropped */
+    int64_t ms;            /* clock_back: how far */
+};
+
+/* Have hook(user, event) called at each event from now on, by the thread that it happens in,
+ * without a lock; NULL: none. To be set before the first call of a source. */
+void leafd_on_event(struct leafd *leafd, void (*hook)(void *user, const struct leafd_event *event),
+                    void *user);
+
 /* --- counters --- */
 
 /* Numbers since the client was made (since the fork, in a child). */
@@ -191,13 +238,27 @@ struct leafd_stats {
     uint64_t burnt;       /* ids that were dropped unused */
     uint64_t clock_waits; /* snowflake ids that had to wait for the clock */
     uint64_t renewals;    /* of worker ids */
+    uint64_t hedges;      /* second requests beside one that took long */
 };
 
 /* Fill stats, of stats_bytes = sizeof *stats. */
 void leafd_stats(struct leafd *leafd, struct leafd_stats *stats, size_t stats_bytes);
 
-/* The same as text for Prometheus (leafd_client_..._total), as snprintf() does it: at most
- * text_bytes with the 0 at its end; returns the length of all of it. */
+/* What a source holds. */
+struct leafd_gauge {
+    const char *name;      /* of the tag, or of the holder of the worker id; borrowed meanwhile */
+    bool is_window;        /* of a source of snowflake ids: window_end_ms is set, else the others */
+    uint64_t ids_left;     /* in ranges that are held */
+    uint64_t age_ms;       /* of the oldest of these; 0: none is held */
+    int64_t window_end_ms; /* of its worker id, since 1970; 0: it has none */
+};
+
+/* Have each(user, gauge) called for each source of segments and of snowflake ids that is open. */
+void leafd_gauges(struct leafd *leafd, void (*each)(void *user, const struct leafd_gauge *gauge),
+                  void *user);
+
+/* Counters and gauges as text for Prometheus (leafd_client_..._total), as snprintf() does it: at
+ * most text_bytes with the 0 at its end; returns the length of all of it. */
 size_t leafd_stats_text(struct leafd *leafd, char *text, size_t text_bytes);
 
 /* "0.2.0" */

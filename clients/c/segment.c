@@ -2,6 +2,7 @@
 #include "segment.h"
 
 #include "fault.h"
+#include "ranges.h"
 #include "wipe.h"
 
 #include <stdio.h>
@@ -9,32 +10,33 @@
 
 enum { FORGET_ERROR_MS = 1000 };
 
-/* Ranges of one answer, of which the first ones are gone already. */
-struct grant {
-    struct leafd_range ranges[TEXT_RANGES_MAX];
-    int at, count;
-    uint64_t left, total;
-};
-
 struct leafd_segment {
     struct source source;
     struct hot *hot;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a range came, or an error, or the end */
-    struct job refill;
-    bool asking; /* the job is under way */
-    bool stopped;
-    struct grant grant; /* what follows the range that is handed out */
+    pthread_cond_t changed;           /* a range came, or an error, or the end */
+    struct job refill, hedge;         /* the request, and the second one beside it */
+    bool asking, hedging;             /* they are under way */
+    struct progress progress, second; /* of the two */
+    bool told_failure;                /* refill_failed was reported, recovered was not yet */
+    struct grant grant;               /* what follows the range that is handed out */
     struct grant spare;
+    uint64_t answers;      /* that came */
+    uint64_t refill_from;  /* of these, when the request was begun */
+    uint64_t hedge_from;   /* and the second one */
+    uint64_t generation;   /* the newest that an answer had; 0: none */
     uint32_t asked_count;  /* by the last request; 0: none */
     uint64_t asked_ns;     /* when */
     uint64_t asked_handed; /* ids handed out by then */
+    uint64_t dry_ns;       /* time since then in which calls waited with nothing held */
+    uint64_t dry_since_ns; /* they do since then; 0: they do not */
     uint64_t published;    /* ids of all ranges until now, less what was dropped */
     unsigned waiting;      /* calls */
     uint64_t error_until_ns;
     struct leafd_error error;
     char failures[900];            /* of the request under way */
-    char name[TEXT_ENCODED_BYTES]; /* as an element of a path */
+    char path[TEXT_ENCODED_BYTES]; /* the name as an element of a path */
+    atomic_bool stepped;
 };
 
 /* --- ranges --- */
@@ -44,23 +46,65 @@ static uint64_t handed_out(struct leafd_segment *segment)
     return segment->published - hot_left(segment->hot);
 }
 
+static bool has_spare(const struct leafd_segment *segment)
+{
+    return segment->spare.at < segment->spare.count;
+}
+
+static uint64_t drop_grant(struct grant *grant)
+{
+    uint64_t left = grant->left;
+    grant->at = grant->count = 0;
+    grant->left = 0;
+    return left;
+}
+
+/* Drop the ranges that were asked for up to then; how many ids. */
+static uint64_t drop_asked_by(struct leafd_segment *segment, uint64_t asked_ns)
+{
+    uint64_t dropped = 0;
+    if (segment->grant.asked_ns <= asked_ns) {
+        dropped = hot_end(segment->hot);
+        segment->published -= dropped;
+        dropped += drop_grant(&segment->grant);
+    }
+    if (segment->spare.asked_ns <= asked_ns) {
+        dropped += drop_grant(&segment->spare);
+    }
+    ADD(segment->source.client, burnt, dropped);
+    return dropped;
+}
+
+/* When what is held was asked for, the oldest of it; UINT64_MAX: nothing is held. */
+static uint64_t oldest_ns(struct leafd_segment *segment)
+{
+    uint64_t oldest = UINT64_MAX;
+    if (hot_left(segment->hot) + segment->grant.left > 0) {
+        oldest = segment->grant.asked_ns;
+    }
+    if (has_spare(segment) && segment->spare.asked_ns < oldest) {
+        oldest = segment->spare.asked_ns;
+    }
+    return oldest;
+}
+
 /* The next range of the grant, or of the spare one, takes the place of the one that is used up. */
 static bool publish_next(struct leafd_segment *segment)
 {
     struct grant *grant = &segment->grant;
     if (grant->at == grant->count) {
-        if (segment->spare.at == segment->spare.count) {
+        if (!has_spare(segment)) {
             return false;
         }
         *grant = segment->spare;
-        segment->spare.at = segment->spare.count = 0;
+        (void)drop_grant(&segment->spare);
     }
-    const struct leafd_range *range = &grant->ranges[grant->at++];
-    uint64_t size = (uint64_t)(range->last - range->first) + 1;
+    const struct leafd_series *range = &grant->ranges[grant->at++];
+    uint64_t size = text_ids_of(range);
     grant->left -= size;
     /* Half of the grant is left when so many of this range are taken. */
     uint64_t low = HOT_NEVER_LOW;
-    if (segment->spare.at == segment->spare.count) {
+    if (!has_spare(segment)) {
         uint64_t half = grant->total / 2;
         low = size + grant->left > half ? size + grant->left - half : 0;
         low = low < size ? low : HOT_NEVER_LOW;
@@ -72,14 +116,28 @@ static bool publish_next(struct leafd_segment *segment)
 
 /* --- asking for more --- */
 
-static uint32_t next_count(struct leafd_segment *segment, uint64_t now)
+/* Calls wait, and nothing is held, since now; or they do not any more. */
+static void set_dry(struct leafd_segment *segment, bool dry)
+{
+    uint64_t now = now_ns();
+    if (segment->dry_since_ns > 0) {
+        segment->dry_ns += now - segment->dry_since_ns;
+    }
+    segment->dry_since_ns = dry ? now : 0;
+}
+
+/* By the ids handed out since the last request, and the time in which that was possible. */
+static uint32_t next_count(struct leafd_segment *segment)
 {
     const struct settings *settings = &segment->source.client->settings;
     uint64_t count = settings->min_count;
     uint64_t most = settings->max_count;
     uint64_t handed = handed_out(segment);
+    uint64_t now = now_ns();
+    set_dry(segment, segment->dry_since_ns > 0);
     if (segment->asked_count > 0) {
-        uint64_t passed_ns = now > segment->asked_ns ? now - segment->asked_ns : 1;
+        uint64_t passed_ns = now - segment->asked_ns;
+        passed_ns = passed_ns > segment->dry_ns ? passed_ns - segment->dry_ns : 1;
         double per_ns = (double)(handed - segment->asked_handed) / (double)passed_ns;
         double wanted = per_ns * (double)settings->cover_ms * NS_PER_MS;
         uint64_t least = segment->asked_count / 2;
@@ -92,64 +150,112 @@ static uint32_t next_count(struct leafd_segment *segment, uint64_t now)
     segment->asked_count = (uint32_t)count;
     segment->asked_ns = now;
     segment->asked_handed = handed;
+    segment->dry_ns = 0;
     return (uint32_t)count;
 }
 
-/* As long as somebody waits or ids are left. */
-static bool still_wanted(void *context, const char *failures)
+/* The source is without new ranges, which is reported once; then it has one again. */
+static void tell_failure(struct leafd_segment *segment, const char *code)
+{
+    pthread_mutex_lock(&segment->lock);
+    bool recovered = code == NULL && segment->told_failure;
+    bool failed = code != NULL && !segment->told_failure;
+    segment->told_failure = code != NULL;
+    pthread_mutex_unlock(&segment->lock);
+    if (recovered || failed) {
+        client_event(segment->source.client,
+                     (struct leafd_event){.kind = failed ? "refill_failed" : "recovered",
+                                          .name = segment->source.name,
+                                          .code = code});
+    }
+}
+
+/* As long as nothing has come, and somebody waits or ids are left. */
+static bool still_wanted(void *context, const char *failures, unsigned rounds)
 {
     struct leafd_segment *segment = context;
     pthread_mutex_lock(&segment->lock);
     (void)snprintf(segment->failures, sizeof segment->failures, "%s", failures);
-    bool wanted = !segment->stopped &&
+    bool wanted = !atomic_load(&segment->source.closed) &&
+                  segment->answers == segment->refill_from &&
                   (segment->waiting > 0 || hot_left(segment->hot) + segment->grant.left > 0);
+    pthread_mutex_unlock(&segment->lock);
+    if (rounds > 0) {
+        tell_failure(segment, "unreachable");
+    }
+    return wanted;
+}
+
+static bool second_is_wanted(void *context, const char *failures, unsigned rounds)
+{
+    struct leafd_segment *segment = context;
+    (void)failures;
+    (void)rounds;
+    pthread_mutex_lock(&segment->lock);
+    bool wanted = !atomic_load(&segment->source.closed) &&
+                  segment->answers == segment->hedge_from && segment->waiting > 0;
     pthread_mutex_unlock(&segment->lock);
     return wanted;
 }
 
-static int ask(struct leafd_segment *segment, uint32_t count, const char *more,
-               const struct call *how, struct grant *grant, struct leafd_error *error)
+/* An answer of a newer generation ends what is held; one of an older generation is not taken. */
+static bool takes_answer(void *context, const struct answer *answer)
 {
-    struct leafd *client = segment->source.client;
-    char path[sizeof segment->name + 64];
-    (void)snprintf(path, sizeof path, "/api/segment/get/%s?count=%u&format=range%s", segment->name,
-                   count, more);
-    struct call call = *how;
-    call.client = client;
-    call.door = &client->ids;
-    call.request = (struct request){.method = "GET", .path = path};
-    struct line *line;
-    struct answer answer;
-    if (client_call(&call, &line, &answer, error) != 0) {
-        return -1;
+    struct leafd_segment *segment = context;
+    uint64_t dropped = 0;
+    pthread_mutex_lock(&segment->lock);
+    bool older = answer->generation > 0 && answer->generation < segment->generation;
+    if (answer->generation > segment->generation) {
+        /* What was held when no answer had one yet is as good as this. */
+        dropped = segment->generation > 0 ? drop_asked_by(segment, UINT64_MAX) : 0;
+        segment->generation = answer->generation;
     }
-    const char *why = "its status";
-    int found = -1;
-    if (answer.status == 200) {
-        found = text_read_ranges(answer.body, answer.body_bytes, count, grant->ranges, &why);
+    pthread_mutex_unlock(&segment->lock);
+    if (dropped > 0) {
+        client_event(segment->source.client, (struct leafd_event){.kind = "generation",
+                                                                  .name = segment->source.name,
+                                                                  .ids = dropped});
     }
-    line_put(line);
-    if (found < 0) {
-        return fault(error, "bad_answer", answer.status, false, "no answer to %u ids of %s: %s",
-                     count, segment->source.name, why);
-    }
-    grant->at = 0;
-    grant->count = found;
-    grant->left = grant->total = count;
-    return 0;
+    return !older;
 }
 
 /* Ask for *count; where fewer are left below the tag's max for half as many, down to one. */
-static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count, struct grant *grant,
+static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count,
+                                const struct call *how, struct grant *grant,
                                 struct leafd_error *error)
 {
-    struct call how = {.until_ns = UINT64_MAX, .wanted = still_wanted, .context = segment};
-    int result = ask(segment, *count, "", &how, grant, error);
-    while (result != 0 && *count > 1 && strcmp(error->code, "exhausted") == 0) {
-        *count /= 2;
-        result = ask(segment, *count, "", &how, grant, error);
+    struct ranges_request request = {
+        .source = &segment->source,
+        .path = segment->path,
+        .count = *count,
+        .options = "",
+        .stepped = &segment->stepped,
+    };
+    int result = ranges_ask(&request, how, grant, error);
+    while (result != 0 && request.count > 1 && strcmp(error->code, "exhausted") == 0) {
+        request.count /= 2;
+        result = ranges_ask(&request, how, grant, error);
     }
+    *count = request.count;
     return result;
+}
+
+/* Keep what an answer brought, if there is room. With the lock. */
+static void keep_grant(struct leafd_segment *segment, const struct grant *grant)
+{
+    struct leafd *client = segment->source.client;
+    bool older = grant->generation > 0 && grant->generation < segment->generation;
+    if (atomic_load(&segment->source.closed) || older || has_spare(segment)) {
+        ADD(client, burnt, grant->left);
+        return;
+    }
+    segment->answers++;
+    segment->spare = *grant;
+    if (hot_left(segment->hot) == 0) {
+        (void)publish_next(segment);
+    }
+    set_dry(segment, false);
+    client_ages_at(client, grant->asked_ns + client->settings.max_age_ms * NS_PER_MS);
 }
 
 /* The job. */
@@ -159,30 +265,74 @@ static void refill(void *context)
     struct leafd *client = segment->source.client;
     struct grant grant;
     struct leafd_error error;
+    struct call how = {.until_ns = UINT64_MAX,
+                       .wanted = still_wanted,
+                       .takes = takes_answer,
+                       .context = segment,
+                       .progress = &segment->progress};
     pthread_mutex_lock(&segment->lock);
-    uint32_t count = next_count(segment, now_ns());
+    uint32_t count = next_count(segment);
     pthread_mutex_unlock(&segment->lock);
 
-    int result = ask_for_what_is_left(segment, &count, &grant, &error);
+    int result = ask_for_what_is_left(segment, &count, &how, &grant, &error);
 
     pthread_mutex_lock(&segment->lock);
+    bool given_up = result != 0 && (strcmp(error.code, "unreachable") == 0 ||
+                                    atomic_load(&segment->source.closed));
+    bool second_came = segment->answers != segment->refill_from;
     segment->asking = false;
-    segment->asked_count = count;
     segment->failures[0] = 0;
-    if (result == 0 && !segment->stopped) {
-        segment->spare = grant;
-        if (hot_left(segment->hot) == 0) {
-            (void)publish_next(segment);
-        }
-    } else if (result == 0) {
-        ADD(client, burnt, count);
-    } else if (strcmp(error.code, "unreachable") != 0 && strcmp(error.code, "closed") != 0) {
+    if (result == 0) {
+        segment->asked_count = second_came ? segment->asked_count : count;
+        keep_grant(segment, &grant);
+    } else if (!given_up) {
         segment->error = error;
         segment->error_until_ns = now_ns() + (uint64_t)FORGET_ERROR_MS * NS_PER_MS;
         COUNT(client, errors);
     }
     pthread_cond_broadcast(&segment->changed);
     pthread_mutex_unlock(&segment->lock);
+    if (!given_up) {
+        tell_failure(segment, result == 0 ? NULL : error.code);
+    }
+}
+
+/* The second request: by whichever answer comes first the source is asked from then on. */
+static void ask_second(void *context)
+{
+    struct leafd_segment *segment = context;
+    struct leafd *client = segment->source.client;
+    struct grant grant;
+    struct leafd_error error;
+    struct call how = {.until_ns = UINT64_MAX,
+                       .wanted = second_is_wanted,
+                       .takes = takes_answer,
+                       .context = segment,
+                       .progress = &segment->second,
+                       .is_second = true,
+                       .not_at = atomic_load(&segment->progress.at)};
+    pthread_mutex_lock(&segment->lock);
+    /* The first one may be late for a range that another second request has brought meanwhile. */
+    uint32_t count =
+        segment->answers == segment->refill_from ? segment->asked_count : next_count(segment);
+    pthread_mutex_unlock(&segment->lock);
+
+    int result = ask_for_what_is_left(segment, &count, &how, &grant, &error);
+
+    pthread_mutex_lock(&segment->lock);
+    bool first = result == 0 && segment->answers == segment->hedge_from && segment->asking;
+    segment->hedging = false;
+    if (result == 0) {
+        keep_grant(segment, &grant);
+    }
+    pthread_cond_broadcast(&segment->changed);
+    pthread_mutex_unlock(&segment->lock);
+    if (first) {
+        client_leave_node(client, &client->ids, how.not_at, atomic_load(&segment->second.at));
+    }
+    if (result == 0) {
+        tell_failure(segment, NULL);
+    }
 }
 
 /* Begin a request, unless one is under way or has just failed. With the lock. */
@@ -191,12 +341,13 @@ static bool want(struct leafd_segment *segment)
     if (segment->asking) {
         return true;
     }
-    if (segment->stopped || segment->spare.at < segment->spare.count ||
+    if (atomic_load(&segment->source.closed) || has_spare(segment) ||
         now_ns() < segment->error_until_ns) {
         return false;
     }
     segment->refill.run = refill;
     segment->refill.context = segment;
+    segment->refill_from = segment->answers;
     segment->asking = client_start_job(segment->source.client, &segment->refill);
     return segment->asking;
 }
@@ -208,6 +359,30 @@ static void want_more(struct leafd_segment *segment)
     pthread_mutex_unlock(&segment->lock);
 }
 
+/* A call waits: begin a second request if the first has taken so long. When to come again at the
+ * latest. With the lock. */
+static uint64_t want_second(struct leafd_segment *segment)
+{
+    struct leafd *client = segment->source.client;
+    if (segment->hedging || !segment->asking || client->settings.ids.count == 1) {
+        return UINT64_MAX;
+    }
+    uint64_t now = now_ns();
+    uint64_t patience_ns = client_patience_ns(client);
+    uint64_t since_ns = atomic_load(&segment->progress.since_ns);
+    if (since_ns == 0 || now < since_ns + patience_ns) {
+        return (since_ns == 0 ? now : since_ns) + patience_ns;
+    }
+    segment->hedge.run = ask_second;
+    segment->hedge.context = segment;
+    segment->hedge_from = segment->answers;
+    segment->hedging = client_start_job(client, &segment->hedge);
+    if (segment->hedging) {
+        COUNT(client, hedges);
+    }
+    return now + patience_ns;
+}
+
 /* --- taking --- */
 
 /* Without a range: wait for one; 0, or -1. With the lock. */
@@ -215,8 +390,8 @@ static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
                           struct leafd_error *error)
 {
     while (hot_left(segment->hot) == 0 && !publish_next(segment)) {
-        if (segment->stopped || atomic_load(&segment->source.client->closed)) {
-            return fault(error, "closed", 0, false, "the client was closed");
+        if (atomic_load(&segment->source.closed)) {
+            return fault(error, "closed", 0, false, "the client, or this source, was closed");
         }
         if (!want(segment)) {
             if (now_ns() < segment->error_until_ns && error != NULL) {
@@ -226,8 +401,13 @@ static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
             }
             return -1;
         }
-        if (!condition_wait(&segment->changed, &segment->lock, until_ns) &&
-            hot_left(segment->hot) == 0) {
+        if (segment->dry_since_ns == 0) {
+            set_dry(segment, true);
+        }
+        uint64_t look_ns = want_second(segment);
+        (void)condition_wait(&segment->changed, &segment->lock,
+                             look_ns < until_ns ? look_ns : until_ns);
+        if (now_ns() >= until_ns && hot_left(segment->hot) == 0) {
             const char *failures = segment->failures[0] != 0 ? segment->failures : "none has yet";
             return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s",
                          failures);
@@ -240,7 +420,7 @@ static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
 static int find_range(struct leafd_segment *segment, uint64_t until_ns, struct leafd_error *error)
 {
     struct leafd *client = segment->source.client;
-    if (client_enter(client, error) != 0) {
+    if (source_enter(&segment->source, error) != 0) {
         return -1;
     }
     pthread_mutex_lock(&segment->lock);
@@ -249,10 +429,12 @@ static int find_range(struct leafd_segment *segment, uint64_t until_ns, struct l
         COUNT(client, waits);
         segment->waiting++;
         result = wait_for_range(segment, until_ns, error);
-        segment->waiting--;
+        if (--segment->waiting == 0) {
+            set_dry(segment, false);
+        }
     }
     /* A range that begins with less than half. */
-    if (result == 0 && segment->spare.at == segment->spare.count &&
+    if (result == 0 && !has_spare(segment) &&
         (hot_left(segment->hot) + segment->grant.left) * 2 < segment->grant.total) {
         (void)want(segment);
     }
@@ -269,17 +451,16 @@ int leafd_segment_take(struct leafd_segment *segment, size_t count, int64_t *ids
     uint64_t until_ns = 0; /* the clock is read when there is something to wait for */
     size_t done = 0;
     while (done < count) {
-        int64_t first;
-        bool low;
+        struct hot_taken taken;
         uint32_t part = count - done < TEXT_COUNT_MAX ? (uint32_t)(count - done) : TEXT_COUNT_MAX;
-        uint32_t taken = hot_take(segment->hot, part, &first, &low);
-        if (low) {
+        uint32_t found = hot_take(segment->hot, part, &taken);
+        if (taken.low) {
             want_more(segment);
         }
-        for (uint32_t i = 0; i < taken; i++) {
-            ids[done++] = first + i;
+        for (uint32_t i = 0; i < found; i++) {
+            ids[done++] = taken.first + i * taken.increment;
         }
-        if (taken > 0) {
+        if (found > 0) {
             continue;
         }
         until_ns = until_ns > 0 ? until_ns : client_until_ns(segment->source.client, deadline_ms);
@@ -293,23 +474,33 @@ int leafd_segment_take(struct leafd_segment *segment, size_t count, int64_t *ids
 int64_t leafd_segment_next(struct leafd_segment *segment, struct leafd_error *error)
 {
     int64_t id;
-    bool low;
-    if (__builtin_expect(hot_take(segment->hot, 1, &id, &low) == 1, 1)) {
-        if (__builtin_expect(low, 0)) {
+    struct hot_taken taken;
+    if (__builtin_expect(hot_take(segment->hot, 1, &taken) == 1, 1)) {
+        if (__builtin_expect(taken.low, 0)) {
             want_more(segment);
         }
-        return id;
+        return taken.first;
     }
     return leafd_segment_take(segment, 1, &id, 0, error) == 0 ? id : -1;
 }
 
-int leafd_segment_range(struct leafd_segment *segment, uint32_t count, struct leafd_range *range,
-                        uint32_t deadline_ms, struct leafd_error *error)
+static int take_range(struct leafd_segment *segment, uint32_t count, bool plain_only,
+                      struct leafd_series *series, uint32_t deadline_ms, struct leafd_error *error)
 {
     struct leafd *client = segment->source.client;
-    struct call how = {.until_ns = client_until_ns(client, deadline_ms)};
+    struct call how = {.until_ns = client_until_ns(client, deadline_ms),
+                       .takes = takes_answer,
+                       .context = segment};
+    struct ranges_request request = {
+        .source = &segment->source,
+        .path = segment->path,
+        .count = count,
+        .options = "&contiguous=1",
+        .stepped = &segment->stepped,
+        .plain_only = plain_only,
+    };
     struct grant grant;
-    if (client_enter(client, error) != 0) {
+    if (source_enter(&segment->source, error) != 0) {
         return -1;
     }
     if (count < 1 || count > TEXT_COUNT_MAX) {
@@ -318,7 +509,7 @@ int leafd_segment_range(struct leafd_segment *segment, uint32_t count, struct le
                      TEXT_COUNT_MAX);
     }
     COUNT(client, waits);
-    int result = ask(segment, count, "&contiguous=1", &how, &grant, error);
+    int result = ranges_ask(&request, &how, &grant, error);
     if (result == 0 && grant.count != 1) {
         result = fault(error, "bad_answer", 200, false, "%d ranges where one was asked for",
                        grant.count);
@@ -328,7 +519,24 @@ int leafd_segment_range(struct leafd_segment *segment, uint32_t count, struct le
         return -1;
     }
     ADD(client, ids_segment, count);
-    *range = grant.ranges[0];
+    *series = grant.ranges[0];
+    return 0;
+}
+
+int leafd_segment_series(struct leafd_segment *segment, uint32_t count, struct leafd_series *series,
+                         uint32_t deadline_ms, struct leafd_error *error)
+{
+    return take_range(segment, count, false, series, deadline_ms, error);
+}
+
+int leafd_segment_range(struct leafd_segment *segment, uint32_t count, struct leafd_range *range,
+                        uint32_t deadline_ms, struct leafd_error *error)
+{
+    struct leafd_series series;
+    if (take_range(segment, count, true, &series, deadline_ms, error) != 0) {
+        return -1;
+    }
+    *range = (struct leafd_range){series.first, series.last};
     return 0;
 }
 
@@ -339,11 +547,12 @@ static void forget(void *source)
     struct leafd_segment *segment = source;
     pthread_mutex_init(&segment->lock, NULL);
     condition_init(&segment->changed);
-    segment->asking = false;
-    segment->grant.at = segment->grant.count = 0;
-    segment->spare.at = segment->spare.count = 0;
-    segment->grant.left = segment->grant.total = 0;
+    segment->asking = segment->hedging = segment->told_failure = false;
+    (void)drop_grant(&segment->grant);
+    (void)drop_grant(&segment->spare);
+    segment->grant.total = 0;
     segment->asked_count = 0;
+    segment->dry_ns = segment->dry_since_ns = 0;
     segment->published = 0;
     segment->waiting = 0;
     segment->error_until_ns = 0;
@@ -354,18 +563,37 @@ static void stop(void *source)
 {
     struct leafd_segment *segment = source;
     pthread_mutex_lock(&segment->lock);
-    segment->stopped = true;
-    uint64_t left = hot_end(segment->hot);
-    segment->published -= left;
-    left += segment->grant.left;
-    for (int i = segment->spare.at; i < segment->spare.count; i++) {
-        left += (uint64_t)(segment->spare.ranges[i].last - segment->spare.ranges[i].first) + 1;
-    }
-    ADD(segment->source.client, burnt, left);
-    segment->grant.at = segment->grant.count = segment->spare.at = segment->spare.count = 0;
-    segment->grant.left = 0;
+    (void)drop_asked_by(segment, UINT64_MAX);
     pthread_cond_broadcast(&segment->changed);
     pthread_mutex_unlock(&segment->lock);
+}
+
+static uint64_t age(void *source, uint64_t now)
+{
+    struct leafd_segment *segment = source;
+    uint64_t most_ns = segment->source.client->settings.max_age_ms * NS_PER_MS;
+    pthread_mutex_lock(&segment->lock);
+    uint64_t dropped = now > most_ns ? drop_asked_by(segment, now - most_ns) : 0;
+    uint64_t oldest = oldest_ns(segment);
+    pthread_mutex_unlock(&segment->lock);
+    if (dropped > 0) {
+        client_event(
+            segment->source.client,
+            (struct leafd_event){.kind = "aged", .name = segment->source.name, .ids = dropped});
+    }
+    return oldest == UINT64_MAX ? oldest : oldest + most_ns;
+}
+
+static bool gauge_held(void *source, struct leafd_gauge *gauge, char name[SOURCE_NAME_BYTES])
+{
+    (void)name;
+    struct leafd_segment *segment = source;
+    pthread_mutex_lock(&segment->lock);
+    uint64_t oldest = oldest_ns(segment);
+    gauge->ids_left = hot_left(segment->hot) + segment->grant.left + segment->spare.left;
+    gauge->age_ms = oldest == UINT64_MAX ? 0 : (now_ns() - oldest) / NS_PER_MS;
+    pthread_mutex_unlock(&segment->lock);
+    return true;
 }
 
 static void free_segment(void *source)
@@ -377,13 +605,20 @@ static void free_segment(void *source)
 }
 
 /* stop() has done all. */
-static const struct source_kind kind = {forget, stop, source_nothing, free_segment};
+static const struct source_kind kind = {
+    .forget = forget,
+    .stop = stop,
+    .finish = source_nothing,
+    .free = free_segment,
+    .age = age,
+    .gauge = gauge_held,
+};
 
 static bool make(void *source)
 {
     struct leafd_segment *segment = source;
     segment->hot = wipe_new(sizeof *segment->hot);
-    text_encode(segment->source.name, segment->name);
+    text_encode(segment->source.name, segment->path);
     forget(source);
     return segment->hot != NULL;
 }
@@ -393,6 +628,11 @@ struct leafd_segment *leafd_segment(struct leafd *client, const char *tag,
 {
     return client_source(client, &kind, tag != NULL ? tag : "", sizeof(struct leafd_segment), make,
                          error);
+}
+
+void leafd_segment_close(struct leafd_segment *segment)
+{
+    source_close(&segment->source);
 }
 
 uint64_t segment_handed_out(struct source *source)

@@ -18,7 +18,7 @@ struct hot_slot {
     _Atomic uint32_t number;
     _Atomic uint32_t size;
     _Atomic uint32_t low; /* whoever takes this one asks for more */
-    _Atomic int64_t first;
+    _Atomic int64_t first, increment;
 };
 
 struct hot {
@@ -31,14 +31,18 @@ enum {
     HOT_TAKEN_MAX = 0x40000000 /* far above the size of any range */
 };
 
-/* Up to count ids of the present range, from *first on; how many. *low: ask for more. */
-uint32_t hot_take(struct hot *hot, uint32_t count, int64_t *first, bool *low);
+/* Up to count ids of the present range, from taken->first on; how many. */
+struct hot_taken {
+    int64_t first, increment;
+    bool low; /* ask for more */
+};
+uint32_t hot_take(struct hot *hot, uint32_t count, struct hot_taken *taken);
 
 /* How many are left. */
 uint32_t hot_left(struct hot *hot);
 
 /* The next range takes the place of one that is used up. One thread at a time. */
-void hot_publish(struct hot *hot, const struct leafd_range *range, uint32_t low);
+void hot_publish(struct hot *hot, const struct leafd_series *range, uint32_t low);
 
 /* Nothing more is taken; how many were left. One thread at a time, that of hot_publish(). */
 uint32_t hot_end(struct hot *hot);

@@ -21,6 +21,7 @@ static const struct number_rule {
     {"min_count", offsetof(struct settings, min_count), 1, TEXT_COUNT_MAX, 100},
     {"max_count", offsetof(struct settings, max_count), 1, TEXT_COUNT_MAX, TEXT_COUNT_MAX},
     {"window_ms", offsetof(struct settings, window_ms), 1000, 86400000, 60000},
+    {"max_age_ms", offsetof(struct settings, max_age_ms), 1, 86400000, 3600000},
 };
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 

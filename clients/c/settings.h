@@ -20,7 +20,8 @@ struct settings {
     char ca_file[FILE_BYTES];    /* empty: the system's */
     char cert_file[FILE_BYTES];  /* empty: none */
     char key_file[FILE_BYTES];
-    uint64_t connect_ms, attempt_ms, deadline_ms, cover_ms, min_count, max_count, window_ms;
+    uint64_t connect_ms, attempt_ms, deadline_ms, cover_ms, min_count, max_count, window_ms,
+        max_age_ms;
 };
 
 /* The token in a file: its one line, without blanks around it. False: there is none. */

@@ -35,7 +35,6 @@ struct leafd_snowflake {
     pthread_cond_t changed; /* acquired, renewed, lost, or the end */
     struct held *held;      /* the newest first */
     bool acquiring;
-    bool stopped;
     bool renewing; /* there is the thread */
     pthread_t thread;
     uint64_t renew_ns; /* when */
@@ -44,6 +43,7 @@ struct leafd_snowflake {
     bool own_name; /* made by the library */
     char name[TEXT_NAME_BYTES + 1];
     bool fenced; /* and nobody was told yet */
+    atomic_bool told_back;
     char failures[900];
 };
 
@@ -168,7 +168,8 @@ static int ask_layout(struct leafd_snowflake *snowflake, uint64_t until_ns, stru
                    (long long)grant->epoch, (long long)client->settings.window_ms);
     for (unsigned i = 1; result == 0 && !grant->has_layout && i < client->settings.admin.count;
          i++) {
-        client_leave_node(client, &client->admin, atomic_load(&client->admin.current));
+        unsigned from = atomic_load(&client->admin.current);
+        client_leave_node(client, &client->admin, from, (from + 1) % client->settings.admin.count);
         result = ask(snowflake, &call, grant, error);
     }
     return result;
@@ -259,7 +260,7 @@ static int find_lease(struct leafd_snowflake *snowflake, uint64_t until_ns,
                       struct leafd_error *error)
 {
     struct leafd *client = snowflake->source.client;
-    if (client_enter(client, error) != 0) {
+    if (source_enter(&snowflake->source, error) != 0) {
         return -1;
     }
     struct grant grant;
@@ -285,17 +286,17 @@ static int find_lease(struct leafd_snowflake *snowflake, uint64_t until_ns,
         result = acquire(snowflake, until_ns, &grant, error);
         pthread_mutex_lock(&snowflake->lock);
         snowflake->acquiring = false;
-        if (result == 0 && !snowflake->stopped) {
+        late = result == 0 && atomic_load(&snowflake->source.closed);
+        if (result == 0 && !late) {
             result = hold(snowflake, &grant, error);
         }
         pthread_cond_broadcast(&snowflake->changed);
-        late = result == 0 && snowflake->stopped;
     }
     pthread_mutex_unlock(&snowflake->lock);
     if (late) {
-        /* The client was closed meanwhile: nothing was stamped. */
+        /* The source was closed meanwhile: nothing was stamped. */
         release(snowflake, grant.worker_id, grant.epoch, grant.from_ms, true);
-        return fault(error, "closed", 0, false, "the client was closed");
+        return fault(error, "closed", 0, false, "the client, or this source, was closed");
     }
     return result;
 }
@@ -332,18 +333,18 @@ static int renew(struct leafd_snowflake *snowflake, struct lease *lease, struct 
     return 0;
 }
 
-/* What a renewal has led to. With the lock. */
-static void after_renewal(struct leafd_snowflake *snowflake, int result,
+/* What a renewal has led to; true: the worker id is lost. With the lock. */
+static bool after_renewal(struct leafd_snowflake *snowflake, int result,
                           const struct leafd_error *error)
 {
     uint64_t third_ns = snowflake->source.client->settings.window_ms * NS_PER_MS / 3;
+    bool lost = false;
     snowflake->failures[0] = 0;
     snowflake->renew_ns = now_ns() + third_ns;
     if (result != 0) {
         (void)snprintf(snowflake->failures, sizeof snowflake->failures, "%.40s: %.800s",
                        error->code, error->message);
-        bool lost =
-            strcmp(error->code, "fenced") == 0 || strcmp(error->code, "unknown_worker") == 0;
+        lost = strcmp(error->code, "fenced") == 0 || strcmp(error->code, "unknown_worker") == 0;
         COUNT(snowflake->source.client, errors);
         if (lost) {
             drop(snowflake);
@@ -352,6 +353,7 @@ static void after_renewal(struct leafd_snowflake *snowflake, int result,
         }
     }
     pthread_cond_broadcast(&snowflake->changed);
+    return lost;
 }
 
 /* The thread of a source: it renews when it is time. */
@@ -359,7 +361,7 @@ static void *keep(void *context)
 {
     struct leafd_snowflake *snowflake = context;
     pthread_mutex_lock(&snowflake->lock);
-    while (!snowflake->stopped) {
+    while (!atomic_load(&snowflake->source.closed)) {
         struct lease *lease = atomic_load(snowflake->lease);
         if (lease == NULL || now_ns() < snowflake->renew_ns) {
             uint64_t until_ns = lease != NULL ? snowflake->renew_ns : UINT64_MAX;
@@ -369,9 +371,14 @@ static void *keep(void *context)
         pthread_mutex_unlock(&snowflake->lock);
         struct leafd_error error;
         int result = renew(snowflake, lease, &error);
+        char name[SOURCE_NAME_BYTES];
         pthread_mutex_lock(&snowflake->lock);
-        if (!snowflake->stopped) {
-            after_renewal(snowflake, result, &error);
+        memcpy(name, snowflake->name, sizeof name);
+        if (!atomic_load(&snowflake->source.closed) && after_renewal(snowflake, result, &error)) {
+            pthread_mutex_unlock(&snowflake->lock);
+            client_event(snowflake->source.client,
+                         (struct leafd_event){.kind = "fenced", .name = name});
+            pthread_mutex_lock(&snowflake->lock);
         }
     }
     pthread_mutex_unlock(&snowflake->lock);
@@ -405,11 +412,27 @@ static int wait_a_little(struct leafd_snowflake *snowflake, struct lease *lease,
     uint64_t pause_ns = why == STAMP_WAIT ? NS_PER_MS / 4 : NS_PER_MS;
     uint64_t wake_ns = now + pause_ns < until_ns ? now + pause_ns : until_ns;
     pthread_mutex_lock(&snowflake->lock);
-    if (!snowflake->stopped) {
+    if (!atomic_load(&snowflake->source.closed)) {
         (void)condition_wait(&snowflake->changed, &snowflake->lock, wake_ns);
     }
     pthread_mutex_unlock(&snowflake->lock);
     return 0;
+}
+
+/* That the clock is behind by more than is waited for is reported once, until it is not. */
+static void tell_clock(struct leafd_snowflake *snowflake, const struct lease *lease)
+{
+    int64_t back_ms = lease_last_ms(lease) - wall_ms();
+    bool back = back_ms > STAMP_BACK_MS;
+    if (atomic_exchange(&snowflake->told_back, back) == back || !back) {
+        return;
+    }
+    char name[SOURCE_NAME_BYTES];
+    pthread_mutex_lock(&snowflake->lock);
+    memcpy(name, snowflake->name, sizeof name);
+    pthread_mutex_unlock(&snowflake->lock);
+    client_event(snowflake->source.client,
+                 (struct leafd_event){.kind = "clock_back", .name = name, .ms = back_ms});
 }
 
 /* The clock, which up to 5 ms behind the last time is waited for. */
@@ -442,9 +465,10 @@ static int stamp_by(struct leafd_snowflake *snowflake, uint64_t until_ns, int64_
             }
             continue;
         }
-        if (client_enter(client, error) != 0) {
+        if (source_enter(&snowflake->source, error) != 0) {
             return -1;
         }
+        tell_clock(snowflake, lease);
         enum stamp how = lease_stamp(lease, read_clock(snowflake, lease, &waited), id);
         if (how == STAMPED) {
             if (waited) {
@@ -492,7 +516,7 @@ int leafd_snowflake_decode(struct leafd_snowflake *snowflake, int64_t id, struct
                            struct leafd_error *error)
 {
     struct leafd *client = snowflake->source.client;
-    if (client_enter(client, error) != 0) {
+    if (source_enter(&snowflake->source, error) != 0) {
         return -1;
     }
     if (id < 0) {
@@ -532,7 +556,6 @@ static void stop(void *source)
 {
     struct leafd_snowflake *snowflake = source;
     pthread_mutex_lock(&snowflake->lock);
-    snowflake->stopped = true;
     bool renewing = snowflake->renewing;
     snowflake->renewing = false;
     pthread_cond_broadcast(&snowflake->changed);
@@ -567,7 +590,26 @@ static void free_snowflake(void *source)
     pthread_mutex_destroy(&snowflake->lock);
 }
 
-static const struct source_kind kind = {forget, stop, finish, free_snowflake};
+static bool gauge_window(void *source, struct leafd_gauge *gauge, char name[SOURCE_NAME_BYTES])
+{
+    struct leafd_snowflake *snowflake = source;
+    pthread_mutex_lock(&snowflake->lock);
+    const struct lease *lease = atomic_load(snowflake->lease);
+    gauge->is_window = true;
+    gauge->window_end_ms = lease != NULL ? atomic_load(&lease->until_ms) : 0;
+    memcpy(name, snowflake->name, SOURCE_NAME_BYTES);
+    pthread_mutex_unlock(&snowflake->lock);
+    return true;
+}
+
+static const struct source_kind kind = {
+    .forget = forget,
+    .stop = stop,
+    .finish = finish,
+    .free = free_snowflake,
+    .age = source_ageless,
+    .gauge = gauge_window,
+};
 
 static bool make(void *source)
 {
@@ -583,4 +625,9 @@ struct leafd_snowflake *leafd_snowflake(struct leafd *client, const char *name,
                                         struct leafd_error *error)
 {
     return client_source(client, &kind, name, sizeof(struct leafd_snowflake), make, error);
+}
+
+void leafd_snowflake_close(struct leafd_snowflake *snowflake)
+{
+    source_close(&snowflake->source);
 }

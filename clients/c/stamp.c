@@ -3,7 +3,6 @@
 
 enum {
     SEQUENCE_BITS = 17, /* of the word: one more than the largest layout has */
-    FIRST_BELOW = 100,  /* docs/snowflake.md: a millisecond begins below */
     UNUSED = (1 << SEQUENCE_BITS) - 1
 };
 
@@ -37,12 +36,15 @@ void lease_init(struct lease *lease, const struct layout *layout, int64_t from_m
     atomic_init(&lease->word, (uint64_t)from << SEQUENCE_BITS | UNUSED);
 }
 
-/* Where a new millisecond begins: it need not be hard to guess, only spread. */
+/* Where a new millisecond begins: it need not be hard to guess, only spread (the end of splitmix64:
+ * Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"). */
 static uint32_t first_sequence(const struct lease *lease, uint64_t time, uint32_t per_ms)
 {
     uint64_t mixed = (time ^ lease->seed) * 0x9e3779b97f4a7c15u;
-    mixed ^= mixed >> 32;
-    return (uint32_t)(mixed % (per_ms < FIRST_BELOW ? per_ms : FIRST_BELOW));
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
+    mixed ^= mixed >> 31;
+    return (uint32_t)(mixed % per_ms);
 }
 
 enum stamp lease_stamp(struct lease *lease, int64_t now_ms, int64_t *id)
@@ -56,8 +58,9 @@ enum stamp lease_stamp(struct lease *lease, int64_t now_ms, int64_t *id)
         uint64_t time = word >> SEQUENCE_BITS;
         uint32_t sequence = (uint32_t)word & UNUSED;
         if (now > time) {
+            bool used_up = sequence == per_ms && now == time + 1;
             time = now;
-            sequence = sequence == per_ms ? 0 : first_sequence(lease, time, per_ms);
+            sequence = used_up ? 0 : first_sequence(lease, time, per_ms);
         } else if (sequence >= per_ms) {
             return STAMP_WAIT;
         }

@@ -1,48 +1,15 @@
 /* Strict ids (docs/clients.md, Strict ids): each call is a request with a key, which all its
  * retries share. The happy path is one answer of one range. Any thread. */
-#include "client.h"
-
 #include "fault.h"
-#include "text.h"
+#include "ranges.h"
 
 #include <stdio.h>
 
 struct leafd_strict {
     struct source source;
-    char name[TEXT_ENCODED_BYTES]; /* as an element of a path */
+    char path[TEXT_ENCODED_BYTES]; /* the name as an element of a path */
+    atomic_bool stepped;
 };
-
-static int ask(struct leafd_strict *strict, uint32_t count, const char *key,
-               struct leafd_range *range, bool *replayed, uint64_t until_ns,
-               struct leafd_error *error)
-{
-    struct leafd *client = strict->source.client;
-    char path[sizeof strict->name + 64];
-    (void)snprintf(path, sizeof path, "/api/segment/get/%s?count=%u&format=range", strict->name,
-                   count);
-    struct line *line;
-    struct answer answer;
-    if (client_get(client, &client->ids, path, key, until_ns, &line, &answer, error) != 0) {
-        return -1;
-    }
-    struct leafd_range ranges[TEXT_RANGES_MAX];
-    const char *why = "its status";
-    int found = -1;
-    if (answer.status == 200) {
-        found = text_read_ranges(answer.body, answer.body_bytes, count, ranges, &why);
-        why = found > 1 ? "strict ids come in one range" : why;
-    }
-    line_put(line);
-    if (found != 1) {
-        return fault(error, "bad_answer", answer.status, false, "no answer to %u ids of %s: %s",
-                     count, strict->source.name, why);
-    }
-    *range = ranges[0];
-    if (replayed != NULL) {
-        *replayed = answer.replayed;
-    }
-    return 0;
-}
 
 static int check(uint32_t count, const char *key, struct leafd_error *error)
 {
@@ -53,34 +20,78 @@ static int check(uint32_t count, const char *key, struct leafd_error *error)
     return text_check_key(key, error);
 }
 
-int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *key,
-                      struct leafd_range *range, bool *replayed, uint32_t deadline_ms,
-                      struct leafd_error *error)
+static int take(struct leafd_strict *strict, const struct ranges_request *asked,
+                struct leafd_series *series, bool *replayed, uint64_t until_ns,
+                struct leafd_error *error)
+{
+    char own[TEXT_OWN_KEY_CHARS + 1];
+    struct ranges_request request = *asked;
+    struct grant grant;
+    if (request.key == NULL) {
+        text_make_key(own);
+        request.key = own;
+    }
+    COUNT(strict->source.client, waits);
+    int result = ranges_ask(&request, &(struct call){.until_ns = until_ns}, &grant, error);
+    if (result == 0 && grant.count != 1) {
+        result = fault(error, "bad_answer", 200, false,
+                       "no answer to %u ids of %s: strict ids come in one range", request.count,
+                       strict->source.name);
+    }
+    if (result != 0) {
+        return fault_keyed(error, request.key);
+    }
+    *series = grant.ranges[0];
+    if (replayed != NULL) {
+        *replayed = grant.replayed;
+    }
+    return 0;
+}
+
+static int take_checked(struct leafd_strict *strict, struct ranges_request request,
+                        struct leafd_series *series, bool *replayed, uint32_t deadline_ms,
+                        struct leafd_error *error)
 {
     struct leafd *client = strict->source.client;
     uint64_t until_ns = client_until_ns(client, deadline_ms);
-    char own[TEXT_OWN_KEY_CHARS + 1];
-    if (client_enter(client, error) != 0) {
+    if (source_enter(&strict->source, error) != 0) {
         return -1;
     }
-    int result = check(count, key, error);
+    request.source = &strict->source;
+    request.path = strict->path;
+    request.options = "";
+    request.stepped = &strict->stepped;
+    int result = check(request.count, request.key, error);
     if (result == 0) {
-        if (key == NULL) {
-            text_make_key(own);
-            key = own;
-        }
-        COUNT(client, waits);
-        result = ask(strict, count, key, range, replayed, until_ns, error);
-        if (result != 0) {
-            (void)fault_keyed(error, key);
-        }
+        result = take(strict, &request, series, replayed, until_ns, error);
     }
     if (result == 0) {
-        ADD(client, ids_strict, count);
+        ADD(client, ids_strict, request.count);
     } else {
         COUNT(client, errors);
     }
     return result;
+}
+
+int leafd_strict_series(struct leafd_strict *strict, uint32_t count, const char *key,
+                        struct leafd_series *series, bool *replayed, uint32_t deadline_ms,
+                        struct leafd_error *error)
+{
+    return take_checked(strict, (struct ranges_request){.count = count, .key = key}, series,
+                        replayed, deadline_ms, error);
+}
+
+int leafd_strict_take(struct leafd_strict *strict, uint32_t count, const char *key,
+                      struct leafd_range *range, bool *replayed, uint32_t deadline_ms,
+                      struct leafd_error *error)
+{
+    struct leafd_series series;
+    struct ranges_request request = {.count = count, .key = key, .plain_only = count > 1};
+    if (take_checked(strict, request, &series, replayed, deadline_ms, error) != 0) {
+        return -1;
+    }
+    *range = (struct leafd_range){series.first, series.last};
+    return 0;
 }
 
 int64_t leafd_strict_next(struct leafd_strict *strict, struct leafd_error *error)
@@ -89,14 +100,25 @@ int64_t leafd_strict_next(struct leafd_strict *strict, struct leafd_error *error
     return leafd_strict_take(strict, 1, NULL, &range, NULL, 0, error) == 0 ? range.first : -1;
 }
 
+void leafd_strict_close(struct leafd_strict *strict)
+{
+    source_close(&strict->source);
+}
+
 /* Nothing is kept, so there is nothing to end. */
-static const struct source_kind kind = {source_nothing, source_nothing, source_nothing,
-                                        source_nothing};
+static const struct source_kind kind = {
+    .forget = source_nothing,
+    .stop = source_nothing,
+    .finish = source_nothing,
+    .free = source_nothing,
+    .age = source_ageless,
+    .gauge = source_holds_nothing,
+};
 
 static bool make(void *source)
 {
     struct leafd_strict *strict = source;
-    text_encode(strict->source.name, strict->name);
+    text_encode(strict->source.name, strict->path);
     return true;
 }
 

@@ -131,18 +131,28 @@ void text_make_key(char into[static TEXT_OWN_KEY_CHARS + 1])
 }
 
 /* "first last\n" */
-static bool read_line(const char **at, const char *end, struct leafd_range *range)
+/* "first last\n", or "first last increment\n". */
+static bool read_line(const char **at, const char *end, bool stepped, struct leafd_series *range)
 {
-    range->first = read_digits(at, end);
-    if (range->first < 0 || *at == end || *(*at)++ != ' ') {
-        return false;
+    int64_t *const numbers[] = {&range->first, &range->last, &range->increment};
+    size_t count = stepped ? 3 : 2;
+    range->increment = 1;
+    for (size_t i = 0; i < count; i++) {
+        *numbers[i] = read_digits(at, end);
+        if (*numbers[i] < 0 || *at == end || *(*at)++ != (i + 1 < count ? ' ' : '\n')) {
+            return false;
+        }
     }
-    range->last = read_digits(at, end);
-    return range->last >= 0 && *at < end && *(*at)++ == '\n';
+    return true;
 }
 
-int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, struct leafd_range *into,
-                     const char **why)
+uint64_t text_ids_of(const struct leafd_series *range)
+{
+    return (uint64_t)(range->last - range->first) / (uint64_t)range->increment + 1;
+}
+
+int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, bool stepped,
+                     struct leafd_series *into, const char **why)
 {
     const char *at = body;
     const char *end = body + body_bytes;
@@ -154,8 +164,8 @@ int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, struct
             *why = "more than 64 ranges";
             return -1;
         }
-        struct leafd_range range;
-        if (!read_line(&at, end, &range)) {
+        struct leafd_series range;
+        if (!read_line(&at, end, stepped, &range)) {
             *why = "a line that is no range of ids";
             return -1;
         }
@@ -163,7 +173,11 @@ int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, struct
             *why = "ranges that do not rise";
             return -1;
         }
-        uint64_t size = (uint64_t)(range.last - range.first) + 1;
+        if (range.increment < 1 || (range.last - range.first) % range.increment != 0) {
+            *why = "an increment that does not lead from the first id to the last";
+            return -1;
+        }
+        uint64_t size = text_ids_of(&range);
         if (size > left) {
             *why = "more ids than were asked for";
             return -1;

@@ -35,10 +35,14 @@ bool text_to_number(const char *text, uint64_t min, uint64_t max, uint64_t *numb
 /* A key of 26 characters of base 32 out of 130 random bits, and a 0. */
 void text_make_key(char into[static TEXT_OWN_KEY_CHARS + 1]);
 
-/* A body in the format "range" that must have exactly count ids in rising ranges. Returns the
- * number of ranges, which are in into[TEXT_RANGES_MAX] then, or -1: *why says what is wrong. */
-int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, struct leafd_range *into,
-                     const char **why);
+/* A body in the format "range" that must have exactly count ids in rising ranges: lines "first
+ * last", or, stepped, "first last increment". Returns the number of ranges, which are in
+ * into[TEXT_RANGES_MAX] then, or -1: *why says what is wrong. */
+int text_read_ranges(const char *body, size_t body_bytes, uint32_t count, bool stepped,
+                     struct leafd_series *into, const char **why);
+
+/* How many ids a range has. */
+uint64_t text_ids_of(const struct leafd_series *range);
 
 /* A body that must have count lines, each the text of an id, which are put into into[count]. False:
  * *why says what is wrong, and what into has is nobody's. */

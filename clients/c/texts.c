@@ -85,7 +85,7 @@ int leafd_texts_take(struct leafd_texts *texts, uint32_t count, const char *key,
 {
     struct leafd *client = texts->source.client;
     uint64_t until_ns = client_until_ns(client, deadline_ms);
-    if (client_enter(client, error) != 0) {
+    if (source_enter(&texts->source, error) != 0) {
         return -1;
     }
     int result = check(count, key, error);
@@ -152,7 +152,7 @@ int64_t leafd_texts_decode(struct leafd_texts *texts, const char *text, uint32_t
 {
     struct leafd *client = texts->source.client;
     uint64_t until_ns = client_until_ns(client, deadline_ms);
-    if (client_enter(client, error) != 0) {
+    if (source_enter(&texts->source, error) != 0) {
         return -1;
     }
     int64_t id = decode(texts, text, until_ns, error);
@@ -162,9 +162,20 @@ int64_t leafd_texts_decode(struct leafd_texts *texts, const char *text, uint32_t
     return id;
 }
 
+void leafd_texts_close(struct leafd_texts *texts)
+{
+    source_close(&texts->source);
+}
+
 /* Nothing is kept that could not stay, so there is nothing to end. */
-static const struct source_kind kind = {source_nothing, source_nothing, source_nothing,
-                                        source_nothing};
+static const struct source_kind kind = {
+    .forget = source_nothing,
+    .stop = source_nothing,
+    .finish = source_nothing,
+    .free = source_nothing,
+    .age = source_ageless,
+    .gauge = source_holds_nothing,
+};
 
 static bool make(void *source)
 {

@@ -7,6 +7,7 @@
   faulty     the same, for tests that kill or pause nodes: at the end all are up again
   locked     a node with tokens and TLS
   client     a driver that was opened on the shared cluster
+  steady     the same on one node of it, so that no other one is asked when that one takes long
   gates      a Gate in front of each node of the shared cluster
   fake       makes servers that answer as the test likes
 
@@ -45,7 +46,7 @@ from cluster import FAST, Cluster  # noqa: E402
 from driver import Driver, chosen, urls, why_not  # noqa: E402
 from fake import Fake  # noqa: E402
 from gate import Gate, Loop  # noqa: E402
-from test_doors import Tokens  # noqa: E402
+from test_listeners import Tokens  # noqa: E402
 
 serial = itertools.count(1)
 
@@ -100,6 +101,11 @@ def client(start, shared):
 
 
 @pytest.fixture
+def steady(start, shared):
+    return start().open(endpoints=urls(shared, shared.nodes[0]))
+
+
+@pytest.fixture
 def tag(request, shared):
     """A tag of the test's own."""
     name = f"{request.node.originalname}.{os.getpid()}.{next(serial)}"
@@ -133,8 +139,8 @@ def gates(shared, gate_loop):
 def fake():
     made = []
 
-    def make(handler, tls=None):
-        made.append(Fake(handler, tls))
+    def make(handler, *how, **named):
+        made.append(Fake(handler, *how, **named))
         return made[-1]
 
     yield make

@@ -48,6 +48,7 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 from node import ROOT
 
@@ -63,15 +64,22 @@ SLACK_S = float(os.environ.get("LEAFD_SLACK_S", "0.7"))
 # What the driver of each library cannot do without, once it is built.
 TOOLS = {
     "c": ["cc", "curl-config"],
+    "cpp": ["c++", "curl-config"],
     "go": ["go"],
     "java": ["java"],
     "node": ["node"],
+    "php": ["php"],
     "python": ["/usr/bin/python3"],
+    "rust": ["cargo", "curl-config"],
 }
 LANGUAGES = sorted(TOOLS)
-FORKING = {"c", "python"}
+OVER_LIBLEAFD = {"c", "cpp", "rust"}  # which names itself to servers
+FORKING = {"c", "cpp", "php", "python"}
 # Languages that read the clock by the C library, in front of which libfaketime stands.
-CLOCK_CAN_BE_FAKED = {"c", "python", "node", "java"}
+CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
+# Commands that a library answers with "unsupported", and why: a test of one is skipped with that
+# reason, and no other command may be answered so. (For forks see FORKING.)
+LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads"}}
 
 
 def chosen():
@@ -154,6 +162,7 @@ class Driver:
         self.took_s = 0.0  # how long the last command took
         self.waited_s = 0.0  # for how long meanwhile there was no processor for it
         self.waited_before = {}
+        self.command = ""  # the last one
 
     def __repr__(self):
         return f"the driver of {self.language}"
@@ -163,6 +172,7 @@ class Driver:
     def begin(self, line):
         """Send a command, whose answer is read by finish()."""
         self.waited_before = self.waited()
+        self.command = line.split(" ", 1)[0]
         self.sent_s = time.monotonic()
         try:
             self.process.stdin.write(line.encode() + b"\n")
@@ -220,6 +230,9 @@ class Driver:
             assert len(words) == 4 and words[2].isdigit(), f"no error of the protocol: {answer!r}"
             raise Failed(words[1], int(words[2]), words[3])
         assert not answer.startswith("fault"), f"{self}: {answer}"
+        if answer == "unsupported" and self.command in LACKS.get(self.language, {}):
+            raise unittest.SkipTest(LACKS[self.language][self.command])
+        assert answer != "unsupported" or self.command.startswith("fork"), f"{self}: {self.command}"
         return answer
 
     def refused(self, line, code, timeout=ANSWER_TIMEOUT_S):
@@ -271,7 +284,7 @@ class Driver:
         return {name: int(value) for name, _, value in pairs}
 
     def gauges(self, name):
-        """The values of a gauge of stats_text() by their label: leafd_client_{name}{{...="label"}}."""
+        """The values of leafd_client_{name} in stats_text(), by the tag or the name."""
         answer = self.ask("statstext")
         assert answer.startswith("statstext "), answer
         lines = answer[len("statstext ") :].split("|")

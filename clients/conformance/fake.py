@@ -38,11 +38,11 @@ class Request:
 
 
 class Fake:
-    def __init__(self, handler, tls=None):
+    def __init__(self, handler, tls=None, host="127.0.0.1", port=None):
         self.handler = handler
         self.tls = tls
-        self.port = take_port()
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self.port = port or take_port()
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.port}"
         self.requests = []
         self.connections = []  # the times at which they were taken
         self.sent_bytes = 0
@@ -51,7 +51,7 @@ class Fake:
         self.close_idle = False  # close a connection after each answer, without having said so
         self.lock = threading.Lock()
         self.ended = threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=256)
+        self.listener = socket.create_server((host, self.port), backlog=256)
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):

@@ -9,17 +9,17 @@ from snowflakes import decode
 from wait import wait_until
 
 COUNTERS = {"ids_segment", "ids_strict", "ids_snowflake", "requests", "retries", "failovers",
-            "errors", "waits", "burnt", "clock_waits", "renewals"}
+            "errors", "waits", "burnt", "clock_waits", "renewals", "hedges"}
 
 
-def test_segment(client, tag):
+def test_segment(steady, tag):
     """Ids of one source rise, over many ranges, and cost few requests."""
-    ids = client.ids(f"segment {tag} 10")
+    ids = steady.ids(f"segment {tag} 10")
     assert ids == [(1, 10)] or ids.count() == 10
-    more = client.ids(f"segment {tag} 5000")
+    more = steady.ids(f"segment {tag} 5000")
     assert more.count() == 5000
     check_rising(ids + more)
-    assert client.stats()["requests"] < 40
+    assert steady.stats()["requests"] < 40
 
 
 def test_range(client, tag):
@@ -36,12 +36,12 @@ def test_range_that_no_segment_holds(client, shared, tag):
     assert client.refused(f"range {tag}.few 11", "not_contiguous").status == 409
 
 
-def test_strict(client, strict_tag):
+def test_strict(steady, strict_tag):
     """One call is one range, and without others there are no gaps."""
-    assert client.ids(f"strict {strict_tag} 3") == [(1, 3)]
-    assert client.ids(f"strict1 {strict_tag} 4") == [(4, 7)]
-    assert client.ids(f"strict {strict_tag} 1000") == [(8, 1007)]
-    assert client.stats()["requests"] == 6
+    assert steady.ids(f"strict {strict_tag} 3") == [(1, 3)]
+    assert steady.ids(f"strict1 {strict_tag} 4") == [(4, 7)]
+    assert steady.ids(f"strict {strict_tag} 1000") == [(8, 1007)]
+    assert steady.stats()["requests"] == 6
 
 
 def test_strict_rises_over_clients(start, shared, strict_tag):
@@ -95,14 +95,14 @@ def test_names_of_tags(client, shared, tag):
         assert client.ids(f"segment {name} 2").count() == 2, name
 
 
-def test_threads(client, tag):
-    ids = client.ids(f"threads 8 {tag} 2000")
+def test_threads(steady, tag):
+    ids = steady.ids(f"threads 8 {tag} 2000")
     assert ids.count() == 16000
     check_once(ids)
 
 
 def test_threads_of_many_small_ranges(start, shared, tag):
-    client = start().open(endpoints=urls(shared), min_count=1, max_count=7)
+    client = start().open(endpoints=urls(shared, shared.nodes[0]), min_count=1, max_count=7)
     ids = client.ids(f"threads 8 {tag} 100")
     assert ids.count() == 800
     check_once(ids)
@@ -137,7 +137,8 @@ def test_fork_with_a_worker_id(client, language):
 
 
 def test_processes_share_a_tag(start, shared, tag):
-    clients = [start().open(endpoints=urls(shared), max_count=500) for _ in range(3)]
+    clients = [start().open(endpoints=urls(shared, node), max_count=500)
+               for node in shared.nodes]
     for client in clients:
         client.begin(f"segment {tag} 4000")
     found = [client.parse(client.judge(client.finish())) for client in clients]
@@ -148,7 +149,7 @@ def test_processes_share_a_tag(start, shared, tag):
 
 
 def test_loop(start, shared, tag):
-    client = start().open(endpoints=urls(shared), max_count=1000)
+    client = start().open(endpoints=urls(shared, shared.nodes[0]), max_count=1000)
     client.ids(f"segment {tag} 10")
     answer = client.ask(f"loop {tag} 1")
     count, longest, p9999, ids = parse_loop(answer)
@@ -158,8 +159,8 @@ def test_loop(start, shared, tag):
     assert client.stats()["errors"] == 0
 
 
-def test_mix(client, tag, strict_tag):
-    kinds = parse_mix(client.ask(f"mix {tag} {strict_tag} 1"))
+def test_mix(steady, tag, strict_tag):
+    kinds = parse_mix(steady.ask(f"mix {tag} {strict_tag} 1"))
     for ids in kinds:
         assert ids.count() > 0
         check_rising(ids)
@@ -173,17 +174,17 @@ def test_bench(client, tag):
         assert 0 < float(answer.split(" ")[1]) < 1e6
 
 
-def test_stats(client, tag, strict_tag):
-    client.ids(f"segment {tag} 10")
-    client.ids(f"strict {strict_tag} 2")
-    client.ids("snowflake 3")
-    stats = client.stats()
+def test_stats(steady, tag, strict_tag):
+    steady.ids(f"segment {tag} 10")
+    steady.ids(f"strict {strict_tag} 2")
+    steady.ids("snowflake 3")
+    stats = steady.stats()
     assert COUNTERS <= set(stats), sorted(COUNTERS - set(stats))
     assert (stats["ids_segment"], stats["ids_strict"], stats["ids_snowflake"]) == (10, 2, 3)
     assert stats["requests"] >= 3 and stats["waits"] >= 1
     assert stats["retries"] == stats["failovers"] == stats["errors"] == 0
-    client.refused(f"segment {tag}.absent 1", "unknown_tag")
-    assert client.stats()["errors"] >= 1
+    steady.refused(f"segment {tag}.absent 1", "unknown_tag")
+    assert steady.stats()["errors"] >= 1
 
 
 def test_close(client, tag, strict_tag):
@@ -236,17 +237,17 @@ def test_arguments_that_break_their_rule(client, strict_tag, tag):
     assert client.stats()["requests"] == 0
 
 
-def test_errors_of_the_server(client, shared, tag):
+def test_errors_of_the_server(steady, shared, tag):
     """They come to the caller as the server has them, after one request, and are forgotten."""
     name = f"{tag}.later"
-    error = client.refused(f"segment {name} 1", "unknown_tag")
+    error = steady.refused(f"segment {name} 1", "unknown_tag")
     assert error.status == 404 and name in error.message
-    assert client.stats()["requests"] == 1 and client.stats()["retries"] == 0
+    assert steady.stats()["requests"] == 1 and steady.stats()["retries"] == 0
     shared.create_tag(name)
 
     def asked_again():
         try:
-            return client.ids(f"segment {name} 1")
+            return steady.ids(f"segment {name} 1")
         except Failed as failed:
             assert failed.code == "unknown_tag"
             return None

@@ -52,7 +52,7 @@ def test_a_strict_answer_is_lost(start, gates, strict_tag):
 
 
 def test_each_call_has_a_key_of_its_own(start, gates, strict_tag):
-    client = start().open(endpoints=joined(gates))
+    client = start().open(endpoints=gates[0].url)
     client.ids(f"strict1 {strict_tag} 20")
     keys = [e.headers["idempotency-key"] for gate in gates for e in gate.exchanges]
     assert len(keys) == len(set(keys)) == 20
@@ -102,8 +102,9 @@ def test_requests(start, gates, tag):
     client.ids(f"range {tag} 77")
     last = [e for gate in gates for e in gate.exchanges if "contiguous=1" in e.target]
     assert len(last) == 1 and options(last[0])["count"] == "77"
-    assert sum(bool(gate.exchanges) for gate in gates) == 1, "it keeps to one node"
-    assert sum(gate.accepted for gate in gates) <= 3, "and to its connections"
+    if not client.stats()["hedges"]:  # of a node that took long
+        assert sum(bool(gate.exchanges) for gate in gates) == 1, "it keeps to one node"
+        assert sum(gate.accepted for gate in gates) <= 3, "and to its connections"
 
 
 def test_the_last_ids_of_a_tag(start, fake):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from driver import Failed
+from driver import OVER_LIBLEAFD, Failed
 from fake import http, server_tls
 from node import ROOT
 from wait import wait_until
@@ -188,7 +188,7 @@ def test_files_that_break_their_rule(start, locked, language, settings):
     words = " ".join(f"{name}={value}" for name, value in settings.items())
     client = start()
     answer = client.ask_any(f"open endpoints={locked.url} {words}")
-    if answer == "ok" and language == "c" and settings.get("cert_file") == __file__:
+    if answer == "ok" and language in OVER_LIBLEAFD and settings.get("cert_file") == __file__:
         answer = client.ask_any("strict orders 1")
     with pytest.raises(Failed) as caught:
         client.judge(answer)
@@ -216,4 +216,5 @@ def test_the_library_s_name_and_version(start, seen, language):
     start().open(endpoints=seen.url).ids("strict orders 1")
     with open(os.path.join(ROOT, "VERSION"), encoding="ascii") as file:
         version = file.read().strip()
-    assert seen.requests[0].headers["user-agent"] == f"leafd-{language}/{version}"
+    name = "c" if language in OVER_LIBLEAFD else language
+    assert seen.requests[0].headers["user-agent"] == f"leafd-{name}/{version}"

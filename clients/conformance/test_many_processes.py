@@ -12,8 +12,8 @@ import time
 import pytest
 
 from clockfile import ClockFile, find_libraries, remove_leftovers
-from driver import (CLOCK_CAN_BE_FAKED, FORKING, check_once, check_rising, chosen, parse_mix, urls,
-                    why_not)
+from driver import (CLOCK_CAN_BE_FAKED, FORKING, OVER_LIBLEAFD, check_once, check_rising, chosen,
+                    parse_mix, urls, why_not)
 
 LONG = bool(os.environ.get("LEAFD_CLIENTS_LONG"))
 PROCESSES = 100 if LONG else 20
@@ -24,7 +24,7 @@ STOP_S = 3
 WINDOW_MS = 2000
 STEP_S = 0.8  # of a clock, there or back: a call waits for so long
 # In C a wait for a condition ends early when libfaketime's clock steps, whatever clock it is by.
-STEPPED = CLOCK_CAN_BE_FAKED - {"c"}
+STEPPED = CLOCK_CAN_BE_FAKED - OVER_LIBLEAFD
 
 
 def stop_some(clients):

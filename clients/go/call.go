@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -26,25 +24,19 @@ const (
 	roundFirst = 20 * time.Millisecond // the wait after the first round; it doubles
 	roundMost  = time.Second
 	// What a node has for an answer in the first round, or a quarter of Attempt, if that is longer; it doubles.
-	patience    = time.Second
+	attemptTime = time.Second
 	waitLongest = 24 * time.Hour // a longer Retry-After is taken for this
 )
 
-// door is the addresses that serve something, and the one that is asked first.
-type door struct {
-	urls  []string
-	first atomic.Uint32
-}
-
-func newDoor(urls []string, r *random) *door {
-	d := &door{urls: urls}
-	d.first.Store(uint32(r.below(uint64(len(urls)))))
-	return d
-}
-
-// left says that a node failed. Of many calls that saw it only one moves on.
-func (d *door) left(at int) {
-	d.first.CompareAndSwap(uint32(at), uint32((at+1)%len(d.urls)))
+// leave has all calls begin at another node. Of many calls that saw the one fail only one moves on.
+func (c *Client) leave(d *door, nodes []node, from, to int) {
+	if from == to {
+		return
+	}
+	c.stats.failovers.Add(1)
+	if d.first.CompareAndSwap(uint32(from), uint32(to)) {
+		c.event(Event{Kind: "failover", From: nodes[from].String(), To: nodes[to].String()})
+	}
 }
 
 type request struct {
@@ -52,12 +44,19 @@ type request struct {
 	path   string // escaped, with its query
 	key    string // Idempotency-Key; empty: none
 	body   []byte
+
+	isRange  bool      // the usual time is made of such
+	progress *progress // for others to read; may be nil
+	isSecond bool      // beside another one: a single round, without the node notAt
+	notAt    int
 }
 
 type answer struct {
-	status   int
-	body     []byte
-	replayed bool
+	status     int
+	body       []byte
+	replayed   bool
+	generation int64     // Leafd-Generation; 0: not said
+	asked      time.Time // when the request was sent
 }
 
 // outcome is how one attempt failed.
@@ -114,13 +113,13 @@ func (t *trail) list(d *door) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var parts []string
-	for _, base := range d.urls {
-		if err := t.failures[base]; err != nil {
+	for _, n := range *d.list.Load() {
+		if err := t.failures[n.String()]; err != nil {
 			code := ""
 			if err.Status != 0 {
 				code = err.Code + ": "
 			}
-			parts = append(parts, base+": "+code+err.Message)
+			parts = append(parts, n.String()+": "+code+err.Message)
 		}
 	}
 	if len(parts) == 0 {
@@ -129,25 +128,45 @@ func (t *trail) list(d *door) string {
 	return strings.Join(parts, "; ")
 }
 
-// call sends the request until read has taken an answer. goOn is asked before another round: false ends
-// the call with a nil answer; nil is always true. read may be nil.
-func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn func() bool,
+// call sends the request until read has taken an answer. goOn is asked before each attempt but the first, with
+// the number of rounds that are over: false ends the call with a nil answer; nil is always true. read may be
+// nil.
+func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn func(int) bool,
 	read func(*answer, string) *outcome) (*answer, *Error) {
-	at := int(d.first.Load())
+	nodes := c.nodes(ctx, d, false)
+	at, first := int(d.first.Load())%len(nodes), 0
+	if rq.isSecond {
+		at, first = (rq.notAt+1)%len(nodes), 1
+	}
 	attempts := 0
 	for round := 0; ; round++ {
 		var wait time.Duration
 		untrusted := 0
-		for i := 0; i < len(d.urls); i++ {
+		i := first
+		for ; i < len(nodes); i++ {
 			if ctx.Err() != nil {
 				return nil, t.end(ctx, d)
 			}
 			if attempts++; attempts > 1 {
+				if goOn != nil && !goOn(round) {
+					return nil, nil
+				}
 				c.stats.retries.Add(1)
 			}
-			got, out := c.attempt(ctx, d.urls[at], rq, c.limits(ctx, round, len(d.urls)-i))
+			if rq.progress != nil {
+				rq.progress.at.Store(int32(at))
+				rq.progress.since.Store(int64(time.Since(c.made)))
+			}
+			got, out, from := c.attempts(ctx, d, nodes, at, rq, c.limits(ctx, round, len(nodes)-i))
+			if rq.progress != nil {
+				rq.progress.since.Store(0)
+			}
+			at = from
+			if out == nil && rq.isRange {
+				c.learn(time.Since(got.asked))
+			}
 			if out == nil && read != nil {
-				out = read(got, d.urls[at])
+				out = read(got, nodes[at].String())
 			}
 			if out == nil {
 				return got, nil
@@ -155,7 +174,7 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if !out.elsewhere && !out.again {
 				return nil, out.err
 			}
-			t.add(ctx, d.urls[at], out.err)
+			t.add(ctx, nodes[at].String(), out.err)
 			if out.again {
 				wait = out.wait
 				break
@@ -166,21 +185,23 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if out.untrusted {
 				untrusted++
 			}
-			d.left(at)
-			if len(d.urls) > 1 {
-				at = (at + 1) % len(d.urls)
-				c.stats.failovers.Add(1)
-			}
+			next := (at + 1) % len(nodes)
+			c.leave(d, nodes, at, next)
+			at = next
 		}
-		if untrusted == len(d.urls) { // which no other round would change
+		if rq.isSecond {
+			return nil, nil
+		}
+		if untrusted == len(nodes) { // which no other round would change
 			return nil, failure(CodeUntrusted, false,
 				"no node has a certificate that is trusted here (ca_file): %s", t.list(d))
 		}
 		if !c.pause(ctx, round, wait) {
 			return nil, t.end(ctx, d)
 		}
-		if goOn != nil && !goOn() {
-			return nil, nil
+		if d.named && i == len(nodes) {
+			nodes = c.nodes(ctx, d, true)
+			at = int(d.first.Load()) % len(nodes)
 		}
 	}
 }
@@ -222,7 +243,7 @@ func (c *Client) limits(ctx context.Context, round, left int) limits {
 	if end, has := ctx.Deadline(); has {
 		share = time.Until(end)
 	}
-	first := patience
+	first := attemptTime
 	if c.settings.Attempt/4 > first {
 		first = c.settings.Attempt / 4
 	}
@@ -233,33 +254,16 @@ func (c *Client) limits(ctx context.Context, round, left int) limits {
 	return l
 }
 
-// connectKey is where the context of an attempt has what its connection may take.
-type connectKey struct{}
-
-// dial connects within the time of the attempt that asks for it.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{KeepAlive: 15 * time.Second}
-	within, has := ctx.Value(connectKey{}).(time.Duration)
-	if !has {
-		return dialer.DialContext(ctx, network, address)
-	}
-	of, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	conn, err := dialer.DialContext(of, network, address)
-	if err != nil && of.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("no connection within %d ms", within.Milliseconds())
-	}
-	return conn, err
-}
-
 // attempt sends the request to one node, once.
-func (c *Client) attempt(ctx context.Context, base string, rq *request, l limits) (*answer, *outcome) {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, connectKey{}, l.connect), l.within)
+func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*answer, *outcome) {
+	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
-	h, err := http.NewRequestWithContext(ctx, rq.method, base+rq.path, bytes.NewReader(rq.body))
+	h, err := http.NewRequestWithContext(ctx, rq.method, n.base+rq.path, bytes.NewReader(rq.body))
 	if err != nil {
 		return nil, &outcome{err: badSetting("%s", shown(err.Error(), messageMost))}
 	}
+	h = h.WithContext(context.WithValue(ctx, targetKey{}, target{l.connect, n.ip, h.URL.Hostname()}))
+	h.Host, h.URL.Host = h.URL.Host, n.asHost(h.URL)
 	if rq.body != nil {
 		h.Header.Set("Content-Type", "application/json")
 	}
@@ -275,6 +279,7 @@ func (c *Client) attempt(ctx context.Context, base string, rq *request, l limits
 	}
 	h.Header.Set("User-Agent", "leafd-go/"+Version)
 	c.stats.requests.Add(1)
+	asked := time.Now()
 	response, err := c.trip.RoundTrip(h)
 	if err != nil {
 		return nil, c.broken(ctx, err, l)
@@ -284,12 +289,15 @@ func (c *Client) attempt(ctx context.Context, base string, rq *request, l limits
 	if err != nil {
 		return nil, c.broken(ctx, err, l)
 	}
-	got := &answer{status: response.StatusCode, body: body}
+	got := &answer{status: response.StatusCode, body: body, asked: asked}
 	if len(body) > answerMost {
 		return nil, &outcome{err: badAnswer(got.status, "an answer of more than %d bytes", answerMost)}
 	}
 	if got.status >= 200 && got.status < 300 {
 		got.replayed = response.Header.Get("Idempotency-Replayed") == "true"
+		if g, rest, ok := parseNumber([]byte(response.Header.Get("Leafd-Generation"))); ok && len(rest) == 0 {
+			got.generation = g
+		}
 		return got, nil
 	}
 	return nil, c.refused(got, response.Header.Get("Retry-After"))
@@ -392,19 +400,6 @@ func (c *Client) counted(e *Error) error {
 func idsPath(tag string, count int, options string) string {
 	return "/api/segment/get/" + url.PathEscape(tag) + "?count=" + strconv.Itoa(count) +
 		"&format=range" + options
-}
-
-// readRanges takes an answer that must be count ids.
-func (c *Client) readRanges(count int, into *[]Range) func(*answer, string) *outcome {
-	return func(got *answer, base string) *outcome {
-		ranges, ok := parseRanges(got.body, count)
-		if got.status != http.StatusOK || !ok {
-			return &outcome{err: badAnswer(got.status, "%s: status %d with %q is not %d ids", base,
-				got.status, c.excerpt(got.body), count)}
-		}
-		*into = ranges
-		return nil
-	}
 }
 
 // shaped is in the refusal of ranges of a tag whose ids are texts.

@@ -62,7 +62,7 @@ func TestACallGoesOnAtTheNextNode(t *testing.T) {
 func TestARefusedConnectionIsLeftForTheNextNode(t *testing.T) {
 	good := newFake(t)
 	c := openFor(t, Settings{}, closedPort, good.URL)
-	if r, err := one(t, c, soon(t, 30*time.Second)); err != nil || r != (Range{1, 3}) {
+	if r, err := one(t, c, soon(t, 30*time.Second)); err != nil || r != (Range{1, 3, 1}) {
 		t.Fatal(r, err)
 	}
 }
@@ -365,9 +365,10 @@ func TestTheCountersAreToldToPrometheus(t *testing.T) {
 	if _, err := one(t, c, soon(t, 30*time.Second)); err != nil {
 		t.Fatal(err)
 	}
+	next(t, segmentOf(t, c, `a"b`))
 	text := c.Stats().Text()
-	if !strings.Contains(text, "# TYPE leafd_client_ids_segment_total counter\nleafd_client_ids_segment_total 3\n") ||
-		strings.Count(text, "\n") != 22 {
+	if !strings.Contains(text, "# TYPE leafd_client_ids_segment_total counter\nleafd_client_ids_segment_total 4\n") ||
+		!strings.Contains(text, "\nleafd_client_ids_left{tag=\"a\\\"b\"} 99\n") || strings.Count(text, "\n") != 31 {
 		t.Error(text)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +21,8 @@ type Client struct {
 	clock    clock
 	stats    counters
 	random   *random
+	made     time.Time
+	usual    atomic.Int64 // nanoseconds of range requests that were answered; 0: none was
 
 	context context.Context // ends with the client: what runs in the background hangs from it
 	cancel  context.CancelFunc
@@ -68,6 +71,7 @@ func Open(settings Settings) (*Client, error) {
 		trip:       trip,
 		clock:      realClock{},
 		random:     newRandom(),
+		made:       time.Now(),
 		segments:   map[*Segment]struct{}{},
 		snowflakes: map[string]*Snowflake{},
 	}
@@ -106,7 +110,7 @@ func newTransport(settings *Settings) (http.RoundTripper, error) {
 	}
 	return &http.Transport{
 		DialContext:            dial,
-		TLSClientConfig:        config,
+		DialTLSContext:         dialTLS(config),
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:     true,
 		MaxIdleConns:           idleMost * endpointsMost,

@@ -19,7 +19,11 @@ const (
 	CodeCanceled      = "canceled"       // the caller's context was cancelled
 )
 
-const codeExhausted = "exhausted" // of the server: fewer ids than that are left below the tag's max
+// Of the server.
+const (
+	codeExhausted = "exhausted" // fewer ids than that are left below the tag's max
+	codeStepped   = "stepped"   // they do not follow each other: ask with stepped=1
+)
 
 const (
 	codeMost    = 64   // bytes of a server's code that are shown

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"leafd"
+	"leafd.io/leafd"
 )
 
 // node stands for a cluster in these examples.

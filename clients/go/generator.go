@@ -25,8 +25,7 @@ type generator struct {
 
 const (
 	frozen      = 1 << 63
-	randomStart = 100 // a millisecond begins at a sequence below this
-	smallStepMs = 5   // a clock that goes back so far is waited for
+	smallStepMs = 5 // a clock that goes back so far is waited for
 )
 
 // made says what make did.
@@ -93,7 +92,7 @@ func (m *generator) make(nowMs int64) (id int64, done made, waitMs int64) {
 			if now > m.until.Load() {
 				return 0, madeOver, 0
 			}
-			next = uint64(now)<<bits | m.begin(old)
+			next = uint64(now)<<bits | m.begin(old, now == last+1)
 		case now < last && last-now <= smallStepMs:
 			return 0, madeWait, last - now
 		case old&m.lastSequence() == m.lastSequence():
@@ -106,16 +105,12 @@ func (m *generator) make(nowMs int64) (id int64, done made, waitMs int64) {
 	}
 }
 
-// begin is the first sequence of a new millisecond.
-func (m *generator) begin(old uint64) uint64 {
-	if old != m.floor && old&m.lastSequence() == m.lastSequence() {
+// begin is the first sequence of a new millisecond; follows: of the next one after old's.
+func (m *generator) begin(old uint64, follows bool) uint64 {
+	if follows && old != m.floor && old&m.lastSequence() == m.lastSequence() {
 		return 0 // under full load nothing is left out
 	}
-	most := uint64(randomStart)
-	if most > m.lastSequence() {
-		most = m.lastSequence() + 1
-	}
-	return m.random.below(most)
+	return m.random.below(m.lastSequence() + 1)
 }
 
 // used is the highest time that was stamped, in Unix milliseconds; 0: none was.

@@ -1,3 +1,3 @@
-module leafd
+module leafd.io/leafd
 
 go 1.19

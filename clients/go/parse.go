@@ -18,13 +18,24 @@ const (
 	answerMost = 128 * 1024 // bytes of an answer; ranges have some 2600, texts 131000 at most
 )
 
-// Range is some ids that follow each other, both ends included.
+// Range is some ids: First, First + Increment, and so on up to Last. The increment is 1, so that they follow
+// each other, for all tags that were not made with another one.
 type Range struct {
-	First, Last int64
+	First, Last, Increment int64
 }
 
 // Count is how many ids the range has.
-func (r Range) Count() int64 { return r.Last - r.First + 1 }
+func (r Range) Count() int64 { return (r.Last-r.First)/r.Increment + 1 }
+
+// appendIDs puts all of them behind ids.
+func (r Range) appendIDs(ids []int64) []int64 {
+	for id := r.First; ; id += r.Increment {
+		ids = append(ids, id)
+		if id == r.Last {
+			return ids
+		}
+	}
+}
 
 // parseNumber reads digits up to a byte that is none. No sign, no zero in front, at most 2^63 - 1.
 func parseNumber(text []byte) (number int64, rest []byte, ok bool) {
@@ -44,21 +55,34 @@ func parseNumber(text []byte) (number int64, rest []byte, ok bool) {
 	return number, text[n:], true
 }
 
-// parseRanges reads "first last" lines: rising, apart, and of count ids in all.
-func parseRanges(body []byte, count int) ([]Range, bool) {
+// parseRanges reads lines "first last", or "first last increment" if stepped: rising, apart, and of count ids
+// in all.
+func parseRanges(body []byte, count int, stepped bool) ([]Range, bool) {
 	var ranges []Range
 	var total int64
 	for len(body) > 0 {
-		var r Range
+		r := Range{Increment: 1}
 		var ok bool
 		if r.First, body, ok = parseNumber(body); !ok || len(body) == 0 || body[0] != ' ' {
 			return nil, false
 		}
-		if r.Last, body, ok = parseNumber(body[1:]); !ok || len(body) == 0 || body[0] != '\n' {
+		if r.Last, body, ok = parseNumber(body[1:]); !ok || len(body) == 0 {
+			return nil, false
+		}
+		if stepped {
+			if body[0] != ' ' {
+				return nil, false
+			}
+			if r.Increment, body, ok = parseNumber(body[1:]); !ok || len(body) == 0 || r.Increment < 1 {
+				return nil, false
+			}
+		}
+		if body[0] != '\n' {
 			return nil, false
 		}
 		body = body[1:]
-		if len(ranges) == rangesMost || r.Last < r.First || r.Last-r.First >= int64(count)-total {
+		if len(ranges) == rangesMost || r.Last < r.First || (r.Last-r.First)%r.Increment != 0 ||
+			(r.Last-r.First)/r.Increment >= int64(count)-total {
 			return nil, false
 		}
 		if len(ranges) > 0 && r.First <= ranges[len(ranges)-1].Last {

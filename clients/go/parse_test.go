@@ -38,8 +38,24 @@ func TestRangesAreReadOnlyIfWhole(t *testing.T) {
 		{"0 9223372036854775807\n", 100000, false},
 	}
 	for _, c := range cases {
-		if _, ok := parseRanges([]byte(c.text), c.count); ok != c.ok {
+		if _, ok := parseRanges([]byte(c.text), c.count, false); ok != c.ok {
 			t.Errorf("%q as %d ids: %v", c.text, c.count, ok)
+		}
+	}
+}
+
+func TestStepsAreReadOnlyIfWhole(t *testing.T) {
+	for text, want := range map[string]bool{
+		"1 21 5\n":          true,
+		"1 11 5\n12 13 1\n": true,
+		"0 9223372036854775804 2305843009213693951\n": true,
+		"1 5\n": false, "1 5 \n": false, "1 21 0\n": false, "1 21 -5\n": false, "1 22 5\n": false,
+		"21 1 5\n": false, "1 16 5\n": false, "1 26 5\n": false, "1 21 5 1\n": false, "1 21 5": false,
+		"1 11 5\n11 12 1\n": false, "1 21 9223372036854775808\n": false, "1 21 18446744073709551621\n": false,
+		"9223372036854775804 9223372036854775808 1\n": false,
+	} {
+		if _, ok := parseRanges([]byte(text), 5, true); ok != want {
+			t.Errorf("%q: %v", text, ok)
 		}
 	}
 }
@@ -50,7 +66,7 @@ func TestRangesAreBounded(t *testing.T) {
 		for i := 0; i < many; i++ {
 			fmt.Fprintf(&text, "%d %d\n", 10*i, 10*i)
 		}
-		if _, ok := parseRanges([]byte(text.String()), many); ok != (many == rangesMost) {
+		if _, ok := parseRanges([]byte(text.String()), many, false); ok != (many == rangesMost) {
 			t.Errorf("%d ranges: %v", many, ok)
 		}
 	}
@@ -109,11 +125,12 @@ func TestIdsAreTakenApart(t *testing.T) {
 }
 
 func FuzzRanges(f *testing.F) {
-	f.Add([]byte("1 100\n"), 100)
-	f.Add([]byte("5 9\n20 24\n"), 10)
-	f.Add([]byte("9223372036854775807 9223372036854775807\n"), 1)
-	f.Fuzz(func(t *testing.T, text []byte, count int) {
-		ranges, ok := parseRanges(text, count)
+	f.Add([]byte("1 100\n"), 100, false)
+	f.Add([]byte("5 9\n20 24\n"), 10, false)
+	f.Add([]byte("9223372036854775807 9223372036854775807\n"), 1, false)
+	f.Add([]byte("1 496 5\n"), 100, true)
+	f.Fuzz(func(t *testing.T, text []byte, count int, stepped bool) {
+		ranges, ok := parseRanges(text, count, stepped)
 		if !ok {
 			return
 		}
@@ -124,7 +141,11 @@ func FuzzRanges(f *testing.F) {
 				t.Fatalf("%q gives %v", text, ranges)
 			}
 			total, last = total+r.Count(), r.Last
-			fmt.Fprintf(&made, "%d %d\n", r.First, r.Last)
+			if stepped {
+				fmt.Fprintf(&made, "%d %d %d\n", r.First, r.Last, r.Increment)
+			} else {
+				fmt.Fprintf(&made, "%d %d\n", r.First, r.Last)
+			}
 		}
 		if total != int64(count) || made.String() != string(text) {
 			t.Fatalf("%q, %d ids, gives %v", text, count, ranges)

@@ -19,7 +19,8 @@ import (
 // sense to repeat goes to those who wait, and to those who come within a second.
 //
 // To keep the order, ids below the highest one that was fetched are dropped (burnt): another node may
-// still have such, when the one that was asked so far fails.
+// still have such, when the one that was asked so far fails. Ranges that are too old, or of an older
+// generation than an answer had, are dropped, too: by leaving the piece, which the path of an id does not see.
 type Segment struct {
 	current atomic.Pointer[piece] // nil: none
 	_       [56]byte              // current is read by all, what follows is written
@@ -33,6 +34,12 @@ type Segment struct {
 	highest int64         // that was fetched
 	passed  int64         // ids of pieces that were left: given or burnt
 	asking  bool          // a request is under way
+	hedging bool          // and a second one beside it
+	answers int64         // that brought ids
+	askFrom int64         // of these, when the request was begun
+	newest  int64         // generation that an answer had; 0: none
+	aging   *time.Timer   // drops what is too old; nil: nothing is held
+	told    bool          // refill_failed was reported, recovered was not yet
 	waiting int           // calls that wait for it
 	failed  *Error        // goes to those who ask, until failedTil
 	timer   stopper       // forgets it
@@ -41,7 +48,13 @@ type Segment struct {
 	trail   trail // of the request under way
 	size    int   // of the last request; 0: none yet
 	askedAt time.Time
-	askedAs int64 // ids given when it began
+	askedAs int64         // ids given when it began
+	dry     time.Duration // time since then in which calls waited with nothing held
+	dryFrom time.Time     // they do since then; zero: they do not
+
+	stepped  atomic.Bool
+	progress progress // of the request under way
+	second   progress // and of the second one
 }
 
 // piece is one range while it is handed out.
@@ -51,10 +64,15 @@ type piece struct {
 	// From this offset on more is to be fetched; never: it is not, or is under way.
 	refillAt atomic.Uint64
 	first    int64
+	step     int64
 	count    uint64
-	before   uint64 // ids of the pieces before it, of the same answer
-	total    uint64 // ids of that answer
+	before   uint64    // ids of the pieces before it, of the same answer
+	total    uint64    // ids of that answer
+	asked    time.Time // when that was asked for
 }
+
+// at is one of the ids.
+func (p *piece) at(offset uint64) int64 { return p.first + int64(offset)*p.step }
 
 const (
 	never      = math.MaxUint64
@@ -87,7 +105,7 @@ func (s *Segment) Next(ctx context.Context) (int64, error) {
 			if at >= p.refillAt.Load() {
 				s.low(p)
 			}
-			return p.first + int64(at), nil
+			return p.at(at), nil
 		}
 	}
 	r, err := s.take(ctx, 1)
@@ -109,12 +127,7 @@ func (s *Segment) NextN(ctx context.Context, count int) ([]int64, error) {
 			s.client.stats.segment.Add(-int64(len(ids)))
 			return nil, err
 		}
-		for id := r.First; ; id++ {
-			ids = append(ids, id)
-			if id == r.Last {
-				break
-			}
-		}
+		ids = r.appendIDs(ids)
 	}
 	return ids, nil
 }
@@ -124,26 +137,24 @@ func (s *Segment) NextRange(ctx context.Context, count int) (Range, error) {
 	if err := checkCount(count); err != nil {
 		return Range{}, err
 	}
+	if s.isClosed() {
+		return Range{}, s.client.counted(errClosed())
+	}
 	ctx, end := s.client.single(ctx)
 	defer end()
-	var ranges []Range
-	read := s.client.readRanges(count, &ranges)
-	rq := &request{method: "GET", path: idsPath(s.tag, count, "&contiguous=1")}
-	_, err := s.client.call(ctx, s.client.ids, rq, &trail{}, nil, func(got *answer, base string) *outcome {
-		if out := read(got, base); out != nil {
-			return out
-		}
-		if len(ranges) != 1 {
-			return &outcome{err: badAnswer(got.status, "%s: %d ranges where one was asked for", base,
-				len(ranges))}
-		}
-		return nil
-	})
+	ranges, _, err := s.client.ranges(ctx, &rangesCall{tag: s.tag, count: count, options: "&contiguous=1",
+		stepped: &s.stepped, trail: &trail{}, takes: s.takes, one: true})
 	if err != nil {
 		return Range{}, s.client.endedBy(err)
 	}
 	s.client.stats.segment.Add(int64(count))
 	return ranges[0], nil
+}
+
+func (s *Segment) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // Close drops what the source holds. Its calls are refused from then on.
@@ -170,7 +181,7 @@ func (s *Segment) take(ctx context.Context, want uint64) (Range, error) {
 				if at+want > p.refillAt.Load() {
 					s.low(p)
 				}
-				return Range{p.first + int64(at), p.first + int64(at+want-1)}, nil
+				return Range{p.at(at), p.at(at + want - 1), p.step}, nil
 			}
 		}
 		if !waited {
@@ -201,19 +212,15 @@ func (s *Segment) more(ctx context.Context) *Error {
 		return s.failed
 	}
 	s.ask()
-	changed := s.changed
-	s.waiting++
-	s.mu.Unlock()
-	s.client.stats.waits.Add(1)
-	over := false
-	select {
-	case <-changed:
-	case <-ctx.Done():
-		over = true
+	if s.waiting++; s.waiting == 1 {
+		s.setDry(true)
 	}
-	s.mu.Lock()
+	s.client.stats.waits.Add(1)
+	over := s.await(ctx)
+	if s.waiting--; s.waiting == 0 {
+		s.setDry(false)
+	}
 	defer s.mu.Unlock()
-	s.waiting--
 	switch {
 	case s.closed:
 		return errClosed()
@@ -223,6 +230,78 @@ func (s *Segment) more(ctx context.Context) *Error {
 		return s.trail.end(ctx, s.client.ids)
 	}
 	return nil
+}
+
+// await waits for news of the source, and has a second request begun when the first takes long; true: the
+// context was over before. Under the lock, which is let go meanwhile.
+func (s *Segment) await(ctx context.Context) bool {
+	changed := s.changed
+	for {
+		var late <-chan time.Time // never, where no second one makes sense
+		if wait, wanted := s.hedge(); wanted {
+			timer := time.NewTimer(wait)
+			defer timer.Stop()
+			late = timer.C
+		}
+		s.mu.Unlock()
+		over, again := false, false
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			over = true
+		case <-late:
+			again = true
+		}
+		s.mu.Lock()
+		if !again {
+			return over
+		}
+	}
+}
+
+// hedge begins a second request if the first has taken so long. It says when to come again, if at all. Under
+// the lock.
+func (s *Segment) hedge() (wait time.Duration, wanted bool) {
+	c := s.client
+	if s.hedging || !s.asking || len(*c.ids.list.Load()) == 1 {
+		return 0, false
+	}
+	wait = c.patience()
+	since := time.Duration(s.progress.since.Load())
+	if since == 0 {
+		return wait, true
+	}
+	if took := time.Since(c.made) - since; took < wait {
+		return wait - took, true
+	}
+	s.hedging = true
+	c.stats.hedges.Add(1)
+	notAt, from, size := int(s.progress.at.Load()), s.answers, s.size
+	if s.answers != s.askFrom { // the first one is late for what another second one has brought
+		s.resize()
+		size = s.size
+	}
+	goOn := func(int) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !s.closed && s.answers == from && s.waiting > 0
+	}
+	c.background(func(ctx context.Context) {
+		s.fetch(ctx, &fetching{size: size, from: from, goOn: goOn, trail: &trail{}, second: true, notAt: notAt})
+	})
+	return wait, true
+}
+
+// setDry notes that calls wait with nothing held, or that they do not any more. Under the lock.
+func (s *Segment) setDry(dry bool) {
+	now := s.client.clock.Now()
+	if !s.dryFrom.IsZero() {
+		s.dry += now.Sub(s.dryFrom)
+	}
+	s.dryFrom = time.Time{}
+	if dry {
+		s.dryFrom = now
+	}
 }
 
 // advance makes the next piece the current one; false: there is none. Under the lock.
@@ -242,17 +321,19 @@ func (s *Segment) advance() bool {
 }
 
 // leave ends the current piece: what nobody has taken of it is burnt. Under the lock.
-func (s *Segment) leave() {
+func (s *Segment) leave() (burnt int64) {
 	if p := s.current.Load(); p != nil {
 		used := p.used.Swap(p.count) // those who come late get nothing
 		if used < p.count {
-			s.client.stats.burnt.Add(int64(p.count - used))
+			burnt = int64(p.count - used)
+			s.client.stats.burnt.Add(burnt)
 		} else {
 			used = p.count
 		}
 		s.passed += int64(used)
 		s.current.Store(nil)
 	}
+	return burnt
 }
 
 // arm sets when more is to be fetched. Under the lock.
@@ -287,8 +368,9 @@ func (s *Segment) ask() {
 	if p := s.current.Load(); p != nil {
 		p.refillAt.Store(never)
 	}
-	size := s.size
-	s.client.background(func(ctx context.Context) { s.fetch(ctx, size) })
+	s.askFrom = s.answers
+	how := &fetching{size: s.size, from: s.answers, goOn: s.wanted, trail: &s.trail}
+	s.client.background(func(ctx context.Context) { s.fetch(ctx, how) })
 }
 
 // resize sets the size of the next request. Under the lock.
@@ -298,31 +380,47 @@ func (s *Segment) resize() {
 	if s.size == 0 {
 		s.size = set.MinCount
 	} else {
-		took := now.Sub(s.askedAt).Seconds()
+		s.setDry(!s.dryFrom.IsZero())
+		took := (now.Sub(s.askedAt) - s.dry).Seconds()
 		want := float64(given-s.askedAs) * set.Cover.Seconds() / math.Max(took, 1e-6)
 		want = math.Max(math.Max(want, float64(s.size)/2), float64(set.MinCount))
 		s.size = int(math.Min(math.Min(want, 2*float64(s.size)), float64(set.MaxCount)))
 	}
-	s.askedAt, s.askedAs = now, given
+	s.askedAt, s.askedAs, s.dry = now, given, 0
 }
 
-// fetch asks for ids until there are some. It is the goroutine of a source.
-func (s *Segment) fetch(ctx context.Context, size int) {
-	for dropped := 0; ; {
-		var ranges []Range
-		rq := &request{method: "GET", path: idsPath(s.tag, size, "")}
-		_, err := s.client.call(ctx, s.client.ids, rq, &s.trail, s.wanted,
-			s.client.readRanges(size, &ranges))
-		if err != nil && err.Code == codeExhausted && size > 1 {
-			size = s.fewer(size)
+// fetching is a request of a source in the background, or the second one beside it.
+type fetching struct {
+	size    int
+	from    int64 // answers that had come when it began
+	dropped int   // answers in a row
+	goOn    func(rounds int) bool
+	trail   *trail
+	second  bool
+	notAt   int
+}
+
+// fetch asks for ids until there are some.
+func (s *Segment) fetch(ctx context.Context, f *fetching) {
+	for done := false; !done; {
+		call := &rangesCall{tag: s.tag, count: f.size, stepped: &s.stepped, trail: f.trail, goOn: f.goOn,
+			takes: s.takes, with: func(rq *request) {
+				rq.isSecond, rq.notAt, rq.progress = f.second, f.notAt, &s.progress
+				if f.second {
+					rq.progress = &s.second
+				}
+			}}
+		ranges, got, err := s.client.ranges(ctx, call)
+		if err != nil && err.Code == codeExhausted && f.size > 1 {
+			f.size = s.fewer(f.size)
 			continue
 		}
-		if s.arrived(ranges, err, dropped) {
-			return
+		if err != nil && f.second {
+			ranges, err = nil, nil // the first one goes on, and says what is wrong
 		}
-		dropped++
-		if size *= 2; size > s.client.settings.MaxCount {
-			size = s.client.settings.MaxCount
+		done = s.arrived(f, ranges, got, err)
+		if f.size *= 2; f.size > s.client.settings.MaxCount {
+			f.size = s.client.settings.MaxCount
 		}
 	}
 }
@@ -336,41 +434,152 @@ func (s *Segment) fewer(size int) int {
 }
 
 // wanted: whether it makes sense to ask on.
-func (s *Segment) wanted() bool {
+func (s *Segment) wanted(rounds int) bool {
+	if rounds > 0 {
+		s.tell(CodeUnreachable)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.answers != s.askFrom {
 		return false
 	}
 	p := s.current.Load()
 	return s.waiting > 0 || len(s.first) > 0 || p != nil && p.used.Load() < p.count
 }
 
+// tell reports once that the source gets no new ranges, by the code of the error, and once that it does again.
+// Without the lock.
+func (s *Segment) tell(code string) {
+	s.mu.Lock()
+	news := s.told != (code != "")
+	s.told = code != ""
+	s.mu.Unlock()
+	switch {
+	case news && code != "":
+		s.client.event(Event{Kind: "refill_failed", Name: s.tag, Code: code})
+	case news:
+		s.client.event(Event{Kind: "recovered", Name: s.tag})
+	}
+}
+
+// takes looks at the generation of an answer: a newer one than any before ends what is held, an older one is
+// not taken.
+func (s *Segment) takes(got *answer) bool {
+	s.mu.Lock()
+	older := got.generation > 0 && got.generation < s.newest
+	var burnt int64
+	if got.generation > s.newest {
+		if s.newest > 0 { // what came when no answer had one yet is as good as this
+			burnt = s.drop(func(*piece) bool { return true })
+		}
+		s.newest = got.generation
+	}
+	s.mu.Unlock()
+	if burnt > 0 {
+		s.client.event(Event{Kind: "generation", Name: s.tag, IDs: burnt})
+	}
+	return !older
+}
+
+// drop burns the pieces that are held and are so. Under the lock.
+func (s *Segment) drop(so func(*piece) bool) int64 {
+	var burnt int64
+	if p := s.current.Load(); p != nil && so(p) {
+		burnt = s.leave()
+	}
+	keep := func(pieces []*piece) (kept []*piece) {
+		for _, p := range pieces {
+			if so(p) {
+				burnt += int64(p.count)
+				s.client.stats.burnt.Add(int64(p.count))
+			} else {
+				kept = append(kept, p)
+			}
+		}
+		return kept
+	}
+	s.first, s.spare = keep(s.first), keep(s.spare)
+	return burnt
+}
+
+// oldest is when what is held was asked for; zero: nothing is. Under the lock.
+func (s *Segment) oldest() time.Time {
+	var oldest time.Time
+	note := func(p *piece) {
+		if oldest.IsZero() || p.asked.Before(oldest) {
+			oldest = p.asked
+		}
+	}
+	if p := s.current.Load(); p != nil && p.used.Load() < p.count {
+		note(p)
+	}
+	for _, pieces := range [][]*piece{s.first, s.spare} {
+		for _, p := range pieces {
+			note(p)
+		}
+	}
+	return oldest
+}
+
+// age drops what is too old by now. By a timer, which is there while anything is held.
+func (s *Segment) age() {
+	most := s.client.settings.MaxAge
+	s.mu.Lock()
+	burnt := s.drop(func(p *piece) bool { return time.Since(p.asked) >= most })
+	s.aging = nil
+	s.watch()
+	s.mu.Unlock()
+	if burnt > 0 {
+		s.client.event(Event{Kind: "aged", Name: s.tag, IDs: burnt})
+	}
+}
+
+// watch starts the timer of age. Under the lock.
+func (s *Segment) watch() {
+	if oldest := s.oldest(); s.aging == nil && !oldest.IsZero() {
+		s.aging = time.AfterFunc(s.client.settings.MaxAge-time.Since(oldest), s.age)
+	}
+}
+
 // arrived takes what a request brought, or its error; neither: it was given up. False: all of it had to be
 // dropped, and it is to be asked for again.
-func (s *Segment) arrived(ranges []Range, err *Error, dropped int) bool {
+func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) bool {
+	c := s.client
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	pieces, burnt := s.pieces(ranges)
-	s.client.stats.burnt.Add(burnt)
-	if s.closed {
-		for _, p := range pieces {
-			s.client.stats.burnt.Add(int64(p.count))
+	last := s.answers != f.from // the other request was faster
+	if s.closed || len(s.spare) > 0 || len(ranges) > 0 && got.generation > 0 && got.generation < s.newest {
+		for _, r := range ranges {
+			c.stats.burnt.Add(r.Count())
 		}
+		ranges = nil
+	}
+	pieces, burnt := s.pieces(ranges, got)
+	c.stats.burnt.Add(burnt)
+	if len(ranges) > 0 && len(pieces) == 0 && !last {
+		if f.dropped++; f.dropped <= droppedMost {
+			again := !f.second || s.waiting > 0
+			if again {
+				s.mu.Unlock()
+				return false
+			}
+		} else if !f.second {
+			err = badAnswer(200, "%d answers in a row had ids below %d, which were fetched before",
+				droppedMost, s.highest)
+		}
+	}
+	moved := f.second && len(pieces) > 0 && !last && s.asking
+	if f.second {
+		s.hedging = false
+	} else {
 		s.asking = false
-		return true
 	}
-	if len(ranges) > 0 && len(pieces) == 0 {
-		if dropped < droppedMost {
-			return false
-		}
-		err = badAnswer(200, "%d answers in a row had ids below %d, which were fetched before", dropped,
-			s.highest)
-	}
-	s.asking = false
-	if err != nil {
+	if err != nil && !s.closed {
 		s.failed = err
-		s.timer = s.client.clock.AfterFunc(failedTime, s.forget)
+		s.timer = c.clock.AfterFunc(failedTime, s.forget)
+	}
+	if len(pieces) > 0 {
+		s.answers++
+		s.setDry(false)
 	}
 	s.spare = append(s.spare, pieces...)
 	if p := s.current.Load(); p == nil || p.used.Load() >= p.count {
@@ -378,8 +587,21 @@ func (s *Segment) arrived(ranges []Range, err *Error, dropped int) bool {
 	} else if len(pieces) == 0 {
 		s.arm(p)
 	}
+	s.watch()
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	if moved {
+		nodes, to := *c.ids.list.Load(), int(s.second.at.Load())
+		if f.notAt < len(nodes) && to < len(nodes) { // else the name has other addresses now
+			c.leave(c.ids, nodes, f.notAt, to)
+		}
+	}
+	if err != nil {
+		s.tell(err.Code)
+	} else if len(pieces) > 0 {
+		s.tell("")
+	}
 	return true
 }
 
@@ -395,7 +617,7 @@ func (s *Segment) forget() {
 
 // pieces makes ranges ready to be handed out, without what is not above all that was fetched before.
 // Under the lock.
-func (s *Segment) pieces(ranges []Range) (pieces []*piece, burnt int64) {
+func (s *Segment) pieces(ranges []Range, got *answer) (pieces []*piece, burnt int64) {
 	total := uint64(0)
 	for _, r := range ranges {
 		if r.Last <= s.highest {
@@ -403,11 +625,12 @@ func (s *Segment) pieces(ranges []Range) (pieces []*piece, burnt int64) {
 			continue
 		}
 		if r.First <= s.highest {
-			burnt += s.highest - r.First + 1
-			r.First = s.highest + 1
+			below := (s.highest-r.First)/r.Increment + 1
+			burnt += below
+			r.First += below * r.Increment
 		}
 		s.highest = r.Last
-		p := &piece{first: r.First, count: uint64(r.Count()), before: total}
+		p := &piece{first: r.First, step: r.Increment, count: uint64(r.Count()), before: total, asked: got.asked}
 		p.refillAt.Store(never)
 		total += p.count
 		pieces = append(pieces, p)
@@ -429,22 +652,35 @@ func (s *Segment) close() {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.leave()
-	for _, p := range append(s.first, s.spare...) {
-		s.client.stats.burnt.Add(int64(p.count))
+	if s.aging != nil {
+		s.aging.Stop()
 	}
-	s.first, s.spare = nil, nil
+	s.drop(func(*piece) bool { return true })
 	s.client.stats.segment.Add(s.passed)
 	s.passed = 0
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// given is how many ids were taken of the source, and are not in the client's counter yet.
-func (s *Segment) given() int64 {
+// held is how many ids were taken of the source, and are not in the client's counter yet; how many it holds, and
+// how old the oldest range is.
+func (s *Segment) held() (given, left int64, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.givenLocked()
+	if p := s.current.Load(); p != nil {
+		if used := p.used.Load(); used < p.count {
+			left = int64(p.count - used)
+		}
+	}
+	for _, pieces := range [][]*piece{s.first, s.spare} {
+		for _, p := range pieces {
+			left += int64(p.count)
+		}
+	}
+	if oldest := s.oldest(); !oldest.IsZero() {
+		age = time.Since(oldest)
+	}
+	return s.givenLocked(), left, age
 }
 
 func (s *Segment) givenLocked() int64 {

@@ -372,7 +372,7 @@ func TestARangeIsARequestOfItsOwn(t *testing.T) {
 	s := segmentOf(t, c, "t")
 	next(t, s)
 	r, err := s.NextRange(soon(t, 10*time.Second), 7)
-	if err != nil || r != (Range{101, 107}) {
+	if err != nil || r != (Range{101, 107, 1}) {
 		t.Error(r, err)
 	}
 	if got := n.requests()[1]; got != "GET /api/segment/get/t?count=7&format=range&contiguous=1" {

@@ -25,6 +25,11 @@ type Settings struct {
 	MinCount       int           // ids asked for at once, at least; 100
 	MaxCount       int           // and at most; 100000
 	Window         time.Duration // of a worker id; 60 s
+	MaxAge         time.Duration // a range that is older is dropped, within a second; 1 hour
+
+	// OnEvent is called at each event by the goroutine that it happens in, without a lock; a panic of it is
+	// dropped. It must not wait for a source.
+	OnEvent func(Event)
 }
 
 // The numbers among the settings, by the names that all libraries share: times in milliseconds.
@@ -47,6 +52,7 @@ var numberSettings = []struct {
 	{"min_count", 1, countMost, 100, nil, func(s *Settings) *int { return &s.MinCount }},
 	{"max_count", 1, countMost, countMost, nil, func(s *Settings) *int { return &s.MaxCount }},
 	{"window_ms", 1000, day, 60000, func(s *Settings) *time.Duration { return &s.Window }, nil},
+	{"max_age_ms", 1, day, 3600 * 1000, func(s *Settings) *time.Duration { return &s.MaxAge }, nil},
 }
 
 // Set sets what is known by that name in all libraries ("attempt_ms", "endpoints" with commas between),

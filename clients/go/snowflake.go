@@ -39,6 +39,7 @@ type Snowflake struct {
 	layout  atomic.Pointer[Layout]
 	closed  bool
 	trail   trail
+	told    atomic.Bool       // that the clock is back was reported
 	made    [stripes]struct { // ids that were given, counted apart so that goroutines do not meet
 		n atomic.Int64
 		_ [56]byte
@@ -105,6 +106,43 @@ func (s *Snowflake) Decode(id int64) (Parts, error) {
 // Layout is how the cluster's ids are made; nil before the first Next.
 func (s *Snowflake) Layout() *Layout { return s.layout.Load() }
 
+// Close ends this source alone and releases its worker id. Its calls are refused from then on. The error is that
+// of the release, as of Client.Close.
+func (s *Snowflake) Close(ctx context.Context) error {
+	c := s.client
+	c.mu.Lock()
+	open := c.snowflakes[s.name] == s
+	if open {
+		delete(c.snowflakes, s.name)
+	}
+	c.mu.Unlock()
+	if !open {
+		return nil
+	}
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	return s.close(ctx)
+}
+
+// window is what the source holds.
+func (s *Snowflake) window() WindowGauge {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gauge := WindowGauge{Name: s.name}
+	if m := s.current.Load(); m != nil {
+		gauge.Name, gauge.End = m.name, time.UnixMilli(m.until.Load()+m.layout.EpochMs)
+	}
+	return gauge
+}
+
+// lookBack reports once that the clock is behind by more than is waited for, until it is not.
+func (s *Snowflake) lookBack(m *generator) {
+	back := m.used() - s.client.clock.Now().UnixMilli()
+	if is := back > smallStepMs; s.told.Swap(is) != is && is {
+		s.client.event(Event{Kind: "clock_back", Name: m.name, Back: time.Duration(back) * time.Millisecond})
+	}
+}
+
 // wait makes an id, and waits for what it takes.
 func (s *Snowflake) wait(ctx context.Context) (int64, *Error) {
 	var seen *generator
@@ -123,6 +161,7 @@ func (s *Snowflake) wait(ctx context.Context) (int64, *Error) {
 			continue
 		}
 		seen = m
+		s.lookBack(m)
 		id, done, waitMs := m.make(s.client.clock.Now().UnixMilli())
 		switch done {
 		case madeID:
@@ -231,7 +270,7 @@ func (s *Snowflake) held(ctx context.Context) *Error {
 	return s.failed // nil: given up as nobody waited, just before this call came
 }
 
-func (s *Snowflake) wanted() bool {
+func (s *Snowflake) wanted(int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiting > 0
@@ -247,7 +286,13 @@ func (s *Snowflake) news() {
 func (s *Snowflake) acquire(ctx context.Context) {
 	g, name, err := s.grant(ctx)
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	late := g != nil && s.closed
+	defer func() {
+		s.mu.Unlock()
+		if late { // the source was closed meanwhile: nothing was stamped
+			s.giveBack(ctx, g)
+		}
+	}()
 	s.asking = false
 	s.failed = err
 	if g != nil && !s.closed {
@@ -324,11 +369,12 @@ func (s *Snowflake) acquireAs(ctx context.Context, name string) (*grant, *Error)
 	}
 	rq = &request{method: "PUT", path: "/api/workers/" + strconv.Itoa(g.worker),
 		body: s.body(workerBody{Epoch: g.epoch})}
-	for _, base := range c.admin.urls {
+	for _, n := range *c.admin.list.Load() {
 		var other *grant
-		alone := &door{urls: []string{base}}
+		alone := &door{}
+		alone.list.Store(&[]node{n})
 		one, cancel := context.WithTimeout(ctx, c.settings.Attempt)
-		_, err = c.call(one, alone, rq, &trail{}, func() bool { return false },
+		_, err = c.call(one, alone, rq, &trail{}, func(int) bool { return false },
 			c.readGrant(0, &other))
 		cancel()
 		if err == nil && other != nil && other.layout != nil && other.worker == g.worker {
@@ -341,7 +387,7 @@ func (s *Snowflake) acquireAs(ctx context.Context, name string) (*grant, *Error)
 	}
 	s.giveBack(ctx, g)
 	return nil, failure(CodeLayoutUnknown, false,
-		"none of the %d nodes knows the layout of the cluster's ids", len(c.admin.urls))
+		"none of the %d nodes knows the layout of the cluster's ids", len(*c.admin.list.Load()))
 }
 
 // readGrant takes an answer that must be a worker id; status 0: of any success.
@@ -410,9 +456,10 @@ const renewAgain = time.Second
 func (s *Snowflake) drop(m *generator) {
 	m.freeze()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.current.CompareAndSwap(m, nil)
 	s.news()
+	s.mu.Unlock()
+	s.client.event(Event{Kind: "fenced", Name: m.name})
 }
 
 // release gives a worker id back: times above last can be granted to others at once.

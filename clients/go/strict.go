@@ -1,12 +1,17 @@
 package leafd
 
-import "context"
+import (
+	"context"
+	"sync/atomic"
+)
 
 // Strict is a source of ids of a strict tag: each is greater than all whose answer had come, at any client,
 // before it was asked for. A call is one request; nothing is fetched ahead.
 type Strict struct {
-	client *Client
-	tag    string
+	client  *Client
+	tag     string
+	stepped atomic.Bool
+	closed  atomic.Bool
 }
 
 // StrictIDs is the answer of Strict.Repeatable.
@@ -19,12 +24,7 @@ type StrictIDs struct {
 func (s StrictIDs) IDs() []int64 {
 	var ids []int64
 	for _, r := range s.Ranges {
-		for id := r.First; ; id++ {
-			ids = append(ids, id)
-			if id == r.Last {
-				break
-			}
-		}
+		ids = r.appendIDs(ids)
 	}
 	return ids
 }
@@ -68,15 +68,19 @@ func (s *Strict) Repeatable(ctx context.Context, count int, key string) (StrictI
 		return StrictIDs{}, err
 	}
 	c := s.client
+	if s.closed.Load() {
+		return StrictIDs{}, c.counted(errClosed())
+	}
 	ctx, end := c.single(ctx)
 	defer end()
-	var ids StrictIDs
-	got, err := c.call(ctx, c.ids, &request{method: "GET", path: idsPath(s.tag, count, ""), key: key},
-		&trail{}, nil, c.readRanges(count, &ids.Ranges))
+	ranges, got, err := c.ranges(ctx, &rangesCall{tag: s.tag, count: count, key: key, stepped: &s.stepped,
+		trail: &trail{}})
 	if err != nil {
 		return StrictIDs{}, c.endedBy(err.keyed(key))
 	}
-	ids.Replayed = got.replayed
 	c.stats.strict.Add(int64(count))
-	return ids, nil
+	return StrictIDs{Ranges: ranges, Replayed: got.replayed}, nil
 }
+
+// Close ends this source alone: its calls are refused from then on.
+func (s *Strict) Close() { s.closed.Store(true) }

@@ -38,7 +38,7 @@ func TestARetryGetsTheIdsOfTheLostAnswer(t *testing.T) {
 	c := openFor(t, Settings{}, n.URL)
 	s, _ := c.Strict("t")
 	ids, err := s.Repeatable(soon(t, 10*time.Second), 2, NewKey())
-	if err != nil || !ids.Replayed || ids.Ranges[0] != (Range{1, 2}) {
+	if err != nil || !ids.Replayed || ids.Ranges[0] != (Range{1, 2, 1}) {
 		t.Error(ids, err)
 	}
 	again, err := s.Repeatable(soon(t, 10*time.Second), 2, "mine")
@@ -80,7 +80,7 @@ func TestAFailureTellsTheKeyToComeAgainWith(t *testing.T) {
 	}
 	n.setFault(nil)
 	ids, err := s.Repeatable(soon(t, 10*time.Second), 2, failed.Key)
-	if err != nil || !ids.Replayed || ids.Ranges[0] != (Range{1, 2}) {
+	if err != nil || !ids.Replayed || ids.Ranges[0] != (Range{1, 2, 1}) {
 		t.Error(ids, err)
 	}
 	if _, err = s.Repeatable(soon(t, time.Second), 0, "k"); !errors.As(err, &failed) || failed.Key != "" {

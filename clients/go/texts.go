@@ -14,6 +14,7 @@ type Texts struct {
 	client  *Client
 	tag     string
 	keyless atomic.Bool
+	closed  atomic.Bool
 }
 
 // TextIDs is the answer of Texts.Repeatable.
@@ -66,6 +67,9 @@ func (s *Texts) Decode(ctx context.Context, text string) (int64, error) {
 		return 0, badSetting("text=%q must be 1 to %d visible ASCII characters", shown(text, 200), textMost)
 	}
 	c := s.client
+	if s.closed.Load() {
+		return 0, c.counted(errClosed())
+	}
 	ctx, end := c.single(ctx)
 	defer end()
 	var id int64
@@ -77,12 +81,18 @@ func (s *Texts) Decode(ctx context.Context, text string) (int64, error) {
 	return id, nil
 }
 
+// Close ends this source alone: its calls are refused from then on.
+func (s *Texts) Close() { s.closed.Store(true) }
+
 // take asks by the caller's key, or, without one, by one of the call's own if the tag takes keys.
 func (s *Texts) take(ctx context.Context, count int, key string) (TextIDs, error) {
 	if err := checkTextCount(count); err != nil {
 		return TextIDs{}, err
 	}
 	c := s.client
+	if s.closed.Load() {
+		return TextIDs{}, c.counted(errClosed())
+	}
 	ctx, end := c.single(ctx)
 	defer end()
 	own := key == ""

@@ -186,13 +186,19 @@ class Driver {
 
     async threads([tasks, tag, count]) {
         const source = this.#source("segment", tag);
-        const got = await Promise.all(Array.from({ length: times(tasks) }, async () => {
+        // All of them, as threads are joined: Promise.all() would answer at the first error.
+        const ended = await Promise.allSettled(Array.from({ length: times(tasks) }, async () => {
             const mine = [];
             for (let n = times(count); n > 0; n--) {
                 mine.push(await source.next());
             }
             return mine;
         }));
+        const failed = ended.find(({ status }) => status === "rejected");
+        if (failed !== undefined) {
+            throw failed.reason;
+        }
+        const got = ended.map(({ value }) => value);
         for (const mine of got) {
             const at = mine.findIndex((id, n) => n > 0 && id <= mine[n - 1]);
             if (at > 0) {

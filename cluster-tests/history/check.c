@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "cluster-tests/history/dense.h"
 

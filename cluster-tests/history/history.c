@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "cluster-tests/history/check.h"
 #include "cluster-tests/history/names.h"

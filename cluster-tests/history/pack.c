@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 
 #define LEAST_STEPS 64       /* a gap's, even if all other steps are used up */

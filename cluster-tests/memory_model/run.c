@@ -70,7 +70,7 @@ void run_push(const struct graph *graph)
     copy = malloc(bytes);
     ASSERT(copy != NULL);
     memcpy((void *)copy, graph, bytes);
-    /* Not by array.h, whose accesses of memory are those of the code under test. */
+    /* Not by array_room(), whose accesses of memory are those of the code under test. */
     if (stack.count == stack.capacity) {
         stack.capacity = stack.capacity > 0 ? 2 * stack.capacity : 64;
         stack.items = MUST_HAVE(reallocarray(stack.items, stack.capacity, sizeof(struct graph *)));

@@ -831,6 +831,31 @@ def restore(run, raise_=5000000, drop_keys=False, oldest=False, by_time=False):
     run.made = set(run.model.tags) & run.made
 
 
+# --- members ---
+
+def draw_replaced(rng, plan):
+    return {"node": rng.randrange(plan.size), "dead": plan.size > 1 and rng.random() < 0.4,
+            "how": rng.choice(["join", "http", "ctl"])}
+
+
+@operation(draw_replaced, weight=2, cost_s=3, at_most=2, covers=[
+    "POST /api/cluster/members", "DELETE /api/cluster/members/", "MEMBERS_ADD", "MEMBERS_REMOVE",
+    "MEMBERS_REPLACE"])
+def replace_member(run, node=0, dead=False, how="join"):
+    """A new node with an empty disk takes the place of one, which lives or is dead."""
+    run.world.replace(node, dead, how)
+    run.lost()
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size),
+                              "how": rng.choice(["itself", "http", "ctl"])},
+           weight=2, cost_s=1, at_most=2, covers=["PUT /api/cluster/members/", "MEMBERS_ADDRESS"])
+def move_member(run, node=0, how="itself"):
+    """A node starts at another address, which it says itself, or somebody said before."""
+    run.world.move(node, how if run.size > 1 else "itself")
+    run.lost()
+
+
 # --- room ---
 
 FILL = 2000  # tags of the operator's own, with descriptions: enough that a backup of them waits
@@ -1083,19 +1108,77 @@ def force_worker(run, name, node=0, give=False):
                                    "fenced": False}
 
 
+# --- increments ---
+
+STEPPED_CALLS = ["text", "range", "json", "next", "tinyid", "segment"]
+
+
+def stepped_ids(run, name, node, call, count):
+    """The ids of an answer in each form, or None."""
+    world = run.world
+    if call == "next":
+        answer = world.resp(node, "operator", "LEAFD.NEXT", name, "COUNT", count)
+        return answer, answer.numbers
+    if call in ("tinyid", "segment"):
+        path = "nextIdSimple" if call == "tinyid" else "nextSegmentIdSimple"
+        answer = world.http(node, None, "POST" if count % 2 else "GET", f"/tinyid/id/{path}?"
+                            f"bizType={name}&token={world.secrets['operator']}&batchSize={count}")
+        words = list(map(int, answer.text.split(","))) if answer.ok and answer.text else None
+        if words is None or call == "tinyid":
+            return answer, words
+        current, _, last, delta, remainder = words
+        first = current + 1 + (remainder - current - 1) % delta
+        return answer, list(range(first, last + 1, delta))
+    options = f"count={count}&timeout_ms=10000"
+    options += f"&format={call}&stepped=1" if call != "text" else ""
+    answer = world.http(node, "operator", "GET", f"{SEGMENT}{name}?{options}")
+    if not answer.ok:
+        return answer, None
+    if call == "text":
+        return answer, list(map(int, answer.text.split()))
+    ranges = [tuple(map(int, line.split())) for line in answer.text.splitlines()] \
+        if call == "range" else [(int(r["first"]), int(r["last"]), r["increment"])
+                                 for r in answer.json["ranges"]]
+    return answer, [n for first, last, by in ranges for n in range(first, last + 1, by)]
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "other": rng.randrange(plan.size),
+                              "mode": rng.choice(MODES), "by": rng.choice([1, 2, 3, 10, 1000]),
+                              "at": rng.randrange(1000), "call": rng.choice(STEPPED_CALLS),
+                              "count": rng.choice([1, 4, 30])},
+           weight=5, covers=["GET /tinyid/id/", "POST /tinyid/id/"])
+def stepped(run, node, other, mode, by, at, call, count):
+    """A tag gets an increment and an offset; all nodes hand out numbers of these, each once."""
+    world = run.world
+    uid = run.certain(lambda: world.http(node, "operator", "GET", "/api/cluster")).json["uid"]
+    name = f"stepped-{uid[:8]}-{mode}"
+    fields = {"mode": mode, "step": 20, "increment": by, "offset": at % by}
+    answer = run.certain(lambda: world.http(node, "operator", "PUT", f"/api/tags/{name}?wait=all&"
+                                            "timeout_ms=10000", fields))
+    if answer.code == "newer":
+        return
+    expect(answer, {"ok", "not_everywhere"}, f"PUT {name} {fields}")
+    given = run.model.stepped.setdefault(name, set())
+    for number in (node, other):
+        got, ids = stepped_ids(run, name, number, call, count)
+        if not ids:
+            continue  # nobody heard of them
+        must(not given & set(ids) and len(set(ids)) == len(ids), "stepped-again",
+             f"{name}: {call} of node {number}: {sorted(given & set(ids))[:9]} of {got}")
+        given |= set(ids)
+        must(answer.code != "ok" or {n % by for n in ids} == {at % by}, "stepped-wrong",
+             f"{name}: {fields}, and {call} of node {number}: {got}")
+
+
 NOT_DRAWN = {
-    "POST /api/cluster/members": "members come and go in test_membership.py and in make chaos",
-    "PUT /api/cluster/members/": "addresses are other ports here: test_membership.py",
-    "DELETE /api/cluster/members/": "as above",
-    "MEMBERS_ADD": "as above",
-    "MEMBERS_REMOVE": "as above",
-    "MEMBERS_REPLACE": "as above",
-    "MEMBERS_ADDRESS": "as above",
     "CHECK": "its exit code is an opinion on the set-up: test_leafctl.py",
     "RESTORE": "runs leafd restore, which is drawn",
     "RECOVER": "runs leafd recover, which is drawn",
     "LEVEL_RAISE": "as POST /api/cluster/level, which upgrade uses",
     "IMPORT_TINYID": "what a file's row becomes is test_import_unit.py's; then as IMPORT_LEAF",
+    "IMPORT_COSID": "as IMPORT_TINYID",
+    "IMPORT_SQL": "it needs a database: test_import_database.py; then as IMPORT_LEAF",
+    "IMPORT_CSV": "as IMPORT_TINYID",
     "TOKEN_NEW": "asks no cluster",
     "POST /decodeSnowflakeId": "as GET",
     "QUIT": "ends the connection; test_resp.py",

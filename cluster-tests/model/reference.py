@@ -203,6 +203,7 @@ class Model:
         self.layouts = {}
         self.share = Share()
         self.imported = {}  # name: ids
+        self.stepped = {}  # of tags with an increment: all that was ever handed out
         self.days = 0  # the clock was set so often: keys may be over
         self.clock_moved = False
 

@@ -16,9 +16,10 @@ import time
 
 import redis
 
-from clockfile import own_clocks
+from clockfile import add_clock, own_clocks
 from cluster import FAST, Cluster
 from leafctl import Leafctl
+from model.reference import must
 from node import leafd_path
 from ports import take_port
 from recovery import place
@@ -35,6 +36,7 @@ TOKENS = {
     "shop": "roles=ids prefix=a/",
     "eve": "roles=ids,read,tags prefix=e/ tags=1",
 }
+REMOVED_EXIT = 77
 PROXY = "127.0.0.9"  # from there connections begin with a header of the PROXY protocol
 
 
@@ -82,6 +84,7 @@ class World:
             node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"
         self.clocks = own_clocks(self.cluster)
         self.shift_s = 0
+        self.newest_id = size
         self.next_level = False
         self.connections = {}
         self.backups = 0
@@ -276,6 +279,109 @@ class World:
         self.start()
         self.cluster.wait_ready(WAIT_S)
         self.settle()
+
+    def replace(self, number, dead, how):
+        """A node with a new id takes this one's place in the list. how: it asks by itself, or
+        somebody does over HTTP or by leafctl."""
+        self.drop_connections()
+        old = self.node(number)
+        at = self.nodes.index(old)
+        if dead:
+            old.kill9()
+        fresh = self.newcomer([node for node in self.nodes if node is not old] or [old])
+        via = (at + 1) % self.size if self.size > 1 else 0
+        if dead and how == "ctl":
+            fresh.start()
+            self.asked(via, "members", "replace", old.id, fresh.id, fresh.peer_address)
+        else:
+            if dead:
+                self.remove(via, old, how)
+            if how == "http":
+                body = {"id": fresh.id, "peer_address": fresh.peer_address}
+                self.changed(via, "POST", "/api/cluster/members", body, {200, 202})
+            fresh.start()
+            if how == "ctl":
+                self.asked(via, "members", "add", fresh.id, fresh.peer_address)
+        fresh.wait_ready(WAIT_S)
+        self.nodes.remove(fresh)
+        if not dead:
+            self.wait_voters([*self.nodes, fresh])
+            old.expect_log("this node was removed|a peer refuses this node")
+            old.leaving()
+            self.remove(via, old, how, fresh)
+            code = old.wait_exit(WAIT_S)
+            must(code == REMOVED_EXIT, "removed-node-ends-wrongly", f"{old} ended with {code}")
+        self.cluster.dismiss(old)
+        self.nodes.insert(at, fresh)
+        self.wait_voters(self.nodes)
+        self.settle()
+
+    def newcomer(self, targets):
+        self.newest_id += 1
+        fresh = self.cluster.newcomer(self.newest_id, *targets)
+        fresh.binary = targets[0].binary
+        fresh.resp_port = take_port()
+        fresh.settings["resp-listen"] = f"127.0.0.1:{fresh.resp_port}"
+        self.clocks[fresh.id] = add_clock(fresh)
+        self.clocks[fresh.id].set(self.shift_s)
+        return fresh
+
+    def remove(self, via, old, how, fresh=None):
+        """Asked of a member that stays."""
+        if fresh is not None and self.size == 1:
+            self.nodes.insert(0, fresh)
+        try:
+            if how == "ctl":
+                self.asked(via, "members", "remove", old.id, "--yes")
+            else:
+                self.changed(via, "DELETE", f"/api/cluster/members/{old.id}", None, {200})
+        finally:
+            if fresh is not None and self.size == 1:
+                self.nodes.remove(fresh)
+
+    def changed(self, via, method, path, body, right):
+        """A change of the members; it is asked for until the answer has one of these statuses."""
+        wait_until(lambda: self.http(via, "operator", method, f"{path}?timeout_ms=1000",
+                                     body).status in right, WAIT_S, f"{method} {path}")
+
+    def asked(self, via, *words):
+        answer = self.leafctl(via, "operator", *words)
+        must(answer.ok, "leafctl-fails", f"{words}: {answer}")
+
+    def wait_voters(self, nodes):
+        right = {node.id: "voter" for node in nodes}
+
+        def so():
+            leader = self.cluster.find_leader()
+            status = leader and leader.cluster_status()
+            return status and status["change"] is None and right == {
+                member["id"]: member["role"] for member in status["members"]}
+
+        wait_until(so, WAIT_S, f"voters {sorted(right)}")
+
+    def move(self, number, how):
+        """The node stops, and starts with another address for its peers."""
+        self.drop_connections()
+        node = self.node(number)
+        at = self.nodes.index(node)
+        node.stop(WAIT_S)
+        before = node.peer_address
+        node.peer_port = take_port()
+        if node.members:
+            node.members = node.members.replace(before, node.peer_address)
+        if "peer-listen" in node.settings:
+            node.settings["peer-listen"] = node.peer_address
+        if how == "http":
+            self.changed(at + 1, "PUT", f"/api/cluster/members/{node.id}",
+                         {"peer_address": node.peer_address}, {200})
+        elif how == "ctl":
+            self.asked(at + 1, "members", "address", node.id, node.peer_address)
+        node.start().wait_ready(WAIT_S)
+        self.settle()
+        wait_until(lambda: all(member["peer_address"] == node.peer_address
+                               for other in self.nodes
+                               for member in other.cluster_status()["members"]
+                               if member["id"] == node.id), WAIT_S, f"{node} at its new address")
 
     def upgrade(self):
         """Every node to the leafd of the next level, one after the other."""

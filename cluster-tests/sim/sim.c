@@ -27,6 +27,7 @@
 #include "cluster-tests/sim/sim_upgrade.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/hash.h"
 
 #define FAULTS_MS 14000 /* how long things go wrong */
 #define UNHEARD_MS 4000 /* the first leader may be chosen before a clock but its own is known */
@@ -49,7 +50,19 @@ struct sim_work {
     uint64_t last_index;
     uint64_t peers;
     uint64_t flags; /* the driver is held, requests wait, the disk has no room */
+    uint64_t seen;  /* what others see, as a hash; but for what time alone changes */
 };
+
+static uint64_t seen_of(const struct id_health *seen)
+{
+    const uint64_t values[] = {seen->leader_known, seen->leader_through, seen->members,
+                               seen->voters,       seen->member_change,  seen->level,
+                               seen->state_bytes,  seen->state_tags,     seen->state_keys,
+                               seen->disk_low,     seen->implausible,    seen->segments_held,
+                               seen->given_back,   seen->applied_once,   seen->uid_low};
+
+    return hash_bytes(values, sizeof values, 0);
+}
 
 static struct sim_work work_of(const struct sim_node *node)
 {
@@ -63,7 +76,8 @@ static struct sim_work work_of(const struct sim_node *node)
                              .peers = replica->peers.count,
                              .flags = replica->driver.held |
                                       (uint64_t)replica->requests.serving.holding << 1 |
-                                      (uint64_t)replica->requests.serving.no_room << 2};
+                                      (uint64_t)replica->requests.serving.no_room << 2,
+                             .seen = seen_of(&node->ids.health.seen)};
 }
 
 /* Each part looks, though nothing has woken it, and must find nothing to do: else some event has
@@ -89,11 +103,11 @@ static void check_nobody_sleeps(struct sim_node *node)
             sim_fail(node->world,
                      "node %u: part %x was not woken: frames %" PRIu64 ", operations %" PRIu64
                      ", requests %" PRIu64 ", numbers %" PRIu64 ", entries %" PRIu64
-                     ", peers %" PRIu64 ", flags %" PRIx64,
+                     ", peers %" PRIu64 ", flags %" PRIx64 ", seen %" PRIx64,
                      node->id, part, after.sent - before.sent, after.submitted - before.submitted,
                      after.requests - before.requests, after.numbers - before.numbers,
                      after.last_index - before.last_index, after.peers - before.peers,
-                     after.flags ^ before.flags);
+                     after.flags ^ before.flags, after.seen ^ before.seen);
         }
     }
 }

@@ -494,7 +494,7 @@ static void take_flakes(struct sim_node *node)
                                                  count, random, &range, &notify);
 
     if (notify) { /* as id_backend_ops.notify does */
-        ground_wake(&node->replica.ground, WAKE_SERVICE);
+        node->ids.base.ops->woken(&node->ids.base);
     }
     if (rv != 0) {
         world->stats.flakes_refused++;

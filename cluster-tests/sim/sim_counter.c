@@ -139,10 +139,11 @@ static void counter_apply(struct machine *machine, const struct machine_entry *e
     message_fields_put(result, RESULT_SUM, &SUM, &sum);
 }
 
-static void counter_foresee(struct machine *machine, uint64_t index)
+static bool counter_foresee(struct machine *machine, uint64_t index)
 {
     (void)machine;
     (void)index;
+    return false;
 }
 
 /* Neither the log's time nor a removal means anything to it. */
@@ -314,6 +315,12 @@ static int on_take_marks(struct service *service, const void *data, size_t len, 
     return marks_len == 0 ? 0 : ERR_BAD_MESSAGE;
 }
 
+static void on_turn(struct service *service, uint32_t woken)
+{
+    (void)service;
+    (void)woken;
+}
+
 void sim_counter_node_init(struct sim_node *node)
 {
     static const struct service_ops ops = {
@@ -322,15 +329,12 @@ void sim_counter_node_init(struct sim_node *node)
         .stop = on_event,
         .close = on_event,
         .release = on_event,
-        .turn = on_event,
+        .turn = on_turn,
         .deliver = on_event,
         .is_over = on_ask,
-        .turned = on_event,
         .woken = on_event,
         .receive = on_receive,
-        .link_changed = on_number,
         .reset = on_event,
-        .installed = on_number,
         .query = on_query,
         .accepts = on_accepts,
         .admit = on_admit,

@@ -110,7 +110,11 @@ static void read_first(struct sim_disk *disk)
     size_t most = disk_read_of(op)->max_bytes;
     /* Small chunks, so that transfers take several, also of what bulks leave. */
     size_t chunk = disk->node->world->stats.bulks > 0 ? 16 << 10 : 300;
+    struct store_error error = {{0}};
 
+    if (disk_read_of(op)->snapshot == NULL && store_settle(disk->node->store, &error) != 0) {
+        sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
+    }
     disk_read_run(disk_read_of(op), disk->node->store, most < chunk ? most : chunk);
     op->done(op);
 }

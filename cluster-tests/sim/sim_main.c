@@ -338,7 +338,7 @@ int main(int argc, char **argv)
     struct share total;
 
     keep_memory();
-    log_setup(LOG_LEVEL_WARN, 0); /* the story is told by sim_trace() */
+    log_setup(LOG_LEVEL_ERROR, 0); /* the story is told by sim_trace() */
     if (!options.one) {
         printf("simulating %" PRIu64 " seeds from %" PRIu64 "\n", options.count, options.first);
     }

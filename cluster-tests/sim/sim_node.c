@@ -75,9 +75,9 @@ static uint64_t node_wall_ms(const struct clock *clock)
     return (uint64_t)((int64_t)(node->world->now_ms + SIM_WALL_MS) + node->wall_offset_ms);
 }
 
-static void on_failed(struct replica_owner *owner, int err, const char *text)
+static void on_failed(struct replica_listener *listener, int err, const char *text)
 {
-    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
 
     if (err == ERR_NEWER) { /* the next level: no more is ever raised, or stands in a snapshot */
         sim_trace(node->world, "node %u: %s", node->id, text);
@@ -93,9 +93,9 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
     sim_fail(node->world, "node %u failed: %s: %s", node->id, err_code(err), text);
 }
 
-static void on_role_changed(struct replica_owner *owner)
+static void on_role_changed(struct replica_listener *listener)
 {
-    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
     const struct driver *driver = &node->replica.driver;
 
     if (driver_state(driver) == DRIVER_CANDIDATE) {
@@ -106,17 +106,17 @@ static void on_role_changed(struct replica_owner *owner)
               driver_leader(driver));
 }
 
-static void on_installed(struct replica_owner *owner, uint64_t index)
+static void on_installed(struct replica_listener *listener, uint64_t index)
 {
-    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
 
     node->world->stats.installs++;
     sim_trace(node->world, "node %u: snapshot installed at %" PRIu64, node->id, index);
 }
 
-static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
+static void on_superseded(struct replica_listener *listener, uint64_t incarnation)
 {
-    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
 
     if (node->set_back) { /* by the log, before anybody could refuse it */
         node->refused = true;
@@ -128,16 +128,16 @@ static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
              node->id, incarnation, node->replica.config.driver.incarnation);
 }
 
-static void on_way_changed(struct replica_owner *owner, uint64_t through)
+static void on_way_changed(struct replica_listener *listener, uint64_t through)
 {
-    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
 
     sim_trace(node->world, "node %u reaches the leader through %" PRIu64, node->id, through);
 }
 
-static void on_removed(struct replica_owner *owner)
+static void on_removed(struct replica_listener *listener)
 {
-    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
 
     sim_happens(node, SIM_TOLD, 0);
 }
@@ -193,6 +193,7 @@ void sim_node_late(struct sim_node *node)
 
     if (late != NULL) {
         STAILQ_REMOVE_HEAD(&node->late, link);
+        ground_wake(&node->replica.ground, WAKE_SEEN); /* as of each answer */
         late_tell(late);
     }
 }
@@ -218,12 +219,12 @@ void sim_node_init(struct sim_world *world, unsigned n)
     node->able = world->exchanges ? LEVEL_FIRST : world->newest;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
-    node->owner = (struct replica_owner){.failed = on_failed,
-                                         .role_changed = on_role_changed,
-                                         .installed = on_installed,
-                                         .removed = on_removed,
-                                         .superseded = on_superseded,
-                                         .way_changed = on_way_changed};
+    node->listener = (struct replica_listener){.failed = on_failed,
+                                               .role_changed = on_role_changed,
+                                               .installed = on_installed,
+                                               .removed = on_removed,
+                                               .superseded = on_superseded,
+                                               .way_changed = on_way_changed};
     sim_store_init(node);
     sim_net_init(node);
 }
@@ -400,7 +401,7 @@ void sim_node_start(struct sim_node *node)
     sim_trace(node->world, "node %u starts: term %" PRIu64 ", log to %" PRIu64 ", applied %" PRIu64,
               node->id, loaded.term, (loaded.first_index + loaded.entry_count - 1),
               loaded.position.index);
-    if (replica_start(&node->replica, &config, &parts, &node->owner) != 0) {
+    if (replica_start(&node->replica, &config, &parts, &node->listener) != 0) {
         sim_fail(node->world, "node %u does not start", node->id);
     }
     store_loaded_release(&loaded);

@@ -14,6 +14,7 @@
 #include "storage/lmdb/store.h"
 
 #define MAP_BYTES (64 << 20)
+#define SLICE_ROWS 2 /* so that rows are owed, though few change at once */
 
 static struct store_identity identity_of(const struct sim_node *node)
 {
@@ -32,7 +33,8 @@ void sim_store_open(struct sim_node *node)
 {
     char dir[SIM_STORE_DIR_BYTES + 16];
     struct store_error error = {{0}};
-    struct store_lmdb_config config = {.dir = dir, .map_bytes = MAP_BYTES};
+    struct store_lmdb_config config = {
+        .dir = dir, .map_bytes = MAP_BYTES, .slice_rows = SLICE_ROWS};
     bool made;
 
     if (node->world->store_dir == NULL) {

@@ -10,7 +10,7 @@
 
 #include "cluster-tests/sim/sim_calm.h"
 #include "cluster-tests/sim/sim_check.h"
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "cluster-tests/history/history.h"
 
@@ -232,7 +232,7 @@ static void ids_answered(struct strict_request *request, const struct strict_res
     struct sim_node *node = request->node;
     struct sim_world *world = node->world;
     struct strict_tag *tag = &world->strict->tags[request->tag];
-    struct segment_range range = {result->first, request->count};
+    struct segment_range range = {result->first, request->count, 0};
     uint64_t end = result->first + request->count;
     struct history_op op = op_of(request);
     bool again = false;

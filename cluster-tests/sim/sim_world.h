@@ -166,7 +166,7 @@ struct sim_node {
     struct id_service ids;
     struct service counter; /* in a run with counters, in place of ids */
     struct replica replica;
-    struct replica_owner owner;
+    struct replica_listener listener;
     uint64_t wake_at_ms;
     uint64_t sent;            /* frames, in all incarnations */
     uint64_t submitted;       /* operations of its disk, likewise */

@@ -41,13 +41,14 @@
 #define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
 #define LEAF .is_leaf = true
+#define TINYID .is_leaf = true, .is_tinyid = true, FOR(ROLE_NONE, LISTENER_IDS)
 #define AUDITED .audited = true
 #define AUDITED_AS(what) .audited = true, .changes = (what)
 #define FOR(role_, listeners_) .role = (role_), .listeners = (listeners_)
 #define FOR_IDS FOR(ROLE_IDS, LISTENER_IDS)
 #define FOR_READ FOR(ROLE_READ, LISTENER_ADMIN)
 #define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN), AUDITED
-#define FOR_WORKERS FOR(ROLE_WORKERS, LISTENER_ADMIN)
+#define FOR_WORKERS FOR(ROLE_WORKERS, LISTENER_IDS | LISTENER_ADMIN)
 #define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN)
 #define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN)
 #define FOR_METRICS FOR(ROLE_METRICS, LISTENER_IDS | LISTENER_ADMIN)
@@ -67,6 +68,9 @@ static const struct route routes[] = {
           SERVED_BY(handle_leaf_decode)),
     ROUTE(BIT(METHOD_POST), "/decodeSnowflakeId", BODY, OPTIONS, LEAF, FOR_IDS,
           SERVED_BY(handle_leaf_decode)),
+    ROUTE(BIT(METHOD_GET), "/tinyid/id/", NAME, TAKES, OPTIONS, TINYID, SERVED_BY(handle_tinyid)),
+    ROUTE(BIT(METHOD_POST), "/tinyid/id/", NAME, TAKES, BODY, OPTIONS, TINYID,
+          SERVED_BY(handle_tinyid)),
     ROUTE(READ, "/api/tags/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_tag_get)),
     ROUTE(BIT(METHOD_PUT), "/api/tags/", TAG, BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/tags/", TAG, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_delete)),
@@ -278,7 +282,7 @@ HOT static enum traffic traffic_of(const struct route *route)
 {
     switch (route->role) {
     case ROLE_NONE:
-        return TRAFFIC_OTHER;
+        return route->is_tinyid ? TRAFFIC_SEGMENT : TRAFFIC_OTHER;
     case ROLE_IDS:
         if (route->handle == handle_segment_get) {
             return TRAFFIC_SEGMENT;

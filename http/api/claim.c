@@ -11,13 +11,18 @@
 
 /* --- ranges --- */
 
+static bool range_goes_on(const struct segment_range *range, const struct segment_range *next)
+{
+    return range_next(range) == next->first && range->increment == next->increment;
+}
+
 HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
 {
     struct segment_range *last =
         claim->range_count > 0 ? &claim->ranges[claim->range_count - 1] : NULL;
 
     ASSERT(range->count > 0 && range->count <= claim->left);
-    if (last != NULL && last->first + last->count == range->first) {
+    if (last != NULL && range_goes_on(last, range)) {
         last->count += range->count;
     } else if (claim->range_count < LIMIT_RANGES_PER_REPLY) {
         claim->ranges[claim->range_count++] = *range;
@@ -26,11 +31,6 @@ HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
     }
     claim->left -= range->count;
     return true;
-}
-
-static bool range_goes_on(const struct segment_range *range, const struct segment_range *next)
-{
-    return range->first + range->count == next->first;
 }
 
 static void remove_range(struct id_claim *claim, uint32_t at)

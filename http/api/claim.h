@@ -66,14 +66,17 @@ struct id_claim {
     uint32_t left;  /* not claimed yet */
     bool counted;   /* count= was given: lines instead of the bare number */
     bool contiguous;
-    bool snowflake; /* ids by the clock; name is the key that was given */
-    bool plain;     /* the name stands in the path as it is, without decoding */
-    bool opened;    /* the cluster was asked about the tag once */
-    bool judged;    /* by the leader's row, since too few seemed to be left */
-    bool strict;    /* its ids come from the log, or the leader */
-    bool monotonic; /* from the leader */
-    bool reopened;  /* it did not, as it turned out: the cluster was asked again */
-    bool keyed;     /* came with an Idempotency-Key: only a strict tag can serve it */
+    bool by_step;     /* as many as the tag's step, which is looked up with the tag */
+    bool stepped;     /* the client reads ranges with an increment */
+    bool consecutive; /* only ids that follow each other as numbers answer it */
+    bool snowflake;   /* ids by the clock; name is the key that was given */
+    bool plain;       /* the name stands in the path as it is, without decoding */
+    bool opened;      /* the cluster was asked about the tag once */
+    bool judged;      /* by the leader's row, since too few seemed to be left */
+    bool strict;      /* its ids come from the log, or the leader */
+    bool monotonic;   /* from the leader */
+    bool reopened;    /* it did not, as it turned out: the cluster was asked again */
+    bool keyed;       /* came with an Idempotency-Key: only a strict tag can serve it */
     enum id_format format;
     struct id_text text;         /* what is no number comes with ID_FORMAT_TEXT alone */
     bool number;                 /* as=number: whatever shape the tag has */
@@ -83,6 +86,7 @@ struct id_claim {
     uint64_t deadline_ms; /* on the loop's clock */
     uint16_t name_len;
     uint32_t range_count;
+    uint32_t generation; /* of the tag: the oldest that any of the ids was granted under */
     char name[LIMIT_TAG_NAME_BYTES];
     struct segment_range ranges[LIMIT_RANGES_PER_REPLY];
 };

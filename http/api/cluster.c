@@ -126,7 +126,11 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
     } else {
         buf_printf(buf, "null,\"end\":null");
     }
-    buf_printf(buf, ",\"size\":%u}", slot->size);
+    buf_printf(buf, ",\"size\":%u", slot->size);
+    if (slot->increment > 1) {
+        buf_printf(buf, ",\"increment\":%u", slot->increment);
+    }
+    buf_put_u8(buf, '}');
 }
 
 static void put_segment(const struct id_segment_info *info, struct buf *buf)

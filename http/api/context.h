@@ -44,7 +44,7 @@ struct http_build {
     const struct http_reloads *reloads; /* NULL: it has no settings to read again */
 };
 
-/* What requests count as, for their latency (http/server/latency.h). */
+/* What requests count as, for their latency (http/server/meter.h). */
 enum traffic {
     TRAFFIC_OTHER, /* of no route, or never complete */
     TRAFFIC_SEGMENT,

@@ -106,6 +106,32 @@ bool gate_may(struct conn *conn, enum role role)
     return api_loop(conn)->api->auth == NULL || (gate_identity(conn)->roles & (unsigned)role) != 0;
 }
 
+bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const char *tag,
+                   size_t tag_len)
+{
+    const struct token_table *tokens = api_loop(conn)->tokens;
+    const struct identity *identity;
+    struct token_hash hash;
+
+    if (api_loop(conn)->api->auth == NULL) {
+        return true;
+    }
+    (void)identify(conn); /* a connection may carry many tokens, one after the other */
+    if (token != NULL && tokens_are_used(tokens)) {
+        identity =
+            token_len > 0 && token_len <= TOKEN_BYTES_MAX && token_hash(token, token_len, &hash)
+                ? tokens_find(tokens, &hash)
+                : NULL;
+        if (identity == NULL) {
+            return false;
+        }
+        conn->identity = identity;
+        count_for(conn, identity);
+    }
+    return (conn->identity->roles & (unsigned)ROLE_IDS) != 0 &&
+           (conn->identity->prefix_count == 0 || identity_may_use(conn->identity, tag, tag_len));
+}
+
 /* --- the verdict --- */
 
 /* The tag in the path is the client's to use. A name that cannot be read is refused by its
@@ -157,7 +183,7 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
     /* A POST to a route of Leaf's does what its GET does. */
     bool changes = !reads && !route->is_leaf;
     /* Ids and health are for whoever reaches the port, by whatever name. */
-    bool is_open = (route->role & (ROLE_IDS | ROLE_HEALTH | ROLE_METRICS)) != 0;
+    bool is_open = (route->role & (ROLE_IDS | ROLE_HEALTH | ROLE_METRICS)) != 0 || route->is_tinyid;
     const struct web_request request = {.head = head,
                                         .bytes = conn_at(conn, 0),
                                         .guarded = changes || !is_open,

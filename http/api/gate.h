@@ -58,4 +58,9 @@ const struct identity *gate_identity(struct conn *conn);
 /* Has the client this role, which its route does not ask for? */
 bool gate_may(struct conn *conn, enum role role);
 
+/* May a client that shows this token as an option, NULL: none, take ids of the tag? Where there are
+ * tokens this one says who asks, until the next request. */
+bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const char *tag,
+                   size_t tag_len);
+
 #endif

@@ -3,6 +3,7 @@
  */
 #include "http/api/id_text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/id/codec/tag.h"
 #include "src/id/snowflake/snowflake.h"
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
@@ -70,6 +72,7 @@ uint32_t id_text_lines(const struct id_text *text)
 /* The bytes that the lines of a range take, and the lines. */
 static uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
 {
+    uint32_t by = increment_of(range->increment);
     uint64_t bytes = 0;
 
     if (text->layout != NULL) {
@@ -84,8 +87,8 @@ static uint64_t id_text_lines_bytes(const struct id_text *text, const struct seg
         return range->count * (long_id_bytes(text->form) + 1);
     }
     for (uint64_t done = 0; done < range->count;) {
-        uint64_t id = range->first + done;
-        uint64_t alike = shape_alike(text->shape, id);
+        uint64_t id = range->first + done * by;
+        uint64_t alike = (shape_alike(text->shape, id) - 1) / by + 1;
 
         alike = alike < range->count - done ? alike : range->count - done;
         bytes += alike * (shape_bytes(text->shape, id) + 1);
@@ -100,7 +103,7 @@ static void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
     char line[ID_TEXT_BYTES_MAX + 1];
 
     for (uint32_t i = 0; i < range->count; i++) {
-        uint64_t id = range->first + i;
+        uint64_t id = range->first + (uint64_t)i * increment_of(range->increment);
         size_t len;
 
         if (i == 0 || begins_key(text, id)) {
@@ -135,6 +138,7 @@ static size_t increment(char *digits, size_t len)
 static uint64_t lines_bytes(const struct segment_range *range)
 {
     char digits[TEXT_DECIMAL_BYTES];
+    uint32_t by = increment_of(range->increment);
     uint64_t first = range->first;
     uint64_t left = range->count;
     uint64_t bytes = 0;
@@ -147,9 +151,10 @@ static uint64_t lines_bytes(const struct segment_range *range)
         for (size_t i = 1; i < len; i++) {
             power *= 10;
         }
-        count = len == TEXT_DECIMAL_BYTES || power - first > left ? left : power - first;
+        count = len == TEXT_DECIMAL_BYTES ? left : (power - first - 1) / by + 1;
+        count = count < left ? count : left;
         bytes += count * (len + 1);
-        first += count;
+        first += count * by;
         left -= count;
     }
     return bytes;
@@ -168,7 +173,11 @@ static void put_number_lines(const struct segment_range *range, struct buf *buf)
     buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
     at = (char *)buf->data + buf->len;
     line[len] = '\n';
-    for (uint32_t left = range->count; left > 0; left--) {
+    for (uint32_t i = 0; i < range->count && range->increment > 1; i++) {
+        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
+        *at++ = '\n';
+    }
+    for (uint32_t left = range->increment > 1 ? 0 : range->count; left > 0; left--) {
         memcpy(at, line, LINE_COPY_BYTES);
         at[len - 1] = last;
         at += len + 1;
@@ -184,15 +193,20 @@ static void put_number_lines(const struct segment_range *range, struct buf *buf)
     ASSERT(buf->len <= buf->capacity);
 }
 
-static void put_number_range(const struct segment_range *range, struct buf *buf)
+static void put_number_range(const struct segment_range *range, bool stepped, struct buf *buf)
 {
+    uint32_t by = increment_of(range->increment);
     char *at;
 
-    buf_reserve(buf, 2 * LINE_BYTES_MAX);
+    buf_reserve(buf, 3 * LINE_BYTES_MAX);
     at = (char *)buf->data + buf->len;
     at += text_decimal(range->first, at);
     *at++ = ' ';
-    at += text_decimal(range->first + range->count - 1, at);
+    at += text_decimal(range->first + (uint64_t)(range->count - 1) * by, at);
+    if (stepped) {
+        *at++ = ' ';
+        at += text_decimal(by, at);
+    }
     *at++ = '\n';
     buf->len = (size_t)(at - (char *)buf->data);
 }
@@ -205,8 +219,13 @@ static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
     for (uint32_t i = 0; i < claim->range_count; i++) {
         const struct segment_range *range = &claim->ranges[i];
 
-        buf_printf(buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"}", i > 0 ? "," : "",
-                   ull(range->first), ull(range->first + range->count - 1));
+        buf_printf(
+            buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"", i > 0 ? "," : "", ull(range->first),
+            ull(range->first + (uint64_t)(range->count - 1) * increment_of(range->increment)));
+        if (claim->stepped) {
+            buf_printf(buf, ",\"increment\":%u", increment_of(range->increment));
+        }
+        buf_put_u8(buf, '}');
     }
     buf_put(buf, "]}", 2);
 }
@@ -225,7 +244,7 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
         if (claim->format == ID_FORMAT_TEXT) {
             put_number_lines(range, buf);
         } else {
-            put_number_range(range, buf);
+            put_number_range(range, claim->stepped, buf);
         }
     }
 }
@@ -261,7 +280,8 @@ static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf 
 
     while (room > 0 && lines->at < lines->range_count) {
         struct segment_range *range = &lines->ranges[lines->at];
-        struct segment_range part = {range->first, range->count < room ? range->count : room};
+        struct segment_range part = {range->first, range->count < room ? range->count : room,
+                                     range->increment};
 
         if (id_text_is_number(&lines->text)) {
             put_number_lines(&part, out);
@@ -269,7 +289,7 @@ static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf 
             id_text_put_lines(api_loop(conn), &lines->text, &part, out);
         }
         room -= part.count;
-        range->first += part.count;
+        range->first = range_next(&part);
         range->count -= part.count;
         lines->at += range->count == 0;
     }
@@ -327,6 +347,7 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     struct api_counts *counts = &loop->counts;
     struct buf *body;
     char digits[TEXT_DECIMAL_BYTES];
+    char headers[80];
 
     conns_count(claim->snowflake                    ? &counts->snowflake_ids
                 : claim->strict && claim->monotonic ? &counts->monotonic_ids
@@ -347,6 +368,11 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
         return answer_lines(conn, claim, extra);
+    }
+    if (claim->format != ID_FORMAT_TEXT && !claim->snowflake) {
+        (void)snprintf(headers, sizeof headers, "Leafd-Generation: %u\r\n%s", claim->generation,
+                       extra != NULL ? extra : "");
+        extra = headers;
     }
     body = reply_begin(conn);
     id_claim_put(claim, body);

@@ -34,6 +34,7 @@ enum claim_result {
     CLAIM_EXHAUSTED,
     CLAIM_NOT_CONTIGUOUS,
     CLAIM_SCATTERED, /* more ranges than a reply may have */
+    CLAIM_STEPPED,   /* an increment, and the client knows of none */
     CLAIM_STRICT     /* the tag has no segments: its ids come from the log */
 };
 
@@ -109,10 +110,12 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
          .rule = snowflake ? "is not number, uuid or ulid" : "is not number"},
         {.name = "layout", .kind = PARAM_TEXT}, /* of snowflake ids alone */
     };
-    size_t count = COUNT_OF(options) - (snowflake ? 0 : 1);
     enum id_form form;
 
-    if (!request_options(conn, options, count)) {
+    if (!snowflake) {
+        options[5] = (struct param)OPTION_FLAG("stepped");
+    }
+    if (!request_options(conn, options, COUNT_OF(options))) {
         return false;
     }
     form = (enum id_form)options[4].number;
@@ -130,6 +133,11 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
     claim->left = claim->count;
     claim->timeout_ms = (uint32_t)options[3].number;
     claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
+    if (!snowflake) {
+        claim->stepped = options[5].number == 1;
+        claim->consecutive = claim->format != ID_FORMAT_TEXT && !claim->stepped;
+        return true;
+    }
     return !options[5].present || id_claim_layout(conn, claim, options[5].text, options[5].len);
 }
 
@@ -141,6 +149,9 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
     claim->left = count;
     claim->counted = false;
     claim->contiguous = false;
+    claim->by_step = false;
+    claim->stepped = false;
+    claim->consecutive = false;
     claim->snowflake = false;
     claim->plain = true;
     claim->opened = false;
@@ -157,6 +168,7 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
     claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     claim->name_len = 0;
     claim->range_count = 0;
+    claim->generation = UINT32_MAX;
 }
 
 HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
@@ -247,6 +259,19 @@ static bool take_shape(struct conn *conn, struct id_claim *claim, const struct s
                        "tag %s has a shape, so its ids are texts: format=%s needs as=number",
                        text_show(claim->name, claim->name_len, shown, sizeof shown),
                        claim->format == ID_FORMAT_RANGE ? "range" : "json");
+}
+
+/* The ids do not follow each other, and the client takes them for such that do. */
+static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint32_t increment)
+{
+    char shown[SHOWN_BYTES];
+
+    return reply_error(conn, 400, "stepped",
+                       "tag %s has increment %u, so its ids do not follow each other: %s",
+                       text_show(claim->name, claim->name_len, shown, sizeof shown), increment,
+                       claim->format == ID_FORMAT_OTHER
+                           ? "one is the answer to INCR, and many to LEAFD.NEXT with COUNT"
+                           : "add stepped=1 and read each range as first, last and increment");
 }
 
 /* --- from the log --- */
@@ -416,9 +441,13 @@ static int strict_cb(struct conn *conn, struct call *call)
         return answer_result(conn, call, &result);
     }
     ASSERT(count == 1); /* a success has its range */
-    claim->ranges[0] = (struct segment_range){result.first, claim->count};
+    claim->ranges[0] = (struct segment_range){result.first, claim->count, result.increment};
     claim->range_count = 1;
     claim->left = 0;
+    claim->generation = result.generation;
+    if (claim->consecutive && result.increment > 1) { /* it has one since a moment ago */
+        return refuse_stepped(conn, claim, result.increment);
+    }
     claim->monotonic = request->mode == TAG_MODE_MONOTONIC;
     return ids_answer(conn, claim, result.replayed ? REPLAYED_HEADER : NULL);
 }
@@ -474,8 +503,9 @@ static void tag_want(struct id_backend *backend, struct id_tag *tag)
     }
 }
 
-/* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, or ERR_OVERLOADED (too many
- * ranges). */
+/* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, ERR_OVERLOADED (too many
+ * ranges), or ERR_CONFLICT (the tag has an increment since a moment ago, which the claim cannot
+ * take). */
 HOT static int claim_step(struct api_loop *loop, struct id_tag *tag, struct id_claim *claim)
 {
     struct id_backend *backend = loop->backend;
@@ -495,11 +525,18 @@ HOT static int claim_step(struct api_loop *loop, struct id_tag *tag, struct id_c
     if (!view.next_ready && refill_due(view.used, view.size, backend->refill_percent)) {
         tag_want(backend, tag);
     }
-    if (!id_claim_add(claim, &range)) {
-        conns_count(&loop->counts.burnt_unanswered, range.count);
-        return ERR_OVERLOADED;
+    if (view.of < claim->generation) {
+        claim->generation = view.of;
     }
-    return 0;
+    if (claim->consecutive && range.increment > 1) {
+        rv = ERR_CONFLICT;
+    } else if (!id_claim_add(claim, &range)) {
+        rv = ERR_OVERLOADED;
+    }
+    if (rv != 0) {
+        conns_count(&loop->counts.burnt_unanswered, range.count);
+    }
+    return rv;
 }
 
 /* What it means that the buffer could not give all. */
@@ -544,7 +581,7 @@ claim_judge(struct id_tag *tag, const struct id_claim *claim, bool is_last)
 
     segment_inspect(&tag->buffer, slots);
     for (unsigned i = 0; i < 2; i++) {
-        left[i] = slots[i].end - slots[i].next_id;
+        left[i] = segment_slot_left(&slots[i]);
     }
     if (claim->contiguous ? left[0] >= claim->left || left[1] >= claim->left
                           : left[0] + left[1] >= claim->left) {
@@ -596,8 +633,8 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     while (rv == 0 && claim->left > 0) {
         rv = claim_step(loop, tag, claim);
     }
-    if (rv == ERR_OVERLOADED) {
-        return CLAIM_SCATTERED;
+    if (rv == ERR_OVERLOADED || rv == ERR_CONFLICT) {
+        return rv == ERR_CONFLICT ? CLAIM_STEPPED : CLAIM_SCATTERED;
     }
     return rv == 0 ? CLAIM_DONE : claim_short(backend, tag, claim);
 }
@@ -611,6 +648,7 @@ static void claim_burn(struct api_loop *loop, struct id_claim *claim)
     }
     claim->left = claim->count;
     claim->range_count = 0;
+    claim->generation = UINT32_MAX;
 }
 
 static int answer_too_late(struct conn *conn, const struct id_claim *claim)
@@ -647,6 +685,8 @@ COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, stru
         return reply_error(conn, 503, "overloaded",
                            "count=%u would take more than %d ranges of tag %s", claim->count,
                            LIMIT_RANGES_PER_REPLY, shown);
+    case CLAIM_STEPPED:
+        return refuse_stepped(conn, claim, atomic_load(&tag->buffer.by));
     case CLAIM_DONE:
     case CLAIM_EMPTY:
     case CLAIM_STRICT:
@@ -675,6 +715,7 @@ HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id
     case CLAIM_EXHAUSTED:
     case CLAIM_NOT_CONTIGUOUS:
     case CLAIM_SCATTERED:
+    case CLAIM_STEPPED:
         claim_burn(loop, claim);
         return fail_claim(conn, claim, tag, result);
     }
@@ -835,6 +876,20 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
     shape = atomic_load_explicit(&tag->shape, memory_order_acquire);
     if (shape != NULL && !take_shape(conn, claim, shape)) {
         return ANSWERED;
+    }
+    if (claim->consecutive && atomic_load_explicit(&tag->increment, memory_order_relaxed) > 1 &&
+        atomic_load_explicit(&tag->state, memory_order_acquire) != ID_TAG_UNKNOWN) {
+        return refuse_stepped(conn, claim, atomic_load(&tag->increment));
+    }
+    if (claim->by_step) {
+        claim->by_step = false;
+        claim->count = atomic_load_explicit(&tag->step, memory_order_relaxed);
+        claim->count = claim->count < LIMIT_COUNT ? claim->count : LIMIT_COUNT;
+        claim->count = claim->count > 0 ? claim->count : 1;
+        claim->left = claim->count;
+        if (!conn_charge(conn, &conn->client->ids, claim->count)) {
+            return ANSWERED;
+        }
     }
     if (claim->keyed) {
         /* Whatever this node knows of the tag, the log knows it better. */

@@ -509,6 +509,8 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
         {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
         {.name = "shape", .read = read_shape},
         {.name = "key", .max = SHAPE_KEYS_MAX - 1},
+        {.name = "increment", .min = 1, .max = LIMIT_TAG_INCREMENT},
+        {.name = "offset", .max = LIMIT_TAG_INCREMENT - 1},
     };
     static const uint8_t bits[] = {0,
                                    TAG_FIELD_STEP,
@@ -530,7 +532,7 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
         put->name = fields[0].text;
         put->name_len = (uint16_t)fields[0].len;
     }
-    for (size_t i = 1; i < COUNT_OF(fields); i++) {
+    for (size_t i = 1; i < COUNT_OF(bits); i++) {
         if (fields[i].present) {
             put->fields |= bits[i];
         }
@@ -545,6 +547,10 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
     put->shape = fields[7].text;
     put->shape_len = (uint16_t)fields[7].len;
     put->key_number = (uint8_t)fields[8].number;
+    put->step_fields = (uint8_t)((fields[9].present ? TAG_FIELD_INCREMENT : 0) |
+                                 (fields[10].present ? TAG_FIELD_OFFSET : 0));
+    put->increment = (uint32_t)fields[9].number;
+    put->offset = (uint32_t)fields[10].number;
     *ret_secret = fields[7].number != 0;
     return 0;
 }
@@ -572,6 +578,13 @@ static int tag_json_add(json_t *object, const char *name, size_t name_len, struc
 
     if (rv != 0) {
         return rv;
+    }
+    if (put.step_fields != 0 &&
+        command_type(command->data, command->len) != COMMAND_TAGS_PUT_STEPPED) {
+        return body_fail(ret_fault, "newer",
+                         "increment and offset need level %u, and the cluster is at a lower one: "
+                         "GET /api/cluster/level says what is in the way",
+                         command_since(COMMAND_TAGS_PUT_STEPPED));
     }
     if (secret) {
         draw_key(&put, shape);
@@ -666,6 +679,9 @@ void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, u
                ull(row->max_id), row->step, row->max_step, tag_mode_name(row->mode));
     if (row->max > 0) {
         buf_printf(buf, ",\"max\":\"%llu\"", ull(row->max));
+    }
+    if (row->increment > 0) {
+        buf_printf(buf, ",\"increment\":%u,\"offset\":%u", row->increment, row->offset);
     }
     if (row->shape_len > 0) {
         text_put_field_of(buf, ",\"shape\":", row->shape,

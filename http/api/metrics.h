@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "http/auth/tokens.h"
-#include "http/server/latency.h"
+#include "http/server/meter.h"
 #include "src/base/buf.h"
 #include "src/base/stats.h"
 #include "src/id/backend/id_backend.h"

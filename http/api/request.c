@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "http/api/context.h"
 #include "http/api/route.h"
@@ -42,14 +43,38 @@ void reply_finish(struct conn *conn, int result)
     }
 }
 
+/* TinyID's answer to what it cannot do; where it answers a bare text, that is empty. */
+static int fail_as_tinyid(struct conn *conn, int status, const char *message)
+{
+    static const char simple[] = "Simple";
+    const struct request *request = &conn->request;
+    const char *name = conn_at(conn, request->name_at);
+    struct buf *json = reply_begin(conn);
+
+    if (request->name_len > strlen(simple) &&
+        memcmp(name + request->name_len - strlen(simple), simple, strlen(simple)) == 0) {
+        conn_answer(conn, 200, ANSWER_TEXT, NULL, "", 0);
+        return ANSWERED;
+    }
+    buf_printf(json, "{\"data\":null,\"code\":%d,\"message\":", status == 403 ? 5 : 6);
+    text_put_json(json, message, strlen(message));
+    buf_put_u8(json, '}');
+    conn_answer(conn, 200, ANSWER_JSON, NULL, json->data, json->len);
+    return ANSWERED;
+}
+
 int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
 {
+    const struct route *route = conn->request.route;
     char message[MESSAGE_BYTES];
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    if (route != NULL && route->is_tinyid && conn->request.gate == 0) { /* it was let in */
+        return fail_as_tinyid(conn, status, message);
+    }
     conn_fail(conn, status, code, NULL, "", message);
     return ANSWERED;
 }
@@ -140,6 +165,42 @@ HOT bool request_options(struct conn *conn, struct param *options, size_t count)
         options[i].text = found[i].value;
         if (found[i].present &&
             param_take(&options[i], found[i].value, found[i].len, &fault) != 0) {
+            return reply_fault(conn, &fault);
+        }
+    }
+    return true;
+}
+
+bool request_form(struct conn *conn, struct param *options, size_t count)
+{
+    static const char form[] = "application/x-www-form-urlencoded";
+    const struct parser_field *type = &conn_head(conn)->content_type;
+    const struct request *request = &conn->request;
+    struct option found[OPTIONS_MAX];
+    struct body_fault fault;
+    char *room = api_loop(conn)->options;
+    size_t used = 0;
+
+    if (type->count != 1 || type->len < strlen(form) ||
+        strncasecmp(conn_at(conn, type->at), form, strlen(form)) != 0 ||
+        request->query_len + conn->body.len > sizeof api_loop(conn)->options) {
+        return true;
+    }
+    /* What the query had is at most as long as the query. */
+    used = request->query_len;
+    for (size_t i = 0; i < count; i++) {
+        found[i].name = options[i].name;
+    }
+    if (options_parse((const char *)conn->body.data, conn->body.len, OPTIONS_OTHERS_IGNORED, found,
+                      count, room + used, fault.message) != 0) {
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (options[i].present || !found[i].present) {
+            continue;
+        }
+        options[i].text = found[i].value;
+        if (param_take(&options[i], found[i].value, found[i].len, &fault) != 0) {
             return reply_fault(conn, &fault);
         }
     }

@@ -89,6 +89,10 @@ extern const char *const request_consistencies[];
 /* The query's options into the table. Texts are good until the handler returns. */
 bool request_options(struct conn *conn, struct param *options, size_t count);
 
+/* Those of the options that the query did not have, from a body that is a form, if it is one; its
+ * other fields are ignored. */
+bool request_form(struct conn *conn, struct param *options, size_t count);
+
 /* The body's fields into the table; `empty` is taken for an empty body. Returns the object that
  * holds their texts, to be freed by json_decref(); NULL if it is wrong. */
 json_t *request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,

@@ -36,6 +36,7 @@ struct route {
     bool names_tag;     /* the name is that of a tag */
     bool is_leaf;       /* Leaf has it, too, and takes what Leaf takes: slashes too many, unknown
                             options, bodies of any type */
+    bool is_tinyid;     /* TinyID's, and so are its errors; its token is read by the handler */
     bool audited;       /* it changes something, or shows everything */
     enum route_changes changes; /* of an audited one that does not name a tag */
     bool takes;                 /* a GET of it takes ids, a place, or room: no page may cause it */
@@ -61,6 +62,9 @@ struct timer;
 
 /* ids.c */
 int handle_segment_get(struct conn *conn);
+
+/* tinyid.c */
+int handle_tinyid(struct conn *conn);
 
 /* Let parked requests of a tag try again, oldest first. */
 void segment_wake(struct api_loop *loop, struct id_tag *tag);

@@ -821,26 +821,6 @@ static void put_leaf_time(int64_t ms, struct buf *buf)
     buf_printf(buf, "%lld(%s.%03d)", (long long)ms, local, (int)fraction_ms);
 }
 
-/* The option as a field of a form, unless the query has it. A body that is no form has none. */
-static void read_form(struct conn *conn, struct param *option)
-{
-    static const char form[] = "application/x-www-form-urlencoded";
-    const struct parser_field *type = &conn_head(conn)->content_type;
-    char *space = api_loop(conn)->options;
-    struct option found = {.name = option->name};
-    char why[OPTION_WHY_BYTES];
-
-    if (!option->present && type->count == 1 && type->len >= strlen(form) &&
-        strncasecmp(conn_at(conn, type->at), form, strlen(form)) == 0 &&
-        conn->body.len <= sizeof api_loop(conn)->options &&
-        options_parse((const char *)conn->body.data, conn->body.len, OPTIONS_OTHERS_IGNORED, &found,
-                      1, space, why) == 0) {
-        option->present = found.present;
-        option->text = found.value;
-        option->len = found.len;
-    }
-}
-
 int handle_leaf_decode(struct conn *conn)
 {
     static const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
@@ -849,10 +829,9 @@ int handle_leaf_decode(struct conn *conn)
     struct snowflake_parts parts;
     int64_t id;
 
-    if (!request_options(conn, options, 1)) {
+    if (!request_options(conn, options, 1) || !request_form(conn, options, 1)) {
         return ANSWERED;
     }
-    read_form(conn, &options[0]);
     if (!options[0].present) {
         return reply_error(conn, 400, "bad_request", "the option snowflakeId is missing");
     }

@@ -224,21 +224,25 @@ static void put_figure(struct buf *json, const char *before, uint64_t value)
     text_put_number(json, before, value > 0 ? value : TEXT_UNKNOWN);
 }
 
+/* What was gathered last; zeros where nothing is measured (tests). */
+static void figures_now(const struct id_backend *backend, struct id_figures *ret_figures)
+{
+    *ret_figures = (struct id_figures){0};
+    if (backend->figures != NULL) {
+        id_figures_copy(backend->figures, ret_figures);
+    }
+}
+
 static void put_machine(const struct id_backend *backend, uint64_t resident_bytes, struct buf *json)
 {
     const struct id_health *health = backend->health;
-    struct id_disk_figures disk = {0};
+    struct id_figures figures;
 
-    if (backend->figures != NULL) {
-        struct id_figures figures;
-
-        id_figures_copy(backend->figures, &figures);
-        disk = figures.disk;
-    }
-    put_figure(json, ",\"disk\":{\"data_bytes\":", disk.used_bytes);
-    put_figure(json, ",\"map_bytes\":", disk.map_bytes);
-    put_figure(json, ",\"map_used_bytes\":", disk.used_bytes);
-    put_figure(json, ",\"free_bytes\":", disk.disk_free_bytes);
+    figures_now(backend, &figures);
+    put_figure(json, ",\"disk\":{\"data_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"map_bytes\":", figures.disk.map_bytes);
+    put_figure(json, ",\"map_used_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"free_bytes\":", figures.disk.disk_free_bytes);
     put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
     text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
     put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
@@ -329,11 +333,13 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     char refusal_text_[REFUSAL_TEXT_BYTES] = "";
     const char *layout_name;
     uint64_t left_s = layout_left_s(backend, &layout_name);
+    struct id_figures figures;
     struct alarm_facts facts = {
         .now_ms = clock_now_ms(backend->clock),
         .wall_ms = clock_wall_ms(backend->clock),
         .status = status,
         .health = backend->health,
+        .figures = &figures,
         .refusal = refusal_now(backend),
         .refusal_text = refusal_text_,
         .layout_left_s = left_s,
@@ -351,15 +357,8 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
         counts.reloads_done = id_count_of(&api->build->reloads->done);
         counts.reloads_refused = id_count_of(&api->build->reloads->refused);
     }
-    if (backend->figures != NULL) {
-        struct id_figures figures;
-
-        id_figures_copy(backend->figures, &figures);
-        counts.snapshots = figures.snapshots_received;
-        facts.map_bytes = figures.disk.map_bytes;
-        facts.map_used_bytes = figures.disk.used_bytes;
-        facts.worker_names_shared = figures.worker_names_shared;
-    }
+    figures_now(backend, &figures);
+    counts.snapshots = figures.snapshots_received;
     process_look(&process);
     count_requests(api, &facts);
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);

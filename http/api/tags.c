@@ -285,6 +285,7 @@ static struct command_list put_list_head(struct conn *conn, const struct param *
         head.client = share.client;
         head.most = share.tags;
     }
+    head.stepped = atomic_load(&backend->health->level) >= command_since(COMMAND_TAGS_PUT_STEPPED);
     return head;
 }
 

@@ -185,16 +185,8 @@ static int read_hash(struct tokens_reader *reader, const struct field *hex)
 {
     struct token_hash *hash = &reader->entry->hash;
     uint8_t bytes[TOKEN_HASH_BYTES];
-    bool fits = hex->len == sizeof bytes * 2;
 
-    for (size_t i = 0; i < sizeof bytes && fits; i++) {
-        int high = text_hex_digit(hex->at[2 * i]);
-        int low = text_hex_digit(hex->at[2 * i + 1]);
-
-        fits = high >= 0 && low >= 0;
-        bytes[i] = (uint8_t)(fits ? high << 4 | low : 0);
-    }
-    if (!fits) {
+    if (hex->len != 2 * sizeof bytes || !text_hex(hex->at, sizeof bytes, bytes)) {
         return refuse_line(reader,
                            "the hash %s must be %zu hex digits: leafd --new-token makes one",
                            SHOW(hex), sizeof bytes * 2);

@@ -164,12 +164,6 @@ static bool is_json(struct text type)
            text_equals(type, text_of("application/x-ndjson"));
 }
 
-/* By Sec-Fetch-Site. What a person has typed is "none". */
-static bool is_another_page(struct text site)
-{
-    return text_equals(site, text_of("cross-site")) || text_equals(site, text_of("same-site"));
-}
-
 enum web_verdict web_check(const struct web_rules *rules, const struct web_request *request)
 {
     const struct parser_head *head = request->head;
@@ -177,6 +171,9 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
     struct text type = {request->bytes + head->content_type.at, head->content_type.len};
     struct text site = {request->bytes + head->fetch_site.at, head->fetch_site.len};
     struct text authority = authority_of(request);
+    /* By Sec-Fetch-Site. What a person has typed is "none". */
+    bool is_another_page =
+        text_equals(site, text_of("cross-site")) || text_equals(site, text_of("same-site"));
 
     if (request->guarded && !is_own(rules, host_of(authority))) {
         return WEB_MISDIRECTED;
@@ -186,7 +183,7 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
          !list_has(rules->origins, origin))) {
         return WEB_FOREIGN;
     }
-    if (request->acts && head->origin.count == 0 && is_another_page(site) &&
+    if (request->acts && head->origin.count == 0 && is_another_page &&
         !list_has(rules->origins, text_of("*"))) {
         return WEB_FOREIGN;
     }

@@ -64,7 +64,7 @@ static void put_headers(struct buf *headers, const struct buf *style, const stru
     buf_put_u8(headers, '\0');
 }
 
-/* The template up to a mark, and where it goes on behind it. */
+/* The template up to a mark, and where it continues after it. */
 static const char *put_until(struct buf *html, const char *from, const char *mark)
 {
     const char *at = memmem(from, (size_t)(part_html_end - from), mark, strlen(mark));

@@ -78,7 +78,7 @@ function askToken(wrong) {
     } },
     make("div", { class: "fields" }, make("div", {},
       make("label", { for: "token" }, "Token"), field),
-    make("button", { class: "main", type: "submit" }, "Go on"))));
+    make("button", { class: "main", type: "submit" }, "Continue"))));
 }
 
 function dialog(id, title, ...content) {

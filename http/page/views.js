@@ -197,6 +197,9 @@ show.cluster = (box) => {
 
 // --- tags ---
 
+const slotLeft = (slot) =>
+  Math.ceil(Number(BigInt(slot.end) - BigInt(slot.next_id)) / (slot.increment || 1));
+
 // Both buffers of a tag on one line: what is used up, what is left, and what comes next.
 function buffersBar(segment, tall) {
   const high = tall ? 34 : 16;
@@ -208,7 +211,7 @@ function buffersBar(segment, tall) {
   let x = 0;
   for (const slot of slots) {
     const wide = (200 * slot.size) / total;
-    const left = Number(BigInt(slot.end) - BigInt(slot.next_id));
+    const left = slotLeft(slot);
     const used = wide * (1 - left / slot.size);
     svg.append(draw("rect", { x, y: 1, width: used, height: high - 2, class: "slot" }));
     svg.append(draw("rect", { x: x + used, y: 1, width: wide - used, height: high - 2,
@@ -262,9 +265,10 @@ function noteHolders(nodes) {
 const segmentsOf = (name) => S.holders.map((node) => node.tags.get(name)).filter(Boolean);
 const rateOf = (name) => segmentsOf(name).reduce((sum, s) => sum + s.rate_per_s, 0);
 const leftIn = (segment) => segment.slots.reduce((sum, slot) =>
-  sum + (slot.size > 0 ? Number(BigInt(slot.end) - BigInt(slot.next_id)) : 0), 0);
+  sum + (slot.size > 0 ? slotLeft(slot) : 0), 0);
 const leftOf = (name) => segmentsOf(name).reduce((sum, s) => sum + leftIn(s), 0);
-const leftBelow = (tag) => BigInt(tag.max || MAX_ID) - BigInt(tag.max_id);
+const leftBelow = (tag) =>
+  (BigInt(tag.max || MAX_ID) - BigInt(tag.max_id)) / BigInt(tag.increment || 1);
 // Until the first node has used up what it holds; of strict and monotonic tags none holds any.
 function memoryLasts(name) {
   const busy = segmentsOf(name).filter((segment) => segment.rate_per_s > 0 &&
@@ -411,7 +415,7 @@ function slotText(slot) {
   if (!slot || slot.size === 0) return "empty";
   const end = BigInt(slot.end);
   return `${big(slot.next_id)} up to ${big(end - 1n)}: ` +
-    `${big(end - BigInt(slot.next_id))} of ${number(slot.size)} left`;
+    `${number(slotLeft(slot))} of ${number(slot.size)} left`;
 }
 
 function heldText(node, name) {

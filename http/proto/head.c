@@ -365,18 +365,13 @@ bool header_wants_openmetrics(const char *accept, size_t len)
     return open > 0 && open >= plain;
 }
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
 /* So many digits; without `zeros` they may not all be 0. */
 static bool are_hex(const char *text, size_t count, bool zeros)
 {
     bool is_zero = true;
 
     for (size_t i = 0; i < count; i++) {
-        if (!is_hex(text[i])) {
+        if ((text[i] < '0' || text[i] > '9') && (text[i] < 'a' || text[i] > 'f')) {
             return false;
         }
         is_zero = is_zero && text[i] == '0';

@@ -434,7 +434,7 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
     return scan_lf(parser, data, end, SCAN_LINE);
 }
 
-/* A byte at which a target does not go on: it ends, or it is refused. */
+/* A byte at which a target does not continue: it ends, or it is refused. */
 HOT static enum parser_event target_done(struct parser *parser, unsigned char c)
 {
     parser->head.target_len = (uint32_t)parser->at - parser->head.target_at;
@@ -635,7 +635,7 @@ HOT static enum parser_event scan_line(struct parser *parser, const char *data, 
     return scan_name(parser, data, end);
 }
 
-/* Go on where the last bytes ended. There is a byte at parser->at. */
+/* Continue where the last bytes ended. There is a byte at parser->at. */
 HOT static enum parser_event scan(struct parser *parser, const char *data, size_t end)
 {
     switch ((enum scan_state)parser->state) {

@@ -78,6 +78,20 @@ int text_hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+bool text_hex(const char *text, size_t count, uint8_t *ret_bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        int high = text_hex_digit(text[2 * i]);
+        int low = text_hex_digit(text[2 * i + 1]);
+
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        ret_bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
 bool text_is_utf8(const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {

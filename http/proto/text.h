@@ -32,6 +32,9 @@ int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
 /* The value of a hex digit, -1: it is none. */
 int text_hex_digit(char c);
 
+/* Read count bytes of 2 * count hex digits. False: they are none. */
+bool text_hex(const char *text, size_t count, uint8_t *ret_bytes);
+
 /* True if all of it is UTF-8 (no surrogates, no overlong forms). */
 bool text_is_utf8(const char *text, size_t len);
 

@@ -132,7 +132,7 @@ COLD static void say_goodbye(struct conn *conn)
     struct wire *wire = &conn->wire;
 
     if (conn->state == CONN_IDLE && !wire_is_waiting(wire) && wire->out.len == 0 &&
-        wire_owes(wire, true)) {
+        session_owes(wire->tls, true)) {
         (void)wire_send(wire, &conn->conns->pool, true);
     }
 }
@@ -1034,7 +1034,7 @@ static void conn_go_on(struct conn *conn)
     }
 }
 
-/* Those that wait for room go on, as many as one turn may serve. */
+/* Those that wait for room continue, as many as one turn may serve. */
 static void find_room(struct conn_meter *meter)
 {
     struct metered *metered;

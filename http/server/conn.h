@@ -62,7 +62,6 @@
 #include "http/proto/head.h"
 #include "http/proto/parser.h"
 #include "http/proto/text.h"
-#include "http/server/latency.h"
 #include "http/server/meter.h"
 #include "http/server/proxy.h"
 #include "http/server/service.h"
@@ -124,7 +123,7 @@ struct request {
     uint32_t name_at;
     uint32_t name_len;
     uint8_t gate;
-    uint8_t traffic; /* class of latency.h */
+    uint8_t traffic; /* class of meter.h */
     bool wants_json; /* by its Accept, a bare number as well */
 };
 
@@ -226,7 +225,7 @@ struct conn {
     const struct identity *identity;
     /* the present request */
     struct http_wait *wait; /* NULL: it does not wait */
-    uint64_t began_us;      /* when it was complete, see latency.h */
+    uint64_t began_us;      /* when it was complete, see latency_begin() */
     void *note;             /* the service's: http_service.answered ends it */
     struct request request;
     struct parser parser; /* its head is the present request's */
@@ -349,7 +348,7 @@ COLD void conn_close(struct conn *conn, const char *reason);
 /* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
 COLD void conn_abort(struct conn *conn, const char *reason);
 
-/* --- for accept.c, which decides who gets a connection --- */
+/* --- for loop.c, which decides who gets a connection --- */
 
 /* A connection for the socket. client: with a reference, which it takes over; refused: it only gets
  * an error. NULL: it is closed, and the reference is still the caller's. */
@@ -424,7 +423,7 @@ COLD void conn_is_proxied(struct conn *conn);
 /* conn_charge(), where there is a quota, of this or of connections. */
 bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
 
-/* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
+/* Charge the client's quota, conn->client->requests or ids. True: continue; else answered with 429. */
 static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
     bool is_bound =
@@ -441,7 +440,7 @@ void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *
 /* All are closed. */
 void conns_free(struct conns *conns);
 
-/* Go on with what was answered, and send all replies. */
+/* Continue after what was answered, and send all replies. */
 void conns_flush(struct conns *conns);
 
 /* The end of a turn: the same, and a bounded amount of what was put off. True if there is more to

@@ -27,10 +27,10 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "http/server/accept.h"
 #include "http/server/conn.h"
 #include "http/server/service.h"
 #include "src/base/err.h"
+#include "src/base/timers.h"
 #include "src/loop/mailbox.h"
 
 /* --- the port --- */
@@ -42,6 +42,40 @@ struct http_port {
 
 void http_port_ref(struct http_port *port);
 void http_port_unref(struct http_port *port);
+
+/*
+ * --- accept: how connections come about: sockets made and bound on the main thread, connections
+ * accepted on the loop's, and which of them are served.
+ *
+ * The happy path: one socket is made for each loop, all bound to one port by SO_REUSEPORT, so the
+ * kernel spreads connections; the loop watches its own; each turn takes a bounded number of
+ * connections.
+ *
+ * A connection from an address that is named as a proxy's begins with a header that says for whom
+ * it is (proxy.h). Until that is there its socket has a callback of its own: others pay nothing for
+ * it.
+ *
+ * Failure modes: too many connections, of a client or of all: refused, with a reply as long as few
+ * are (503, or 429). No file descriptors left: the loop gives up its reserve one to accept and
+ * refuse a client, takes it back, and pauses for a moment, so that the process spins neither here
+ * nor starves those it serves; it is logged once until accepting works again.
+ */
+
+struct acceptor {
+    uv_poll_t poll;
+    struct conns *conns;      /* that take what is accepted */
+    struct listener listener; /* and as what */
+    unsigned index;           /* of the loop, for the log */
+    int listen_fd;            /* owned; -1: closed */
+    int reserve_fd;           /* -1 while it is in use */
+    struct timer again;       /* while it pauses */
+    bool warned;
+};
+
+/* Take over an accepted socket, to serve it, or, if there are too many, to say so. peer: its
+ * address. */
+void conns_take(struct conns *conns, const struct listener *listener, int fd,
+                const struct sockaddr *peer);
 
 /* --- a loop --- */
 

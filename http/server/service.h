@@ -62,7 +62,7 @@ struct answer_error {
     const char *more; /* further members of the error's JSON, each with a comma before it, or "" */
 };
 
-/* What a listener's connections speak: HTTP/1.1 (http.h), or RESP (http/resp/api). It reads the
+/* What a listener's connections speak: HTTP/1.1 (http.c), or RESP (http/resp/api). It reads the
  * requests and frames the answers; deadlines, memory, quotas, waiting and order are the same for
  * all. All on the loop's thread. */
 struct talker {
@@ -70,7 +70,7 @@ struct talker {
     void (*begin)(struct conn *conn);
     void (*end)(struct conn *conn);
 
-    /* Look at what there is of the request that begins at conn_at(conn, 0): go on with it, serve it
+    /* Look at what there is of the request that begins at conn_at(conn, 0): read more of it, serve it
      * by conn_serve() once it is complete, or refuse it by conn_reject(). False: it needs more
      * input. Before a head that is not a repetition conn->request is all zeros. */
     bool (*step)(struct conn *conn);
@@ -91,6 +91,9 @@ struct talker {
     const char *starved;      /* what a client is answered when there is no descriptor for it */
     const char *tls_required; /* and one that speaks without TLS where there is TLS */
 } BY_NAME;
+
+/* HTTP/1.1 (http.c). Static. */
+const struct talker *http_talker(void);
 
 struct http_service {
     void *data;                /* the service's own */

@@ -163,11 +163,6 @@ HOT struct buf *wire_out(struct wire *wire, struct wire_pool *pool)
     return &wire->out;
 }
 
-HOT bool wire_owes(const struct wire *wire, bool is_last)
-{
-    return wire->out.len > 0 || (wire->tls != NULL && session_owes(wire->tls, is_last));
-}
-
 /* All of a buffer is sent: its memory is for the next connection that answers. */
 HOT static void spare_buf(struct wire_pool *pool, struct buf *buf)
 {

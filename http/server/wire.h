@@ -134,11 +134,8 @@ static inline bool wire_is_full(const struct wire *wire)
            wire->out.len + wire->sending.len >= LIMIT_HTTP_OUTPUT_BYTES;
 }
 
-/* Has it something for the socket, besides what waits? is_last: no reply comes after those that
- * there are, so over TLS the session is closed after them. */
-bool wire_owes(const struct wire *wire, bool is_last);
-
-/* Give the socket what it did not take, or else what was appended. */
+/* Give the socket what it did not take, or else what was appended. is_last: no reply comes after
+ * those that there are, so over TLS the session is closed after them. */
 enum wire_sent wire_send(struct wire *wire, struct wire_pool *pool, bool is_last);
 
 void wire_pool_free(struct wire_pool *pool);

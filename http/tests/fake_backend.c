@@ -130,7 +130,8 @@ static void grant(struct fake *fake, struct id_tag *tag)
            count == 1);
     if (result.status == 0) {
         atomic_store(&tag->max_step, result.max_step);
-        segment_publish(&tag->buffer, result.first, result.size);
+        segment_publish(&tag->buffer, result.first, result.size, result.increment,
+                        result.generation);
     } else if (result.status == ERR_EXHAUSTED) {
         atomic_store(&tag->state, ID_TAG_EXHAUSTED);
     } else if (result.status == ERR_UNKNOWN_TAG) {
@@ -162,6 +163,8 @@ static int open_tag(struct fake *fake, const struct id_request *request)
     ASSERT(tag != NULL);
     id_tag_take_shape(tag, row);
     atomic_store(&tag->max_step, row->max_step);
+    atomic_store(&tag->step, row->step);
+    atomic_store(&tag->increment, row->increment);
     if (row->mode == TAG_MODE_STRICT) {
         atomic_store(&tag->state, ID_TAG_STRICT);
     } else if (atomic_load(&tag->state) != ID_TAG_EXHAUSTED) {
@@ -594,6 +597,13 @@ void fake_delete_tag(struct fake *fake, const char *name)
     buf_free(&reply);
 }
 
+/* As what the buffer has, if it has any. */
+static void publish_more(struct id_tag *tag, uint64_t first, uint32_t size)
+{
+    segment_publish(&tag->buffer, first, size, atomic_load(&tag->buffer.by),
+                    atomic_load(&tag->buffer.of));
+}
+
 struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, uint32_t size)
 {
     const struct tag_row *row;
@@ -607,7 +617,7 @@ struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, ui
         id_tag_take_shape(tag, row);
     }
     if (size > 0) {
-        segment_publish(&tag->buffer, first, size);
+        publish_more(tag, first, size);
     }
     unlock(fake);
     return tag;
@@ -619,7 +629,7 @@ void fake_publish(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_
         sched_yield(); /* a claimer that asked before it had seen the last range, and sees it yet */
     }
     lock(fake);
-    segment_publish(&tag->buffer, first, size);
+    publish_more(tag, first, size);
     atomic_store(&tag->refill_wanted, false);
     wake(fake, tag);
     unlock(fake);

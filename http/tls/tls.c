@@ -462,9 +462,12 @@ static int next_certificate(BIO *bio, const struct tls_file *file, X509 **ret_ce
     return 0;
 }
 
-/* The first certificate is ours; the others lead to the root. */
-static int load_own_certificate(struct tls_context *context, const struct tls_file *file,
-                                struct tls_error *error)
+/* Takes one certificate of a file, the count-th: 0 or ERR_INVALID. */
+typedef int take_certificate_fn(struct tls_context *context, const struct tls_file *file,
+                                X509 *certificate, unsigned count, struct tls_error *error);
+
+static int take_certificates(struct tls_context *context, const struct tls_file *file,
+                             take_certificate_fn *take, struct tls_error *error)
 {
     BIO *bio = open_file(file);
     X509 *certificate;
@@ -472,23 +475,35 @@ static int load_own_certificate(struct tls_context *context, const struct tls_fi
     int rv;
 
     while ((rv = next_certificate(bio, file, &certificate, error)) == 0 && certificate != NULL) {
-        bool ok = count++ == 0 ? SSL_CTX_use_certificate(context->ssl, certificate) == 1
-                               : SSL_CTX_add1_chain_cert(context->ssl, certificate) == 1;
-
-        if (count == 1) {
-            context->until_s = certificate_until_s(certificate);
-            certificate_subject(certificate, &context->subject);
-        }
+        rv = take(context, file, certificate, ++count, error);
         X509_free(certificate);
-        if (!ok) {
-            rv = fail_context(error, "%s: certificate %u of the file is refused: %s", file->name,
-                              count, openssl_reason());
+        if (rv != 0) {
             break;
         }
     }
     BIO_free(bio);
     return rv != 0 || count > 0 ? rv
                                 : fail_context(error, "%s: has no certificate (PEM)", file->name);
+}
+
+static int refuse_certificate(const struct tls_file *file, unsigned count, struct tls_error *error)
+{
+    return fail_context(error, "%s: certificate %u of the file is refused: %s", file->name, count,
+                        openssl_reason());
+}
+
+/* The first certificate is ours; the others lead to the root. */
+static int take_own(struct tls_context *context, const struct tls_file *file, X509 *certificate,
+                    unsigned count, struct tls_error *error)
+{
+    if (count == 1) {
+        context->until_s = certificate_until_s(certificate);
+        certificate_subject(certificate, &context->subject);
+    }
+    return (count == 1 ? SSL_CTX_use_certificate(context->ssl, certificate)
+                       : SSL_CTX_add1_chain_cert(context->ssl, certificate)) == 1
+               ? 0
+               : refuse_certificate(file, count, error);
 }
 
 static int load_key(struct tls_context *context, const struct tls_file *file,
@@ -517,32 +532,17 @@ static int load_key(struct tls_context *context, const struct tls_file *file,
 
 /* The only CAs that clients' certificates are held against: any of the system's could name our
  * users. */
-static int load_client_ca(SSL_CTX *ssl, const struct tls_file *file, struct tls_error *error)
+static int take_client_ca(struct tls_context *context, const struct tls_file *file,
+                          X509 *certificate, unsigned count, struct tls_error *error)
 {
-    X509_STORE *store = SSL_CTX_get_cert_store(ssl);
-    BIO *bio = open_file(file);
-    X509 *certificate;
-    unsigned count = 0;
-    int rv;
-
-    while ((rv = next_certificate(bio, file, &certificate, error)) == 0 && certificate != NULL) {
-        count++;
-        if (X509_check_ca(certificate) == 0) {
-            rv = fail_context(error, "%s: certificate %u of the file is not a CA's", file->name,
-                              count);
-        } else if (X509_STORE_add_cert(store, certificate) != 1 ||
-                   SSL_CTX_add_client_CA(ssl, certificate) != 1) {
-            rv = fail_context(error, "%s: certificate %u of the file is refused: %s", file->name,
-                              count, openssl_reason());
-        }
-        X509_free(certificate);
-        if (rv != 0) {
-            break;
-        }
+    if (X509_check_ca(certificate) == 0) {
+        return fail_context(error, "%s: certificate %u of the file is not a CA's", file->name,
+                            count);
     }
-    BIO_free(bio);
-    return rv != 0 || count > 0 ? rv
-                                : fail_context(error, "%s: has no certificate (PEM)", file->name);
+    return X509_STORE_add_cert(SSL_CTX_get_cert_store(context->ssl), certificate) == 1 &&
+                   SSL_CTX_add_client_CA(context->ssl, certificate) == 1
+               ? 0
+               : refuse_certificate(file, count, error);
 }
 
 /* A session of other rules for client certificates is not resumed: its client may not be one any
@@ -559,13 +559,15 @@ static void set_session_id_context(SSL_CTX *ssl, const struct tls_files *files)
     ASSERT(SSL_CTX_set_session_id_context(ssl, id, sizeof id) == 1);
 }
 
-static int load_client(SSL_CTX *ssl, const struct tls_files *files, struct tls_error *error)
+static int load_client(struct tls_context *context, const struct tls_files *files,
+                       struct tls_error *error)
 {
     static const int modes[] = {
         [TLS_CLIENT_NONE] = SSL_VERIFY_NONE,
         [TLS_CLIENT_OPTIONAL] = SSL_VERIFY_PEER,
         [TLS_CLIENT_REQUIRED] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
     };
+    SSL_CTX *ssl = context->ssl;
 
     set_session_id_context(ssl, files);
     SSL_CTX_set_verify(ssl, modes[files->client], NULL);
@@ -576,7 +578,7 @@ static int load_client(SSL_CTX *ssl, const struct tls_files *files, struct tls_e
     }
     /* What the file has is trusted, be it a root or one below. */
     ASSERT(X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), X509_V_FLAG_PARTIAL_CHAIN) == 1);
-    return load_client_ca(ssl, &files->client_ca, error);
+    return take_certificates(context, &files->client_ca, take_client_ca, error);
 }
 
 /* What is the same for every certificate. */
@@ -611,12 +613,12 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
     context->client = files->client;
     context->ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
     set_protocol(context->ssl, tls);
-    rv = load_own_certificate(context, &files->certificate, ret_error);
+    rv = take_certificates(context, &files->certificate, take_own, ret_error);
     if (rv == 0) {
         rv = load_key(context, &files->key, &files->certificate, ret_error);
     }
     if (rv == 0) {
-        rv = load_client(context->ssl, files, ret_error);
+        rv = load_client(context, files, ret_error);
     }
     if (rv != 0) {
         tls_context_free(context);

@@ -462,11 +462,12 @@ static bool disk_low(const struct alarm_facts *facts, char *text)
 
 static bool map_fills(const struct alarm_facts *facts, char *text)
 {
-    uint64_t percent = facts->map_bytes > 0 ? facts->map_used_bytes * 100 / facts->map_bytes : 0;
+    const struct id_disk_figures *disk = &facts->figures->disk;
+    uint64_t percent = disk->map_bytes > 0 ? disk->used_bytes * 100 / disk->map_bytes : 0;
 
     SAY(text, "the database of node %llu takes %llu %% of data.map-bytes: %llu of %llu MiB",
-        ull(facts->status->node_id), ull(percent), ull(facts->map_used_bytes >> 20),
-        ull(facts->map_bytes >> 20));
+        ull(facts->status->node_id), ull(percent), ull(disk->used_bytes >> 20),
+        ull(disk->map_bytes >> 20));
     return percent >= MAP_FILLS_PERCENT;
 }
 
@@ -550,7 +551,7 @@ static bool clock_off(const struct alarm_facts *facts, char *text)
 
 static bool worker_names_shared(const struct alarm_facts *facts, char *text)
 {
-    uint64_t names = facts->worker_names_shared;
+    uint64_t names = facts->figures->worker_names_shared;
 
     SAY(text, "%llu name%s %s several worker ids: as many processes are running, or were lately",
         ull(names), names == 1 ? "" : "s", names == 1 ? "holds" : "hold");

@@ -144,17 +144,15 @@ struct alarm_facts {
     uint64_t wall_ms;
     const struct id_cluster_status *status;
     const struct id_health *health;
-    uint64_t requests; /* answered since the start, */
-    uint64_t errors;   /* and of these with 5xx */
-    uint64_t waiting;  /* requests that wait for ids, now */
-    int refusal;       /* of snowflake ids: 0 or an ERR_* */
+    const struct id_figures *figures; /* zeros: nothing is measured */
+    uint64_t requests;                /* answered since the start, */
+    uint64_t errors;                  /* and of these with 5xx */
+    uint64_t waiting;                 /* requests that wait for ids, now */
+    int refusal;                      /* of snowflake ids: 0 or an ERR_* */
     const char *refusal_text;
     uint64_t layout_left_s;      /* of snowflake ids, that ends first; ID_UNKNOWN: not known */
     const char *layout_name;     /* of that layout; "" or NULL: the cluster's own */
     int64_t certificate_until_s; /* wall time; 0: there is none */
-    uint64_t map_bytes;          /* what the database may take; 0: not known */
-    uint64_t map_used_bytes;
-    uint64_t worker_names_shared; /* names under which several worker ids are held */
 };
 
 struct alarm {

@@ -137,7 +137,7 @@ static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
         return;
     }
     watch->changes++;
-    ground_wake(watch->on, WAKE_BIRTHS | WAKE_SERVICE); /* which shows what it waits for */
+    ground_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* as it waits for somebody */
     if (known != NULL) {
         watch->seen[known - watch->seen].wait = wait;
         return;

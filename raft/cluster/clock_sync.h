@@ -3,8 +3,8 @@
  * the median into the log.
  *
  * The happy path: every second (at first five times a second) each peer gets a FRAME_CLOCK; its
- * answer becomes a sample of clock_check.h. The leader appends a COMMAND_CLOCK with the median
- * every renew_ms. No id's uniqueness rests on the log's time.
+ * answer goes to clock_check_sample(). The leader appends a COMMAND_CLOCK with the median every
+ * renew_ms. No id's uniqueness rests on the log's time.
  *
  * Failure modes: no answers: its own clock is all there is, and the checks pass. Not the leader:
  * nothing is proposed.
@@ -15,7 +15,7 @@
 #define LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
 
 #include "raft/cluster/node_command.h"
-#include "src/base/clock_check.h"
+#include "src/base/clock.h"
 
 /* A node without worker ids of its own keeps the time as well: others may register theirs. */
 struct clock_sync_config {

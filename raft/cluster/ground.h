@@ -17,22 +17,68 @@
 #include "raft/cluster/service.h"
 #include "raft/core/driver.h"
 #include "raft/wire/wire.h"
+#include "src/base/container.h"
 #include "src/base/timers.h"
 
 enum {
-    WAKE_SERVICE = TIMERS_WAKE_OTHERS,
-    WAKE_BIRTHS = 1u << 1,
-    WAKE_EVERYWHERE = 1u << 2,
-    WAKE_COMPARE = 1u << 3,
-    WAKE_MEMBERS = 1u << 4, /* peers, and membership */
-    WAKE_FATE = 1u << 5,    /* what the log says of this node */
-    WAKE_ANNOUNCE = 1u << 6,
-    WAKE_DIFFERENCES = 1u << 7,
-    WAKE_UPGRADE = 1u << 8,
-    WAKE_CLOCK_SYNC = 1u << 9,
-    WAKE_REQUESTS = 1u << 10, /* way, relay, serving, rounds */
-    WAKE_ALL = (1u << 11) - 1
+    WAKE_BIRTHS = 1u << 0,
+    WAKE_EVERYWHERE = 1u << 1,
+    WAKE_COMPARE = 1u << 2,
+    WAKE_MEMBERS = 1u << 3, /* peers, and membership */
+    WAKE_FATE = 1u << 4,    /* what the log says of this node */
+    WAKE_ANNOUNCE = 1u << 5,
+    WAKE_DIFFERENCES = 1u << 6,
+    WAKE_UPGRADE = 1u << 7,
+    WAKE_CLOCK_SYNC = 1u << 8,
+    WAKE_REQUESTS = 1u << 9, /* way, relay, serving, rounds */
+    WAKE_SEEN = 1u << 10,    /* of the service: what others see of this node */
+    WAKE_SERVICE_FIRST = 11, /* its other parts: the number of the first of their bits */
+    WAKE_LAST = 16,
+    WAKE_ALL = (1u << (WAKE_LAST + 1)) - 1,
+    WAKE_SERVICE = WAKE_ALL & ~(WAKE_SEEN - 1u)
 };
+
+/* What happens to this node, for whoever is to hear of it; NULL: does not matter to it. On the
+ * loop, but for failed. */
+struct replica_listener {
+    SLIST_ENTRY(replica_listener) link;
+    /* Going on would be unsafe. In the process this must not return; any thread. */
+    void (*failed)(struct replica_listener *listener, int err, const char *text);
+    /* It asks to be let in from now on, before node_start() returns. On the caller's thread. */
+    void (*joining)(struct replica_listener *listener);
+    /* Before `failed` or `removed`, where this node knows of no birth: the cluster knows its id
+     * with other data, or has removed it, and what this node has is nothing. May not return. */
+    void (*lost)(struct replica_listener *listener);
+    /* The cluster has removed this node, and its id never comes back: it is to be stopped. May come
+     * several times. */
+    void (*removed)(struct replica_listener *listener);
+    /* The log knows a later start of this node than this one, or one that it never had: the data
+     * directory is an older copy, and the node has to end (replica_mark_older()). Once. */
+    void (*superseded)(struct replica_listener *listener, uint64_t incarnation);
+    /* Role, term or leader changed. */
+    void (*role_changed)(struct replica_listener *listener);
+    /* The leader is reached through this member from now on; 0: directly. */
+    void (*way_changed)(struct replica_listener *listener, uint64_t through);
+    /* A snapshot replaced the state. */
+    void (*installed)(struct replica_listener *listener, uint64_t index);
+    void (*link_changed)(struct replica_listener *listener, uint64_t peer, bool up);
+} BY_NAME;
+
+SLIST_HEAD(replica_listeners, replica_listener);
+
+/* Call what each listener has for an event, the last that came first: TELL(on, failed, err, text).
+ */
+#define TELL(on, event, ...)                                                                       \
+    do {                                                                                           \
+        struct replica_listener *listener_;                                                        \
+                                                                                                   \
+        SLIST_FOREACH(listener_, &(on)->listeners, link)                                           \
+        {                                                                                          \
+            if (listener_->event != NULL) {                                                        \
+                listener_->event(listener_, ##__VA_ARGS__);                                        \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
 
 struct ground {
     struct driver *driver;
@@ -44,6 +90,7 @@ struct ground {
     struct state *state;
     struct answers *answers; /* by which requests that are over leave */
     struct service *service; /* what stands on the replica */
+    struct replica_listeners listeners;
     /* Takes any request of this node. */
     void (*submit)(const struct ground *on, struct cluster_request *request);
     uint64_t node_id;      /* this node */

@@ -8,10 +8,13 @@
 
 #include "raft/core/prepare.h"
 #include "src/base/assert.h"
-#include "src/base/container.h"
 #include "src/base/log.h"
 
 #define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
+#define HEARD_MS 3000      /* a peer that is there tells what its disk has each second */
+#define BIRTH_LOG_MS 10000 /* how often it is told that the cluster is not born yet */
+#define GIVE_BACK_MS 1000  /* what a stop waits for the cluster to take segments back */
+#define LED_AGAIN_MAX 3    /* times that leadership is passed on again */
 
 /* --- what the parts report --- */
 
@@ -23,13 +26,33 @@ static void on_applied(struct driver_observer *observer, uint64_t index, uint64_
     serving_applied(&replica->requests.serving, index, term, result, len);
 }
 
+static void log_role(struct replica *replica)
+{
+    uint64_t leader = driver_leader(&replica->driver);
+    uint64_t term = driver_term(&replica->driver);
+
+    if (leader == replica->told_leader && (leader == 0 || term == replica->told_term)) {
+        return;
+    }
+    replica->told_leader = leader;
+    replica->told_term = term;
+    if (leader == replica->ground.node_id) {
+        log_info("raft", "this node leads", "term=%llu", ull(term));
+    } else if (leader != 0) {
+        log_info("raft", "following a leader", "leader=%llu term=%llu", ull(leader), ull(term));
+    } else {
+        log_warn("raft", "no leader is known", "term=%llu", ull(term));
+    }
+}
+
 static void replica_role_changed_cb(struct driver_observer *observer)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
     ground_wake(&replica->ground, WAKE_ALL);
     requests_role_changed(&replica->requests);
-    replica->owner->role_changed(replica->owner);
+    log_role(replica);
+    TELL(&replica->ground, role_changed);
 }
 
 static void on_configured(struct driver_observer *observer)
@@ -44,10 +67,7 @@ static void replica_installed_cb(struct driver_observer *observer, uint64_t inde
     compare_installed(&replica->compare);
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
-    replica->ground.service->ops->installed(replica->ground.service, index);
-    if (replica->owner->installed != NULL) {
-        replica->owner->installed(replica->owner, index);
-    }
+    TELL(&replica->ground, installed, index);
 }
 
 static void on_diverged(struct driver_observer *observer, uint64_t node_id, const char *text)
@@ -57,14 +77,225 @@ static void on_diverged(struct driver_observer *observer, uint64_t node_id, cons
 
 static void replica_failed_cb(struct driver_observer *observer, int err, const char *text)
 {
-    struct replica *replica = CONTAINER(observer, struct replica, observer);
-
-    replica->owner->failed(replica->owner, err, text);
+    TELL(&CONTAINER(observer, struct replica, observer)->ground, failed, err, text);
 }
 
 static void on_submit(const struct ground *on, struct cluster_request *request)
 {
     replica_submit(CONTAINER(on, struct replica, ground), request);
+}
+
+/* --- what the links have --- */
+
+bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+                     const uint8_t *payload, size_t len)
+{
+    switch (type) {
+    case FRAME_RAFT:
+    case FRAME_SNAPSHOT_CHUNK:
+    case FRAME_SNAPSHOT_ACK:
+    case FRAME_RESIGN:
+    case FRAME_STANDING:
+        return driver_receive(&replica->driver, from, type, payload, len);
+    case FRAME_REQUEST:
+    case FRAME_RELAY:
+        return requests_receive(&replica->requests, from, type == FRAME_RELAY, payload, len);
+    case FRAME_REPLY:
+        return requests_receive_reply(&replica->requests, from, payload, len);
+    case FRAME_PROBE:
+        return way_receive(&replica->requests.way, from, payload, len);
+    case FRAME_CONFIRM:
+    case FRAME_CONFIRM_ACK:
+        return rounds_receive(&replica->requests.serving.round, from, type, payload, len);
+    case FRAME_APPLIED:
+        return everywhere_receive(&replica->everywhere, from, payload, len);
+    case FRAME_COMPARE:
+        return compare_receive(&replica->compare, from, payload, len);
+    case FRAME_COMPARED:
+        return compare_receive_answer(&replica->compare, from, payload, len);
+    case FRAME_CLOCK:
+        return clock_sync_receive(&replica->clock_sync, from, payload, len);
+    default:
+        return replica->ground.service->ops->receive(replica->ground.service, from, type, payload,
+                                                     len);
+    }
+}
+
+void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
+{
+    ground_wake(&replica->ground, WAKE_ALL);
+    driver_link_changed(&replica->driver, peer, up);
+    requests_link_changed(&replica->requests, peer, up);
+    everywhere_link_changed(&replica->everywhere, peer);
+    TELL(&replica->ground, link_changed, peer, up);
+    if (up) {
+        standing_link_up(&replica->standing, peer);
+    }
+}
+
+static struct replica *replica_of(struct net_receiver *receiver)
+{
+    return CONTAINER(receiver, struct replica, receiver);
+}
+
+static bool replica_receive_cb(struct net_receiver *receiver, uint64_t from, enum frame_type type,
+                               const uint8_t *payload, size_t len)
+{
+    struct replica *replica = replica_of(receiver);
+
+    return replica->ground.stopping || replica_receive(replica, from, type, payload, len);
+}
+
+static void replica_link_changed_cb(struct net_receiver *receiver, uint64_t peer, bool up)
+{
+    struct replica *replica = replica_of(receiver);
+
+    if (!replica->ground.stopping) {
+        replica_link_changed(replica, peer, up);
+    }
+}
+
+static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
+{
+    struct replica *replica = replica_of(receiver);
+
+    if (!replica->ground.stopping) {
+        driver_peer_refused(&replica->driver, peer);
+    }
+}
+
+static uint16_t replica_level_cb(struct net_receiver *receiver)
+{
+    return state_level(replica_of(receiver)->state);
+}
+
+static int replica_admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+{
+    return peers_admit(&replica_of(receiver)->peers, peer, store_id);
+}
+
+static int replica_birth_cb(struct net_receiver *receiver, uint64_t peer, const void *statement,
+                            size_t len)
+{
+    struct replica *replica = replica_of(receiver);
+
+    return replica->ground.stopping ? 0 : peers_birth(&replica->peers, peer, statement, len);
+}
+
+static bool replica_know_cb(struct net_receiver *receiver, uint64_t peer, const void *statement,
+                            size_t len)
+{
+    struct replica *replica = replica_of(receiver);
+
+    return !replica->ground.stopping && peers_know(&replica->peers, peer, statement, len);
+}
+
+static int replica_check_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
+                            const void *statement, size_t len)
+{
+    struct replica *replica = replica_of(receiver);
+    struct net *net = replica->ground.net;
+    struct net_presence presence;
+
+    if (replica->ground.stopping) {
+        return 0;
+    }
+    presence = net->ops->presence(net, peer, store_id, HEARD_MS);
+    return peers_check(&replica->peers, peer, &presence, statement, len);
+}
+
+static void replica_introduce_cb(struct net_receiver *receiver, struct buf *statement)
+{
+    peers_state(&replica_of(receiver)->peers, statement);
+}
+
+static bool replica_join_cb(struct net_receiver *receiver, uint64_t peer, const void *request,
+                            size_t len, struct buf *answer)
+{
+    struct replica *replica = replica_of(receiver);
+
+    return !replica->ground.stopping && peers_join(&replica->peers, peer, request, len, answer);
+}
+
+static void marked_cb(void *data)
+{
+    struct replica *replica = data;
+
+    TELL(&replica->ground, failed, ERR_STALE,
+         "the data directory is an older copy than the cluster has seen of this node (was it "
+         "restored from a backup?): put the newest back, or join under a new id");
+}
+
+void replica_mark_older(struct replica *replica)
+{
+    driver_mark_older(&replica->driver, marked_cb, replica);
+}
+
+/* The cluster wants no node of this id and these data. Are they any? One that was let in and
+ * removed before it heard of the birth has lost nothing. */
+static void maybe_lost(struct replica *replica)
+{
+    const struct learned_peers *learned = replica->config.learned;
+    struct birth birth;
+
+    if (!state_birth(replica->state, &birth) && (learned == NULL || learned->index == 0)) {
+        TELL(&replica->ground, lost);
+    }
+}
+
+static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int err,
+                               const char *text)
+{
+    struct replica *replica = replica_of(receiver);
+
+    /* Not proved, and it passes where addresses move: containers that start may change theirs. And
+     * which of two lists, or clusters, is the wrong one, is not known here. */
+    log_line(err == ERR_REFUSED || err == ERR_CONFLICT || err == ERR_OTHER_LIST ||
+                     err == ERR_OTHER_BIRTH
+                 ? LOG_LEVEL_WARN
+                 : LOG_LEVEL_ERROR,
+             "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"", ull(peer),
+             err_code(err), text);
+    if (replica->ground.stopping) {
+        return;
+    }
+    if (err == ERR_WRONG_NODE || err == ERR_REMOVED) {
+        maybe_lost(replica);
+    }
+    if (err == ERR_WRONG_NODE) {
+        /* Its vote would count twice if it went on under the id of the directory that was lost. */
+        TELL(
+            &replica->ground, failed, ERR_REFUSED,
+            "the cluster knows this node id with another data directory (was it wiped or replaced, "
+            "or is there another process in its place?): put the old one back, or join under a "
+            "new id");
+    }
+    if (err == ERR_NEWER) {
+        TELL(&replica->ground, failed, ERR_NEWER, text);
+    }
+    if (err == ERR_STALE) {
+        replica_mark_older(replica);
+    }
+    birth_watch_refused(&replica->births, peer, err);
+    if (err == ERR_REMOVED) {
+        membership_requests_removed(&replica->membership_requests);
+        TELL(&replica->ground, removed);
+    }
+}
+
+static void set_receiver(struct replica *replica)
+{
+    replica->receiver = (struct net_receiver){.receive = replica_receive_cb,
+                                              .link_changed = replica_link_changed_cb,
+                                              .gone = replica_gone_cb,
+                                              .admit = replica_admit_cb,
+                                              .level = replica_level_cb,
+                                              .refused = replica_refused_cb,
+                                              .birth = replica_birth_cb,
+                                              .know = replica_know_cb,
+                                              .check = replica_check_cb,
+                                              .introduce = replica_introduce_cb,
+                                              .join = replica_join_cb};
 }
 
 /* --- start --- */
@@ -141,20 +372,71 @@ static void follow_members(struct replica *replica)
     }
 }
 
+/* Whom the birth of the cluster waits for. */
+static void log_waits(const struct birth_seen *waits, size_t count, size_t members)
+{
+    BUF_LOCAL(text);
+    bool wrong = false;
+
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
+                   birth_wait_text(waits[i].wait));
+        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
+    }
+    log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
+             "the cluster is not born yet: all members of the first list have to meet",
+             "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
+             (const char *)text.data);
+}
+
+/* Tell of each change, and while somebody is waited for now and then. */
+static void log_birth(struct replica *replica)
+{
+    const struct birth_watch *births = &replica->births;
+    struct birth_seen waits[LIMIT_NODES];
+    char uid[UID_TEXT_BYTES];
+    struct birth birth;
+    size_t count;
+
+    if (births->born) {
+        if (!replica->born_told && state_birth(replica->state, &birth)) {
+            log_info("raft", "the cluster is born", "uid=%s born_ms=%llu",
+                     uid_text(&birth.uid, uid), ull(birth.wall_ms));
+        }
+        replica->born_told = true;
+        timer_cancel(&replica->timers, &replica->births_told);
+        return;
+    }
+    if (births->changes == replica->told_births && timer_is_armed(&replica->births_told)) {
+        return;
+    }
+    replica->told_births = births->changes;
+    ground_arm_in(&replica->ground, &replica->births_told, BIRTH_LOG_MS);
+    count = birth_watch_waits(births, waits);
+    if (count > 0) {
+        log_waits(waits, count, births->list.members.count);
+    }
+}
+
 /* Which cluster this node, and the others, are of. */
 static void turn_births(struct replica *replica)
 {
     if (!birth_watch_turn(&replica->births) && !replica->apart) {
         replica->apart = true;
-        replica->owner->failed(replica->owner, ERR_OTHER_BIRTH,
-                               "most members belong to another cluster, which was born apart from "
-                               "this node's: check cluster.members, peer.advertise and data.dir, "
-                               "here and there");
+        TELL(&replica->ground, failed, ERR_OTHER_BIRTH,
+             "most members belong to another cluster, which was born apart from this node's: check "
+             "cluster.members, peer.advertise and data.dir, here and there");
     }
+    log_birth(replica);
+}
+
+void replica_listen(struct replica *replica, struct replica_listener *listener)
+{
+    SLIST_INSERT_HEAD(&replica->ground.listeners, listener, link);
 }
 
 int replica_start(struct replica *replica, const struct replica_config *config,
-                  const struct replica_parts *parts, struct replica_owner *owner)
+                  const struct replica_parts *parts, struct replica_listener *listener)
 {
     const struct store_loaded *loaded = parts->loaded;
     int rv = 0;
@@ -172,7 +454,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     }
     replica->config.info.incarnation = replica->config.driver.incarnation;
     replica->config.info.levels = state_levels(parts->state);
-    replica->owner = owner;
     replica->state = parts->state;
     replica->ground = (struct ground){.driver = &replica->driver,
                                       .memory_bytes = config->memory_bytes,
@@ -187,6 +468,9 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                       .service = parts->service,
                                       .submit = on_submit,
                                       .node_id = config->driver.node_id};
+    replica_listen(replica, listener);
+    set_receiver(replica);
+    replica->births_told.wakes = WAKE_BIRTHS;
     loop_clock_init(&replica->clock, parts->clock);
     timers_init(&replica->timers);
     ground_wake(&replica->ground, WAKE_ALL);
@@ -243,65 +527,6 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
     }
 }
 
-/* --- frames --- */
-
-static bool receive(struct replica *replica, uint64_t from, enum frame_type type,
-                    const uint8_t *payload, size_t len)
-{
-    switch (type) {
-    case FRAME_RAFT:
-    case FRAME_SNAPSHOT_CHUNK:
-    case FRAME_SNAPSHOT_ACK:
-    case FRAME_RESIGN:
-    case FRAME_STANDING:
-        return driver_receive(&replica->driver, from, type, payload, len);
-    case FRAME_REQUEST:
-    case FRAME_RELAY:
-        return requests_receive(&replica->requests, from, type == FRAME_RELAY, payload, len);
-    case FRAME_REPLY:
-        return requests_receive_reply(&replica->requests, from, payload, len);
-    case FRAME_PROBE:
-        return way_receive(&replica->requests.way, from, payload, len);
-    case FRAME_CONFIRM:
-    case FRAME_CONFIRM_ACK:
-        return rounds_receive(&replica->requests.serving.round, from, type, payload, len);
-    case FRAME_APPLIED:
-        return everywhere_receive(&replica->everywhere, from, payload, len);
-    case FRAME_COMPARE:
-        return compare_receive(&replica->compare, from, payload, len);
-    case FRAME_COMPARED:
-        return compare_receive_answer(&replica->compare, from, payload, len);
-    case FRAME_CLOCK:
-        return clock_sync_receive(&replica->clock_sync, from, payload, len);
-    default:
-        return replica->ground.service->ops->receive(replica->ground.service, from, type, payload,
-                                                     len);
-    }
-}
-
-bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
-                     const uint8_t *payload, size_t len)
-{
-    bool believed = receive(replica, from, type, payload, len);
-
-    if (!believed) { /* there may be an alarm */
-        ground_wake(&replica->ground, WAKE_SERVICE);
-    }
-    return believed;
-}
-
-void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
-{
-    ground_wake(&replica->ground, WAKE_ALL);
-    driver_link_changed(&replica->driver, peer, up);
-    requests_link_changed(&replica->requests, peer, up);
-    everywhere_link_changed(&replica->everywhere, peer);
-    replica->ground.service->ops->link_changed(replica->ground.service, peer);
-    if (up) {
-        standing_link_up(&replica->standing, peer);
-    }
-}
-
 /* --- turns --- */
 
 /* A later start of this node, or one that it never had, that the log knows; 0: none. */
@@ -326,7 +551,7 @@ static void look_at_fate(struct replica *replica)
     replica->fate.removed = state_member_removed(replica->state, replica->ground.node_id);
 }
 
-/* What the owner has to hear about this node itself. */
+/* What the listeners have to hear about this node itself. */
 static void turn_fate(struct replica *replica)
 {
     uint64_t later_start;
@@ -337,11 +562,17 @@ static void turn_fate(struct replica *replica)
     if (!replica->removed && replica->fate.removed) {
         replica->removed = true;
         membership_requests_removed(&replica->membership_requests);
-        replica->owner->removed(replica->owner);
+        log_warn("raft", "this node was removed from the cluster", "node=%llu",
+                 ull(replica->ground.node_id));
+        TELL(&replica->ground, removed);
     }
-    if (!replica->superseded && later_start != 0) {
-        replica->superseded = true;
-        replica->owner->superseded(replica->owner, later_start);
+    if (replica->superseded == 0 && later_start != 0) {
+        /* Told by the own log: the others will not talk to this node any more. */
+        replica->superseded = later_start;
+        log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
+                 "incarnation=%llu known=%llu", ull(replica->config.driver.incarnation),
+                 ull(later_start));
+        TELL(&replica->ground, superseded, later_start);
     }
 }
 
@@ -376,73 +607,85 @@ static void turn_upgrade(struct replica *replica)
     }
 }
 
-/* Is the leader reached another way than the owner knows? */
+/* Is the leader reached another way than it was told? */
 static void turn_way(struct replica *replica)
 {
     uint64_t through;
 
-    if (way_through(&replica->requests.way, &through) && through != replica->through) {
-        replica->through = through;
-        replica->owner->way_changed(replica->owner, through);
+    if (!way_through(&replica->requests.way, &through) || through == replica->through) {
+        return;
     }
+    replica->through = through;
+    if (through != 0) {
+        log_warn("raft", "the leader is reached through another node", "through=%llu",
+                 ull(through));
+    } else {
+        log_info("raft", "the leader is reached directly again", NULL);
+    }
+    TELL(&replica->ground, way_changed, through);
 }
 
-/* Is this part to look? It is woken no more then. */
-static bool takes(struct replica *replica, uint32_t part)
+/* Those of these parts that are to look. They are woken no more then. */
+static uint32_t take_woken(struct replica *replica, uint32_t parts)
 {
-    bool woken = (replica->timers.woken & part) != 0;
+    uint32_t woken = replica->timers.woken & parts;
 
-    replica->timers.woken &= ~part;
+    replica->timers.woken &= ~parts;
     return woken;
 }
 
-/* The parts that were woken. What may lead to requests of this node comes before requests are sent;
- * a part that a later one wakes is looked at in the next turn, which comes at once. */
-static void turn_parts(struct replica *replica)
+/* Each part of its own only if it was woken. What may lead to requests of this node comes before
+ * requests are sent; a part that a later one wakes is looked at in the next turn, which comes at
+ * once. */
+static void turn_parts(struct replica *replica, uint32_t woken)
 {
-    if (takes(replica, WAKE_EVERYWHERE)) {
+    if (woken & WAKE_BIRTHS) {
+        turn_births(replica);
+    }
+    if (woken & WAKE_EVERYWHERE) {
         everywhere_turn(&replica->everywhere);
     }
-    if (takes(replica, WAKE_COMPARE)) {
+    if (woken & WAKE_COMPARE) {
         compare_turn(&replica->compare);
     }
-    if (takes(replica, WAKE_MEMBERS)) {
+    if (woken & WAKE_MEMBERS) {
         turn_members(replica);
     }
-    if (takes(replica, WAKE_FATE)) {
+    if (woken & WAKE_FATE) {
         turn_fate(replica);
     }
-    if (takes(replica, WAKE_ANNOUNCE)) {
+    if (woken & WAKE_ANNOUNCE) {
         announce_turn(&replica->announce);
     }
-    if (takes(replica, WAKE_DIFFERENCES)) {
+    if (woken & WAKE_DIFFERENCES) {
         differences_turn(&replica->differences);
     }
-    if (takes(replica, WAKE_UPGRADE)) {
+    if (woken & WAKE_UPGRADE) {
         turn_upgrade(replica);
     }
-    if (takes(replica, WAKE_CLOCK_SYNC)) {
+    if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);
-    }
-    if (takes(replica, WAKE_SERVICE)) {
-        replica->ground.service->ops->turn(replica->ground.service);
     }
 }
 
 /* All that was woken: no more than that, and nothing else, is looked at. */
 static void turn_woken(struct replica *replica)
 {
+    struct service *service = replica->ground.service;
+    uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
+
     if (!replica->ground.stopping) {
-        turn_parts(replica);
+        turn_parts(replica, woken);
+    } else {
+        woken &= WAKE_SEEN;
     }
-    if (takes(replica, WAKE_REQUESTS)) {
+    if (woken & WAKE_SERVICE) {
+        service->ops->turn(service, woken);
+    }
+    if (take_woken(replica, WAKE_REQUESTS)) {
         requests_turn(&replica->requests);
+        turn_way(replica);
     }
-    if (replica->ground.stopping) {
-        (void)takes(replica, ~(uint32_t)WAKE_REQUESTS);
-    }
-    turn_way(replica);
-    replica->ground.service->ops->turned(replica->ground.service);
 }
 
 /* Of the replica and of the service, in turn: each may lead to others. */
@@ -451,7 +694,7 @@ static void deliver(struct replica *replica)
     struct service *service = replica->ground.service;
 
     while (!answers_are_none(&replica->answers) || service->ops->is_over(service)) {
-        ground_wake(&replica->ground, WAKE_SERVICE); /* most are its own */
+        ground_wake(&replica->ground, WAKE_SEEN); /* what was answered may be seen */
         answers_deliver(&replica->answers);
         service->ops->deliver(service);
     }
@@ -473,10 +716,13 @@ static bool replica_is_awaited(const struct replica *replica)
            service->ops->is_over(service);
 }
 
-/* More of the log is applied than the parts have seen, or the disk has room no more, or again. */
+/* More of the log is applied than the parts have seen, the disk has room no more, or again, or
+ * there is an alarm. Before it is born a node looks each time whether it still waits: entries that
+ * come end that. */
 static void note_state(struct replica *replica)
 {
     uint64_t applied = driver_applied(&replica->driver)->index;
+    uint64_t alarms = replica->driver.trust.alarm.count;
     bool low = driver_disk_is_low(&replica->driver);
 
     if (applied != replica->seen_applied) {
@@ -485,25 +731,32 @@ static void note_state(struct replica *replica)
     }
     if (low != replica->seen_low) {
         replica->seen_low = low;
-        ground_wake(&replica->ground, WAKE_MEMBERS | WAKE_REQUESTS);
+        ground_wake(&replica->ground, WAKE_MEMBERS | WAKE_REQUESTS | WAKE_SEEN);
+    }
+    if (alarms != replica->seen_alarms) {
+        replica->seen_alarms = alarms;
+        ground_wake(&replica->ground, WAKE_SEEN);
+    }
+    if (!replica->births.born) {
+        ground_wake(&replica->ground, WAKE_BIRTHS);
     }
 }
 
 /*
  * First what came in is taken, committed entries are applied, and timers that are due fire. If that
- * has woken nobody, the turn is over. Else what is confirmed is answered, and all answers are
+ * has woken no part, the turn is over. Else what is confirmed is answered, and all answers are
  * delivered, at this one place; the parts that were woken look; and what is to be sent is gathered,
  * as late as can be, and leaves this node, or is appended here, in one step. What an answer or a
  * part leads to after its place in the turn is for the next turn, which comes at once.
  */
-bool replica_turn(struct replica *replica)
+static bool turn(struct replica *replica)
 {
     bool more;
 
     replica_step(replica, "events");
     driver_take_events(&replica->driver);
-    if (takes(replica, WAKE_BIRTHS) || !replica->births.born) {
-        turn_births(replica);
+    if (take_woken(replica, WAKE_BIRTHS)) {
+        turn_births(replica); /* before the driver stands for election */
     }
     replica_step(replica, "applying entries");
     more = driver_turn(&replica->driver);
@@ -519,11 +772,6 @@ bool replica_turn(struct replica *replica)
     }
     clock_look(replica->ground.clock);
     return more || replica_is_awaited(replica);
-}
-
-uint64_t replica_next_ms(const struct replica *replica)
-{
-    return replica_is_awaited(replica) ? 0 : timers_next_ms(&replica->timers);
 }
 
 /* --- the way to the end --- */
@@ -574,6 +822,99 @@ void replica_stop(struct replica *replica)
     everywhere_stop(&replica->everywhere);
     compare_stop(&replica->compare);
     requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
+}
+
+/* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt
+ * because nobody answered in time. */
+static bool has_given_back(struct replica *replica)
+{
+    uint64_t now_ms = ground_now_ms(&replica->ground);
+    uint64_t left_ms = replica->grace_until_ms > now_ms ? replica->grace_until_ms - now_ms : 0;
+
+    if (!replica->drained && left_ms > 0) {
+        return false;
+    }
+    if (!replica->gave_back) {
+        replica->gave_back = true;
+        replica_give_back(replica, now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
+        (void)turn(replica);
+    }
+    return replica_given_back(replica);
+}
+
+/* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
+ * not for ever: where all nodes stop at once it would go round until they end. */
+static void hand_over(struct replica *replica)
+{
+    bool over = replica->led_again >= LED_AGAIN_MAX || replica_transfer(replica);
+
+    replica->led_again += replica->drained && !over;
+    if (replica->led_again >= LED_AGAIN_MAX) {
+        replica_transfer_end(replica);
+        over = true;
+    }
+    replica->drained = over;
+}
+
+static void continue_stop(struct replica *replica)
+{
+    if (replica->hands_over && replica->phase < REPLICA_WRITING) {
+        hand_over(replica);
+    }
+    if (replica->phase == REPLICA_GIVING && has_given_back(replica)) {
+        replica->phase = REPLICA_WRITING;
+        replica_stop(replica);
+        while (turn(replica)) {
+            continue;
+        }
+        driver_quiesce(&replica->driver);
+    }
+    if (replica->phase == REPLICA_WRITING && driver_is_quiet(&replica->driver)) {
+        replica->phase = REPLICA_QUIET;
+    }
+}
+
+void replica_drain(struct replica *replica)
+{
+    replica->ground.service->ops->drain(replica->ground.service);
+    replica->hands_over = true;
+    ground_wake(&replica->ground, WAKE_ALL);
+}
+
+void replica_end(struct replica *replica, uint32_t grace_ms)
+{
+    ASSERT(replica->phase == REPLICA_RUNNING);
+    replica->phase = REPLICA_GIVING;
+    replica->grace_until_ms = ground_now_ms(&replica->ground) + grace_ms;
+    replica_drain(replica);
+}
+
+/* --- turns, and when the next one is due --- */
+
+bool replica_turn(struct replica *replica)
+{
+    /* What comes while the disk finishes is answered at the very end. */
+    bool more = replica->phase != REPLICA_WRITING && turn(replica);
+
+    if (replica->hands_over) {
+        continue_stop(replica);
+    }
+    return more;
+}
+
+uint64_t replica_next_ms(const struct replica *replica)
+{
+    uint64_t next_ms = replica_is_awaited(replica) ? 0 : timers_next_ms(&replica->timers);
+    uint64_t soon_ms;
+
+    if (replica->phase == REPLICA_WRITING) {
+        return TIMER_NEVER; /* the disk has yet to say that it has finished */
+    }
+    if (replica->hands_over && !replica->drained) { /* in small steps */
+        soon_ms = ground_now_ms(&replica->ground) + 1;
+        return next_ms < soon_ms ? next_ms : soon_ms;
+    }
+    return next_ms;
 }
 
 void replica_close(struct replica *replica)

@@ -2,7 +2,8 @@
  * replica.h - one replica without sockets or threads: what a node does in the cluster, put together
  * on a disk, links and a clock that come as vtables.
  *
- *   what comes in           frames, finished writes, requests of the node's clients, time
+ *   what comes in           frames and handshakes (net_receiver), finished writes, requests of the
+ *                           node's clients, time
  *   driver                  the consensus core and the log; tells what is applied
  *   requests                commands and queries to the leader and back: way, relay, serving
  *   everywhere,             requests of other kinds
@@ -19,7 +20,17 @@
  * timer) call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an
  * event or a timer has woken (ground.h), and at no other.
  *
- * Failure modes: replica_owner.failed, after which the process ends.
+ * What happens to the node is heard by its listeners (ground.h): the process, and the service.
+ *
+ *   RUNNING --> GIVING --> WRITING --> QUIET
+ *
+ * The stop. GIVING: leadership is handed over, everything is still served; then the service gives
+ * back what it holds. WRITING: all requests were answered, the disk finishes. QUIET: it may be
+ * closed. Each turn goes as far as it can.
+ *
+ * Failure modes: replica_listener.failed, after which the process ends. Of a stop: nobody takes the
+ * leadership over: after the grace the node stops as the leader. The service's time to give back is
+ * over: it stops with what it holds.
  *
  * Thread: the raft loop.
  */
@@ -53,23 +64,6 @@ struct replica_config {
     const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
 };
 
-/* What the replica reports to its surroundings. */
-struct replica_owner {
-    void (*failed)(struct replica_owner *owner, int err, const char *text);
-    /* Role, term or leader changed (for the log). */
-    void (*role_changed)(struct replica_owner *owner);
-    /* A snapshot was installed (may be NULL). */
-    void (*installed)(struct replica_owner *owner, uint64_t index);
-    /* This node is no member any more, and its id never will be one again: it has to end. Called
-     * once. */
-    void (*removed)(struct replica_owner *owner);
-    /* The cluster has heard of a later start of this node than this one, or of one that it never
-     * had: the data directory is an older copy, and the node has to end. Called once. */
-    void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
-    /* The leader is reached through this member from now on; 0: directly (for the log). */
-    void (*way_changed)(struct replica_owner *owner, uint64_t through);
-} BY_NAME;
-
 /* What the log says of this node itself, as of an applied index. */
 struct replica_fate {
     uint64_t looks; /* how often it was looked up; 0: never yet */
@@ -78,9 +72,11 @@ struct replica_fate {
     bool removed;
 };
 
+enum replica_phase { REPLICA_RUNNING, REPLICA_GIVING, REPLICA_WRITING, REPLICA_QUIET };
+
 struct replica {
     struct replica_config config;
-    struct replica_owner *owner;
+    struct net_receiver receiver; /* what the links have for it */
     struct ground ground;
     struct timers timers;
     struct answers answers;
@@ -101,13 +97,26 @@ struct replica {
     struct clock_sync clock_sync;
     struct compare compare;
     uint64_t seen_applied; /* index that the parts were woken by last */
+    uint64_t seen_alarms;  /* of trust.h */
     bool seen_low;         /* the disk was low then */
     struct replica_fate fate;
-    uint64_t through; /* as the owner knows it: the member by which the leader is reached, or 0 */
-    bool apart;       /* the owner knows that its cluster has no majority */
-    bool draining;    /* leadership is handed over because the node stops */
-    bool removed;     /* the owner knows that this node was */
-    bool superseded;  /* and that there is a later incarnation of it */
+    uint64_t told_leader;     /* in the log */
+    uint64_t told_term;       /* of that leader */
+    uint64_t through;         /* and the member by which it is reached, or 0 */
+    uint64_t told_births;     /* changes of the birth watch */
+    struct timer births_told; /* armed: so long a birth that does not come is not told again */
+    bool born_told;
+    bool apart;          /* the listeners know that its cluster has no majority */
+    bool draining;       /* leadership is handed over because the node stops */
+    bool removed;        /* the listeners know that this node was */
+    uint64_t superseded; /* by this later start of this node, which the log knows; 0: it is not */
+    /* the stop */
+    enum replica_phase phase;
+    bool hands_over; /* leadership, from now on */
+    bool drained;    /* there is none to hand over any more */
+    unsigned led_again;
+    bool gave_back; /* what the service holds was offered to the cluster */
+    uint64_t grace_until_ms;
     /* This start's, as long as the disk has the mark of a node that joins. */
     uint64_t joiner_incarnation;
 };
@@ -119,14 +128,17 @@ struct replica_parts {
     struct state *state; /* with the service's machine */
     struct service *service;
     struct disk *disk;
-    struct net *net;
+    struct net *net; /* which gives what comes to the replica's receiver */
     const struct clock *clock;
     const struct store_loaded *loaded; /* for the start alone */
 };
 
-/* Start: 0, ERR_CORRUPT, or what the service says. */
+/* Start: 0, ERR_CORRUPT, or what the service says. The listener is the first one of many. */
 int replica_start(struct replica *replica, const struct replica_config *config,
-                  const struct replica_parts *parts, struct replica_owner *owner) MUST_CHECK;
+                  const struct replica_parts *parts, struct replica_listener *listener) MUST_CHECK;
+
+/* Before anything happens: from the service's start(). */
+void replica_listen(struct replica *replica, struct replica_listener *listener);
 
 /* Any kind of request; done() comes from a later replica_turn(). */
 void replica_submit(struct replica *replica, struct cluster_request *request);
@@ -136,11 +148,26 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
                      const uint8_t *payload, size_t len);
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
 
+/* This node has forgotten votes, or entries that it acknowledged. The directory remembers that,
+ * since each start would make it look less like an older one; then `failed` comes, with ERR_STALE.
+ */
+void replica_mark_older(struct replica *replica);
+
 /* Do everything that has become possible. True: call again soon, before waiting. */
 bool replica_turn(struct replica *replica);
 
 /* Monotonic time of the next replica_turn() at the latest. */
 uint64_t replica_next_ms(const struct replica *replica);
+
+/* Begin to drain: the service hears of it, and leadership is handed to another node, while requests
+ * are still served; replica.drained says when. Idempotent. */
+void replica_drain(struct replica *replica);
+
+/* Stop: leadership is handed over (waiting at most grace_ms), then new and pending requests get
+ * ERR_SHUTTING_DOWN, and the disk finishes; replica.phase says how far it is. */
+void replica_end(struct replica *replica, uint32_t grace_ms);
+
+/* --- the steps of it, for the simulation --- */
 
 /* Hand leadership over; call until true. */
 bool replica_transfer(struct replica *replica);

@@ -48,8 +48,8 @@ struct service_lead_ask {
 struct service_ops {
     /* --- its life --- */
 
-    /* The replica has its state, timers, answers and clock; its other parts begin after this. 0, or
-     * what prevents it. */
+    /* The replica has its state, timers, answers and clock; its other parts begin after this. What
+     * it wants to hear of it asks for by replica_listen(). 0, or what prevents it. */
     int (*start)(struct service *service, struct replica *replica,
                  const struct store_loaded *loaded);
     /* The replica runs. */
@@ -62,14 +62,13 @@ struct service_ops {
 
     /* --- a turn --- */
 
-    /* Its part: what is due, and leads to requests. Not after stop(). */
-    void (*turn)(struct service *service);
+    /* These parts of it were woken (bits of WAKE_SERVICE): what is due, and leads to requests. After
+     * stop() only WAKE_SEEN. */
+    void (*turn)(struct service *service, uint32_t woken);
     /* Call done() of its own requests that are over, as answers_deliver() does of the replica's. */
     void (*deliver)(struct service *service);
     /* Is there anything to deliver? */
     bool (*is_over)(const struct service *service);
-    /* The turn is over: let others see what has become of it. */
-    void (*turned)(struct service *service);
     /* Another thread has rung (node.h). */
     void (*woken)(struct service *service);
 
@@ -78,11 +77,9 @@ struct service_ops {
     /* A frame of a kind that is not the replica's. False: malformed, or of no kind. */
     bool (*receive)(struct service *service, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
-    void (*link_changed)(struct service *service, uint64_t peer);
     /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: what this
      * node did as the leader is void. */
     void (*reset)(struct service *service);
-    void (*installed)(struct service *service, uint64_t index);
 
     /* --- requests, on the leader --- */
 

@@ -13,6 +13,7 @@
  * behind the other, they leave time between them. 10,000 tags are some 450 KB. */
 #define LARGE_BYTES (64 << 10)
 #define LARGE_BYTES_A_MS (4 << 10)
+#define LARGE_AGAIN_MS 10 /* so often it is asked whether the disk is done with the last one */
 
 /* A request on its way. */
 struct work {
@@ -410,14 +411,18 @@ static void refuse_for_disk(struct service *service, struct work_list *list)
     }
 }
 
-/* One of the large ones, once the last one is applied and has had its time: each step of its way is
- * long enough for a turn. */
+/* One of the large ones, once the last one is applied, has had its time, and its rows are in place:
+ * each step of its way is long enough for a turn. */
 static void submit_large(struct serving *serving)
 {
     struct work *work = TAILQ_FIRST(&serving->large);
 
     if (work == NULL || timer_is_armed(&serving->large_time) ||
         serving->large_index > driver_applied(serving->on->driver)->index) {
+        return;
+    }
+    if (driver_disk_owes(serving->on->driver)) {
+        ground_arm_in(serving->on, &serving->large_time, LARGE_AGAIN_MS);
         return;
     }
     if (serving->large_index > serving->large_seen) {

@@ -10,7 +10,8 @@
 #include "src/base/hash.h"
 #include "src/state/codec/cluster_command.h"
 
-#define HOLD_ROWS_MAX 2048 /* then they go with the next turn */
+#define MANY_ROWS 2048      /* of a bulk, say */
+#define HOLD_ROWS_MAX 32768 /* then they go with the next turn */
 
 void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
                   struct writes *writes, const struct clock *clock, struct timers *timers,
@@ -40,6 +41,7 @@ static void drop_rows(struct applier *applier)
     row_changes_release(&applier->rows);
     applier->rows = (struct row_changes){0};
     applier->rows_since_ms = UINT64_MAX;
+    applier->rows_many = false;
     timer_cancel(applier->timers, &applier->rows_due);
 }
 
@@ -61,10 +63,12 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
     applier->applied.term = term;
 }
 
-void applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block)
+bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
+                     bool is_begun)
 {
     ASSERT(!applier->installing && index == applier->applied.index + 1);
-    state_foresee(applier->state, index, block->data, block->len);
+    return is_begun ? state_foresee_more(applier->state, index)
+                    : state_foresee(applier->state, index, block->data, block->len);
 }
 
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
@@ -173,8 +177,7 @@ void rows_coalesce(struct row_changes *changes)
         if (wanted) {
             *latest = (uint32_t)i + 1;
         } else {
-            buf_free(&changes->items[i].value);
-            buf_free(&changes->items[i].key);
+            changes->items[i].key.len = 0;
         }
     }
     free(index);
@@ -214,15 +217,17 @@ void applier_hold(struct applier *applier)
     if (applier->config.rows_hold_ms == 0) {
         applier_write(applier, false);
     } else if (applier->rows.count >= HOLD_ROWS_MAX) {
-        /* With the next turn: this one was long enough. */
-        applier->rows_since_ms = 0;
-        timer_arm(applier->timers, &applier->rows_due, 0);
+        timer_arm(applier->timers, &applier->rows_due, 0); /* this turn was long enough */
+    } else if (applier->rows.count >= MANY_ROWS && !applier->rows_many) {
+        applier->rows_many = true;
+        timer_arm(applier->timers, &applier->rows_due,
+                  clock_now_ms(applier->clock) + applier->config.rows_many_ms);
     }
 }
 
 void applier_join(struct applier *applier)
 {
-    if (applier->rows_since_ms != UINT64_MAX &&
+    if (applier->rows_since_ms != UINT64_MAX && !applier->rows_many &&
         clock_now_ms(applier->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
         applier_write(applier, true);
     }
@@ -237,6 +242,7 @@ void applier_write(struct applier *applier, bool more)
     }
     ASSERT(!applier->installing);
     applier->rows_since_ms = UINT64_MAX;
+    applier->rows_many = false;
     timer_cancel(applier->timers, &applier->rows_due);
     rows_coalesce(&applier->rows);
     write = writes_new(applier->writes, STORE_APPLY);

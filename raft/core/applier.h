@@ -6,7 +6,9 @@
  * a commit of their own would cost as much as one that carries new entries. The happy path:
  * applier_command() leaves the changes here; once they are rows_join_ms old they go right before
  * the next entries that go to the disk, in the same group commit (applier_join()); if none do until
- * they are rows_hold_ms old, they go alone (rows_due). When enough of the state is durable,
+ * they are rows_hold_ms old, they go alone (rows_due). The rows of a bulk take a disk for a while:
+ * they wait so long that no two nodes write them at once, and the others make the majority that
+ * other commands wait for. When enough of the state is durable,
  * applier_compaction() says that the log may be cut.
  *
  * Failure modes: the process dies: what was held is applied again from the log. A state that
@@ -31,6 +33,7 @@ struct applier_config {
     uint32_t trailing_entries; /* kept behind a compaction */
     uint32_t rows_join_ms;     /* so old changed rows go with the next entries, */
     uint32_t rows_hold_ms;     /* and so old ones without any; >= rows_join_ms */
+    uint32_t rows_many_ms;     /* those of a bulk wait so long; another time on each node */
 };
 
 struct applier {
@@ -43,6 +46,7 @@ struct applier {
     struct store_position durable; /* as the disk has it; conf is owned */
     struct row_changes rows;       /* changed, and not on their way to the disk yet */
     uint64_t rows_since_ms;        /* UINT64_MAX: there are none */
+    bool rows_many;                /* they wait for their timer alone */
     struct timers *timers;
     struct timer rows_due; /* they have waited as long as they may */
     uint64_t compacted;    /* index up to which the log was last cut, or a snapshot's */
@@ -60,8 +64,10 @@ void applier_free(struct applier *applier);
 /* One that needs nothing done. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
 
-/* What can be done of the next command before it is applied (state_foresee()). */
-void applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block);
+/* A part of what can be done of the next command before it is applied (state_foresee(), and then
+ * state_foresee_more()). True: there is more. */
+bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
+                     bool is_begun);
 
 /* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know it, and
  * nothing was done, also to the applied index. */

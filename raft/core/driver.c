@@ -1394,29 +1394,33 @@ static const struct log_entry *next_to_apply(const struct driver *driver)
     return entry_log_get(&driver->log, applier->applied.index + 1);
 }
 
-/* The first half of the work of a large entry, the next to be applied: nothing changes the state
- * before that is. False: it was done before. The reference keeps any other entry from its place in
- * memory, should a leader put another one in its place in the log. */
+/* The first half of the work of a large entry, the next to be applied, in parts: nothing changes
+ * the state before that is. False: all was done before. The reference keeps any other entry from
+ * its place in memory, should a leader put another one in its place in the log. */
 static bool foresee(struct driver *driver, struct entry_block *block)
 {
-    if (driver->foreseen == block) {
+    bool is_begun = driver->foreseen == block;
+
+    if (is_begun && !driver->foresees) {
         return false;
     }
-    forget_foreseen(driver);
-    driver->foreseen = entry_block_ref(block);
-    applier_foresee(&driver->applier, driver->applier.applied.index + 1, block);
+    if (!is_begun) {
+        forget_foreseen(driver);
+        driver->foreseen = entry_block_ref(block);
+    }
+    driver->foresees =
+        applier_foresee(&driver->applier, driver->applier.applied.index + 1, block, is_begun);
     return true;
 }
 
-/* The leader does that while its disk and the followers store the entry. */
-static void foresee_next(struct driver *driver)
+/* The leader does that while its disk and the followers store the entry. True: there is more. */
+static bool foresee_next(struct driver *driver)
 {
     const struct log_entry *entry = entry_log_get(&driver->log, driver->applier.applied.index + 1);
 
-    if (entry != NULL && driver_leads(driver) && !driver->applier.installing &&
-        entry->type == RAFT_COMMAND && entry->block->len >= APPLY_LARGE_BYTES) {
-        (void)foresee(driver, entry->block);
-    }
+    return entry != NULL && driver_leads(driver) && !driver->applier.installing &&
+           entry->type == RAFT_COMMAND && entry->block->len >= APPLY_LARGE_BYTES &&
+           foresee(driver, entry->block) && driver->foresees;
 }
 
 static void apply(struct driver *driver, const struct log_entry *entry)
@@ -1466,7 +1470,7 @@ static bool apply_some(struct driver *driver)
             apply(driver, entry);
             count++;
         } else if (count > 0 || foresee(driver, entry->block)) {
-            break; /* it has two turns of its own */
+            break; /* it has turns of its own */
         } else {
             apply(driver, entry);
             count++;
@@ -1499,7 +1503,7 @@ bool driver_turn(struct driver *driver)
         more = apply_some(driver) || more;
     } else if (driver->seen_state == DRIVER_LEADER &&
                driver->applier.applied.index + 1 < driver->log.first + driver->log.count) {
-        foresee_next(driver);
+        more = foresee_next(driver) || more;
     }
     return more || driver->trying;
 }
@@ -1509,6 +1513,13 @@ bool driver_turn(struct driver *driver)
 bool driver_disk_is_low(const struct driver *driver)
 {
     return driver->writes.disk->ops->low(driver->writes.disk);
+}
+
+bool driver_disk_owes(const struct driver *driver)
+{
+    struct disk *disk = driver->writes.disk;
+
+    return disk->ops->owes != NULL && disk->ops->owes(disk);
 }
 
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,

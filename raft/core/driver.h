@@ -109,6 +109,7 @@ struct driver {
     uint64_t persisted; /* highest index reported as persisted */
     struct applier applier;
     struct entry_block *foreseen; /* of a large entry whose apply has begun; a reference, or NULL */
+    bool foresees;                /* and there is more to do before it is applied */
     struct snapshot_transfers transfers;
     struct trial trial; /* of the snapshot that comes */
     bool trying;        /* rows of it wait to be tried */
@@ -213,6 +214,8 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 
 /* Is space low on the disk? */
 bool driver_disk_is_low(const struct driver *driver);
+/* Are rows of a large command still on their way to their place on it? */
+bool driver_disk_owes(const struct driver *driver);
 
 /* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is
  * called when it is durable, or when the driver was quiesced meanwhile; NULL: nobody waits. */

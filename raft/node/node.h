@@ -9,7 +9,7 @@
  * node_free, close the store.
  *
  * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus
- * core, a diverged state) calls `failed` once, which must end the process.
+ * core, a diverged state) calls `failed` of the replica's listeners once, which must end the process.
  *
  * Thread: the loop's, except node_mailbox(), node_wake(), and `failed` from the writer.
  */
@@ -46,30 +46,15 @@ struct node_settings {
     struct replica_config replica; /* the rest of it is filled in */
 };
 
-/* What the node reports to the process. */
-struct node_owner {
-    /* Going on would be unsafe. Must not return; any thread. */
-    void (*failed)(struct node_owner *owner, int err, const char *text);
-    /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
-     * loop; may come several times. */
-    void (*removed)(struct node_owner *owner);
-    /* It asks to be let in from now on, before node_start() returns. On the caller's thread. */
-    void (*joining)(struct node_owner *owner);
-    /* Before `failed` or `removed`, where this node knows of no birth: the cluster knows its
-     * id with other data, or has removed it, and what this node has is nothing. On the loop; may
-     * not return. */
-    void (*lost)(struct node_owner *owner);
-} BY_NAME;
-
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
  * join.h; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to
  * ask, or this node as the only member without bootstrap_single; or other members than a cluster
  * that was never born was to have. On failure *ret_error says what, and nothing is left. Settings,
- * owner and service are borrowed until node_free(). */
-int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
-               struct store *store, struct service *service, struct node **ret_node,
-               struct store_error *ret_error) MUST_CHECK;
+ * listener and service are borrowed until node_free(). */
+int node_start(uv_loop_t *loop, const struct node_settings *settings,
+               struct replica_listener *listener, struct store *store, struct service *service,
+               struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
 
 /* Other keys, without a stop, in two steps. Make them: 0, or ERR_INVALID with a text; any thread.
  * To drop what was made: net_keys_unref(). */

@@ -127,7 +127,13 @@ static bool fake_low(struct disk *base)
     return ((struct fake_disk *)base)->low;
 }
 
-static const struct disk_ops fake_disk_ops = {.submit = fake_submit, .low = fake_low};
+static bool fake_owes(struct disk *base)
+{
+    return ((struct fake_disk *)base)->owes;
+}
+
+static const struct disk_ops fake_disk_ops = {
+    .submit = fake_submit, .low = fake_low, .owes = fake_owes};
 
 void fake_disk_init(struct fake_disk *disk, struct store *store)
 {

@@ -59,6 +59,7 @@ struct fake_disk {
     struct store_op_list queue;
     size_t queued;
     bool low;
+    bool owes;
     size_t chunk_bytes; /* of a read at most; 0: as asked */
     int read_status;    /* of reads; 0: they work */
 };

@@ -26,40 +26,24 @@ struct ring_node *ring_node(struct ring *ring, uint64_t id)
 
 /* --- a node's life --- */
 
-static void on_failed(struct replica_owner *owner, int err, const char *text)
+static void on_failed(struct replica_listener *listener, int err, const char *text)
 {
-    struct ring_node *node = CONTAINER(owner, struct ring_node, owner);
+    struct ring_node *node = CONTAINER(listener, struct ring_node, listener);
 
     snprintf(node->failed_text, sizeof node->failed_text, "%s", text);
     node->failed_count++;
     node->failed_err = err;
 }
 
-static void on_role_changed(struct replica_owner *owner)
+static void on_removed(struct replica_listener *listener)
 {
-    (void)owner; /* for the log only */
+    CONTAINER(listener, struct ring_node, listener)->removed_count++;
 }
 
-static void on_way_changed(struct replica_owner *owner, uint64_t through)
-{
-    (void)owner; /* for the log only */
-    (void)through;
-}
-
-static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
-{
-    CONTAINER(owner, struct ring_node, owner)->superseded = incarnation;
-}
-
-static void on_removed(struct replica_owner *owner)
-{
-    CONTAINER(owner, struct ring_node, owner)->removed_count++;
-}
-
-static void on_installed(struct replica_owner *owner, uint64_t index)
+static void on_installed(struct replica_listener *listener, uint64_t index)
 {
     (void)index;
-    CONTAINER(owner, struct ring_node, owner)->installed_count++;
+    CONTAINER(listener, struct ring_node, listener)->installed_count++;
 }
 
 static uint64_t node_now_ms(const struct clock *clock)
@@ -225,7 +209,7 @@ void ring_restart(struct ring *ring, uint64_t id)
     configure(node, &config);
     fake_disk_init(&node->disk, node->store);
     fake_net_init(&node->net);
-    ASSERT(replica_start(&node->replica, &config, &parts, &node->owner) == 0);
+    ASSERT(replica_start(&node->replica, &config, &parts, &node->listener) == 0);
     store_loaded_release(&loaded);
     tell_others(ring, id, true);
     if (!ring->apart) {
@@ -286,12 +270,8 @@ void ring_start(struct ring *ring, unsigned count)
         node->id = i + 1;
         node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
         STAILQ_INIT(&node->inbox);
-        node->owner = (struct replica_owner){.failed = on_failed,
-                                             .role_changed = on_role_changed,
-                                             .installed = on_installed,
-                                             .removed = on_removed,
-                                             .superseded = on_superseded,
-                                             .way_changed = on_way_changed};
+        node->listener = (struct replica_listener){
+            .failed = on_failed, .installed = on_installed, .removed = on_removed};
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
         snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);

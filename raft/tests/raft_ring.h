@@ -36,14 +36,13 @@ struct ring_node {
     struct fake_net net;
     struct id_service ids;
     struct replica replica;
-    struct replica_owner owner;
+    struct replica_listener listener;
     char http_address[32];
     unsigned failed_count;
     int failed_err;
     char failed_text[1200];
     unsigned installed_count;
     unsigned removed_count;
-    uint64_t superseded; /* the later incarnation that it was told of */
 };
 
 struct ring {

@@ -105,7 +105,7 @@ void strict_mode(struct ring *ring, uint64_t id, const char *tag, uint8_t mode)
 void strict_note(struct strict_ranges *ranges, const struct asked *asked, uint32_t count)
 {
     ASSERT(ranges->count < sizeof ranges->items / sizeof ranges->items[0]);
-    ranges->items[ranges->count++] = (struct segment_range){strict_first(asked), count};
+    ranges->items[ranges->count++] = (struct segment_range){strict_first(asked), count, 0};
 }
 
 static int by_first(const void *a, const void *b)

@@ -100,6 +100,10 @@ struct net_ops {
     bool (*connected)(struct net *net, uint64_t peer);
     /* The set of peers to keep links with (without ourselves); addresses may change. */
     void (*set_peers)(struct net *net, const struct net_peer *peers, size_t count);
+    /* With whose data the peer is here while a process with this store dials; heard: in so long.
+     * Asked by a receiver's check() alone. */
+    struct net_presence (*presence)(struct net *net, uint64_t peer, uint64_t store_id,
+                                    uint64_t within_ms);
 } BY_NAME;
 
 struct net {

@@ -578,10 +578,23 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     net_inbound_forget_strangers(&net->inbound);
 }
 
+static struct net_presence net_presence_of(struct net *base, uint64_t peer, uint64_t store_id,
+                                           uint64_t within_ms)
+{
+    const struct net_uv *net = CONTAINER(base, struct net_uv, base);
+    const struct net_link *link = net_links_find(&net->links, peer);
+
+    return (struct net_presence){
+        .dials = store_id,
+        .heard = net_inbound_hears(&net->inbound, peer, within_ms),
+        .reached = link != NULL && net_link_is_up(link) ? link->conn->handshake.peer_store_id : 0};
+}
+
 static const struct net_ops net_uv_ops = {
     .send = net_send,
     .connected = net_connected,
     .set_peers = net_set_peers,
+    .presence = net_presence_of,
 };
 
 /* --- open and close --- */
@@ -683,17 +696,6 @@ void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
 struct net *net_uv_net(struct net_uv *net)
 {
     return &net->base;
-}
-
-struct net_presence net_uv_presence(const struct net_uv *net, uint64_t peer, uint64_t store_id,
-                                    uint64_t within_ms)
-{
-    const struct net_link *link = net_links_find(&net->links, peer);
-
-    return (struct net_presence){
-        .dials = store_id,
-        .heard = net_inbound_hears(&net->inbound, peer, within_ms),
-        .reached = link != NULL && net_link_is_up(link) ? link->conn->handshake.peer_store_id : 0};
 }
 
 uint16_t net_uv_port(const struct net_uv *net)

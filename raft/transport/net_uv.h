@@ -162,10 +162,6 @@ struct net *net_uv_net(struct net_uv *net);
  * should come by a new one; how many that are. False: they are the keys that there were. */
 bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed);
 
-/* With whose data the peer is here while a process with this store dials; heard: in so long. */
-struct net_presence net_uv_presence(const struct net_uv *net, uint64_t peer, uint64_t store_id,
-                                    uint64_t within_ms);
-
 /* For tests: the port that was bound for port 0; the link to a peer (net_uv.h), or NULL. */
 uint16_t net_uv_port(const struct net_uv *net);
 struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     claims = number(argv[3], CLAIMS_MAX);
     ASSERT(pthread_barrier_init(&start, NULL, threads) == 0);
     for (unsigned i = 0; i < tag_count; i++) {
-        segment_publish(&tags[i].buffer, 1, UINT32_MAX);
+        segment_publish(&tags[i].buffer, 1, UINT32_MAX, 0, 0);
     }
     for (unsigned i = 0; i < threads; i++) {
         claimers[i].tag = &tags[i % tag_count];

@@ -22,9 +22,9 @@ SERVICES = {3: ["leafd1", "leafd2", "leafd3"],
             5: ["leafd1", "leafd2", "leafd3", "leafd4", "leafd5"]}
 
 
-def choose_ports(count):
-    """8081 and so on where they are free, else some that are."""
-    usual = [8081 + number for number in range(count)]
+def choose_ports(first, count):
+    """This one and so on where they are free, else some that are."""
+    usual = [first + number for number in range(count)]
     return usual if all(map(can_bind, usual)) else [take_port() for _ in usual]
 
 
@@ -35,10 +35,12 @@ class Project:
         self.engine = engine
         self.name = name
         self.nodes = nodes
-        self.ports = choose_ports(nodes)
+        self.ports = choose_ports(8081, nodes)
+        resp_ports = choose_ports(6381, nodes)
         self.token = None
         self.settings = {**settings,
-                         **{f"PORT{i}": str(port) for i, port in enumerate(self.ports, 1)}}
+                         **{f"PORT{i}": str(port) for i, port in enumerate(self.ports, 1)},
+                         **{f"RESP{i}": str(port) for i, port in enumerate(resp_ports, 1)}}
         self.arguments = ["--project-directory", root, "-p", name,
                           "-f", os.path.join(root, "docker-compose.yml"), "-f", override]
         if nodes == 5:

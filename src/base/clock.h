@@ -1,5 +1,6 @@
 /*
- * clock.h - time as a vtable, so that tests and the simulator run on their own.
+ * clock.h - time as a vtable, so that tests and the simulator run on their own; and whether this
+ * node's clock is fit to stamp ids (clock_check).
  *
  * Two clocks: a monotonic one for deadlines and timers, and the wall clock for what is shown or
  * stamped into commands. Nothing else in leafd asks the system for the time.
@@ -10,9 +11,12 @@
 #define LEAFD_BASE_CLOCK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "src/base/container.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
 
 struct clock {
     /* Milliseconds of a monotonic clock that counts suspend; the zero point has no meaning. */
@@ -72,5 +76,96 @@ struct loop_clock {
 
 /* real: borrowed. clock stays where it is. */
 void loop_clock_init(struct loop_clock *clock, const struct clock *real);
+
+/*
+ * --- clock_check: is this node's clock fit to stamp ids? Pure decisions on samples.
+ *
+ * Peers are asked for their wall clock over the peer links; half of the round trip is added
+ * (Cristian 1989). The cluster's time is the median of our own clock and the fresh samples of the
+ * peers (the lower one of two middles): a mean, as Leaf's article has it, would let one clock that
+ * is off by years make every healthy node refuse. With two clocks in sight the lower one passes and
+ * the higher one refuses: time that is lost comes back, time that is used up does not.
+ *
+ * The happy path: clock_check_sample() for each answer, clock_check_tick() once a second, and a
+ * verdict of 0.
+ *
+ * Checks:
+ *  - Our own clock against the median: off by more than threshold_ms (default 1 s) refuses. With no
+ *    fresh sample there is nothing to compare with, and it passes.
+ *  - Our own clock against its own monotonic clock since the last tick (NTP's slewing moves both
+ *    alike): a step back by more than LIMIT_CLOCK_BACK_WAIT_MS, or ahead by more than threshold_ms,
+ *    is a jump. It is held against the clock until
+ *      - it returns: it is back within these bounds of where it would be without the jump; or,
+ *        after a step back, it has caught up with where it would have been when the step was seen,
+ *        which is as far as ids can carry its time; or
+ *      - a majority confirms it: more than half of the cluster's clocks, our own one counted, are
+ *        within threshold_ms of it by fresh samples. Until clock_check_members() says how many
+ *        there are, the cluster is this node and those that answered, at least one.
+ *
+ * A sample is kept as the peer's distance from this node's clock together with a reading of that
+ * clock: what our own clock is stepped by later does not change what is known of the peer.
+ *
+ * Failure modes: none; numbers of peers are not trusted, and distances saturate at some 70 million
+ * years.
+ *
+ * Thread: one owner (the raft loop), or tests.
+ */
+
+#define CLOCK_SAMPLE_FRESH_MS 10000 /* older samples do not count */
+#define CLOCK_SAMPLE_RTT_MAX_MS 500 /* slower answers tell too little */
+
+struct clock_sample {
+    uint64_t peer;
+    uint64_t taken_ms; /* monotonic, when the answer arrived */
+    uint64_t own_ms;   /* our wall clock then */
+    int64_t offset_ms; /* peer's wall clock minus ours then */
+};
+
+struct clock_check {
+    uint32_t threshold_ms;
+    size_t members; /* clocks of the cluster, our own one counted; 0: not known */
+    size_t count;
+    struct clock_sample samples[LIMIT_NODES]; /* one a peer */
+    /* The last tick's clocks; while a jump stands, those of the last tick before it. */
+    bool anchored;
+    uint64_t anchor_now_ms;
+    uint64_t anchor_wall_ms;
+    uint64_t caught_up_ms; /* a step back is over at this wall time; 0: there was none */
+};
+
+/* threshold_ms > 0. */
+void clock_check_init(struct clock_check *check, uint32_t threshold_ms);
+
+/* The cluster has so many members, this node counted. A node alone is its own majority: it has
+ * nobody to ask, and a jump is not held against it. */
+void clock_check_members(struct clock_check *check, size_t members);
+
+/* An answer of a peer: asked at sent_ms, arrived at now_ms (monotonic); both wall clocks as read
+ * when it was answered and when it arrived. Too slow ones are ignored. Takes the place of the
+ * peer's sample before, or if there is no room, of the oldest. */
+void clock_check_sample(struct clock_check *check, uint64_t peer, uint64_t sent_ms, uint64_t now_ms,
+                        uint64_t peer_wall_ms, uint64_t own_wall_ms);
+
+/* Compare the wall clock with the monotonic one since the last call; at least once a second. Both
+ * are read one right after the other: what lies between counts as a step. */
+void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_ms);
+
+/* The cluster's time by median, and how many fresh samples of peers it rests on. */
+uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
+                                size_t *ret_samples);
+
+/* True when our own clock and the fresh samples together are a majority of the members' clocks. */
+bool clock_check_asked(const struct clock_check *check, uint64_t now_ms);
+
+/* How far a peer's clock is ahead of our own one, by its sample. False: there is no fresh one. */
+bool clock_check_peer(const struct clock_check *check, uint64_t peer, uint64_t now_ms,
+                      uint64_t wall_ms, int64_t *ret_off_ms);
+
+/* 0, or ERR_CLOCK_SKEW (off the median by more than the threshold, or a jump ahead), or
+ * ERR_CLOCK_BACKWARDS (a jump back). A jump since the last tick counts as well. *ret_off_ms is
+ * always set: by how much our own clock is ahead (behind: negative) of where it would be without
+ * the jump, or else of the median. */
+int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
+                        int64_t *ret_off_ms) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * container.h - from a member back to the struct that holds it, for vtables and intrusive links;
- * and how many an array holds.
+ * how many an array holds; the link of what is put into a mailbox.
  *
  * Thread: any.
  */
@@ -8,6 +8,7 @@
 #define LEAFD_BASE_CONTAINER_H
 
 #include <stddef.h>
+#include <sys/queue.h>
 
 /* The struct of this type whose member is at pointer. */
 #define CONTAINER(pointer, type, member)                                                           \
@@ -23,5 +24,12 @@
 #else
 #define BY_NAME
 #endif
+
+/* What is put into a mailbox (src/loop/mailbox.h). Here, so that a request to the cluster, which
+ * knows no loops, has its own: nothing is allocated to hand it over. */
+struct mailbox_item {
+    STAILQ_ENTRY(mailbox_item) link;
+    void (*run)(struct mailbox_item *item); /* on the loop's thread; the item is its own again */
+};
 
 #endif

@@ -1,7 +1,12 @@
 /*
- * err.c - names of the error codes. Thread: any.
+ * err.c - names of the error codes, and what a failed assertion prints. Thread: any.
  */
 #include "src/base/err.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/base/assert.h"
 
 static const struct name {
     const char *code;
@@ -27,4 +32,12 @@ const char *err_code(int err)
 const char *err_text(int err)
 {
     return err_name(err)->text;
+}
+
+void assert_failed(const char *expression, const char *file, int line, const char *func)
+{
+    fprintf(stderr, "level=fatal at=assert msg=\"assertion failed\" expr=\"%s\" in=%s:%d func=%s\n",
+            expression, file, line, func);
+    fflush(stderr);
+    abort();
 }

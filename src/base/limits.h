@@ -26,6 +26,11 @@
 #define LIMIT_GIVE_BACK_TAGS 20000       /* tags whose segments a stop gives back; the rest burns */
 #define LIMIT_SEGMENT_HOLDERS 64         /* nodes that may hold segments; more: overloaded */
 
+/* So many systems share a sequence; LIMIT_TAG_STEP ids of such a tag are 10^15 numbers, far below
+ * 2^63. */
+#define LIMIT_TAG_INCREMENT 1000000
+#define LIMIT_TINYID_BATCH 10000 /* batchSize=; more is as much */
+
 #define LIMIT_PREFETCH_TAGS 10000 /* prefetch.tags; more: a configuration error */
 
 /* --- strict tags (src/id) --- */
@@ -221,7 +226,7 @@
 #define LIMIT_STORE_LOW_BYTES (64 << 20)
 #define LIMIT_STORE_CHECK_S 600 /* check of the database at start; longer: corrupt */
 
-/* --- configuration (src/app) --- */
+/* --- configuration (src/node) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
 #define LIMIT_USER_BYTES 32                /* the name of a user of the system */

@@ -86,7 +86,7 @@ void timers_run(struct timers *timers, uint64_t now_ms)
 
     while (timer != NULL) {
         timer_cancel(timers, timer);
-        timers->woken |= timer->wakes != 0 ? timer->wakes : TIMERS_WAKE_OTHERS;
+        timers->woken |= timer->wakes;
         if (timer->fire != NULL) {
             timer->fire(timer, now_ms);
         }

@@ -27,13 +27,12 @@
 #include <stdint.h>
 
 #define TIMER_NEVER UINT64_MAX
-#define TIMERS_WAKE_OTHERS 1u /* the bit of those parts whose timers do not say whom they wake */
 
 struct timer {
     RB_ENTRY(timer) link;
     uint64_t due_ms;   /* TIMER_NEVER, or 0 at first: not armed */
     uint64_t sequence; /* of the arming: their order at one time; 0: not armed */
-    uint32_t wakes;    /* parts of the loop that have to look then; 0: TIMERS_WAKE_OTHERS */
+    uint32_t wakes;    /* parts of the loop that have to look then, a bit each; 0: none */
     void (*fire)(struct timer *timer, uint64_t now_ms); /* NULL: nothing to do but wake */
 };
 

@@ -161,9 +161,8 @@ bool looks_hidden(const char *text, size_t len, char why[LOOKS_WHY_BYTES])
         if (may_be_unseen(byte) && utf8_step(text + i, len - i, &code) > 0 && looks_unseen(code)) {
             (void)snprintf(why, LOOKS_WHY_BYTES, "U+%04X at character %u is %s", (unsigned)code,
                            number,
-                           code < 0x20 || (code >= 0x7f && code <= 0x9f)
-                               ? "a control character"
-                               : "invisible, or changes how others are shown");
+                           is_control(code) ? "a control character"
+                                            : "invisible, or changes how others are shown");
             return true;
         }
     }

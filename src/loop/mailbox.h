@@ -15,7 +15,6 @@
 
 #include "src/base/container.h"
 #include "src/base/err.h"
-#include "src/base/mailbox_item.h"
 
 /*
  * --- bell: wakes a loop from any thread, so that it looks at what was left for it.

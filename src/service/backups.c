@@ -37,7 +37,7 @@ static void backups_read_cb(struct store_op *op)
         disk_read_forget(&backups->read); /* the store closes the view */
     } else {
         backups->back = true;
-        ground_wake(backups->on, WAKE_SERVICE);
+        ground_wake(backups->on, WAKE_BACKUPS);
     }
 }
 
@@ -196,7 +196,7 @@ static void catch_up(struct backups *backups, uint64_t deadline_ms)
 {
     backups->state = BACKUPS_CATCHING_UP;
     timer_arm(backups->on->timers, &backups->due, deadline_ms);
-    ground_wake(backups->on, WAKE_SERVICE);
+    ground_wake(backups->on, WAKE_BACKUPS);
 }
 
 static void backups_queried_cb(struct cluster_request *query)
@@ -326,5 +326,5 @@ void backups_init(struct backups *backups, struct id_context *context, struct gr
                                 .cluster_id = cluster_id != NULL ? cluster_id : "",
                                 .number = first >> 16};
     timer_init(&backups->due, backups_due_cb);
-    backups->look.wakes = WAKE_SERVICE;
+    backups->look.wakes = WAKE_BACKUPS;
 }

@@ -11,6 +11,17 @@
 #include "src/id/codec/request.h"
 #include "src/id/fsm/fsm.h"
 
+/* Its parts that look when they are woken (ground.h), beside WAKE_SEEN. */
+enum {
+    WAKE_BACKUPS = 1u << WAKE_SERVICE_FIRST,
+    WAKE_RECALLS = WAKE_BACKUPS << 1,
+    WAKE_LAYOUT = WAKE_BACKUPS << 2,
+    WAKE_LEASE = WAKE_BACKUPS << 3,
+    WAKE_PREFETCH = WAKE_BACKUPS << 4,
+    WAKE_STRICT = WAKE_BACKUPS << 5 /* and what strict requests are told: dates, numbers of keys */
+};
+_Static_assert(WAKE_STRICT == 1u << WAKE_LAST, "each part has a bit");
+
 TAILQ_HEAD(id_request_list, id_request);
 
 struct id_context {

@@ -169,6 +169,7 @@ static void look_growth(struct figures_growth *growth, const struct id_tag *tag,
         tag_shape(row->shape, row->shape_len, &shape, NULL) == 0) {
         grown = shape_grown(&shape, growth->max_id, row->max_id);
     }
+    grown /= increment_of(row->increment);
     if (meter_note(&growth->ids, grown, FIGURES_GROWTH_HALF_MS, now_ms) || !is_same) {
         growth->generation = row->generation;
         growth->max_id = row->max_id;
@@ -211,15 +212,10 @@ static void look_busiest(struct figures *figures, struct id_figures *now)
     qsort(now->busiest, now->busiest_count, sizeof now->busiest[0], faster_first);
 }
 
-void figures_turn(struct figures *figures)
+void figures_look(struct figures *figures)
 {
-    uint64_t now_ms = ground_now_ms(figures->of.on);
     struct id_figures now;
 
-    if (now_ms < figures->due_ms) {
-        return;
-    }
-    figures->due_ms = now_ms + FIGURES_MS;
     memset(&now, 0, sizeof now);
     look_consensus(figures, &now);
     look_requests(figures, &now);

@@ -1,8 +1,7 @@
 /*
  * figures.h - gathers what a node measures (id_figures.h), once a second.
  *
- * The happy path: figures_turn() at the end of a turn that looked at a part; after FIGURES_MS it
- * looks at everything and puts it into the box.
+ * The happy path: figures_look(), each FIGURES_MS, looks at everything and puts it into the box.
  *
  * Failure modes: none. Thread: the raft loop; the box: any.
  */
@@ -46,13 +45,12 @@ struct figures_growth {
 struct figures {
     struct figures_sources of;
     struct figures_growth growths[USAGE_BUSIEST]; /* by the places of usage.busiest */
-    uint64_t due_ms;                              /* 0: at once */
     struct id_figures_box box;
 };
 
 void figures_init(struct figures *figures, const struct figures_sources *of);
 void figures_free(struct figures *figures);
 
-void figures_turn(struct figures *figures);
+void figures_look(struct figures *figures);
 
 #endif

@@ -2,13 +2,13 @@
  * growth.h - how far each tag grew in the last hour, as this node applied it: what a backup says of
  * it, so that a restore can tell how far a tag may have grown since.
  *
- * The happy path: growth_note() gets each tag before it changes; the first time in a period it is
- * written down with its max_id. growth_tag() finds max_id of a tag as it was when the oldest period
- * began, GROWTH_PERIODS periods of GROWTH_PERIOD_MS at most before.
+ * The happy path: growth_note() gets each tag whose max_id changes; the first time in a period it
+ * is written down with the one before. growth_tag() finds max_id of a tag as it was when the oldest
+ * period began, GROWTH_PERIODS periods of GROWTH_PERIOD_MS at most before.
  *
  * Memory is bounded: a tag that changes takes 16 bytes a period, in a table that is at most half
  * full, and of more than LIMIT_GROWTH_TAGS in one period the rest is not known. A tag that does not
- * change takes nothing. Tags are told apart by a hash of 64 bits of their names.
+ * grow takes nothing. Tags are told apart by a hash of 64 bits of their names.
  *
  * The time is the log's, so that a node that catches up does not see a day's growth in a minute; of
  * a cluster without it, the node's clock. Failure modes: a node knows nothing of the time before
@@ -50,7 +50,7 @@ void growth_free(struct growth *growth);
 /* Nothing is known of the time before now. */
 void growth_reset(struct growth *growth, uint64_t now_ms);
 
-/* The tag is about to change; row: as it is yet. */
+/* The tag's max_id changes; row: as it was before. */
 void growth_note(struct growth *growth, const struct tag_row *row, uint64_t now_ms);
 
 /* So late is it: forget what is too old. Before what follows. */

@@ -44,7 +44,8 @@ struct health {
     struct timer held_look;   /* armed: whether ids are held was looked at a moment ago */
 };
 
-/* Look at everything; at the end of a turn in which any part was woken. */
+/* Look at everything. Woken (WAKE_SEEN) by an answer, a turn of the lease, an alarm, news of the
+ * birth, a disk that is low or is no more, its timer, and what wakes all. */
 void health_update(struct health *health);
 
 enum id_node_state health_state(const struct ground *on);

@@ -150,7 +150,6 @@ void id_service_submit(struct id_service *service, struct id_request *request)
         id_answer(context, request, ERR_SHUTTING_DOWN);
         return;
     }
-    ground_wake(context->on, WAKE_SERVICE);
     switch (request->kind) {
     case ID_REQUEST_COMMAND:
         pass(service, request, CLUSTER_REQUEST_COMMAND);
@@ -237,7 +236,14 @@ static bool on_is_over(const struct service *base)
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
 {
     struct id_service *service = CONTAINER(listener, struct id_service, listener);
+    struct tag_row before = *row;
 
+    /* A bulk changes many tags, and lets none of them grow. */
+    if (service->changes && row->max_id != service->max_id_before) {
+        before.max_id = service->max_id_before;
+        growth_note(&service->growth, &before, id_tags_ms(&service->context));
+    }
+    service->changes = false;
     if (service->recalled && !row->recalling && !row->deleted && row->mode != TAG_MODE_TREND) {
         change_log_opened(&service->change_log, row);
     }
@@ -251,7 +257,8 @@ static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *
     struct id_service *service = CONTAINER(listener, struct id_service, listener);
 
     service->recalled = row->recalling;
-    growth_note(&service->growth, row, id_tags_ms(&service->context));
+    service->changes = true;
+    service->max_id_before = row->max_id;
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -314,7 +321,7 @@ static void on_tag_fetch(void *data, const char *name, size_t len)
 static void start_prefetch(struct id_service *service, const struct store_loaded *loaded)
 {
     const struct prefetch_ops ops = {
-        .write = on_tags_write, .fetch = on_tag_fetch, .data = service};
+        .write = on_tags_write, .fetch = on_tag_fetch, .data = service, .wakes = WAKE_PREFETCH};
 
     service->prefetch = prefetch_new(&service->config.prefetch, &ops, service->context.on->clock,
                                      service->context.on->timers);
@@ -402,6 +409,14 @@ static int start_lease(struct id_service *service, const struct store_loaded *lo
     return rv;
 }
 
+static void figures_due_cb(struct timer *timer, uint64_t now_ms)
+{
+    struct id_service *service = CONTAINER(timer, struct id_service, figures_due);
+
+    timer_arm(service->context.on->timers, timer, now_ms + FIGURES_MS);
+    figures_look(&service->figures);
+}
+
 /* What answers and shows. */
 static void start_views(struct id_service *service, const struct store_loaded *loaded)
 {
@@ -438,7 +453,10 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                                  .clocks = &replica->clock_sync,
                                                  .cluster_id = replica->config.cluster_id};
     service->health.start_last = loaded->first_index + loaded->entry_count - 1;
+    service->health.held_look.wakes = WAKE_SEEN;
     figures_init(&service->figures, &figures);
+    timer_init(&service->figures_due, figures_due_cb);
+    ground_arm_in(service->context.on, &service->figures_due, 0);
 }
 
 static int on_start(struct service *base, struct replica *replica,
@@ -453,6 +471,7 @@ static int on_start(struct service *base, struct replica *replica,
     service->context.fsm = fsm_of(replica->state);
     lease->node_id = replica->ground.node_id;
     lease->store_id = replica->config.info.store_id;
+    lease->wakes = WAKE_SEEN;
     if (lease->address == NULL) {
         lease->address = replica->config.info.http_address;
     }
@@ -463,6 +482,7 @@ static int on_start(struct service *base, struct replica *replica,
     }
     start_views(service, loaded);
     fsm_listen(service->context.fsm, &service->listener);
+    replica_listen(replica, &service->hears);
     service->seen_refusal = lease->workers > 0 ? 0 : ERR_DISABLED;
     log_info("raft", "state loaded",
              "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
@@ -500,21 +520,6 @@ static void limit_keys(struct id_service *service)
     strict_limit_keys(service->strict, limit, share > 0 ? (uint32_t)share : 1);
 }
 
-static void on_turn(struct service *base)
-{
-    struct id_service *service = service_of(base);
-    bool leader_known = way_is_known(&service->replica->requests.way);
-
-    backups_turn(&service->backups);
-    recalls_turn(&service->recalls);
-    layout_turn(&service->layout);
-    dates_turn(&service->dates);
-    lease_turn(service->lease);
-    prefetch_turn(service->prefetch, id_tags_ms(&service->context), leader_known);
-    limit_keys(service);
-    strict_turn(service->strict, leader_known);
-}
-
 /* Tell once when snowflake ids begin to be refused, or for another reason, or are served again. */
 static void log_refusal(struct id_service *service)
 {
@@ -538,12 +543,31 @@ static void log_refusal(struct id_service *service)
     }
 }
 
-static void on_turned(struct service *base)
+static void on_turn(struct service *base, uint32_t woken)
 {
     struct id_service *service = service_of(base);
+    bool leader_known = way_is_known(&service->replica->requests.way);
 
-    figures_turn(&service->figures);
-    ground_arm_at(service->context.on, &service->figures_due, service->figures.due_ms);
+    if (woken & WAKE_BACKUPS) {
+        backups_turn(&service->backups);
+    }
+    if (woken & WAKE_RECALLS) {
+        recalls_turn(&service->recalls);
+    }
+    if (woken & WAKE_LAYOUT) {
+        layout_turn(&service->layout);
+    }
+    if (woken & WAKE_LEASE) {
+        lease_turn(service->lease);
+    }
+    if (woken & WAKE_PREFETCH) {
+        prefetch_turn(service->prefetch, id_tags_ms(&service->context), leader_known);
+    }
+    if (woken & WAKE_STRICT) {
+        dates_turn(&service->dates);
+        limit_keys(service);
+        strict_turn(service->strict, leader_known);
+    }
     health_update(&service->health);
     change_log_turn(&service->change_log);
     log_refusal(service);
@@ -555,7 +579,7 @@ static void on_woken(struct service *base)
     struct id_tag *tag = want_list_take(&service->wanted);
 
     if (atomic_load_explicit(&service->snowflake.wanted, memory_order_relaxed)) {
-        ground_wake(service->context.on, WAKE_SERVICE);
+        ground_wake(service->context.on, WAKE_LEASE);
     }
     while (tag != NULL) {
         struct id_tag *next = want_list_next(tag);
@@ -573,9 +597,10 @@ static bool on_receive(struct service *base, uint64_t from, enum frame_type type
     return type == FRAME_BUFFERS && buffers_receive(&service_of(base)->buffers, from, payload, len);
 }
 
-static void ids_link_changed_cb(struct service *base, uint64_t peer)
+static void ids_link_changed_cb(struct replica_listener *hears, uint64_t peer, bool up)
 {
-    buffers_link_changed(&service_of(base)->buffers, peer);
+    (void)up;
+    buffers_link_changed(&CONTAINER(hears, struct id_service, hears)->buffers, peer);
 }
 
 static void on_reset(struct service *base)
@@ -583,9 +608,9 @@ static void on_reset(struct service *base)
     windows_forget(service_of(base)->windows); /* R7 */
 }
 
-static void ids_installed_cb(struct service *base, uint64_t index)
+static void ids_installed_cb(struct replica_listener *hears, uint64_t index)
 {
-    struct id_service *service = service_of(base);
+    struct id_service *service = CONTAINER(hears, struct id_service, hears);
 
     growth_reset(&service->growth, id_tags_ms(&service->context));
     log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(index),
@@ -759,12 +784,9 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .turn = on_turn,
         .deliver = on_deliver,
         .is_over = on_is_over,
-        .turned = on_turned,
         .woken = on_woken,
         .receive = on_receive,
-        .link_changed = ids_link_changed_cb,
         .reset = on_reset,
-        .installed = ids_installed_cb,
         .query = on_query,
         .accepts = on_accepts,
         .admit = ids_admit_cb,
@@ -797,6 +819,8 @@ void id_service_init(struct id_service *service, const struct id_service_config 
     service->context.proposer.propose = on_propose;
     TAILQ_INIT(&service->context.over);
     service->lease_disk.write = on_lease_write;
+    service->hears = (struct replica_listener){.installed = ids_installed_cb,
+                                               .link_changed = ids_link_changed_cb};
     service->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
                                               .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,

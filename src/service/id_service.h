@@ -52,6 +52,7 @@ struct id_service {
     struct replica *replica; /* NULL before its start */
     uint8_t agreed[64];      /* the layout, as service.agreed has it */
     struct fsm_listener listener;
+    struct replica_listener hears;
     struct id_table *table;
     struct allocator *allocator;
     struct want_list wanted; /* tags, by threads of http/ */
@@ -74,8 +75,10 @@ struct id_service {
     struct figures figures;
     struct timer figures_due;
     struct change_log change_log;
-    int seen_refusal; /* of snowflake ids */
-    bool recalled;    /* the tag that is being changed is on its way to strict */
+    int seen_refusal;       /* of snowflake ids */
+    bool recalled;          /* the tag that is being changed is on its way to strict */
+    bool changes;           /* it was there before, */
+    uint64_t max_id_before; /* with this one */
 };
 
 /* Before the state is loaded, whose machine it names. config is copied; what it points to is

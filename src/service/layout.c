@@ -55,5 +55,8 @@ void layout_turn(struct layout *layout)
 void layout_init(struct layout *layout, struct id_context *context,
                  const struct lease_config *config)
 {
-    *layout = (struct layout){.context = context, .config = config, .command.wakes = WAKE_SERVICE};
+    *layout = (struct layout){.context = context,
+                              .config = config,
+                              .command.wakes = WAKE_LAYOUT,
+                              .pause.wakes = WAKE_LAYOUT};
 }

@@ -99,5 +99,6 @@ void recalls_init(struct recalls *recalls, struct id_context *context, const str
                                 .table = table,
                                 .look = true, /* also after a restart */
                                 .command.on_done = on_recalled_said,
-                                .command.wakes = WAKE_SERVICE};
+                                .command.wakes = WAKE_RECALLS,
+                                .pause.wakes = WAKE_RECALLS};
 }

@@ -24,8 +24,9 @@ struct window {
     TAILQ_ENTRY(window) want;    /* while wanted */
     SLIST_ENTRY(window) touched; /* while a batch is looked at */
     uint64_t term;               /* 0: there is no window */
-    uint64_t low;                /* [low, high): what is left */
+    uint64_t low; /* the next id; left of it are those below high, by its increment */
     uint64_t high;
+    uint32_t increment; /* 0: 1 */
     uint32_t generation;
     uint32_t size; /* that was granted last */
     bool closed;   /* given back, or about to be: for good */
@@ -85,7 +86,7 @@ struct windows *windows_new(const struct clock *clock)
 static uint64_t left_of(const struct window *window)
 {
     ASSERT(window->low <= window->high);
-    return window->high - window->low;
+    return (window->high - window->low) / increment_of(window->increment);
 }
 
 /* What is left of it is nobody's. */
@@ -253,17 +254,19 @@ static int item_ask(struct look *look, const struct strict_item *item, struct st
     struct window *window = look_window(look);
     uint64_t left;
     uint64_t total;
+    uint64_t first;
 
     if (window == NULL) {
         return ERR_OVERLOADED;
     }
     left = usable(look, window);
-    total = left + (tag_bound(row) - row->max_id);
+    total = left + tag_ids_left(row, &first);
     if (item->count > total - window->asked) {
         result->detail = total - window->asked;
         return ERR_EXHAUSTED;
     }
-    result->first = window->low + window->asked;
+    result->first = window->low + window->asked * increment_of(window->increment);
+    result->increment = window->increment;
     window->asked += item->count;
     look->is_short = look->is_short || window->asked > left;
     return 0;
@@ -310,7 +313,7 @@ static void note_need(struct look *look, struct window *window)
 static void commit_take(struct windows *windows, struct window *window)
 {
     ASSERT(window->asked <= left_of(window));
-    window->low += window->asked;
+    window->low += window->asked * increment_of(window->increment);
     window->taken += window->asked;
     windows->counts.taken += window->asked;
     windows->counts.left -= window->asked;
@@ -482,11 +485,12 @@ static void window_opened(struct windows *windows, struct window *window, uint64
         window->generation = result->generation;
         window->low = result->first;
         window->high = result->first;
+        window->increment = result->increment;
         window->closed = false;
         windows->counts.open++;
     }
     ASSERT(result->first >= window->low);
-    window->high += result->size;
+    window->high += (uint64_t)result->size * increment_of(result->increment);
     window->size = result->size;
     window->opened_ms = clock_now_ms(windows->clock);
     windows->counts.left += result->size;
@@ -593,15 +597,16 @@ void windows_close(struct windows *windows, struct id_proposer *proposer, uint64
     windows->closing = true;
     TAILQ_FOREACH (window, &windows->uses, use) {
         struct give_back_item item = {window->name, window->name_len, window->generation,
-                                      window->low, window->high};
+                                      window->low, 0};
 
-        if (window->term == 0 || window->closed || item.first == item.end) {
+        if (window->term == 0 || window->closed || window->low == window->high) {
             continue;
         }
+        item.end = window->high - increment_of(window->increment) + 1;
         window->closed = true; /* R10: before anybody hears of it */
         returned = returned != NULL ? returned : returned_new(windows, deadline_ms);
         command_item_put(&returned->request.payload, COMMAND_GIVE_BACK, &item);
-        returned->sizes[returned->count++] = item.end - item.first;
+        returned->sizes[returned->count++] = left_of(window);
         if (returned->count == LIMIT_GRANTS_PER_ENTRY) {
             returned_send(returned, proposer);
             returned = NULL;

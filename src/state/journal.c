@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "src/base/limits.h"
+
+#define PIECE_BYTES_MIN 512
+#define PIECE_BYTES_MAX (64 << 10) /* the largest row is larger, and has one of its own */
 
 /* --- journal --- */
 
@@ -54,21 +57,63 @@ void journal_leave(struct journal *journal)
     journal->digest -= row_hash(journal);
 }
 
+/* --- the list of changes --- */
+
+struct row_piece {
+    struct row_piece *older;
+    size_t used;
+    size_t size;
+    uint8_t bytes[];
+};
+
+/* Memory of the list for so many bytes. Each piece is twice as large as the one before. */
+static uint8_t *row_bytes_new(struct row_changes *changes, size_t len)
+{
+    struct row_piece *piece = changes->pieces;
+    size_t size = piece != NULL ? 2 * piece->size : PIECE_BYTES_MIN;
+
+    if (piece == NULL || piece->size - piece->used < len) {
+        size = size < PIECE_BYTES_MAX ? size : PIECE_BYTES_MAX;
+        size = size < len ? len : size;
+        piece = MUST_HAVE(malloc(sizeof *piece + size));
+        *piece = (struct row_piece){.older = changes->pieces, .size = size};
+        changes->pieces = piece;
+    }
+    piece->used += len;
+    ASSERT(piece->used <= piece->size);
+    return piece->bytes + piece->used - len;
+}
+
+void row_changes_add(struct row_changes *changes, const void *row, size_t key_len, size_t value_len)
+{
+    uint8_t *bytes = row_bytes_new(changes, key_len + value_len);
+
+    ASSERT(key_len > 0);
+    memcpy(bytes, row, key_len + value_len);
+    changes->items =
+        array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
+    changes->items[changes->count++] = (struct row_change){
+        {.data = bytes, .len = key_len}, {.data = bytes + key_len, .len = value_len}};
+}
+
+void row_changes_release(struct row_changes *changes)
+{
+    struct row_piece *piece;
+
+    while ((piece = changes->pieces) != NULL) {
+        changes->pieces = piece->older;
+        free(piece);
+    }
+    free(changes->items);
+    *changes = (struct row_changes){0};
+}
+
 /* List the change of the row to the value's first bytes: none of them if it is deleted. */
 static void list_change(struct journal *journal, size_t value_len)
 {
-    struct row_changes *changes = journal->changes;
-    struct row_change *change;
-
-    if (changes == NULL) {
-        return;
+    if (journal->changes != NULL) {
+        row_changes_add(journal->changes, journal->row.data, journal->key_len, value_len);
     }
-    changes->items =
-        array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
-    change = &changes->items[changes->count++];
-    *change = (struct row_change){BUF_INIT, BUF_INIT};
-    buf_put(&change->key, journal->row.data, journal->key_len);
-    buf_put(&change->value, journal->row.data + journal->key_len, value_len);
 }
 
 void journal_enter(struct journal *journal)
@@ -110,16 +155,6 @@ void journal_node(struct journal *journal, uint8_t table, uint64_t node_id,
     const uint64_t key = htobe64(node_id);
 
     journal_change(journal, table, &key, sizeof key, format, before, after);
-}
-
-void row_changes_release(struct row_changes *changes)
-{
-    for (size_t i = 0; i < changes->count; i++) {
-        buf_free(&changes->items[i].key);
-        buf_free(&changes->items[i].value);
-    }
-    free(changes->items);
-    *changes = (struct row_changes){0};
 }
 
 bool row_is_setting(const struct row_loaded *row, const char *name)

@@ -44,19 +44,26 @@ enum state_table {
 /* Of values whose format has no other. */
 #define ROW_VERSION 1
 
-/* A row changed by apply, as storage keeps it: key and value bytes. */
+/* A row changed by apply, as storage keeps it: key and value bytes. In a list both are borrowed
+ * from the list's memory (capacity 0), and stay where they are until it is released. */
 struct row_change {
     struct buf key;
     struct buf value; /* empty: the row was deleted */
 };
+
+struct row_piece; /* of memory for the bytes of many rows: a bulk lists 10,000 */
 
 /* In the order of apply: a key may be there several times, put and deleted; the last one counts. */
 struct row_changes {
     struct row_change *items;
     size_t count;
     size_t capacity;
+    struct row_piece *pieces; /* the newest first */
 };
 
+/* List the change of a row, key_len bytes and the value_len behind them, which are copied. */
+void row_changes_add(struct row_changes *changes, const void *row, size_t key_len,
+                     size_t value_len);
 void row_changes_release(struct row_changes *changes);
 
 struct journal {

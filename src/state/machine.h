@@ -64,9 +64,11 @@ struct machine_ops {
                 struct machine_command *ret_command);
     /* Carry out the command that was read last; appends its result, one byte at least. */
     void (*apply)(struct machine *machine, const struct machine_entry *entry, struct buf *result);
-    /* The command that was read last is of the entry at index, and is applied next: do what can be
-     * done before. What apply() makes is the same with and without. */
-    void (*foresee)(struct machine *machine, uint64_t index);
+    /* The command that was read last is of the entry at index, and is applied next: do a part of
+     * what can be done before. True: there is more, and foresee_more() does a further part, also
+     * once other commands were read. What apply() makes is the same with and without. */
+    bool (*foresee)(struct machine *machine, uint64_t index);
+    bool (*foresee_more)(struct machine *machine, uint64_t index);
 
     /* --- what the cluster's half reports --- */
 

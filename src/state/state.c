@@ -217,15 +217,19 @@ bool state_can_apply(const struct state *state, const void *data, size_t len)
            command_raises_to(data, len) <= state->facts.speaks.max;
 }
 
-void state_foresee(struct state *state, uint64_t index, const void *data, size_t len)
+bool state_foresee(struct state *state, uint64_t index, const void *data, size_t len)
 {
     struct state_command command;
 
     ASSERT(!state->journal.loading && state->journal.changes == NULL);
-    if (state_read(state, data, len, &command) == 0 && !command.is_clusters &&
-        is_allowed(state, &command)) {
-        state->machine->ops->foresee(state->machine, index);
-    }
+    return state_read(state, data, len, &command) == 0 && !command.is_clusters &&
+           is_allowed(state, &command) && state->machine->ops->foresee(state->machine, index);
+}
+
+bool state_foresee_more(struct state *state, uint64_t index)
+{
+    ASSERT(!state->journal.loading && state->journal.changes == NULL);
+    return state->machine->ops->foresee_more(state->machine, index);
 }
 
 int state_apply(struct state *state, uint64_t index, uint64_t term, const void *data, size_t len,

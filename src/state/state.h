@@ -91,10 +91,12 @@ bool state_can_apply(const struct state *state, const void *data, size_t len);
 int state_apply(struct state *state, uint64_t index, uint64_t term, const void *data, size_t len,
                 struct buf *result, struct row_changes *changes) MUST_CHECK;
 
-/* Do what can be done for the entry that comes next before it is applied, without any change of the
- * state: half of the work of a large command. What it says is the same with and without. data stays
- * where it is until then. */
-void state_foresee(struct state *state, uint64_t index, const void *data, size_t len);
+/* Do a part of what can be done for the entry that comes next before it is applied, without any
+ * change of the state: half of the work of a large command. True: there is more, and _more() does a
+ * further part of it. What the entry says is the same with and without. data stays where it is
+ * until then. */
+bool state_foresee(struct state *state, uint64_t index, const void *data, size_t len);
+bool state_foresee_more(struct state *state, uint64_t index);
 
 /* A node's registered info; false if none. */
 bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info);

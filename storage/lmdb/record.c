@@ -164,6 +164,14 @@ int lmdb_table_empty(const struct lmdb_txn *txn, enum lmdb_table table)
     return rc == 0 ? 0 : lmdb_error(txn->error, rc, lmdb_table_name(table));
 }
 
+size_t lmdb_table_leaves(const struct lmdb_txn *txn, enum lmdb_table table)
+{
+    MDB_stat stat;
+
+    ASSERT(mdb_stat(txn->txn, txn->env->tables[table], &stat) == 0);
+    return stat.ms_leaf_pages;
+}
+
 int lmdb_record_each(const struct lmdb_txn *txn, enum lmdb_table table, lmdb_record_fn fn,
                      void *data)
 {
@@ -216,11 +224,12 @@ int lmdb_meta_malformed(const struct lmdb_txn *txn, const char *name)
 
 /* --- identity, with the format --- */
 
-static int write_identity(const struct lmdb_txn *txn, const struct store_identity *identity)
+static int write_identity(const struct lmdb_txn *txn, const struct store_identity *identity,
+                          uint32_t format)
 {
     BUF_LOCAL(payload);
 
-    buf_put_u32(&payload, LMDB_FORMAT_VERSION);
+    buf_put_u32(&payload, format);
     buf_put_str16(&payload, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
     buf_put_str16(&payload, identity->cluster_id, strlen(identity->cluster_id));
     buf_put_u64(&payload, identity->node_id);
@@ -229,7 +238,8 @@ static int write_identity(const struct lmdb_txn *txn, const struct store_identit
 }
 
 /* Of what comes after the magic, another format may have anything. */
-static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_identity)
+static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_identity,
+                         uint32_t *ret_format)
 {
     struct store_identity identity = {.node_id = 0};
     struct reader reader;
@@ -246,7 +256,7 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     if (len != strlen(LMDB_FORMAT_MAGIC) || memcmp(text, LMDB_FORMAT_MAGIC, len) != 0) {
         return lmdb_meta_malformed(txn, LMDB_IDENTITY);
     }
-    if (version != LMDB_FORMAT_VERSION) {
+    if (version != LMDB_FORMAT_VERSION && version != LMDB_FORMAT_OWED) {
         return store_error_set(txn->error, ERR_BAD_VERSION,
                                "the store has format %" PRIu32
                                ", this leafd reads format %d alone: "
@@ -265,6 +275,7 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     }
     memcpy(identity.cluster_id, text, len);
     *ret_identity = identity;
+    *ret_format = version;
     return 0;
 }
 
@@ -398,16 +409,105 @@ static int write_now(const struct lmdb_txn *txn, const struct store_meta *meta)
     return lmdb_meta_put(txn, LMDB_NOW, &payload);
 }
 
+/* --- what is owed --- */
+
+static const char *slice_name(uint32_t number, char name[NAME_BYTES])
+{
+    ASSERT(snprintf(name, NAME_BYTES, LMDB_OWED ".%08" PRIx32, number) < NAME_BYTES);
+    return name;
+}
+
+static int read_owed(const struct lmdb_txn *txn, struct lmdb_owed *ret_owed)
+{
+    struct reader reader;
+    int err = lmdb_meta_get(txn, LMDB_OWED, &reader);
+
+    if (err != 0) {
+        return err;
+    }
+    ret_owed->digest = reader_u64(&reader);
+    ret_owed->first = reader_u32(&reader);
+    ret_owed->end = reader_u32(&reader);
+    return reader_done(&reader) && ret_owed->first < ret_owed->end
+               ? 0
+               : lmdb_meta_malformed(txn, LMDB_OWED);
+}
+
+static int meta_delete(const struct lmdb_txn *txn, const char *name)
+{
+    MDB_val key = {strlen(name), (void *)(uintptr_t)name};
+    int err = lmdb_record_delete(txn, LMDB_META, &key);
+
+    return err == ERR_NOT_FOUND
+               ? store_error_set(txn->error, ERR_CORRUPT, "meta record %s is missing", name)
+               : err;
+}
+
+int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
+                    const struct lmdb_owed *before, const struct lmdb_owed *now)
+{
+    bool had = before->first < before->end;
+    bool has = now->first < now->end;
+    BUF_LOCAL(payload);
+    int err = 0;
+
+    if (had != has) {
+        err = write_identity(txn, identity, has ? LMDB_FORMAT_OWED : LMDB_FORMAT_VERSION);
+    }
+    if (err != 0 || !has) {
+        return err == 0 && had ? meta_delete(txn, LMDB_OWED) : err;
+    }
+    buf_put_u64(&payload, now->digest);
+    buf_put_u32(&payload, now->first);
+    buf_put_u32(&payload, now->end);
+    return lmdb_meta_put(txn, LMDB_OWED, &payload);
+}
+
+int lmdb_slice_put(const struct lmdb_txn *txn, uint32_t number, const struct buf *rows)
+{
+    char name[NAME_BYTES];
+
+    ASSERT(rows->len > 0);
+    return lmdb_meta_put(txn, slice_name(number, name), rows);
+}
+
+int lmdb_slice_take(const struct lmdb_txn *txn, uint32_t number, struct buf *rows)
+{
+    char name[NAME_BYTES];
+    struct reader reader;
+    size_t len;
+    int err = lmdb_meta_get(txn, slice_name(number, name), &reader);
+
+    if (err != 0) {
+        return err;
+    }
+    len = reader_left(&reader);
+    buf_put(rows, reader_bytes(&reader, len), len);
+    return meta_delete(txn, name);
+}
+
+int lmdb_slice_drop(const struct lmdb_txn *txn, uint32_t number)
+{
+    char name[NAME_BYTES];
+
+    return meta_delete(txn, slice_name(number, name));
+}
+
 /* --- all of it --- */
 
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
-                   struct store_meta *ret_meta)
+                   struct store_meta *ret_meta, struct lmdb_owed *ret_owed)
 {
     struct store_meta meta = {0};
-    int err = read_identity(txn, ret_identity);
+    uint32_t format = 0;
+    int err = read_identity(txn, ret_identity, &format);
 
     if (err == 0) {
         err = read_now(txn, &meta);
+    }
+    *ret_owed = (struct lmdb_owed){.digest = meta.position.digest};
+    if (err == 0 && format == LMDB_FORMAT_OWED) {
+        err = read_owed(txn, ret_owed);
     }
     if (err == 0) {
         err = store_meta_verify(&meta, txn->error);
@@ -437,7 +537,7 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
 int lmdb_meta_write_new(const struct lmdb_txn *txn, const struct store_identity *identity)
 {
     struct store_meta meta;
-    int err = write_identity(txn, identity);
+    int err = write_identity(txn, identity, LMDB_FORMAT_VERSION);
 
     store_meta_init(&meta);
     return err != 0 ? err : write_now(txn, &meta);
@@ -455,6 +555,7 @@ struct load {
     uint64_t index;  /* of the entry that must come next */
     uint64_t term;   /* of the entry before */
     uint64_t digest; /* of the rows so far */
+    struct lmdb_owed owed;
 };
 
 /* lmdb_record_fn: the record must be the entry at load->index, of a term not below load->term. */
@@ -570,10 +671,31 @@ static int load_state_row(void *data, const MDB_val *key, const MDB_val *value)
 
 static int load_rows(struct load *load)
 {
+    struct store_position table = load->meta.position;
     int err = lmdb_record_each(&load->txn, LMDB_STATE, load_state_row, load);
 
-    return err != 0 ? err
-                    : store_meta_verify_digest(&load->meta.position, load->digest, load->txn.error);
+    table.digest = load->owed.digest;
+    return err != 0 ? err : store_meta_verify_digest(&table, load->digest, load->txn.error);
+}
+
+/* Each slice is there, and consists of rows. Their digest is looked at once they are put in place.
+ */
+static int load_owed(const struct load *load)
+{
+    char name[NAME_BYTES];
+    struct reader reader;
+    struct store_row row;
+    int err = 0;
+
+    for (uint32_t i = load->owed.first; i < load->owed.end && err == 0; i++) {
+        err = lmdb_meta_get(&load->txn, slice_name(i, name), &reader);
+        while (err == 0 && store_rows_next(&reader, &row)) {
+        }
+        if (err == 0 && !reader_done(&reader)) {
+            err = lmdb_meta_malformed(&load->txn, name);
+        }
+    }
+    return err;
 }
 
 int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store_row_fn row_fn,
@@ -587,12 +709,15 @@ int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store
     if (err != 0) {
         return err;
     }
-    err = lmdb_meta_read(&load.txn, &loaded.identity, &load.meta);
+    err = lmdb_meta_read(&load.txn, &loaded.identity, &load.meta, &load.owed);
     if (err == 0) {
         err = load_log(&load);
     }
     if (err == 0) {
         err = load_rows(&load);
+    }
+    if (err == 0) {
+        err = load_owed(&load);
     }
     lmdb_abort(&load.txn);
     if (err == 0 && ret_loaded != NULL) {

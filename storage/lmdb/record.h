@@ -55,6 +55,9 @@ int lmdb_record_delete(const struct lmdb_txn *txn, enum lmdb_table table, MDB_va
 /* Delete all records of a table. */
 int lmdb_table_empty(const struct lmdb_txn *txn, enum lmdb_table table) MUST_CHECK;
 
+/* The pages that its records take, but for those of large ones. */
+size_t lmdb_table_leaves(const struct lmdb_txn *txn, enum lmdb_table table);
+
 /* Gets a record as it is in the table, not checked. Return 0 to go on. */
 typedef int (*lmdb_record_fn)(void *data, const MDB_val *key, const MDB_val *value);
 
@@ -88,13 +91,30 @@ int lmdb_meta_malformed(const struct lmdb_txn *txn, const char *name);
  * one is seen.
  */
 
+/* Rows that are applied, and recorded in slices instead of in their table. */
+struct lmdb_owed {
+    uint64_t digest; /* of the rows in the table; the position's while nothing is owed */
+    uint32_t first;  /* slice */
+    uint32_t end;    /* behind the last; first: nothing is owed */
+};
+
 /* Read identity and meta of a transaction, and verify them. */
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
-                   struct store_meta *ret_meta) MUST_CHECK;
+                   struct store_meta *ret_meta, struct lmdb_owed *ret_owed) MUST_CHECK;
 
 /* Write the meta. Of the local records those that are others than before. */
 int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
                     const struct store_meta *after) MUST_CHECK;
+
+/* Write what is owed now, if it is something else than before. */
+int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
+                    const struct lmdb_owed *before, const struct lmdb_owed *now) MUST_CHECK;
+
+/* A slice: rows as in a stream (store_rows_next()). Taking it appends them to *rows and deletes the
+ * record. */
+int lmdb_slice_put(const struct lmdb_txn *txn, uint32_t number, const struct buf *rows) MUST_CHECK;
+int lmdb_slice_take(const struct lmdb_txn *txn, uint32_t number, struct buf *rows) MUST_CHECK;
+int lmdb_slice_drop(const struct lmdb_txn *txn, uint32_t number) MUST_CHECK;
 
 /* Write the records of a new store, whose meta is as store_meta_init() makes it. */
 int lmdb_meta_write_new(const struct lmdb_txn *txn,
@@ -104,7 +124,8 @@ int lmdb_meta_write_new(const struct lmdb_txn *txn,
  * --- load: the whole of a store, read and verified.
  *
  * Happy path: one read transaction; the meta, then the log from the first to the last index that
- * it names, then the rows in key order with their digest.
+ * it names, then the rows in key order with their digest, then the slices that are owed. Rows for
+ * row_fn are whole only where nothing is.
  * Errors name table, key and what differs; never a shorter log or fewer rows.
  */
 

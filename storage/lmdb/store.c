@@ -46,6 +46,14 @@ struct lmdb_view {
 
 LIST_HEAD(lmdb_views, lmdb_view);
 
+/* Hashes of the keys of rows that are owed, and of some that were: an index that is at most half
+ * full; 0 is free. */
+struct lmdb_owed_keys {
+    uint64_t *slots;
+    size_t size; /* a power of two, or 0 */
+    size_t count;
+};
+
 struct store_lmdb {
     struct store store;
     enum store_lmdb_use use;
@@ -56,7 +64,13 @@ struct store_lmdb {
     bool map_by_disk;
     bool loose_mode;
     struct store_identity identity;
-    struct store_meta now;   /* as of the last commit */
+    struct store_meta now; /* as of the last commit */
+    struct lmdb_owed owed; /* likewise */
+    struct lmdb_owed_keys owed_keys;
+    uint32_t slice_rows;
+    size_t owed_leaves;      /* in a smaller table no rows are owed */
+    uint32_t idle_slices;    /* that a commit without operations carries out */
+    uint64_t bare_us;        /* how long the last flush without a slice took */
     struct lmdb_views views; /* the youngest first */
     unsigned view_count;
     uint64_t views_ended; /* for room */
@@ -81,8 +95,10 @@ static struct store_lmdb *lmdb_of(struct store *store)
  */
 
 struct commit {
+    struct store_lmdb *lmdb;
     struct lmdb_txn txn;
     struct store_meta meta; /* as of the operations so far */
+    struct lmdb_owed owed;  /* likewise; its digest is that of the rows in the table */
 };
 
 /* --- the log --- */
@@ -197,14 +213,228 @@ static int change_row(struct commit *commit, const struct store_row *row, uint64
     return commit_row(commit, row, 0);
 }
 
-static int commit_apply(struct commit *commit, const struct store_op *op, uint64_t digest)
-{
-    int err = lmdb_rows_begin(&commit->txn);
+/*
+ * --- rows that are owed
+ *
+ * A bulk changes 10,000 rows. In a large table they are as many pages, and whatever waits for the
+ * commit waits for all of them. So a large apply records its rows in slices, one after the other,
+ * which are few pages; the position moves with that commit. Each later commit puts a slice or some
+ * into the table, and while there is nothing else to do the writer commits without operations.
+ *
+ * Invariants:
+ *  - The state is the table with the slices put over it, in their order. While a row is owed, what
+ *    an operation makes of it is owed too, as a slice behind the others.
+ *  - The digest of the table is known at all times (struct lmdb_owed); with the last slice it must
+ *    be the position's.
+ *  - Nothing reads the table while rows are owed: the opening of a store and load() have them put
+ *    in place before, and the writer has so before it opens a view.
+ *  - Deletions are never owed: that of a row which is not there is refused at once. Where a row is
+ *    to be deleted that is owed, all slices are put in place first, in the same transaction.
+ *
+ * When slices come faster than they can be put in place, each commit puts as many there as are over
+ * OWED_SLICES_MAX.
+ */
 
-    for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
-        err = change_row(commit, &op->rows[i], &digest);
+#define OWED_SLICE_ROWS 128
+#define OWED_LEAVES 1024        /* pages: 4 MiB are written at once, whatever changes in them */
+#define OWED_FROM_SLICES 4      /* an apply of more rows is recorded, */
+#define OWED_SLICES_MAX 256     /* as far as no more are owed then */
+#define OWED_IDLE_SLICES_MAX 16 /* of a commit without operations */
+#define OWED_SHARE 32 /* one with operations: a slice, and one more for so many that are owed */
+#define OWED_SLOW_US 2000
+
+static bool nothing_owed(const struct lmdb_owed *owed)
+{
+    return owed->first == owed->end;
+}
+
+/* The hash's slot, or the free one that it would get. */
+static uint64_t *owed_slot(const struct lmdb_owed_keys *keys, uint64_t hash)
+{
+    size_t at = (size_t)hash & (keys->size - 1);
+
+    while (keys->slots[at] != 0 && keys->slots[at] != hash) {
+        at = (at + 1) & (keys->size - 1);
     }
-    return err != 0 ? err : store_meta_verify_digest(&op->position, digest, commit->txn.error);
+    return &keys->slots[at];
+}
+
+static uint64_t owed_hash(const struct store_row *row)
+{
+    uint64_t hash = hash_bytes(row->key, row->key_len, 0);
+
+    return hash != 0 ? hash : 1;
+}
+
+static bool owed_has(const struct lmdb_owed_keys *keys, const struct store_row *row)
+{
+    return keys->size > 0 && *owed_slot(keys, owed_hash(row)) != 0;
+}
+
+static void owed_add(struct lmdb_owed_keys *keys, const struct store_row *row)
+{
+    struct lmdb_owed_keys larger = {.size = keys->size > 0 ? 2 * keys->size : 4096};
+    uint64_t *slot;
+
+    if (2 * (keys->count + 1) > keys->size) {
+        larger.slots = MUST_HAVE(calloc(larger.size, sizeof *larger.slots));
+        for (size_t i = 0; i < keys->size; i++) {
+            if (keys->slots[i] != 0) {
+                *owed_slot(&larger, keys->slots[i]) = keys->slots[i];
+            }
+        }
+        larger.count = keys->count;
+        free(keys->slots);
+        *keys = larger;
+    }
+    slot = owed_slot(keys, owed_hash(row));
+    keys->count += *slot == 0;
+    *slot = owed_hash(row);
+}
+
+static void owed_forget(struct lmdb_owed_keys *keys)
+{
+    free(keys->slots);
+    *keys = (struct lmdb_owed_keys){.slots = NULL};
+}
+
+/* Put so many slices into the table. position: the state's, as of the operations that were carried
+ * out. */
+static int settle(struct commit *commit, uint32_t slices, const struct store_position *position)
+{
+    struct lmdb_owed *owed = &commit->owed;
+    BUF_LOCAL(rows);
+    int err = 0;
+
+    if (slices == 0 || nothing_owed(owed)) {
+        return 0;
+    }
+    err = lmdb_rows_begin(&commit->txn);
+    for (; slices > 0 && !nothing_owed(owed) && err == 0; slices--) {
+        struct reader reader;
+        struct store_row row;
+
+        rows.len = 0;
+        err = lmdb_slice_take(&commit->txn, owed->first++, &rows);
+        reader_init(&reader, rows.data, rows.len);
+        while (err == 0 && store_rows_next(&reader, &row)) {
+            err = change_row(commit, &row, &owed->digest);
+        }
+    }
+    return err != 0 || !nothing_owed(owed)
+               ? err
+               : store_meta_verify_digest(position, owed->digest, commit->txn.error);
+}
+
+static int row_order(const void *a, const void *b)
+{
+    const struct store_row *const *one = a;
+    const struct store_row *const *other = b;
+
+    if (store_key_less((*one)->key, (*one)->key_len, (*other)->key, (*other)->key_len)) {
+        return -1;
+    }
+    return store_key_less((*other)->key, (*other)->key_len, (*one)->key, (*one)->key_len) ||
+                   *one > *other
+               ? 1
+               : -1;
+}
+
+/* Record rows in slices, in the order of their keys, so that each slice changes as few pages as can
+ * be, and those of one key in the order that they have. */
+static int owe_rows(struct commit *commit, const struct store_row **rows, uint32_t count)
+{
+    struct lmdb_owed *owed = &commit->owed;
+    BUF_LOCAL(slice);
+    int err = 0;
+
+    qsort(rows, count, sizeof(struct store_row *), row_order);
+    for (uint32_t i = 0; i < count && err == 0; i++) {
+        buf_put_str16(&slice, rows[i]->key, rows[i]->key_len);
+        buf_put_str32(&slice, rows[i]->value, rows[i]->value_len);
+        if ((i + 1) % commit->lmdb->slice_rows == 0 || i + 1 == count) {
+            err = lmdb_slice_put(&commit->txn, owed->end++, &slice);
+            slice.len = 0;
+        }
+    }
+    return err;
+}
+
+/* Are its rows recorded? From then on they count as owed. */
+static bool owes_all(struct commit *commit, const struct store_op *op)
+{
+    uint32_t slice_rows = commit->lmdb->slice_rows;
+
+    if (op->row_count <= OWED_FROM_SLICES * slice_rows ||
+        op->row_count > OWED_SLICES_MAX * slice_rows ||
+        lmdb_table_leaves(&commit->txn, LMDB_STATE) < commit->lmdb->owed_leaves) {
+        return false;
+    }
+    for (uint32_t i = 0; i < op->row_count; i++) {
+        if (op->rows[i].value_len > 0) {
+            owed_add(&commit->lmdb->owed_keys, &op->rows[i]);
+        }
+    }
+    return true;
+}
+
+/* Does it delete a row that is owed? */
+static bool deletes_owed(const struct commit *commit, const struct store_op *op)
+{
+    for (uint32_t i = 0; i < op->row_count; i++) {
+        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* before: the state's position before it. */
+static int commit_apply(struct commit *commit, const struct store_op *op,
+                        const struct store_position *before)
+{
+    const struct store_row **rows = MUST_HAVE(calloc(op->row_count + 1, sizeof *rows));
+    struct lmdb_owed *owed = &commit->owed;
+    bool all = owes_all(commit, op);
+    uint64_t table;
+    uint32_t count = 0;
+    int err = 0;
+
+    if (deletes_owed(commit, op)) {
+        all = false;
+        err = settle(commit, UINT32_MAX, before);
+    }
+    table = owed->digest;
+    err = err == 0 ? lmdb_rows_begin(&commit->txn) : err;
+    for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
+        const struct store_row *row = &op->rows[i];
+
+        if (row->value_len > 0 &&
+            (all || (!nothing_owed(owed) && owed_has(&commit->lmdb->owed_keys, row)))) {
+            rows[count++] = row;
+        } else {
+            err = change_row(commit, row, &owed->digest);
+        }
+    }
+    if (err == 0 && count > 0) {
+        err = owe_rows(commit, rows, count);
+    } else if (err == 0) {
+        err = store_meta_verify_digest(&op->position, before->digest + owed->digest - table,
+                                       commit->txn.error);
+    }
+    free(rows);
+    return err;
+}
+
+static int drop_owed(struct commit *commit)
+{
+    struct lmdb_owed *owed = &commit->owed;
+    int err = 0;
+
+    while (err == 0 && !nothing_owed(owed)) {
+        err = lmdb_slice_drop(&commit->txn, owed->first++);
+    }
+    return err;
 }
 
 static int commit_install(struct commit *commit, const struct store_op *op)
@@ -214,6 +444,10 @@ static int commit_install(struct commit *commit, const struct store_op *op)
     int err = store_rows_check(op->rows_stream, op->rows_stream_len, op->position.digest,
                                commit->txn.error);
 
+    if (err == 0) {
+        err = drop_owed(commit);
+    }
+    commit->owed.digest = op->position.digest;
     if (err == 0) {
         err = lmdb_table_empty(&commit->txn, LMDB_LOG);
     }
@@ -231,7 +465,8 @@ static int commit_install(struct commit *commit, const struct store_op *op)
 static int commit_op(struct commit *commit, const struct store_op *op)
 {
     uint64_t last_before = commit->meta.last_index;
-    uint64_t digest_before = commit->meta.position.digest;
+    const struct store_position before = {.index = commit->meta.position.index,
+                                          .digest = commit->meta.position.digest};
     int err = store_meta_step(&commit->meta, op, entry_term, commit, commit->txn.error);
 
     if (err != 0) {
@@ -241,7 +476,7 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     case STORE_APPEND:
         return commit_append(commit, op, last_before);
     case STORE_APPLY:
-        return commit_apply(commit, op, digest_before);
+        return commit_apply(commit, op, &before);
     case STORE_INSTALL:
         return commit_install(commit, op);
     case STORE_HARD_STATE:
@@ -254,42 +489,80 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     UNREACHABLE("kind of a store operation");
 }
 
-static int commit_list(struct commit *commit, const struct store_meta *before,
-                       const struct store_op_list *list)
+/* slices: of what was owed before, so many are put in their place. */
+static int commit_list(struct commit *commit, const struct store_op_list *list, uint32_t slices)
 {
+    struct store_lmdb *lmdb = commit->lmdb;
     const struct store_op *op;
-    int err = 0;
+    uint32_t left = commit->owed.end - commit->owed.first;
+    uint32_t over = left > OWED_SLICES_MAX ? left - OWED_SLICES_MAX : 0;
+    int err;
 
+    slices = slices > over ? slices : over;
+    err = settle(commit, slices, &commit->meta.position);
     STAILQ_FOREACH (op, list, link) {
-        err = commit_op(commit, op);
-        if (err != 0) {
-            return err;
-        }
+        err = err == 0 ? commit_op(commit, op) : err;
     }
-    err = commit_compaction(commit);
-    return err != 0 ? err : lmdb_meta_write(&commit->txn, before, &commit->meta);
+    err = err == 0 ? commit_compaction(commit) : err;
+    if (nothing_owed(&commit->owed)) {
+        commit->owed.first = commit->owed.end = 0;
+    }
+    if (err == 0) {
+        err = lmdb_owed_write(&commit->txn, &lmdb->identity, &lmdb->owed, &commit->owed);
+    }
+    return err != 0 ? err : lmdb_meta_write(&commit->txn, &lmdb->now, &commit->meta);
 }
 
-/* Carry out the list; lmdb->now moves to the meta after it. */
-static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *list,
+/* Of a commit without operations the slices are so many that it takes about twice as long as one
+ * without slices: what comes meanwhile waits for it. */
+static void note_flush(struct store_lmdb *lmdb, uint32_t slices, bool is_idle)
+{
+    uint64_t flush_us = lmdb->store.flush_us;
+
+    if (slices == 0) {
+        lmdb->bare_us = nothing_owed(&lmdb->owed) ? flush_us : lmdb->bare_us;
+    } else if (is_idle && flush_us > 2 * lmdb->bare_us + OWED_SLOW_US) {
+        lmdb->idle_slices -= lmdb->idle_slices / 2;
+    } else if (is_idle && lmdb->idle_slices < OWED_IDLE_SLICES_MAX) {
+        lmdb->idle_slices++;
+    }
+}
+
+/* Carry out the list, and slices of what is owed; lmdb->now moves to the meta after it. */
+static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *list, uint32_t slices,
                         struct store_error *ret_error)
 {
-    struct commit commit;
+    struct commit commit = {.lmdb = lmdb, .owed = lmdb->owed};
     int err = lmdb_begin(&lmdb->env, 0, &commit.txn, ret_error);
 
     if (err != 0) {
         return err;
     }
+    if (nothing_owed(&lmdb->owed)) {
+        owed_forget(&lmdb->owed_keys);
+        slices = 0;
+    }
     store_meta_copy(&commit.meta, &lmdb->now);
-    err = lmdb_end(&commit.txn, commit_list(&commit, &lmdb->now, list));
+    err = lmdb_end(&commit.txn, commit_list(&commit, list, slices));
     if (err != 0) {
         store_meta_release(&commit.meta);
         return err;
     }
     store_meta_release(&lmdb->now);
     lmdb->now = commit.meta;
+    lmdb->owed = commit.owed;
+    lmdb->store.owes = !nothing_owed(&commit.owed);
     lmdb->store.flush_us = commit.txn.flush_us;
+    note_flush(lmdb, slices, STAILQ_EMPTY(list));
     return 0;
+}
+
+/* Put all that is owed in its place. */
+static int settle_all(struct store_lmdb *lmdb, struct store_error *ret_error)
+{
+    struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
+
+    return nothing_owed(&lmdb->owed) ? 0 : commit_whole(lmdb, &nothing, UINT32_MAX, ret_error);
 }
 
 /* --- views, and room --- */
@@ -362,14 +635,16 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
                           struct store_error *ret_error)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
-    int err = commit_whole(lmdb, list, ret_error);
+    uint32_t left = lmdb->owed.end - lmdb->owed.first;
+    uint32_t slices = STAILQ_EMPTY(list) ? lmdb->idle_slices : 1 + left / OWED_SHARE;
+    int err = commit_whole(lmdb, list, slices, ret_error);
     struct lmdb_view *oldest;
 
     /* A transaction for which the map has no room has written nothing: it is tried again with the
      * pages that a view keeps. One that the disk had no room for never is. */
     while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && !is_disk_full(lmdb)) {
         end_for_room(lmdb, oldest);
-        err = commit_whole(lmdb, list, ret_error);
+        err = commit_whole(lmdb, list, slices, ret_error);
     }
     ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
     store->file_bytes = lmdb_env_file_bytes(&lmdb->env);
@@ -430,6 +705,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
     if (lmdb->view_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
     }
+    ASSERT(nothing_owed(&lmdb->owed));
     lmdb_env_space(&lmdb->env, lmdb->dir.path, UINT64_MAX, &space);
     view = MUST_HAVE(calloc(1, sizeof *view));
     view->floor_bytes = space.room_bytes / 2;
@@ -517,7 +793,10 @@ static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
     }
     if (err == 0) {
         store_meta_init(&lmdb->now);
-        err = commit_whole(lmdb, lmdb->first != NULL ? lmdb->first : &nothing, ret_error);
+        err = commit_whole(lmdb, lmdb->first != NULL ? lmdb->first : &nothing, 0, ret_error);
+    }
+    if (err == 0) {
+        err = settle_all(lmdb, ret_error);
     }
     store_meta_release(&lmdb->now);
     lmdb_env_close(&lmdb->env);
@@ -662,7 +941,7 @@ static int read_meta(struct store_lmdb *lmdb, struct store_error *ret_error)
     int err = lmdb_begin(&lmdb->env, MDB_RDONLY, &txn, ret_error);
 
     if (err == 0) {
-        err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now);
+        err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now, &lmdb->owed);
         lmdb_abort(&txn);
     }
     return err;
@@ -684,6 +963,9 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
     if (err == 0) {
         err = check_marker(lmdb, ret_error);
     }
+    if (err == 0) {
+        err = settle_all(lmdb, ret_error);
+    }
     return err != 0 ? err : lmdb_dir_note_data(&lmdb->dir, ret_error);
 }
 
@@ -703,6 +985,7 @@ static void lmdb_op_close(struct store *store)
     lmdb_env_close(&lmdb->env);
     lmdb_dir_release(&lmdb->dir);
     store_meta_release(&lmdb->now);
+    owed_forget(&lmdb->owed_keys);
     free(lmdb);
 }
 
@@ -726,6 +1009,9 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     lmdb->map_by_disk = config->map_by_disk;
     lmdb->identity = config->identity;
     lmdb->loose_mode = config->loose_mode;
+    lmdb->slice_rows = config->slice_rows > 0 ? config->slice_rows : OWED_SLICE_ROWS;
+    lmdb->owed_leaves = config->slice_rows > 0 ? 0 : OWED_LEAVES;
+    lmdb->idle_slices = 1;
 
     err = lmdb_checker_start(&checker, lmdb->dir.path, ret_error);
     if (err == 0) {
@@ -748,7 +1034,9 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
 static int lmdb_op_load(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
                         void *data, struct store_error *ret_error)
 {
-    return lmdb_load(&lmdb_of(store)->env, ret_loaded, row_fn, data, ret_error);
+    int err = settle_all(lmdb_of(store), ret_error);
+
+    return err != 0 ? err : lmdb_load(&lmdb_of(store)->env, ret_loaded, row_fn, data, ret_error);
 }
 
 static const struct store_ops lmdb_ops = {

@@ -41,6 +41,8 @@ struct store_lmdb_config {
     struct store_identity identity; /* used when the store is made; cluster_id and node_id are
                                        checked when it exists (store_id is read from it) */
     bool loose_mode;                /* group and others may have rights on dir, or own it */
+    uint32_t slice_rows;            /* of rows that are owed (store.c), in a table of any size; 0:
+                                       the default. For tests */
     /* Of a fresh one: what its first commit carries out. A crash leaves a directory without a
      * store, or a whole one with all of this. */
     struct store_op_list *first;

@@ -1,5 +1,5 @@
 /*
- * version.c - which LMDB is loaded; apart from store.c, so that a test of src/app can have a store
+ * version.c - which LMDB is loaded; apart from store.c, so that a test of src/node can have a store
  * of its own. Thread: any.
  */
 #include <lmdb.h>

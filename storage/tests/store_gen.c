@@ -186,6 +186,31 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes)
     return &op->op;
 }
 
+struct store_op *gen_puts(struct gen *gen, uint64_t index)
+{
+    struct gen_op *op = op_new(STORE_APPLY);
+    uint64_t term = index < gen->first ? gen->position.term : gen->terms[index];
+    size_t from = (size_t)prng_below(&gen->prng, GEN_KEYS);
+
+    op->rows = calloc(GEN_KEYS, sizeof *op->rows);
+    ASSERT(op->rows != NULL);
+    for (size_t n = 0; n < GEN_KEYS; n++) {
+        size_t i = (from + n) % GEN_KEYS;
+        struct store_row *row = &op->rows[n];
+        char key[16];
+
+        value_change(gen, i);
+        row->key_len = (uint32_t)key_make(i, key);
+        row->key = memcpy(malloc(sizeof key), key, sizeof key);
+        row->value_len = (uint32_t)gen->values[i].len;
+        row->value = memcpy(malloc(row->value_len), gen->values[i].data, row->value_len);
+    }
+    op->op.rows = op->rows;
+    op->op.row_count = GEN_KEYS;
+    position_move(gen, op, index, term);
+    return &op->op;
+}
+
 static int key_order(const void *a, const void *b)
 {
     char key_a[16] = {0};
@@ -273,8 +298,11 @@ struct store_op *gen_any(struct gen *gen)
 
         return gen_append(gen, gen->last + 1 - back, count);
     }
-    if (die < 75) {
+    if (die < 70) {
         return gen_apply(gen, applied + prng_below(&gen->prng, open + 1), count / 2);
+    }
+    if (die < 75) {
+        return gen_puts(gen, applied + prng_below(&gen->prng, open + 1));
     }
     if (die < 85) {
         return gen_compact(gen, prng_below(&gen->prng, applied + 2));

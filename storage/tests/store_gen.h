@@ -14,6 +14,7 @@
 #include "storage/store.h"
 
 #define GEN_KEYS 48
+#define GEN_SLICE_ROWS 2
 #define GEN_LOG_MAX 100000
 
 struct gen {
@@ -37,6 +38,9 @@ struct store_op *gen_hard_state(struct gen *gen, uint64_t term, uint64_t vote);
 struct store_op *gen_append(struct gen *gen, uint64_t index, uint32_t count);
 /* Apply up to index with so many changes of rows: puts, and deletions of rows that are there. */
 struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes);
+/* Apply up to index with a put of each row: as many as a bulk has for a store whose slices have few
+ * rows (GEN_SLICE_ROWS). */
+struct store_op *gen_puts(struct gen *gen, uint64_t index);
 /* Install a state at index (>= position.index) with all rows made anew. */
 struct store_op *gen_install(struct gen *gen, uint64_t index);
 struct store_op *gen_compact(struct gen *gen, uint64_t index);

@@ -632,6 +632,131 @@ static void test_stats_text(void **state)
     server_stop(&server);
 }
 
+/* --- one source --- */
+
+static void test_a_source_that_is_opened_again(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error;
+    server_start(&server, server_ids);
+    struct leafd *leafd = open_with(&server, NULL);
+    struct leafd_segment *orders = leafd_segment(leafd, "orders", &error);
+    assert_int_equal(leafd_segment_next(orders, &error), 1);
+    leafd_segment_close(orders);
+    leafd_segment_close(orders);
+    assert_int_equal(leafd_segment_next(orders, &error), -1);
+    assert_string_equal(error.code, "closed");
+    assert_int_equal(stats_of(leafd).burnt, 99);
+    assert_ptr_equal(leafd_segment(leafd, "orders", &error), orders);
+    assert_int_equal(leafd_segment_next(orders, &error), 101);
+    struct leafd_snowflake *stamps = leafd_snowflake(leafd, NULL, &error);
+    assert_true(leafd_snowflake_next(stamps, &error) > 0);
+    leafd_snowflake_close(stamps);
+    pthread_mutex_lock(&server.lock);
+    assert_string_equal(server.last.method, "DELETE");
+    pthread_mutex_unlock(&server.lock);
+    assert_int_equal(leafd_snowflake_next(stamps, &error), -1);
+    assert_string_equal(error.code, "closed");
+    assert_ptr_equal(leafd_snowflake(leafd, NULL, &error), stamps);
+    assert_true(leafd_snowflake_next(stamps, &error) > 0);
+    struct leafd_strict *numbers = leafd_strict(leafd, "numbers", &error);
+    leafd_strict_close(numbers);
+    assert_int_equal(leafd_strict_next(numbers, &error), -1);
+    assert_string_equal(error.code, "closed");
+    leafd_free(leafd);
+    server_stop(&server);
+}
+
+/* Ids with an increment of 5, and none without stepped=1. */
+static void say_steps(struct server *server, const struct served *request, char into[TEXT_MAX])
+{
+    char body[64];
+    int64_t count = (int64_t)option(request->target, "count=");
+    if (option(request->target, "stepped=") != 1) {
+        server_say(into, 400, "", "{\"code\":\"stepped\",\"message\":\"ask with stepped=1\"}");
+        return;
+    }
+    (void)snprintf(body, sizeof body, "%lld %lld 5\n", (long long)server->next_id,
+                   (long long)(server->next_id + 5 * (count - 1)));
+    server->next_id += 5 * count;
+    server_say(into, 200, "", body);
+}
+
+/* Who takes first and last for all ids between them must not get such. */
+static void test_steps_are_not_taken_for_ranges(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error;
+    struct leafd_range range;
+    struct leafd_series series;
+    int64_t ids[3];
+    server_start(&server, say_steps);
+    struct leafd *leafd = open_with(&server, NULL);
+    struct leafd_segment *orders = leafd_segment(leafd, "orders", &error);
+    assert_int_equal(leafd_segment_take(orders, 3, ids, 0, &error), 0);
+    assert_int_equal(ids[2] - ids[0], 10);
+    assert_int_equal(leafd_segment_range(orders, 3, &range, 0, &error), -1);
+    assert_string_equal(error.code, "stepped");
+    assert_int_equal(leafd_segment_series(orders, 3, &series, 0, &error), 0);
+    assert_int_equal(series.last - series.first, 10);
+    assert_int_equal(series.increment, 5);
+    struct leafd_strict *numbers = leafd_strict(leafd, "numbers", &error);
+    assert_int_equal(leafd_strict_take(numbers, 3, NULL, &range, NULL, 0, &error), -1);
+    assert_string_equal(error.code, "stepped");
+    assert_true(leafd_strict_next(numbers, &error) > 0);
+    assert_int_equal(leafd_strict_series(numbers, 3, NULL, &series, NULL, 0, &error), 0);
+    assert_int_equal(series.increment, 5);
+    leafd_free(leafd);
+    server_stop(&server);
+}
+
+/* --- events --- */
+
+struct seen {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    char kind[32], name[32];
+    uint64_t ids;
+};
+
+static void see(void *user, const struct leafd_event *event)
+{
+    struct seen *seen = user;
+    pthread_mutex_lock(&seen->lock);
+    (void)snprintf(seen->kind, sizeof seen->kind, "%s", event->kind);
+    (void)snprintf(seen->name, sizeof seen->name, "%s", event->name);
+    assert_string_equal(event->code, "");
+    assert_string_equal(event->from, "");
+    seen->ids = event->ids;
+    pthread_cond_broadcast(&seen->changed);
+    pthread_mutex_unlock(&seen->lock);
+}
+
+static void test_events(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error;
+    struct seen seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    server_start(&server, server_ids);
+    struct leafd *leafd = open_with(&server, "max_age_ms=1");
+    leafd_on_event(leafd, see, &seen);
+    struct leafd_segment *orders = leafd_segment(leafd, "orders", &error);
+    assert_true(leafd_segment_next(orders, &error) > 0);
+    pthread_mutex_lock(&seen.lock);
+    while (seen.kind[0] == 0) {
+        pthread_cond_wait(&seen.changed, &seen.lock);
+    }
+    assert_string_equal(seen.kind, "aged");
+    assert_string_equal(seen.name, "orders");
+    assert_true(seen.ids > 0 && seen.ids <= 100);
+    pthread_mutex_unlock(&seen.lock);
+    leafd_free(leafd);
+    server_stop(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,6 +776,9 @@ int main(void)
         cmocka_unit_test(test_an_error_is_forgotten),
         cmocka_unit_test(test_renewal_and_release),
         cmocka_unit_test(test_stats_text),
+        cmocka_unit_test(test_a_source_that_is_opened_again),
+        cmocka_unit_test(test_steps_are_not_taken_for_ranges),
+        cmocka_unit_test(test_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

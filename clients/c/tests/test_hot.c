@@ -15,24 +15,41 @@ static void test_one_range(void **state)
     (void)state;
     struct hot *hot = aligned_alloc(64, sizeof *hot);
     memset(hot, 0, sizeof *hot);
-    int64_t first;
-    bool low;
-    assert_int_equal(hot_take(hot, 1, &first, &low), 0);
+    struct hot_taken taken;
+    assert_int_equal(hot_take(hot, 1, &taken), 0);
     assert_int_equal(hot_left(hot), 0);
-    hot_publish(hot, &(struct leafd_range){100, 109}, 5);
-    assert_int_equal(hot_take(hot, 3, &first, &low), 3);
-    assert_int_equal(first, 100);
-    assert_false(low);
-    assert_int_equal(hot_take(hot, 3, &first, &low), 3);
-    assert_true(low);
+    hot_publish(hot, &(struct leafd_series){100, 109, 1}, 5);
+    assert_int_equal(hot_take(hot, 3, &taken), 3);
+    assert_int_equal(taken.first, 100);
+    assert_false(taken.low);
+    assert_int_equal(hot_take(hot, 3, &taken), 3);
+    assert_true(taken.low);
     assert_int_equal(hot_left(hot), 4);
-    assert_int_equal(hot_take(hot, 100, &first, &low), 4);
-    assert_int_equal(first, 106);
-    assert_false(low);
-    assert_int_equal(hot_take(hot, 1, &first, &low), 0);
-    hot_publish(hot, &(struct leafd_range){INT64_MAX, INT64_MAX}, HOT_NEVER_LOW);
-    assert_int_equal(hot_take(hot, 1, &first, &low), 1);
-    assert_int_equal(first, INT64_MAX);
+    assert_int_equal(hot_take(hot, 100, &taken), 4);
+    assert_int_equal(taken.first, 106);
+    assert_false(taken.low);
+    assert_int_equal(hot_take(hot, 1, &taken), 0);
+    hot_publish(hot, &(struct leafd_series){INT64_MAX, INT64_MAX, 1}, HOT_NEVER_LOW);
+    assert_int_equal(hot_take(hot, 1, &taken), 1);
+    assert_int_equal(taken.first, INT64_MAX);
+    free(hot);
+}
+
+static void test_steps(void **state)
+{
+    (void)state;
+    struct hot *hot = aligned_alloc(64, sizeof *hot);
+    memset(hot, 0, sizeof *hot);
+    struct hot_taken taken;
+    int64_t step = INT64_MAX / 4;
+    hot_publish(hot, &(struct leafd_series){3, 3 + 4 * step, step}, HOT_NEVER_LOW);
+    for (int64_t i = 0; i < 5; i++) {
+        assert_int_equal(hot_left(hot), 5 - i);
+        assert_int_equal(hot_take(hot, 1, &taken), 1);
+        assert_int_equal(taken.first, 3 + i * step);
+        assert_int_equal(taken.increment, step);
+    }
+    assert_int_equal(hot_take(hot, 1, &taken), 0);
     free(hot);
 }
 
@@ -41,12 +58,11 @@ static void test_end(void **state)
     (void)state;
     struct hot *hot = aligned_alloc(64, sizeof *hot);
     memset(hot, 0, sizeof *hot);
-    int64_t first;
-    bool low;
-    hot_publish(hot, &(struct leafd_range){1, 10}, HOT_NEVER_LOW);
-    assert_int_equal(hot_take(hot, 4, &first, &low), 4);
+    struct hot_taken taken;
+    hot_publish(hot, &(struct leafd_series){1, 10, 1}, HOT_NEVER_LOW);
+    assert_int_equal(hot_take(hot, 4, &taken), 4);
     assert_int_equal(hot_end(hot), 6);
-    assert_int_equal(hot_take(hot, 1, &first, &low), 0);
+    assert_int_equal(hot_take(hot, 1, &taken), 0);
     assert_int_equal(hot_end(hot), 0);
     free(hot);
 }
@@ -57,17 +73,16 @@ static void test_calls_that_find_nothing(void **state)
     (void)state;
     struct hot *hot = aligned_alloc(64, sizeof *hot);
     memset(hot, 0, sizeof *hot);
-    int64_t first;
-    bool low;
-    hot_publish(hot, &(struct leafd_range){1, 10}, HOT_NEVER_LOW);
+    struct hot_taken taken;
+    hot_publish(hot, &(struct leafd_series){1, 10, 1}, HOT_NEVER_LOW);
     for (int i = 0; i < 200000; i++) {
-        uint32_t taken = hot_take(hot, TEXT_COUNT_MAX, &first, &low);
-        assert_int_equal(taken, i == 0 ? 10 : 0);
+        uint32_t found = hot_take(hot, TEXT_COUNT_MAX, &taken);
+        assert_int_equal(found, i == 0 ? 10 : 0);
     }
     assert_int_equal(atomic_load(&hot->word) >> 32, 1);
-    hot_publish(hot, &(struct leafd_range){11, 20}, HOT_NEVER_LOW);
-    assert_int_equal(hot_take(hot, 1, &first, &low), 1);
-    assert_int_equal(first, 11);
+    hot_publish(hot, &(struct leafd_series){11, 20, 1}, HOT_NEVER_LOW);
+    assert_int_equal(hot_take(hot, 1, &taken), 1);
+    assert_int_equal(taken.first, 11);
     free(hot);
 }
 
@@ -84,7 +99,7 @@ static void next_range(struct shared *shared)
 {
     pthread_mutex_lock(&shared->lock);
     if (hot_left(shared->hot) == 0 && shared->next < TAKEN_MAX) {
-        struct leafd_range range = {shared->next, shared->next + RANGE_IDS - 1};
+        struct leafd_series range = {shared->next, shared->next + RANGE_IDS - 1, 1};
         hot_publish(shared->hot, &range, 3);
         shared->next += RANGE_IDS;
     }
@@ -97,12 +112,11 @@ static void *take_all(void *context)
     int64_t before = -1;
     unsigned lows = 0;
     for (uint32_t turn = 0;; turn++) {
-        int64_t first;
-        bool low;
-        uint32_t taken = hot_take(shared->hot, turn % 3 + 1, &first, &low);
-        lows += low;
-        for (uint32_t i = 0; i < taken; i++) {
-            int64_t id = first + i;
+        struct hot_taken taken;
+        uint32_t found = hot_take(shared->hot, turn % 3 + 1, &taken);
+        lows += taken.low;
+        for (uint32_t i = 0; i < found; i++) {
+            int64_t id = taken.first + i;
             bool wrong = id <= before || id >= TAKEN_MAX;
             if (wrong || atomic_fetch_add(&shared->taken[id], 1) != 0) {
                 atomic_store(&shared->wrong, true);
@@ -110,7 +124,7 @@ static void *take_all(void *context)
             }
             before = id;
         }
-        if (taken == 0) {
+        if (found == 0) {
             next_range(shared);
             pthread_mutex_lock(&shared->lock);
             bool over = shared->next == TAKEN_MAX && hot_left(shared->hot) == 0;
@@ -154,9 +168,8 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_range),
-        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_calls_that_find_nothing),
+        cmocka_unit_test(test_one_range), cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_end),       cmocka_unit_test(test_calls_that_find_nothing),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

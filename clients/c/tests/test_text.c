@@ -111,10 +111,10 @@ static void test_keys(void **state)
     }
 }
 
-static int read_ranges(const char *body, uint32_t count, struct leafd_range *into)
+static int read_ranges(const char *body, uint32_t count, struct leafd_series *into)
 {
     const char *why = "not said";
-    int found = text_read_ranges(body, strlen(body), count, into, &why);
+    int found = text_read_ranges(body, strlen(body), count, false, into, &why);
     assert_int_equal(found < 0, why != NULL);
     return found;
 }
@@ -122,7 +122,7 @@ static int read_ranges(const char *body, uint32_t count, struct leafd_range *int
 static void test_ranges(void **state)
 {
     (void)state;
-    struct leafd_range into[TEXT_RANGES_MAX];
+    struct leafd_series into[TEXT_RANGES_MAX];
     assert_int_equal(read_ranges("5 5\n", 1, into), 1);
     assert_int_equal(read_ranges("1 2\n4 4\n9 10\n", 5, into), 3);
     assert_int_equal(into[2].last, 10);
@@ -155,10 +155,41 @@ static void test_ranges(void **state)
     }
 }
 
+static void test_steps(void **state)
+{
+    (void)state;
+    struct leafd_series into[TEXT_RANGES_MAX];
+    static const char *const good[] = {"1 21 5\n", "1 11 5\n12 13 1\n",
+                                       "9223372036854775803 9223372036854775807 1\n",
+                                       "0 9223372036854775804 2305843009213693951\n"};
+    static const char *const bad[] = {"1 5\n",
+                                      "1 5 \n",
+                                      "1 21 0\n",
+                                      "1 21 -5\n",
+                                      "1 22 5\n",
+                                      "21 1 5\n",
+                                      "1 16 5\n",
+                                      "1 26 5\n",
+                                      "1 21 5 1\n",
+                                      "1 21 5",
+                                      "1 11 5\n11 12 1\n",
+                                      "1 21 9223372036854775808\n",
+                                      "1 21 18446744073709551621\n",
+                                      "9223372036854775804 9223372036854775808 1\n"};
+    const char *why;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(text_read_ranges(good[i], strlen(good[i]), 5, true, into, &why) > 0);
+    }
+    assert_int_equal(into[0].increment, INT64_MAX / 4);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(text_read_ranges(bad[i], strlen(bad[i]), 5, true, into, &why), -1);
+    }
+}
+
 static void test_too_many_ranges(void **state)
 {
     (void)state;
-    struct leafd_range into[TEXT_RANGES_MAX];
+    struct leafd_series into[TEXT_RANGES_MAX];
     char body[2048] = "";
     size_t used = 0;
     for (int i = 0; i < TEXT_RANGES_MAX; i++) {
@@ -212,13 +243,14 @@ static void test_any_bytes(void **state)
             body[i] = alphabet[(seed >> 33) % (sizeof alphabet - 1)];
         }
         seed = seed * 6364136223846793005u + 1442695040888963407u;
-        struct leafd_range into[TEXT_RANGES_MAX];
+        struct leafd_series into[TEXT_RANGES_MAX];
         const char *why;
-        int found = text_read_ranges(body, bytes, 10, into, &why);
-        int64_t total = 0;
+        int found = text_read_ranges(body, bytes, 10, round % 2 == 0, into, &why);
+        uint64_t total = 0;
         for (int i = 0; i < found; i++) {
             assert_true(into[i].first <= into[i].last);
-            total += into[i].last - into[i].first + 1;
+            assert_true(into[i].increment == 1 || round % 2 == 0);
+            total += text_ids_of(&into[i]);
         }
         assert_true(found < 0 || total == 10);
     }
@@ -227,15 +259,11 @@ static void test_any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_encoding),
-        cmocka_unit_test(test_visible),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_too_many_ranges),
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_names),   cmocka_unit_test(test_encoding),
+        cmocka_unit_test(test_visible), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_keys),    cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_steps),   cmocka_unit_test(test_too_many_ranges),
+        cmocka_unit_test(test_lines),   cmocka_unit_test(test_any_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

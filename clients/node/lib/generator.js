@@ -6,7 +6,6 @@
 
 import { randomInt } from "node:crypto";
 
-const RANDOM_START = 100; // a millisecond begins below, so that the lowest digits are spread evenly
 export const SMALL_STEP_MS = 5; // a clock that goes back by so little is waited for
 
 /** What keeps the next id. */
@@ -79,10 +78,10 @@ export class Generator {
         return id;
     }
 
-    /** Begin a millisecond: at random, and at 0 when the one before was used up. */
+    /** Begin a millisecond: anywhere, for even lowest digits; at 0 when the one before was used up. */
     #open(now) {
-        const full = this.size > 0 && this.left === 0;
-        const first = full ? 0 : this.below(Math.min(RANDOM_START, this.sequences));
+        const full = now === this.lastMs + 1 && this.size > 0 && this.left === 0;
+        const first = full ? 0 : this.below(this.sequences);
         this.taken += this.size - this.left;
         this.size = this.left = this.sequences - first;
         this.at = (BigInt(now - this.layout.epochMs) << this.shift) | this.worker | BigInt(first);

@@ -417,7 +417,7 @@ test("a millisecond begins at random, and at 0 when the one before was used up",
     const [layout] = LAYOUTS;
     let clock = layout.epochMs + 1000;
     const generator = new Generator({ workerId: 5, epoch: 1, fromMs: 0, untilMs: clock + 1000 },
-        layout, () => clock, (n) => n - 43);
+        layout, () => clock, (n) => n - 4039);
     const sequence = () => api.decode(layout, generator.step()).sequence;
     for (let n = 57; n < 4096; n++) {
         assert.equal(sequence(), n);

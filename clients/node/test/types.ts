@@ -1,7 +1,7 @@
 // What must compile by index.d.ts, and what must not: `make types`.
 
-import { Client, FakeClient, LeafdError } from "leafd";
-import type { Decoded, IdSource, IdRange, Stats, StrictRange, TextIds } from "leafd";
+import { Client, FakeClient, LeafdError } from "@leafd/client";
+import type { Decoded, IdRange, IdSource, Stats, StrictRange, TextIds } from "@leafd/client";
 
 const client = new Client({ endpoints: "http://a", token: undefined, windowMs: 1000 });
 const sources: IdSource[] = [client, new FakeClient()].flatMap((one) =>
@@ -35,6 +35,7 @@ try {
 }
 console.log(back, id, maybe, many, range, strict.replayed, parts.workerId, stats.burnt);
 
+new Client({}); // the environment may have the endpoints
 // @ts-expect-error no such setting
 new Client({ endpoints: "http://a", dedlineMs: 5 });
 // @ts-expect-error ids are no numbers

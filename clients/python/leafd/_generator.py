@@ -17,7 +17,6 @@ from typing import Callable, Iterator, NamedTuple, Optional
 from ._api import Grant, Layout
 from ._buffer import piece_of, use_up
 
-RANDOM_START = 100  # a millisecond begins below: who shards by the lowest digits gets them evenly
 SMALL_STEP_MS = 5  # a clock that goes back by so little is waited for
 
 
@@ -90,11 +89,11 @@ class Generator:
         return Step(Why.CLOCK, 0, behind_ms + 1)
 
     def _open(self, now: int) -> None:
-        """Begin a millisecond."""
+        """Begin a millisecond: anywhere, so that the lowest digits are even; at 0 after a full one."""
         layout = self.layout
         sequences = 1 << layout.sequence_bits
-        full = self._piece_size > 0 and not length_hint(self.piece)
-        first = 0 if full else self._below(min(RANDOM_START, sequences))
+        full = now == self.last_ms + 1 and self._piece_size > 0 and not length_hint(self.piece)
+        first = 0 if full else self._below(sequences)
         base = (now - layout.epoch_ms) << (layout.worker_bits + layout.sequence_bits)
         base |= self.worker_id << layout.sequence_bits
         self._done += self._piece_size - length_hint(self.piece)

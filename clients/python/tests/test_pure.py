@@ -461,7 +461,7 @@ def test_a_millisecond_begins_at_random_and_at_0_when_the_one_before_was_used_up
     assert layout.decode(generator.step().id) == (clock[0], 5, 0)
     clock[0] += 1
     assert layout.decode(generator.step().id) == (clock[0], 5, 57)
-    assert below == [100, 100]
+    assert below == [4096, 4096]
 
 
 def test_the_end_of_the_layout():

@@ -221,7 +221,7 @@ static void set_up(void)
     allocator_set_waker(at.allocator, &at.waker);
     at.tag = allocator_open(at.allocator, &row);
     if (bound()->held > 0) {
-        segment_publish(&at.tag->buffer, 1, bound()->held);
+        segment_publish(&at.tag->buffer, 1, bound()->held, 0, 0);
     }
 }
 

@@ -75,7 +75,7 @@ static void publish(void)
 
     at.published++;
     at.published_ids += size;
-    segment_publish(&at.buffer, at.published * RANGE_APART, size);
+    segment_publish(&at.buffer, at.published * RANGE_APART, size, 0, 0);
 }
 
 static void own(void)

@@ -234,6 +234,7 @@ static void test_each_order_of_the_generator_is_needed(void **state)
     static const char swap[] = "the same word was loaded with acquire before, and none comes twice";
     static const char one[] = "one location: all its changes are in one order anyway";
     static const char refusal[] = "decides between two refusals, of what either would be right";
+    static const char unnamed[] = "no layout has a name here: layouts are published as tags are";
     static const struct orders_needless needless[] = {
         {"snowflake_set_layout: store &snowflake->ready (1) release to relaxed", first},
         {"snowflake_claim: load &snowflake->ready (1) acquire to relaxed", first},
@@ -248,6 +249,7 @@ static void test_each_order_of_the_generator_is_needed(void **state)
         {"snowflake_claim: exchange &snowflake->wanted (1) acq_rel to relaxed", one},
         {"snowflake_extend: store &slot->until_ms (1) release to relaxed", refusal},
         {"time_check: load &slot->until_ms (1) acquire to relaxed", refusal},
+        {"named_last_used_ms: load &named->count (1) acquire to relaxed", unnamed},
     };
 
     (void)state;

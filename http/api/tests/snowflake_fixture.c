@@ -31,8 +31,15 @@ static void prepare(struct fixture *f, const struct snowflake_layout *layout, ui
 static void prepare_leaf(struct fixture *f)
 {
     static const struct snowflake_layout layout = SNOWFLAKE_LEAF_LAYOUT;
+    struct segment_range range;
+    bool notify;
 
     prepare(f, &layout, 7);
+    /* A full millisecond long ago: so that the test's first one begins at 0. */
+    fake_set_wall(&f->fake, T0 - HOUR_MS + 1);
+    assert_int_equal(snowflake_claim(&f->fake.snowflake, 0, 4096, 0, &range, &notify), 0);
+    atomic_store(&f->fake.snowflake.claimed_total, 0);
+    fake_set_wall(&f->fake, T0);
 }
 
 static void prepare_small(struct fixture *f)

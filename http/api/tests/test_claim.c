@@ -24,7 +24,7 @@
 
 static void insert(struct id_claim *claim, uint64_t first, uint32_t count)
 {
-    struct segment_range range = {first, count};
+    struct segment_range range = {first, count, 0};
 
     id_claim_insert(claim, &range);
 }
@@ -48,19 +48,20 @@ static void test_order_and_joins(void **state)
     insert(&claim, 500, 10);
     insert(&claim, 100, 10);
     insert(&claim, 300, 10);
-    expect(&claim, 970, (struct segment_range[]){{100, 10}, {300, 10}, {500, 10}}, 3);
+    expect(&claim, 970, (struct segment_range[]){{100, 10, 0}, {300, 10, 0}, {500, 10, 0}}, 3);
     insert(&claim, 310, 5);  /* to the one before */
     insert(&claim, 490, 10); /* to the one after */
     insert(&claim, 90, 10);
     insert(&claim, 510, 1);
-    expect(&claim, 944, (struct segment_range[]){{90, 20}, {300, 15}, {490, 21}}, 3);
+    expect(&claim, 944, (struct segment_range[]){{90, 20, 0}, {300, 15, 0}, {490, 21, 0}}, 3);
     insert(&claim, 110, 190); /* to both */
-    expect(&claim, 754, (struct segment_range[]){{90, 225}, {490, 21}}, 2);
+    expect(&claim, 754, (struct segment_range[]){{90, 225, 0}, {490, 21, 0}}, 2);
     insert(&claim, 315, 175);
-    expect(&claim, 579, (struct segment_range[]){{90, 421}}, 1);
+    expect(&claim, 579, (struct segment_range[]){{90, 421, 0}}, 1);
     insert(&claim, 0, 1);
     insert(&claim, UINT64_MAX - 10, 578);
-    expect(&claim, 0, (struct segment_range[]){{0, 1}, {90, 421}, {UINT64_MAX - 10, 578}}, 3);
+    expect(&claim, 0, (struct segment_range[]){{0, 1, 0}, {90, 421, 0}, {UINT64_MAX - 10, 578, 0}},
+           3);
 }
 
 static void test_room_for_one_more(void **state)
@@ -284,19 +285,19 @@ static void test_ranges_are_joined(void **state)
     struct id_claim claim = {.count = 1000, .left = 1000};
 
     (void)state;
-    assert_true(id_claim_add(&claim, &(struct segment_range){10, 5}));
-    assert_true(id_claim_add(&claim, &(struct segment_range){15, 5}));
+    assert_true(id_claim_add(&claim, &(struct segment_range){10, 5, 0}));
+    assert_true(id_claim_add(&claim, &(struct segment_range){15, 5, 0}));
     assert_int_equal(claim.range_count, 1);
     assert_int_equal(claim.ranges[0].count, 10);
-    assert_true(id_claim_add(&claim, &(struct segment_range){21, 1}));
+    assert_true(id_claim_add(&claim, &(struct segment_range){21, 1, 0}));
     assert_int_equal(claim.range_count, 2);
     assert_int_equal(claim.left, 989);
     for (uint64_t i = 2; i < LIMIT_RANGES_PER_REPLY; i++) {
-        assert_true(id_claim_add(&claim, &(struct segment_range){100 * i, 1}));
+        assert_true(id_claim_add(&claim, &(struct segment_range){100 * i, 1, 0}));
     }
-    assert_true(id_claim_add(&claim, &(struct segment_range){100 * 63 + 1, 1}));
+    assert_true(id_claim_add(&claim, &(struct segment_range){100 * 63 + 1, 1, 0}));
     assert_int_equal(claim.range_count, LIMIT_RANGES_PER_REPLY);
-    assert_false(id_claim_add(&claim, &(struct segment_range){100000, 1}));
+    assert_false(id_claim_add(&claim, &(struct segment_range){100000, 1, 0}));
 }
 
 static void put_is(const struct id_claim *claim, const char *wanted)

@@ -628,7 +628,7 @@ static void test_version(void **state)
 
     client_expect(f->client, "GET", "/version", 200,
                   "{\"version\":\"9.8.7\",\"commit\":\"abc\\\"def\",\"level\":0,"
-                  "\"levels\":{\"min\":1,\"max\":2},"
+                  "\"levels\":{\"min\":1,\"max\":3},"
                   "\"libraries\":{\"libuv\":\"1.44.2\"}}");
     client_expect_error(f->client, "POST", "/version", "", 405, "method_not_allowed");
     client_expect_error(f->client, "DELETE", "/livez", NULL, 405, "method_not_allowed");

@@ -423,6 +423,64 @@ static void test_runs_into_the_end_of_ids(void **state)
     client_expect_error(f->client, "GET", GET "end", NULL, 409, "exhausted");
 }
 
+/* --- increments --- */
+
+static void publish_stepped(struct fixture *f, const char *name, uint32_t increment, uint32_t of)
+{
+    struct id_tag *tag = fake_open(&f->fake, name, 0, 0);
+
+    (void)segment_burn(&tag->buffer);
+    segment_publish(&tag->buffer, 10, 100, increment, of);
+    atomic_store(&tag->increment, increment);
+}
+
+static void has_generation(struct fixture *f, const char *target, const char *body, const char *of)
+{
+    struct reply reply;
+
+    client_call(f->client, "GET", target, NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_int_equal(reply.len, strlen(body));
+    assert_memory_equal(reply.body, body, reply.len);
+    assert_string_equal(reply_header(&reply, "Leafd-Generation"), of);
+    reply_release(&reply);
+}
+
+static void test_ranges_with_an_increment(void **state)
+{
+    struct fixture *f = *state;
+
+    fake_hold(&f->fake, false, true);
+    publish_stepped(f, "t", 5, 7);
+    client_expect(f->client, "GET", GET "t?count=3", 200, "10\n15\n20\n");
+    client_expect_message(f->client, "GET", GET "t?count=3&format=range", NULL, 400, "stepped",
+                          "has increment 5, so its ids do not follow");
+    client_expect_message(f->client, "GET", GET "t?format=json", NULL, 400, "stepped",
+                          "add stepped=1");
+    has_generation(f, GET "t?count=3&format=range&stepped=1", "25 35 5\n", "7");
+    client_expect(f->client, "GET", GET "t?count=2&format=json&stepped=1", 200,
+                  "{\"tag\":\"t\",\"count\":2,\"ranges\":[{\"first\":\"40\",\"last\":\"45\","
+                  "\"increment\":5}]}");
+    publish_stepped(f, "t", 0, 8);
+    has_generation(f, GET "t?count=2&format=range&stepped=1", "10 11 1\n", "8");
+    client_expect(f->client, "GET", GET "t?count=2&format=range", 200, "12 13\n");
+}
+
+/* The increment came after the request had looked at the tag. */
+static void test_an_increment_of_a_moment_ago(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag;
+
+    fake_hold(&f->fake, false, true);
+    publish_stepped(f, "t", 5, 7);
+    tag = fake_open(&f->fake, "t", 0, 0);
+    atomic_store(&tag->increment, 0);
+    client_expect_message(f->client, "GET", GET "t?count=3&format=range", NULL, 400, "stepped",
+                          "has increment 5");
+    client_expect(f->client, "GET", GET "t", 200, "25");
+}
+
 /* --- refills --- */
 
 static void test_refill_is_asked_for_once_due(void **state)
@@ -1033,6 +1091,8 @@ int main(void)
         TEST_SEGMENT(test_exhausted_keeps_what_is_left),
         TEST_SEGMENT(test_exhausted_asks_before_it_says_so),
         TEST_SEGMENT(test_runs_into_the_end_of_ids),
+        TEST_SEGMENT(test_ranges_with_an_increment),
+        TEST_SEGMENT(test_an_increment_of_a_moment_ago),
         TEST_SEGMENT(test_refill_is_asked_for_once_due),
         TEST_SEGMENT(test_batch_over_several_segments),
         TEST_SEGMENT(test_too_many_ranges),

@@ -146,16 +146,19 @@ static void test_refusals(void **state)
         const char *code;
         const char *text;
     } cases[] = {
-        {{ERR_UNKNOWN_TAG, false, 0, {0}}, 404, "unknown_tag", "there is no tag"},
-        {{ERR_EXHAUSTED, false, 1, {2}}, 409, "exhausted", "has 2 ids left below its max, or 2^63"},
-        {{ERR_CHANGING, false, 1, {3}}, 503, "mode_changing", "node 3 has not said"},
-        {{ERR_KEYS_FULL, false, 1, {4}}, 503, "idempotency_full", "4 idempotency keys"},
-        {{ERR_TIMEOUT, false, 0, {0}}, 503, "timeout", "are skipped if they were allocated"},
-        {{ERR_EMPTY, false, 0, {0}}, 503, "timeout", "no common time"},
-        {{ERR_NO_LEADER, false, 0, {0}}, 503, "no_leader", ""},
-        {{ERR_OVERLOADED, false, 0, {0}}, 503, "overloaded", ""},
-        {{ERR_SHUTTING_DOWN, false, 0, {0}}, 503, "shutting_down", ""},
-        {{ERR_DISK_FULL, false, 0, {0}}, 503, "disk_full", ""},
+        {{ERR_UNKNOWN_TAG, false, 0, {0}, 0}, 404, "unknown_tag", "there is no tag"},
+        {{ERR_EXHAUSTED, false, 1, {2}, 0},
+         409,
+         "exhausted",
+         "has 2 ids left below its max, or 2^63"},
+        {{ERR_CHANGING, false, 1, {3}, 0}, 503, "mode_changing", "node 3 has not said"},
+        {{ERR_KEYS_FULL, false, 1, {4}, 0}, 503, "idempotency_full", "4 idempotency keys"},
+        {{ERR_TIMEOUT, false, 0, {0}, 0}, 503, "timeout", "are skipped if they were allocated"},
+        {{ERR_EMPTY, false, 0, {0}, 0}, 503, "timeout", "no common time"},
+        {{ERR_NO_LEADER, false, 0, {0}, 0}, 503, "no_leader", ""},
+        {{ERR_OVERLOADED, false, 0, {0}, 0}, 503, "overloaded", ""},
+        {{ERR_SHUTTING_DOWN, false, 0, {0}, 0}, 503, "shutting_down", ""},
+        {{ERR_DISK_FULL, false, 0, {0}, 0}, 503, "disk_full", ""},
     };
     struct fixture *f = *state;
 
@@ -198,7 +201,7 @@ static void test_strict_that_became_trend_begins_anew(void **state)
 
 static void test_mode_that_never_rests(void **state)
 {
-    static const struct strict_result wrong = {ERR_WRONG_MODE, false, 1, {0}};
+    static const struct strict_result wrong = {ERR_WRONG_MODE, false, 1, {0}, 0};
     struct fixture *f = *state;
 
     fake_set_mode(&f->fake, "s", TAG_MODE_STRICT);

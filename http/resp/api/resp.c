@@ -516,19 +516,20 @@ static int handle_info(struct conn *conn)
 
 /* So many ids in a row, of a tag with a shape as texts. */
 static void put_resp_ids(struct conn *conn, const struct id_text *text, uint64_t first,
-                         uint32_t count, struct buf *out)
+                         uint32_t count, uint32_t increment, struct buf *out)
 {
+    uint32_t by = increment_of(increment);
     char id[ID_TEXT_BYTES_MAX];
 
     if (id_text_is_number(text)) {
-        reply_ids(out, first, count);
+        reply_ids(out, first, count, by);
         return;
     }
     for (uint32_t i = 0; i < count && text->layout != NULL; i++) {
         reply_integer(out, named_layout_id(text->layout, first + i));
     }
     for (uint32_t i = 0; i < count && text->layout == NULL; i++) {
-        reply_bulk(out, id, id_text_put(api_loop(conn), text, first + i, id));
+        reply_bulk(out, id, id_text_put(api_loop(conn), text, first + (uint64_t)i * by, id));
     }
 }
 
@@ -548,14 +549,14 @@ static int answer_made(struct conn *conn, const struct buf *out)
 HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
 {
     const struct segment_range *last = &claim->ranges[claim->range_count - 1];
-    uint64_t id = last->first + last->count - 1;
+    uint64_t id = last->first + (uint64_t)(last->count - 1) * increment_of(last->increment);
     struct buf *out = reply_begin(conn);
 
     ASSERT(claim->range_count == 1);
     if (id_text_is_number(&claim->text)) {
         reply_integer(out, id);
     } else {
-        put_resp_ids(conn, &claim->text, id, 1, out);
+        put_resp_ids(conn, &claim->text, id, 1, 0, out);
     }
     return answer_made(conn, out);
 }
@@ -588,9 +589,9 @@ static bool array_put(struct conn *conn, struct answer_parts *parts, struct buf 
         struct segment_range *range = &array->ranges[array->at];
         uint32_t count = range->count < room ? range->count : room;
 
-        put_resp_ids(conn, &array->text, range->first, count, out);
+        put_resp_ids(conn, &array->text, range->first, count, range->increment, out);
         room -= count;
-        range->first += count;
+        range->first += (uint64_t)count * increment_of(range->increment);
         range->count -= count;
         array->at += range->count == 0;
     }
@@ -621,7 +622,8 @@ static int answer_array(struct conn *conn, const struct id_claim *claim)
     out = reply_begin(conn);
     reply_array(out, claim->count);
     for (uint32_t i = 0; i < claim->range_count; i++) {
-        put_resp_ids(conn, &claim->text, claim->ranges[i].first, claim->ranges[i].count, out);
+        put_resp_ids(conn, &claim->text, claim->ranges[i].first, claim->ranges[i].count,
+                     claim->ranges[i].increment, out);
     }
     return answer_made(conn, out);
 }
@@ -698,7 +700,8 @@ HOT static int handle_incrby(struct conn *conn)
     }
     claim.answer = answer_last;
     claim.contiguous = count > 1;
-    claim.number = count > 1; /* those below the last one cannot be told from a text */
+    claim.consecutive = count > 1; /* Redis's clients count down from the last one */
+    claim.number = count > 1;      /* those below the last one cannot be told from a text */
     return take_of_tag(conn, &claim);
 }
 

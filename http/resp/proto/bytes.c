@@ -302,10 +302,10 @@ void reply_nil(struct buf *out, unsigned version)
     buf_printf(out, version < 3 ? "$-1\r\n" : "_\r\n");
 }
 
-void reply_ids(struct buf *out, uint64_t first, uint32_t count)
+void reply_ids(struct buf *out, uint64_t first, uint32_t count, uint32_t by)
 {
     buf_reserve(out, (size_t)count * REPLY_ID_BYTES_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        reply_integer(out, first + i);
+        reply_integer(out, first + (uint64_t)i * by);
     }
 }

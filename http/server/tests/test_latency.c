@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "http/server/latency.h"
+#include "http/server/meter.h"
 
 static struct histogram_view view_of(const struct latency *latency, unsigned class, unsigned status)
 {

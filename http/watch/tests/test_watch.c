@@ -299,6 +299,7 @@ struct world_alarms {
     struct id_health health;
     struct id_cluster_status status;
     struct alarm_facts facts;
+    struct id_figures figures;
 };
 
 static int setup_alarms(void **state)
@@ -321,6 +322,7 @@ static int setup_alarms(void **state)
     atomic_store(&world_alarms->health.leader_known, true);
     atomic_store(&world_alarms->health.state_max_bytes, 1000 << 20);
     world_alarms->facts = (struct alarm_facts){.now_ms = 1,
+                                               .figures = &world_alarms->figures,
                                                .wall_ms = 1700000000000,
                                                .status = &world_alarms->status,
                                                .health = &world_alarms->health,
@@ -563,14 +565,14 @@ static void test_map(void **state)
 {
     struct world_alarms *world_alarms = *state;
 
-    world_alarms->facts.map_bytes = 1000 << 20;
-    world_alarms->facts.map_used_bytes = (800 << 20) - 1;
+    world_alarms->figures.disk.map_bytes = 1000 << 20;
+    world_alarms->figures.disk.used_bytes = (800 << 20) - 1;
     look_for(world_alarms, 100);
     assert_false(world_alarms->alarms.items[ALARM_MAP_FILLS].begun);
-    world_alarms->facts.map_used_bytes = 800 << 20;
+    world_alarms->figures.disk.used_bytes = 800 << 20;
     holds(world_alarms, ALARM_MAP_FILLS, 60,
           "the database of node 1 takes 80 % of data.map-bytes: 800 of 1000 MiB");
-    world_alarms->facts.map_used_bytes = 0;
+    world_alarms->figures.disk.used_bytes = 0;
     ends(world_alarms, ALARM_MAP_FILLS);
 }
 
@@ -580,15 +582,15 @@ static void test_worker_names(void **state)
 
     look_for(world_alarms, 1000);
     assert_false(world_alarms->alarms.items[ALARM_WORKER_NAMES_SHARED].begun);
-    world_alarms->facts.worker_names_shared = 1;
+    world_alarms->figures.worker_names_shared = 1;
     holds(world_alarms, ALARM_WORKER_NAMES_SHARED, 120,
           "1 name holds several worker ids: as many processes are running, or were lately");
-    world_alarms->facts.worker_names_shared = 2;
+    world_alarms->figures.worker_names_shared = 2;
     look_for(world_alarms, 1);
     assert_string_equal(
         text_of(world_alarms, ALARM_WORKER_NAMES_SHARED),
         "2 names hold several worker ids: as many processes are running, or were lately");
-    world_alarms->facts.worker_names_shared = 0;
+    world_alarms->figures.worker_names_shared = 0;
     ends(world_alarms, ALARM_WORKER_NAMES_SHARED);
 }
 

@@ -108,7 +108,7 @@ static void test_a_copy_hears_of_a_start_that_it_never_had(void **state)
     set_local(&ring, again, LOCAL_INCARNATIONS, starts, sizeof starts);
     ring_restart(&ring, again);
     ring_run_ms(&ring, 200);
-    assert_int_equal(ring_node(&ring, again)->superseded, now);
+    assert_int_equal(ring_node(&ring, again)->replica.superseded, now);
 }
 
 /* Somebody starts a clone of a node that runs: the clone is a later start, and would be let in. */
@@ -220,7 +220,7 @@ static void test_a_node_that_had_them_all_goes_on(void **state)
         ring_crash(&ring, again);
         ring_restart(&ring, again);
         ring_run_ms(&ring, 300);
-        assert_int_equal(ring_node(&ring, again)->superseded, 0);
+        assert_int_equal(ring_node(&ring, again)->replica.superseded, 0);
     }
 }
 

@@ -495,6 +495,33 @@ static void test_large_commands_leave_time(void **state)
     }
 }
 
+/* While the leader's disk owes rows no other large one begins; what is small does not wait. */
+static void test_large_commands_wait_for_the_disk(void **state)
+{
+    struct asked bulk;
+    struct asked small;
+    RING ring = {0};
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    ring_node(&ring, leader)->disk.owes = true;
+    asked_bulk(&bulk, 'a');
+    asked_put(&small, "small", 10);
+    ask(&ring, leader, &bulk, PATIENCE_MS);
+    ask(&ring, leader, &small, PATIENCE_MS);
+    ring_run_ms(&ring, 200);
+    assert_int_equal(small.done, 1);
+    assert_int_equal(large_entries(&ring_node(&ring, leader)->replica.driver), 0);
+    ring_node(&ring, leader)->disk.owes = false;
+    ring_run_ms(&ring, 200);
+    assert_int_equal(bulk.done, 1);
+    assert_int_equal(bulk.base.status, 0);
+    asked_free(&bulk);
+    asked_free(&small);
+}
+
 /* Those that wait go to the next leader. */
 static void test_large_commands_outlive_their_leader(void **state)
 {
@@ -671,6 +698,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_commands_go_one_at_a_time),
         cmocka_unit_test(test_large_commands_leave_time),
+        cmocka_unit_test(test_large_commands_wait_for_the_disk),
         cmocka_unit_test(test_a_large_command_is_judged_while_it_is_stored),
         cmocka_unit_test(test_a_large_command_that_was_judged_may_be_lost),
         cmocka_unit_test(test_what_stands_behind_a_large_command_is_answered_first),

@@ -130,6 +130,7 @@ static void start(struct bench *bench)
     config.applier.trailing_entries = bench->trailing_entries > 0 ? bench->trailing_entries : 100;
     config.applier.rows_join_ms = bench->rows_join_ms;
     config.applier.rows_hold_ms = bench->rows_hold_ms;
+    config.applier.rows_many_ms = bench->rows_many_ms;
     config.seed = bench->id;
     config.incarnation = bench->incarnation;
     fake_disk_init(&bench->disk, bench->store);

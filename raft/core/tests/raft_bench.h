@@ -29,6 +29,7 @@ struct bench {
     uint32_t trailing_entries; /* likewise; 0: 100 */
     uint32_t rows_join_ms;     /* likewise */
     uint32_t rows_hold_ms;     /* likewise */
+    uint32_t rows_many_ms;     /* likewise */
     unsigned rows;             /* likewise: tags in the state, each of about 300 bytes */
     uint64_t id;
 };

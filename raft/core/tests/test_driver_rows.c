@@ -43,14 +43,9 @@ static uint64_t hash_of(size_t key, uint8_t value)
 /* Put or delete one row, and list it as apply does. */
 static void change(struct picture *picture, size_t key, uint8_t value, struct row_changes *changes)
 {
-    struct row_change *item = &changes->items[changes->count++];
+    const uint8_t row[3] = {'x', (uint8_t)key, value};
 
-    *item = (struct row_change){BUF_INIT, BUF_INIT};
-    buf_put_u8(&item->key, 'x');
-    buf_put_u8(&item->key, (uint8_t)key);
-    if (value != 0) {
-        buf_put_u8(&item->value, value);
-    }
+    row_changes_add(changes, row, 2, value != 0 ? 1 : 0);
     picture->digest += hash_of(key, value) - hash_of(key, picture->values[key]);
     picture->values[key] = value;
 }
@@ -127,10 +122,9 @@ static void random_changes(bool coalesced)
 
     prng_seed(&prng, 5);
     for (unsigned batch = 0; batch < BATCHES; batch++) {
-        struct row_changes changes = {.items = calloc(STEPS_MAX, sizeof *changes.items)};
+        struct row_changes changes = {0};
         uint64_t steps = prng_below(&prng, STEPS_MAX + 1);
 
-        ASSERT(changes.items != NULL);
         for (uint64_t step = 0; step < steps; step++) {
             size_t key = (size_t)prng_below(&prng, KEYS);
             bool gone = picture.values[key] != 0 && prng_below(&prng, 2) == 0;
@@ -245,6 +239,55 @@ static void test_rows_that_are_young_let_entries_go_without_them(void **state)
     assert_int_equal(bench.driver.applier.durable.index, entry_log_last(&bench.driver.log) - 1);
 }
 
+/* As an entry with so many new rows. */
+static void list_rows(struct applier *applier, unsigned count, uint32_t *number)
+{
+    struct journal *journal = &applier->state->journal;
+
+    journal->changes = &applier->rows;
+    for (unsigned i = 0; i < count; i++) {
+        journal_key(journal, 'x');
+        buf_put_u32(&journal->row, (*number)++);
+        journal_value(journal);
+        buf_put_u8(&journal->row, 1);
+        journal_enter(journal);
+    }
+    journal->changes = NULL;
+    applier_hold(applier);
+}
+
+/* No entry takes them along: they go when it is this node's turn. So many that nothing may wait for
+ * them go at once. */
+static void test_rows_of_a_bulk_wait_for_the_nodes_turn(void **state)
+{
+    BENCH bench = {.rows_join_ms = 10, .rows_hold_ms = 50, .rows_many_ms = 70};
+    struct applier *applier = &bench.driver.applier;
+    uint32_t number = 0;
+
+    (void)state;
+    bench_start(&bench, &FIRST);
+    bench_elect(&bench);
+    bench_ack(&bench, 2);
+    bench_run(&bench);
+    apply_some(&bench, 1);
+    list_rows(applier, 2040, &number);
+    assert_false(applier->rows_many);
+    list_rows(applier, 2048, &number);
+    bench.clock.now_ms += 69;
+    bench_tick(&bench);
+    assert_int_equal(bench_submit(&bench, 1), 0);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
+    list_rows(applier, 2048, &number); /* they wait no longer for these */
+    bench.clock.now_ms += 1;
+    bench_tick(&bench);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
+    assert_int_equal(applier->rows.count, 0);
+    list_rows(applier, 32768, &number);
+    bench_tick(&bench);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 2);
+    assert_false(applier->rows_many);
+}
+
 static void test_rows_that_are_held_are_not_lost(void **state)
 {
     BENCH bench = {.rows_hold_ms = 50};
@@ -279,24 +322,20 @@ static void test_driver_rows_of_no_changes(void **state)
     assert_null(rows_of(&none));
 }
 
-/* A value that was emptied keeps its memory: still a deletion. */
+/* A value without bytes has an address nevertheless: still a deletion. */
 static void test_driver_rows_of_an_emptied_value(void **state)
 {
-    struct row_change item = {BUF_INIT, BUF_INIT};
-    const struct row_changes changes = {&item, 1, 1};
+    struct row_changes changes = {0};
     struct store_row *rows;
 
     (void)state;
-    buf_put_u8(&item.key, 'x');
-    buf_put_u8(&item.value, 1);
-    item.value.len = 0;
+    row_changes_add(&changes, "x", 1, 0);
     rows = rows_of(&changes);
     assert_null(rows[0].value);
     assert_int_equal(rows[0].value_len, 0);
     assert_int_equal(rows[0].key_len, 1);
     free(rows);
-    buf_free(&item.key);
-    buf_free(&item.value);
+    row_changes_release(&changes);
 }
 
 /* A tag that waits for a node, without the tag: each row is well formed, but no apply made both. */
@@ -329,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_driver_rows_of_the_last_changes),
         cmocka_unit_test(test_rows_wait_for_entries_to_be_written_with),
         cmocka_unit_test(test_rows_that_are_young_let_entries_go_without_them),
+        cmocka_unit_test(test_rows_of_a_bulk_wait_for_the_nodes_turn),
         cmocka_unit_test(test_rows_that_are_held_are_not_lost),
         cmocka_unit_test(test_driver_rows_of_no_changes),
         cmocka_unit_test(test_driver_rows_of_an_emptied_value),

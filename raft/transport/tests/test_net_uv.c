@@ -264,7 +264,9 @@ static void test_same_id_twice(void **state)
 
 static struct net_presence presence(struct net_node *node, uint64_t peer)
 {
-    return net_uv_presence(node->net, peer, 7, WORLD_LATE_MS);
+    struct net *net = net_uv_net(node->net);
+
+    return net->ops->presence(net, peer, 7, WORLD_LATE_MS);
 }
 
 /* Whose data are at the two ends that a node has with a peer: they need not be the same. */

@@ -6,9 +6,9 @@ from ports import take_port
 from servers import HOST, Leafd, Redis
 
 name = "resp"
-title = "INCR at the RESP door, 64 connections: one at a time, and pipelined by 16 and by 32"
+title = "INCR at the RESP listener, 64 connections: one at a time, and pipelined by 16 and by 32"
 text = """
-The same requests, byte for byte, to leafd's RESP door and to Redis without persistence, which
+The same requests, byte for byte, to leafd's RESP listener and to Redis without persistence, which
 counts: one after the other, and 16 or 32 at once, the next when all are answered. One node of leafd
 with one HTTP thread; each server has a core for itself, and the load the other one.
 """

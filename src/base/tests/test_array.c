@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "src/base/array.h"
+#include "src/base/buf.h"
 
 static void test_array_grows_and_keeps_its_items(void **state)
 {

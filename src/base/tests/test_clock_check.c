@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "src/base/clock_check.h"
+#include "src/base/clock.h"
 #include "src/tests/unit/death.h"
 
 #define NOW 5000000ULL /* monotonic */

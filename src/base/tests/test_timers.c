@@ -200,7 +200,7 @@ static void test_random_ones_beside_a_scan_of_all(void **state)
 /* It wakes the loop and is not armed any more. */
 static void test_one_that_is_all_zero_only_wakes(void **state)
 {
-    struct timer timer = {0};
+    struct timer timer = {.wakes = 4};
     struct timers timers;
 
     (void)state;
@@ -214,8 +214,10 @@ static void test_one_that_is_all_zero_only_wakes(void **state)
     assert_int_equal(timers_next_ms(&timers), 7);
     timers_run(&timers, 6);
     assert_true(timer_is_armed(&timer));
+    assert_int_equal(timers.woken, 0);
     timers_run(&timers, 7);
     assert_false(timer_is_armed(&timer));
+    assert_int_equal(timers.woken, 4);
     assert_int_equal(timers_next_ms(&timers), TIMER_NEVER);
 }
 

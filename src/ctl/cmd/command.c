@@ -4,10 +4,12 @@
 #include "src/ctl/cmd/command.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
@@ -667,4 +669,30 @@ enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, s
         }
     }
     return CTL_DONE;
+}
+
+/* --- again and again --- */
+
+#define REPEAT_S 2
+#define CLEAR "\x1b[H\x1b[J" /* the cursor home, and nothing from there on */
+
+enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *show)
+{
+    const char *before = live && !ctl->json && isatty(STDOUT_FILENO) ? CLEAR : "";
+    uint64_t every_s = REPEAT_S;
+    uint64_t times = live ? 0 : 1;
+    enum ctl_exit code = ctl_number_option(ctl, "every", 1, 3600, &every_s);
+
+    code = code == CTL_DONE ? ctl_number_option(ctl, "times", 1, UINT32_MAX, &times) : code;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    times = live || counts ? times : 1;
+    for (uint64_t shown = 1;; shown++) {
+        code = show(ctl, before);
+        if ((times > 0 && shown >= times) || code == CTL_OUTPUT || code == CTL_USAGE) {
+            return code;
+        }
+        (void)poll(NULL, 0, (int)every_s * 1000);
+    }
 }

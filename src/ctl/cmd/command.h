@@ -2,8 +2,8 @@
  * command.h - what a command of leafctl is, what it is given, and what it asks, reads and prints
  * with.
  *
- * commands.c has the table of all commands; help, completions and the manual page are made of it
- * (describe.c). Each family of commands is a file with their run functions.
+ * commands.c has the table of all commands; help, completions and the manual page are made of it,
+ * there. Each family of commands is a file with their run functions.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
  * failure is printed by ctl_fail() or ctl_failed(), on stderr. What is appended is printed at the
@@ -24,7 +24,7 @@
 #include "src/ctl/net/cluster.h"
 #include "src/ctl/out/out.h"
 
-#define COMMAND_OPTIONS_MAX 16
+#define COMMAND_OPTIONS_MAX 24
 #define COMMAND_OPERANDS_MAX 4
 
 struct ctl;
@@ -124,6 +124,13 @@ void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put);
  * (of microseconds), signed (milliseconds), time (of Unix milliseconds). */
 void ctl_put_form(struct buf *out, const char *form, const json_t *json);
 
+typedef enum ctl_exit ctl_show_t(struct ctl *ctl, const char *before);
+
+/* Show something: once, or if it is live again and again, until Ctrl-C, every two seconds or as
+ * --every says. --times ends it after so many, counts: also if it is not live. What does not answer
+ * now is what is watched. before: what clears a terminal, or "". */
+enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *show);
+
 /* Append rows; the form of each column is of one row. Titles come before the first rows alone. */
 void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent);
 
@@ -199,7 +206,7 @@ bool field_true(const json_t *object, const char *name);
 size_t field_count(const json_t *object, const char *name);
 json_t *field_item(const json_t *object, const char *name, size_t index);
 
-/* --- members of a status or a cluster: status.c --- */
+/* --- members of a status or a cluster: check.c --- */
 
 /* Can the node that answered reach this member? */
 bool member_is_reached(const json_t *status, const json_t *member);
@@ -207,7 +214,65 @@ bool member_is_reached(const json_t *status, const json_t *member);
 /* Fields of each member as tables show them: its role, also leader; whether it is reached; lag. */
 void members_prepare(json_t *status);
 
-/* --- the table as text: describe.c --- */
+/* What `check` finds and how fast tags are used, which `top` shows, are pure functions of the answers
+ * of several nodes. Findings are freed by their owner; answers are borrowed for the call. */
+
+/* --- findings: how bad, about what, why, and what to do ---
+ *
+ * A node judges itself and its cluster: its alarms, its quorum and its checks are shown as it says
+ * them. Judged here is only what no node judges. Each is said once: what several nodes say in the
+ * same words, and what is known before the node's alarm has begun.
+ *
+ * The happy path: findings_init(); find_*() of each node's answers, and finding_add() for what else
+ * there is; findings_settle(), findings_print(). */
+
+enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
+
+struct findings {
+    json_t *list; /* of objects {severity, about, text, do}; an alarm's may have `more`, texts */
+    enum severity worst;
+};
+
+void findings_init(struct findings *findings);
+void findings_free(struct findings *findings);
+
+/* alarm: what the name of a node's alarm begins with that says the same: with one of these among
+ * the findings, this one goes; NULL: it stays. todo: NULL for what is good. */
+void finding_add(struct findings *findings, enum severity severity, const char *about,
+                 const char *alarm, const char *todo, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* Once all is added: what an alarm says goes. */
+void findings_settle(struct findings *findings);
+
+/* Append them for people, worst first; with_good: also what is as it should be. */
+void findings_print(const struct findings *findings, bool with_good, struct buf *out);
+
+const char *severity_name(enum severity severity);
+
+/* Of GET /api/status. */
+void find_in_status(struct findings *findings, const json_t *status);
+
+/* Of GET /readyz?verbose of a server. */
+void find_in_ready(struct findings *findings, const char *server, const json_t *ready);
+
+/* Of GET /api/cluster/level. */
+void find_in_level(struct findings *findings, const json_t *level);
+
+/* --- rates: out of the segments that nodes hold ---
+ *
+ * A node reports each tag's rate and what is left in its buffers (GET /api/node/segments). The
+ * rates of all nodes are summed; the time for which a tag's buffers last is that of the node where
+ * it is shortest. */
+
+/* What one node's page says, into an object by tag of {tag, rate_per_s, left (ids in buffers), step
+ * (the largest segment), lasts_s (at the present rate; null: for ever), nodes (that use it)}. */
+void rates_add(json_t *rates, const json_t *page);
+
+/* The busiest first, equal ones by name, so many at most. The list is the caller's. */
+json_t *rates_busiest(json_t *rates, size_t most);
+
+/* --- the table as text: commands.c --- */
 
 /* All commands, a line each, and the settings. */
 void describe_all(struct buf *out);

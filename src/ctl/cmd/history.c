@@ -12,15 +12,13 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
-#include "src/ctl/cmd/answers.h"
 #include "src/ctl/cmd/command.h"
 
 #define HISTORY_PAGE 500
 #define HISTORY_PAGES_MAX 100 /* of a node at once: all that it keeps */
 #define HISTORY_SHOWN 50
 #define FOLLOW_MS 1000
-#define CLEAR "\x1b[H\x1b[J" /* the cursor home, and nothing from there on */
-#define TOP_TAGS_MAX 100000  /* of a node; of more it is said so */
+#define TOP_TAGS_MAX 100000 /* of a node; of more it is said so */
 #define TOP_SHOWN 20
 
 /* The nodes that answered, each by its address. */
@@ -222,8 +220,10 @@ static int64_t rates_left_of(const json_t *segment)
         const json_t *slot = field_item(segment, "slots", i);
         int64_t next = field_number(slot, "next_id", -1);
         int64_t end = field_number(slot, "end", -1);
+        int64_t by = field_number(slot, "increment", 1);
 
-        left += next >= 0 && end > next ? (uint64_t)(end - next) : 0;
+        left +=
+            next >= 0 && end > next && by > 0 ? (uint64_t)(end - next - 1) / (uint64_t)by + 1 : 0;
     }
     return left < INT64_MAX / SERVERS_MAX ? (int64_t)left : INT64_MAX / SERVERS_MAX;
 }
@@ -379,18 +379,23 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
     ctl_put_rows(&ctl->out, &grid, busiest, 0);
 }
 
-static enum ctl_exit top_show(struct ctl *ctl, size_t shown, const char *before)
+static enum ctl_exit top_show(struct ctl *ctl, const char *before)
 {
+    uint64_t shown = TOP_SHOWN;
     size_t servers = cluster_servers(ctl->cluster)->count;
-    struct look look = {.asked = servers, .rates = MUST_HAVE(json_object())};
+    struct look look = {.asked = servers};
     json_t *busiest;
     json_t *json;
-    enum ctl_exit code = CTL_DONE;
+    enum ctl_exit code = ctl_number_option(ctl, "limit", 1, TOP_TAGS_MAX, &shown);
 
+    if (code != CTL_DONE) {
+        return code;
+    }
+    look.rates = MUST_HAVE(json_object());
     for (size_t i = 0; i < servers; i++) {
         top_ask(ctl, &look, i);
     }
-    busiest = rates_busiest(look.rates, shown);
+    busiest = rates_busiest(look.rates, (size_t)shown);
     buf_printf(&ctl->out, "%s", before);
     if (look.nodes.count == 0) {
         code = look.failed;
@@ -410,23 +415,5 @@ static enum ctl_exit top_show(struct ctl *ctl, size_t shown, const char *before)
 
 enum ctl_exit run_top(struct ctl *ctl)
 {
-    bool live = isatty(STDOUT_FILENO);
-    const char *before = live && !ctl->json ? CLEAR : "";
-    uint64_t every_s = 2;
-    uint64_t times = live ? 0 : 1;
-    uint64_t shown = TOP_SHOWN;
-    enum ctl_exit code = ctl_number_option(ctl, "every", 1, 3600, &every_s);
-
-    code = code == CTL_DONE ? ctl_number_option(ctl, "times", 1, UINT32_MAX, &times) : code;
-    code = code == CTL_DONE ? ctl_number_option(ctl, "limit", 1, TOP_TAGS_MAX, &shown) : code;
-    if (code != CTL_DONE) {
-        return code;
-    }
-    for (uint64_t round = 1;; round++) {
-        code = top_show(ctl, (size_t)shown, before);
-        if ((times > 0 && round >= times) || code == CTL_OUTPUT) {
-            return code;
-        }
-        (void)poll(NULL, 0, (int)every_s * 1000);
-    }
+    return ctl_repeat(ctl, isatty(STDOUT_FILENO), true, top_show);
 }

@@ -19,16 +19,22 @@ static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, u
 {
     int64_t first = field_number(range, "first", -1);
     int64_t last = field_number(range, "last", -1);
+    int64_t by = field_number(range, "increment", 1);
 
-    if (first < 0 || last < first || (uint64_t)(last - first) >= *left) {
+    if (first < 0 || last < first || by < 1 || (last - first) % by != 0 ||
+        (uint64_t)(last - first) / (uint64_t)by >= *left) {
         return false;
     }
-    *left -= (uint64_t)(last - first) + 1;
+    *left -= (uint64_t)(last - first) / (uint64_t)by + 1;
     if (as_range) {
-        buf_printf(&ctl->out, "%" PRId64 " %" PRId64 "\n", first, last);
+        buf_printf(&ctl->out, "%" PRId64 " %" PRId64, first, last);
+        if (by > 1) {
+            buf_printf(&ctl->out, " %" PRId64, by);
+        }
+        buf_put(&ctl->out, "\n", 1);
         return true;
     }
-    for (uint64_t id = (uint64_t)first; id <= (uint64_t)last; id++) {
+    for (uint64_t id = (uint64_t)first; id <= (uint64_t)last; id += (uint64_t)by) {
         buf_printf(&ctl->out, "%" PRIu64 "\n", id);
     }
     return true;
@@ -88,6 +94,7 @@ static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count,
     target_init(&target, path, ctl->args.operands[0]);
     target_add_number(&target, "count", count);
     target_add(&target, "format", layout == NULL ? "json" : NULL);
+    target_add(&target, "stepped", !ctl_has(ctl, "snowflake") && layout == NULL ? "1" : NULL);
     target_add(&target, "contiguous", ctl_has(ctl, "contiguous") ? "1" : NULL);
     target_add(&target, "as", ctl_has(ctl, "numbers") ? "number" : NULL);
     target_add(&target, "layout", layout);

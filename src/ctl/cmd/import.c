@@ -1,30 +1,38 @@
 /*
- * import.c - `import leaf` and `import tinyid`: counters of others, taken over.
+ * import.c - `import ...`: counters of others, taken over.
  *
- * Everything is checked before anything is sent: all rows, then all tags of the cluster. Rows of a
- * database are read again right before they are sent and once more after that: if a number has
- * moved, a server still hands out ids there, and that would repeat them.
+ * One pipeline: a source (a file, or a database that is asked) gives rows; the rows are checked and
+ * become tags; a plan is made beside the tags of the cluster (--dry-run prints it); the plan is
+ * sent. Everything is checked before anything is sent.
+ *
+ * The old system either is stopped, or runs on. Stopped: its rows must not have changed for a
+ * minute, are read again before they are sent and once more after that, and each tag continues at
+ * its row. Runs on (--ahead): each tag begins far above its row, and a guard keeps the old system
+ * below.
  *
  * The happy path of the tags: import_compare() reads the cluster's and marks what is there, what
  * is ahead, and what only force takes; import_send() sends the others, up to 10,000 in one call,
  * which does all or nothing; import_verify() reads back. It can be stopped at any time and run
- * again: a tag that is as the file has it is not sent, so what was sent before is not sent again,
- * unless it is in use by then; --skip-ahead leaves those alone.
+ * again: a tag that is as the plan has it is not sent, so what was sent before is not sent again,
+ * unless it is in use by then; --skip-ahead leaves those alone. With --ahead the marks of the guard
+ * keep where each tag begins, so a second run plans the same.
  *
- * Invariant: nothing is sent for a tag whose max_id is higher in the cluster than in the file, and
- * what needs force is sent once. Failure modes: an exit code; each is printed. Thread: one.
+ * Invariants: nothing is sent for a tag whose max_id is higher in the cluster than in the plan;
+ * what needs force is sent once; with a guard the mark of a tag is below its first id, and holds
+ * before the tag is sent. Failure modes: an exit code; each is printed. Thread: one.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "http/proto/text.h"
-#include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/limits.h"
@@ -36,8 +44,8 @@
 #define DEFAULT_MAX_STEP 1000000 /* of a tag that is made without one */
 #define TOLD 20                  /* tags of a kind that are named */
 #define SAMPLE 5
-#define DATABASE_PORT 3306
-#define DATABASE_TIMEOUT_S 30
+#define QUIET_S 60  /* a row that was changed since then may still be in use */
+#define SETTLE_S 10 /* between two looks at a database, by default */
 
 /* What is taken over, while it is. */
 struct importing {
@@ -45,20 +53,36 @@ struct importing {
     const struct source *source;
     const char *table;
     const char *from; /* what messages call it */
-    bool is_database;
+    bool is_live;     /* a database that is asked, not a file */
+    struct database database;
     struct buf data; /* of a file */
+    int64_t made_s;  /* when the file was, as Unix time */
     enum form form;
     struct rows rows;
+    struct import_rules rules;
+    uint64_t settle_s;
     struct import_tags tags;
     size_t counts[IMPORT_STATES]; /* of tags, by state */
     size_t sent;
 };
 
+/* An option that not each of the commands has. */
+static const char *import_option(const struct ctl *ctl, const char *name)
+{
+    for (const struct option_about *at = ctl->command->options; at->name != NULL; at++) {
+        if (strcmp(at->name, name) == 0) {
+            return ctl_option(ctl, name);
+        }
+    }
+    return NULL;
+}
+
 /* --- reading: files and databases --- */
 
-static enum ctl_exit import_read_whole(const char *path, struct buf *out)
+static enum ctl_exit import_read_whole(const char *path, struct buf *out, int64_t *ret_made_s)
 {
     bool is_stdin = strcmp(path, "-") == 0;
+    struct stat about;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = 1;
     int seen = errno;
@@ -69,6 +93,9 @@ static enum ctl_exit import_read_whole(const char *path, struct buf *out)
         seen = errno;
         out->len += got > 0 ? (size_t)got : 0;
     }
+    *ret_made_s = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode)
+                      ? (int64_t)about.st_mtime
+                      : (int64_t)time(NULL);
     if (fd >= 0 && !is_stdin) {
         (void)close(fd);
     }
@@ -81,7 +108,7 @@ static enum ctl_exit import_read_whole(const char *path, struct buf *out)
 
 static enum ctl_exit import_read_file(struct importing *importing)
 {
-    const char *named = ctl_option(importing->ctl, "format");
+    const char *named = import_option(importing->ctl, "format");
     BUF_LOCAL(why);
     enum ctl_exit code;
 
@@ -92,7 +119,7 @@ static enum ctl_exit import_read_file(struct importing *importing)
                         "csv-backslash, json",
                         named);
     }
-    code = import_read_whole(importing->from, &importing->data);
+    code = import_read_whole(importing->from, &importing->data, &importing->made_s);
     if (code == CTL_DONE &&
         file_read(importing->source, importing->table, buf_text(&importing->data),
                   importing->data.len, &importing->form, &importing->rows, &why) != 0) {
@@ -101,60 +128,14 @@ static enum ctl_exit import_read_file(struct importing *importing)
     return code;
 }
 
-/* The password: a file's first line, or a variable; never on the command line. */
-static enum ctl_exit import_read_password(struct ctl *ctl, struct buf *out)
-{
-    const char *path = ctl_option(ctl, "mysql-password-file");
-    const char *given = getenv("LEAFCTL_MYSQL_PASSWORD");
-    enum ctl_exit code = CTL_DONE;
-
-    if (path != NULL) {
-        struct stat st;
-
-        if (stat(path, &st) == 0 && (st.st_mode & 077) != 0) {
-            return ctl_fail(CTL_USAGE, "%s: others may read a password in it; chmod 600 it", path);
-        }
-        code = import_read_whole(path, out) == CTL_DONE ? CTL_DONE : CTL_USAGE;
-        out->len = out->len > 0 ? strcspn((char *)out->data, "\r\n") : 0;
-    } else if (given != NULL) {
-        buf_put(out, given, strlen(given));
-    }
-    buf_put(out, "", 1);
-    return code;
-}
-
 static enum ctl_exit import_read_database(struct importing *importing, struct rows *rows)
 {
-    struct ctl *ctl = importing->ctl;
-    const char *at = ctl_option(ctl, "mysql");
-    struct database database = {.socket = ctl_option(ctl, "mysql-socket"),
-                                .user = ctl_option(ctl, "mysql-user"),
-                                .name = ctl_option(ctl, "mysql-database"),
-                                .port = DATABASE_PORT,
-                                .timeout_s = DATABASE_TIMEOUT_S};
-    struct address address;
-    BUF_LOCAL(password);
     BUF_LOCAL(why);
-    enum ctl_exit code;
 
-    if (at != NULL && (address_split(at, &address) != 0 || database.socket != NULL)) {
-        return ctl_fail(CTL_USAGE, "mysql: \"%s\" is not HOST:PORT alone", at);
-    }
-    if (database.name == NULL) {
-        return ctl_fail(CTL_USAGE, "--mysql-database is missing");
-    }
-    if (at != NULL) {
-        database.host = address.host;
-        database.port = (unsigned)strtoul(address.port, NULL, 10);
-    }
-    code = import_read_password(ctl, &password);
-    database.password = password.len > 1 ? (char *)password.data : NULL;
-    if (code == CTL_DONE &&
-        database_read(&database, importing->source, importing->table, rows, &why) != 0) {
-        code = ctl_fail(CTL_DATA, "%s: %s", importing->from, buf_text(&why));
-    }
-    explicit_bzero(password.data, password.capacity);
-    return code;
+    return database_read(&importing->database, importing->source, rows, &why) == 0
+               ? CTL_DONE
+               : ctl_fail(CTL_DATA, "%s: %s: %s; nothing was imported", importing->from,
+                          importing->table, buf_text(&why));
 }
 
 static void import_print_messages(const char *kind, const struct messages *messages)
@@ -173,15 +154,14 @@ static void import_print_messages(const char *kind, const struct messages *messa
 /* Read and check everything; what is wrong is printed. */
 static enum ctl_exit import_prepare(struct importing *importing)
 {
-    struct ctl *ctl = importing->ctl;
     size_t errors;
-    enum ctl_exit code = importing->is_database ? import_read_database(importing, &importing->rows)
-                                                : import_read_file(importing);
+    enum ctl_exit code = importing->is_live ? import_read_database(importing, &importing->rows)
+                                            : import_read_file(importing);
 
     if (code != CTL_DONE) {
         return code;
     }
-    tags_check(importing->source, &importing->rows, ctl_has(ctl, "every-number"), &importing->tags);
+    tags_check(importing->source, &importing->rows, &importing->rules, &importing->tags);
     if (importing->data.len > 0 &&
         file_may_be_cut_off((char *)importing->data.data, importing->data.len)) {
         messages_add(&importing->tags.warnings,
@@ -190,7 +170,7 @@ static enum ctl_exit import_prepare(struct importing *importing)
     }
     errors = importing->rows.errors.count + importing->tags.errors.count;
     ctl_progress("%s: %s, %zu rows, %zu errors, %zu warnings", importing->from,
-                 importing->is_database ? importing->table : form_name(importing->form),
+                 importing->is_live ? importing->table : form_name(importing->form),
                  importing->rows.count, errors, importing->tags.warnings.count);
     import_print_messages("warning", &importing->tags.warnings);
     import_print_messages("error", &importing->rows.errors);
@@ -202,25 +182,27 @@ static enum ctl_exit import_prepare(struct importing *importing)
     return CTL_DONE;
 }
 
+/* --- does the old system still run? --- */
+
 /* Read a database again: has a number moved since? */
 static enum ctl_exit import_check_still(struct importing *importing, const char *consequence)
 {
     struct rows rows = {.count = 0};
     struct import_tags now = {.count = 0};
     size_t moved = 0;
-    enum ctl_exit code = importing->is_database ? import_read_database(importing, &rows) : CTL_DONE;
+    enum ctl_exit code = importing->is_live ? import_read_database(importing, &rows) : CTL_DONE;
 
     if (code == CTL_DONE) {
-        tags_check(importing->source, &rows, ctl_has(importing->ctl, "every-number"), &now);
+        tags_check(importing->source, &rows, &importing->rules, &now);
     }
     for (size_t i = 0; i < now.count; i++) {
         const struct import_tag *again = &now.list[i];
         const struct import_tag *tag = tags_find(&importing->tags, again->name, again->name_len);
 
-        if (tag != NULL && again->max_id != tag->max_id && moved++ < SAMPLE) {
+        if (tag != NULL && again->at != tag->at && moved++ < SAMPLE) {
             ctl_progress("still in use: tag '%.*s' continued from %" PRIu64 " to %" PRIu64
                          " in the database",
-                         (int)tag->name_len, tag->name, tag->max_id, again->max_id);
+                         (int)tag->name_len, tag->name, tag->at, again->at);
         }
     }
     tags_free(&now);
@@ -230,6 +212,54 @@ static enum ctl_exit import_check_still(struct importing *importing, const char 
                                  "%zu tags are still handed out by %s: stop its servers "
                                  "first. %s",
                                  moved, importing->source->what, consequence);
+}
+
+/* A database: no row may be younger than a minute, and a second look must show the same. */
+static enum ctl_exit import_check_quiet(struct importing *importing, const char *consequence)
+{
+    size_t young = 0;
+
+    for (size_t i = 0; i < importing->tags.count; i++) {
+        const struct import_tag *tag = &importing->tags.list[i];
+
+        if (tag->age_s >= 0 && tag->age_s < QUIET_S && young++ < SAMPLE) {
+            ctl_progress("still in use: tag '%.*s' came to %" PRIu64 " %" PRId64
+                         " seconds ago in the database",
+                         (int)tag->name_len, tag->name, tag->at, tag->age_s);
+        }
+    }
+    if (young > 0) {
+        return ctl_fail(CTL_REFUSED,
+                        "%zu tags changed in the last minute: stop the servers of %s and wait a "
+                        "minute, or let them run on with --ahead. %s",
+                        young, importing->source->what, consequence);
+    }
+    ctl_progress("a second look in %" PRIu64 " seconds", importing->settle_s);
+    (void)poll(NULL, 0, (int)importing->settle_s * 1000);
+    return import_check_still(importing, consequence);
+}
+
+/* A file: what can it show? */
+static enum ctl_exit import_check_file(struct importing *importing)
+{
+    int64_t quiet_s = file_quiet_s(&importing->rows, buf_text(&importing->data),
+                                   importing->data.len, importing->made_s);
+
+    if (ctl_has(importing->ctl, "stopped")) {
+        return CTL_DONE;
+    }
+    if (quiet_s >= 0 && quiet_s < QUIET_S) {
+        return ctl_fail(CTL_REFUSED,
+                        "%s: a row has changed %" PRId64 " seconds before the file was made (or "
+                        "that and whole quarters of hours, if its clock has another zone): %s may "
+                        "have run, and its later ids would come twice. Nothing was imported. Stop "
+                        "its servers and make the file again; if they were stopped, say --stopped",
+                        importing->from, quiet_s, importing->source->what);
+    }
+    ctl_progress("%s: a file cannot show whether %s still runs: what it hands out after the file "
+                 "was made would come twice",
+                 importing->from, importing->source->what);
+    return CTL_DONE;
 }
 
 /* --- comparing with the cluster --- */
@@ -261,11 +291,20 @@ static void tag_set_state(struct import_tag *tag, const json_t *there)
     bool same_text =
         !tag->has_description || (text != NULL && strlen(text) == tag->description_len &&
                                   memcmp(text, tag->description, tag->description_len) == 0);
+    bool same_step = (tag->step == 0 || (uint64_t)field_number(there, "step", 0) == tag->step) &&
+                     (uint64_t)field_number(there, "increment", 0) == tag->increment;
 
     tag->before = (uint64_t)field_number(there, "max_id", 0);
-    tag->state = tag->before > tag->max_id ? IMPORT_AHEAD
-                 : tag->before == tag->max_id && same_text &&
-                         (uint64_t)field_number(there, "step", 0) == tag->step
+    tag->state = tag->before > tag->max_id                              ? IMPORT_AHEAD
+                 : tag->before == tag->max_id && same_text && same_step ? IMPORT_THERE
+                                                                        : IMPORT_CHANGE;
+}
+
+/* With --ahead: one that began at its mark, or at least is above the old system, stays as it is. */
+static void tag_set_state_ahead(struct import_tag *tag, const json_t *there)
+{
+    tag->before = (uint64_t)field_number(there, "max_id", 0);
+    tag->state = tag->before >= tag->max_id || (tag->mark == 0 && tag->before > tag->at)
                      ? IMPORT_THERE
                      : IMPORT_CHANGE;
 }
@@ -285,7 +324,8 @@ static enum ctl_exit import_compare(struct importing *importing)
     bool skip_ahead = ctl_has(importing->ctl, "skip-ahead");
     bool force = ctl_has(importing->ctl, "force");
     size_t forced = 0;
-    enum ctl_exit code = import_read_cluster(importing, tag_set_state);
+    enum ctl_exit code = import_read_cluster(
+        importing, importing->rules.is_ahead ? tag_set_state_ahead : tag_set_state);
 
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
@@ -298,7 +338,7 @@ static enum ctl_exit import_compare(struct importing *importing)
         }
         if (tag->state == IMPORT_AHEAD && importing->counts[IMPORT_AHEAD] <= TOLD) {
             ctl_progress("%s: %s: tag '%.*s' is at %" PRIu64 " in the cluster, beyond %" PRIu64
-                         " in the file",
+                         " here",
                          skip_ahead ? "left alone" : "would repeat ids", row_place(tag->row, place),
                          (int)tag->name_len, tag->name, tag->before, tag->max_id);
         }
@@ -329,8 +369,15 @@ static json_t *tag_json(const struct import_tag *tag)
     json_t *json;
 
     (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
-    json = MUST_HAVE(json_pack("{s:s%, s:s, s:I}", "tag", tag->name, tag->name_len, "max_id",
-                               max_id, "step", (json_int_t)tag->step));
+    json = MUST_HAVE(json_pack("{s:s%, s:s}", "tag", tag->name, tag->name_len, "max_id", max_id));
+    if (tag->step != 0) {
+        ASSERT(json_object_set_new(json, "step", json_integer((json_int_t)tag->step)) == 0);
+    }
+    if (tag->increment != 0) {
+        ASSERT(json_object_set_new(json, "increment", json_integer((json_int_t)tag->increment)) ==
+                   0 &&
+               json_object_set_new(json, "offset", json_integer((json_int_t)tag->offset)) == 0);
+    }
     if (tag->has_description) {
         ASSERT(json_object_set_new(json, "description",
                                    json_stringn(tag->description, tag->description_len)) == 0);
@@ -441,6 +488,153 @@ static enum ctl_exit import_verify(struct importing *importing)
                         : ctl_fail(CTL_INTERNAL, "%zu tags are not as they were sent", missing);
 }
 
+/* --- the guard --- */
+
+/* Does the guard hold for all tags, below where each begins? */
+static enum ctl_exit import_check_guard(struct importing *importing)
+{
+    const struct database *database = &importing->database;
+    struct rows rows = {.count = 0};
+    struct import_tags now = {.count = 0};
+    size_t open = 0;
+    enum ctl_exit code = import_read_database(importing, &rows);
+
+    if (code == CTL_DONE) {
+        tags_check(importing->source, &rows, &importing->rules, &now);
+        import_print_messages("error", &now.errors);
+        open = now.errors.count;
+    }
+    for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
+        const struct import_tag *tag = &importing->tags.list[i];
+        const struct import_tag *again = tags_find(&now, tag->name, tag->name_len);
+
+        if (again != NULL && (again->mark == 0 || again->mark >= tag->max_id) && open++ < SAMPLE) {
+            ctl_progress("tag '%.*s' would begin at %" PRIu64 ", but its mark is %" PRIu64,
+                         (int)tag->name_len, tag->name, tag->max_id, again->mark);
+        }
+    }
+    if (database->engine == ENGINE_MYSQL &&
+        !(database->has_trigger[0] && database->has_trigger[1])) {
+        open++;
+        ctl_progress("%s has not both triggers", importing->table);
+    }
+    tags_free(&now);
+    rows_free(&rows);
+    return open == 0 ? code
+                     : ctl_fail(CTL_REFUSED, "the guard does not hold; nothing was imported. Run "
+                                             "it again");
+}
+
+/* Statements for the user to run, or to see. */
+static void import_put_statements(struct ctl *ctl, const struct buf *text)
+{
+    json_t *json;
+
+    if (!ctl->json || text->len == 0) {
+        buf_put(&ctl->out, text->data, text->len);
+        return;
+    }
+    json = MUST_HAVE(json_pack("{s:s%}", "guard", (char *)text->data, text->len));
+    ctl_put_json(ctl, json);
+    json_decref(json);
+}
+
+/* Install the guard, or print it, before a tag is sent. */
+static enum ctl_exit import_guard(struct importing *importing)
+{
+    struct ctl *ctl = importing->ctl;
+    bool can = database_can_guard(&importing->database, importing->source);
+    size_t unmarked = 0;
+    enum ctl_exit code;
+    BUF_LOCAL(text);
+    BUF_LOCAL(why);
+
+    for (size_t i = 0; i < importing->tags.count; i++) {
+        const struct import_tag *tag = &importing->tags.list[i];
+
+        if (tag->state == IMPORT_THERE && tag->mark == 0 && unmarked++ < SAMPLE && can) {
+            ctl_progress("no mark: tag '%.*s' is at %" PRIu64 " in the cluster already, and nobody "
+                         "knows where it began",
+                         (int)tag->name_len, tag->name, tag->before);
+        }
+    }
+    if (!can) {
+        ctl_progress("no guard is known for this: see yourself that %s does not come to leafd's "
+                     "first ids",
+                     importing->source->what);
+        return CTL_DONE;
+    }
+    database_put_guard(&importing->database, importing->source, &importing->tags, false, &text);
+    if (!ctl_has(ctl, "guard") && text.len > 0) {
+        ctl_progress("no guard: %s can come to leafd's first ids. --guard installs what is printed "
+                     "here, or run it yourself",
+                     importing->source->what);
+        import_put_statements(ctl, &text);
+        return ctl_flush(ctl);
+    }
+    if (unmarked > 0 && ctl_has(ctl, "guard")) {
+        return ctl_fail(CTL_REFUSED,
+                        "nothing was imported: %zu tags have no mark. Find the first id that leafd "
+                        "gave of each, and insert the id below it into the guard's table",
+                        unmarked);
+    }
+    if (text.len > 0 && database_do(&importing->database, (char *)text.data, text.len, &why) != 0) {
+        return ctl_fail(CTL_DATA, "%s: no guard: %s; nothing was imported", importing->from,
+                        buf_text(&why));
+    }
+    code = ctl_has(ctl, "guard") ? import_check_guard(importing) : CTL_DONE;
+    if (code == CTL_DONE && text.len > 0) {
+        ctl_progress("the guard of %s is installed", importing->table);
+    }
+    return code;
+}
+
+/* --finish: has the old system gone quiet, and is all of it here? */
+static enum ctl_exit import_finish(struct importing *importing)
+{
+    struct ctl *ctl = importing->ctl;
+    size_t missing = 0;
+    int64_t youngest_s = -1;
+    enum ctl_exit code = import_read_cluster(importing, tag_set_state_ahead);
+    BUF_LOCAL(text);
+    BUF_LOCAL(why);
+
+    for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
+        const struct import_tag *tag = &importing->tags.list[i];
+
+        youngest_s = youngest_s < 0 || (tag->age_s >= 0 && tag->age_s < youngest_s) ? tag->age_s
+                                                                                    : youngest_s;
+        if (tag->state != IMPORT_THERE && missing++ < TOLD) {
+            ctl_progress("tag '%.*s' is not in the cluster above %" PRIu64, (int)tag->name_len,
+                         tag->name, tag->max_id - 1);
+        }
+    }
+    if (missing > 0) {
+        return ctl_fail(CTL_REFUSED, "%zu tags are not taken over: run it with --ahead again",
+                        missing);
+    }
+    code = code == CTL_DONE ? import_check_quiet(importing, "The guard has to stay.") : code;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (database_can_guard(&importing->database, importing->source)) {
+        database_put_guard(&importing->database, importing->source, &importing->tags, true, &text);
+    }
+    if (ctl_has(ctl, "remove-guard") && text.len > 0 &&
+        database_do(&importing->database, (char *)text.data, text.len, &why) != 0) {
+        return ctl_fail(CTL_DATA, "%s: the guard stays: %s", importing->from, buf_text(&why));
+    }
+    buf_printf(&ctl->out, "%s is quiet: %zu tags", importing->source->what, importing->tags.count);
+    if (youngest_s >= 0) {
+        buf_printf(&ctl->out, ", the last change %" PRId64 " seconds ago", youngest_s);
+    }
+    buf_printf(&ctl->out, "\n%s",
+               ctl_has(ctl, "remove-guard")
+                   ? "the guard is removed\n"
+                   : "if its servers are stopped, the guard may go: --remove-guard\n");
+    return CTL_DONE;
+}
+
 /* --- the command --- */
 
 static void import_put_result(struct importing *importing, bool dry)
@@ -462,12 +656,15 @@ static void import_put_result(struct importing *importing, bool dry)
               "was sent\n"
             : "imported: %zu tags made, %zu changed, %zu were there, %zu left alone\n",
         counts[IMPORT_NEW], counts[IMPORT_CHANGE], counts[IMPORT_THERE], counts[IMPORT_AHEAD]);
-    for (size_t i = 0, shown = 0; i < importing->tags.count && shown < SAMPLE; i++) {
+    for (size_t i = 0, shown = 0; i < importing->tags.count && (dry || shown < SAMPLE); i++) {
         const struct import_tag *tag = &importing->tags.list[i];
 
         if (tag->state <= IMPORT_CHANGE) {
-            buf_printf(&ctl->out, "  %.*s: next id %" PRIu64 ", step %" PRIu64 "\n",
-                       (int)tag->name_len, tag->name, tag->max_id, tag->step);
+            buf_printf(&ctl->out, "  %.*s: next id %" PRIu64, (int)tag->name_len, tag->name,
+                       tag->max_id);
+            buf_printf(&ctl->out, tag->step != 0 ? ", step %" PRIu64 : "", tag->step);
+            buf_printf(&ctl->out, importing->rules.is_ahead ? ", %s is at %" PRIu64 "\n" : "\n",
+                       importing->source->what, tag->at);
             shown++;
             left--;
         }
@@ -480,6 +677,7 @@ static void import_put_result(struct importing *importing, bool dry)
 static enum ctl_exit import_take_over(struct importing *importing)
 {
     bool dry = ctl_has(importing->ctl, "dry-run");
+    bool is_ahead = importing->rules.is_ahead;
     enum ctl_exit code = import_compare(importing);
 
     if (code == CTL_UNREACHABLE && dry) {
@@ -487,11 +685,13 @@ static enum ctl_exit import_take_over(struct importing *importing)
         importing->counts[IMPORT_NEW] = importing->tags.count;
         code = CTL_DONE;
     } else if (code == CTL_DONE && !dry) {
-        code = import_check_still(importing, "Nothing was imported.");
+        code = is_ahead             ? import_guard(importing)
+               : importing->is_live ? import_check_quiet(importing, "Nothing was imported.")
+                                    : import_check_file(importing);
         code = code == CTL_DONE ? import_send(importing, false) : code;
         code = code == CTL_DONE ? import_send(importing, true) : code;
         code = code == CTL_DONE ? import_verify(importing) : code;
-        code = code == CTL_DONE
+        code = code == CTL_DONE && !is_ahead
                    ? import_check_still(importing,
                                         "The tags were imported at their old numbers: stop the "
                                         "servers, import again, and let no client ask leafd "
@@ -500,6 +700,13 @@ static enum ctl_exit import_take_over(struct importing *importing)
     }
     if (code == CTL_DONE) {
         import_put_result(importing, dry);
+    }
+    if (code == CTL_DONE && dry && is_ahead &&
+        database_can_guard(&importing->database, importing->source)) {
+        BUF_LOCAL(text);
+
+        database_put_guard(&importing->database, importing->source, &importing->tags, false, &text);
+        import_put_statements(importing->ctl, &text);
     }
     return code;
 }
@@ -523,41 +730,129 @@ static bool import_take_columns(struct source *source, char *list)
     return name == NULL && columns_lack(source, &columns) == NULL;
 }
 
+/* Where the rows come from: a file, or one database. */
+static enum ctl_exit import_take_source(struct importing *importing, struct source *source)
+{
+    static const char *const engines[ENGINES] = {"mysql", "postgres", "redis"};
+    struct ctl *ctl = importing->ctl;
+    struct database *database = &importing->database;
+    const char *path = ctl->args.operands[0];
+    const char *table = import_option(ctl, "table");
+    size_t given = path != NULL;
+
+    *database = (struct database){.table = table != NULL              ? table
+                                           : source->table[0] != '\0' ? source->table
+                                                                      : NULL,
+                                  .query = import_option(ctl, "query"),
+                                  .pattern = import_option(ctl, "pattern")};
+    for (size_t i = 0; i < ENGINES; i++) {
+        const char *address = import_option(ctl, engines[i]);
+
+        if (address != NULL) {
+            database->engine = (enum engine)i;
+            database->address = importing->from = address;
+            importing->is_live = true;
+            given++;
+        }
+    }
+    if (given != 1) {
+        return ctl_fail(CTL_USAGE, "name %s",
+                        strcmp(ctl->command->name, "sql") == 0
+                            ? "one of --mysql, --postgres and --redis"
+                            : "a FILE (- is standard input), or --mysql");
+    }
+    if (importing->is_live && database->engine == ENGINE_REDIS) {
+        *source = SOURCE_REDIS;
+        importing->rules.every_number = true; /* SCAN may have a key twice */
+    }
+    if ((database->pattern != NULL) != (importing->is_live && database->engine == ENGINE_REDIS)) {
+        return ctl_fail(CTL_USAGE, "--redis needs --pattern, and only that takes it");
+    }
+    if (table != NULL && (table[0] == '\0' || !text_is_utf8(table, strlen(table)) ||
+                          database->query != NULL || database->pattern != NULL)) {
+        return ctl_fail(CTL_USAGE, "--table is empty or not UTF-8: leave it out, or name the "
+                                   "table; --query and --redis take none");
+    }
+    importing->from = importing->is_live ? importing->from : path;
+    importing->table = database->query != NULL     ? "query"
+                       : database->pattern != NULL ? database->pattern
+                       : database->table != NULL   ? database->table
+                                                   : "all that count";
+    return CTL_DONE;
+}
+
+/* What the other options say of it. */
+static enum ctl_exit import_take_rules(struct importing *importing, struct source *source,
+                                       char *columns)
+{
+    struct ctl *ctl = importing->ctl;
+    const char *ahead = import_option(ctl, "ahead");
+    bool finish = import_option(ctl, "finish") != NULL;
+    const char *settle = import_option(ctl, "settle");
+    enum ctl_exit code = ctl_number("settle", settle, 0, 3600, &importing->settle_s);
+
+    importing->rules.is_ahead = ahead != NULL || finish;
+    importing->rules.every_number |= import_option(ctl, "every-number") != NULL;
+    importing->rules.increment = import_option(ctl, "increment") != NULL;
+    if (code == CTL_DONE && ahead != NULL && strcmp(ahead, "auto") != 0) {
+        code = ctl_number("ahead (or auto)", ahead, 1, INT64_MAX, &importing->rules.ahead_ids);
+    }
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if ((ahead != NULL || finish || settle != NULL) && !importing->is_live) {
+        return ctl_fail(CTL_USAGE, "--ahead, --finish and --settle need a database that is asked, "
+                                   "not a file: a file does not show what was handed out since");
+    }
+    if ((import_option(ctl, "guard") != NULL && ahead == NULL) || (ahead != NULL && finish) ||
+        (import_option(ctl, "remove-guard") != NULL && !finish)) {
+        return ctl_fail(CTL_USAGE, "--guard goes with --ahead, --remove-guard with --finish, and "
+                                   "--ahead not with --finish");
+    }
+    if (import_option(ctl, "guard") != NULL &&
+        !database_can_guard(&importing->database, importing->source)) {
+        return ctl_fail(CTL_USAGE, "--guard: only a table of Leaf, TinyID or CosId, and sequences "
+                                   "of PostgreSQL have one");
+    }
+    if (columns != NULL && !import_take_columns(source, columns)) {
+        return ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed",
+                        import_option(ctl, "columns"));
+    }
+    return CTL_DONE;
+}
+
 enum ctl_exit run_import(struct ctl *ctl)
 {
-    const char *path = ctl->args.operands[0];
-    const char *table = ctl_option(ctl, "table");
-    const char *named = ctl_option(ctl, "columns");
-    struct source source = strcmp(ctl->command->name, "leaf") == 0 ? SOURCE_LEAF : SOURCE_TINYID;
-    char *list;
-    struct importing importing = {.ctl = ctl,
-                                  .source = &source,
-                                  .table = table != NULL ? table : source.table,
-                                  .from = path != NULL ? path : "database",
-                                  .is_database =
-                                      ctl_has(ctl, "mysql") || ctl_has(ctl, "mysql-socket")};
+    static const struct {
+        const char *name;
+        const struct source *source;
+    } sources[] = {{"leaf", &SOURCE_LEAF},
+                   {"tinyid", &SOURCE_TINYID},
+                   {"cosid", &SOURCE_COSID},
+                   {"sql", &SOURCE_TAGS},
+                   {"csv", &SOURCE_TAGS}};
+    const char *named = import_option(ctl, "columns");
+    struct source source = SOURCE_LEAF;
+    char *list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
+    struct importing importing = {.ctl = ctl, .source = &source, .settle_s = SETTLE_S};
     enum ctl_exit code;
 
-    if ((path != NULL) == importing.is_database) {
-        return ctl_fail(CTL_USAGE,
-                        "name a FILE (- is standard input), or --mysql, or --mysql-socket");
+    for (size_t i = 0; i < COUNT_OF(sources); i++) {
+        source = strcmp(ctl->command->name, sources[i].name) == 0 ? *sources[i].source : source;
     }
-    if (importing.table[0] == '\0') {
-        return ctl_fail(CTL_USAGE, "--table is empty: leave it out, or name the table");
-    }
-    list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
-    code = list == NULL || import_take_columns(&source, list)
-               ? import_prepare(&importing)
-               : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed", named);
-    if (code == CTL_DONE && !ctl_has(ctl, "print")) {
-        code = import_take_over(&importing);
-    } else if (code == CTL_DONE) {
+    code = import_take_source(&importing, &source);
+    code = code == CTL_DONE ? import_take_rules(&importing, &source, list) : code;
+    code = code == CTL_DONE ? import_prepare(&importing) : code;
+    if (code == CTL_DONE && ctl_has(ctl, "print")) {
         for (size_t i = 0; i < importing.tags.count; i++) {
             json_t *json = tag_json(&importing.tags.list[i]);
 
             ctl_put_json(ctl, json);
             json_decref(json);
         }
+    } else if (code == CTL_DONE) {
+        code = import_option(ctl, "finish") != NULL ? import_finish(&importing)
+                                                    : import_take_over(&importing);
     }
     tags_free(&importing.tags);
     rows_free(&importing.rows);

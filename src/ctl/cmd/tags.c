@@ -13,9 +13,10 @@
 /* --- list --- */
 
 /* What a tag has; in CSV only the first of them. */
-static const char *const FIELDS[] = {"tag",   "max_id",  "step",     "max_step",   "max",
-                                     "mode",  "created", "updated",  "generation", "description",
-                                     "shape", "key",     "changing", "warning",    NULL};
+static const char *const FIELDS[] = {"tag",     "max_id",  "step",      "max_step",   "max",
+                                     "mode",    "created", "updated",   "generation", "description",
+                                     "shape",   "key",     "increment", "offset",     "changing",
+                                     "warning", NULL};
 #define CSV_FIELDS 11
 
 /* One asking for all pages. */
@@ -209,10 +210,11 @@ enum ctl_exit run_tags_get(struct ctl *ctl)
 enum ctl_exit run_tags_put(struct ctl *ctl)
 {
     static const struct body_field fields[] = {
-        {"max-id", "max_id", 0, INT64_MAX},     {"step", "step", 0, INT64_MAX},
-        {"max-step", "max_step", 0, INT64_MAX}, {"max", "max", 0, INT64_MAX},
-        {"shape-key", "key", 0, INT64_MAX},     {"mode", "mode", 0, 0},
-        {"description", "description", 0, 0},   {"shape", "shape", 0, 0}};
+        {"max-id", "max_id", 0, INT64_MAX},       {"step", "step", 0, INT64_MAX},
+        {"max-step", "max_step", 0, INT64_MAX},   {"max", "max", 0, INT64_MAX},
+        {"shape-key", "key", 0, INT64_MAX},       {"mode", "mode", 0, 0},
+        {"increment", "increment", 0, INT64_MAX}, {"offset", "offset", 0, INT64_MAX},
+        {"description", "description", 0, 0},     {"shape", "shape", 0, 0}};
     bool force = ctl_has(ctl, "force");
     json_t *body = MUST_HAVE(json_object());
     TARGET_LOCAL(target);

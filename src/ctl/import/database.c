@@ -1,185 +1,591 @@
 /*
- * database.c - the rows of a table, straight from MariaDB or MySQL: see import.h.
+ * database.c - counters straight from a database that runs, and their guard: see import.h.
  *
- * libmariadb (or MySQL's own client library) is loaded when it is asked for, so leafctl runs
- * without it. Only what is called is declared here. These functions, and the numbers of the
- * options, are the same in both libraries, and have been for long.
+ * A database is asked by its own command-line tool: mariadb or mysql, psql, redis-cli. So leafctl
+ * needs no client library, and the tool's own configuration has passwords, certificates and the
+ * like. What a tool prints begins with a line of names, and is read as a file (file_read()).
  *
- * Failure modes: ERR_INVALID with *why: no library, no connection, no such table. Thread: one.
+ * The happy path: tool_run() gives the tool statements on its standard input and takes what it
+ * prints; all three lie in memory. Redis prints no names: redis_read() makes CSV of SCAN and GET.
+ *
+ * Failure modes: ERR_INVALID with *why: no tool, no connection, what the database says. SIGALRM
+ * ends a tool that hangs, SIGXFSZ one that prints too much. Thread: one.
  */
-#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/ctl/import/import.h"
 
-#define OPTION_CONNECT_TIMEOUT 0 /* enum mysql_option */
-#define OPTION_LOCAL_INFILE 8
-#define OPTION_READ_TIMEOUT 11
-#define OPTION_WRITE_TIMEOUT 12
+#define TOOL_SECONDS 300
+#define TOOL_MISSING 127
+#define WORDS_MAX 20
+#define WORD_BYTES 256
+#define REDIS_KEYS_BYTES (64 << 20) /* of all names; more: refused */
 
-struct client {
-    void *library;
-    void *(*init)(void *connection);
-    int (*options)(void *connection, int option, const void *value);
-    void *(*connect)(void *connection, const char *host, const char *user, const char *password,
-                     const char *name, unsigned port, const char *socket, unsigned long flags);
-    int (*set_charset)(void *connection, const char *name);
-    int (*query)(void *connection, const char *text, unsigned long len);
-    void *(*use_result)(void *connection);
-    char **(*fetch_row)(void *result);
-    unsigned long *(*fetch_lengths)(void *result);
-    void (*free_result)(void *result);
-    const char *(*error)(void *connection);
-    unsigned (*errno_of)(void *connection);
-    void (*close)(void *connection);
+static const struct tool {
+    const char *names[2]; /* the first one that is here */
+    const char *package;
+    const char *words[7]; /* that it is always given */
+    /* What stands before a value; one that ends with '=' is one word with it. */
+    const char *user, *host, *socket, *port, *name;
+} TOOLS[ENGINES] = {
+    [ENGINE_MYSQL] = {{"mariadb", "mysql"},
+                      "mariadb-client",
+                      {"--batch", "--default-character-set=utf8mb4", "--connect-timeout=30"},
+                      "--user=",
+                      "--host=",
+                      "--socket=",
+                      "--port=",
+                      "--database="},
+    [ENGINE_POSTGRES] = {{"psql", NULL},
+                         "postgresql-client",
+                         {"--no-psqlrc", "--quiet", "--csv", "--no-password",
+                          "--set=ON_ERROR_STOP=1", "--pset=null=NULL"},
+                         "--username=",
+                         "--host=",
+                         "--host=",
+                         "--port=",
+                         "--dbname="},
+    [ENGINE_REDIS] =
+        {{"redis-cli", NULL}, "redis-tools", {"--no-raw"}, "--user", "-h", "-s", "-p", "-n"},
 };
 
-#define WANTED(function, member)                                                                   \
-    {                                                                                              \
-        "mysql_" function, offsetof(struct client, member)                                         \
-    }
-static const struct {
-    const char *name;
-    size_t at; /* in struct client */
-} WANTED[] = {
-    WANTED("init", init),
-    WANTED("options", options),
-    WANTED("real_connect", connect),
-    WANTED("set_character_set", set_charset),
-    WANTED("real_query", query),
-    WANTED("use_result", use_result),
-    WANTED("fetch_row", fetch_row),
-    WANTED("fetch_lengths", fetch_lengths),
-    WANTED("free_result", free_result),
-    WANTED("error", error),
-    WANTED("errno", errno_of),
-    WANTED("close", close),
+/* --- the tool --- */
+
+struct words {
+    char texts[WORDS_MAX][WORD_BYTES];
+    char *list[WORDS_MAX + 1]; /* ends with NULL */
+    size_t count;
 };
 
-static int database_load(struct client *client, struct buf *why)
+static void words_put(struct words *words, const char *text, const char *more)
 {
-    static const char *const names[] = {"libmariadb.so.3", "libmysqlclient.so.21",
-                                        "libmysqlclient.so.24"};
+    ASSERT(words->count < WORDS_MAX);
+    (void)snprintf(words->texts[words->count], WORD_BYTES, "%s%s", text, more);
+    words->list[words->count] = words->texts[words->count];
+    words->count++;
+}
 
-    *client = (struct client){0};
-    for (size_t i = 0; client->library == NULL && i < COUNT_OF(names); i++) {
-        client->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+static void words_put_option(struct words *words, const char *option, const char *value)
+{
+    if (value[0] == '\0') {
+        return; /* the tool's own configuration decides */
     }
-    if (client->library == NULL) {
-        buf_printf(why,
-                   "no client library of MariaDB or MySQL is here: install libmariadb3, or dump "
-                   "the table and import the file");
+    if (option[strlen(option) - 1] == '=') {
+        words_put(words, option, value);
+    } else {
+        words_put(words, option, "");
+        words_put(words, value, "");
+    }
+}
+
+/* [USER@][HOST[:PORT]]/DATABASE, where HOST may be the path of a socket; for Redis the database is
+ * a number, and may be left out. */
+static int tool_put_address(const struct database *database, struct words *words, struct buf *why)
+{
+    const struct tool *tool = &TOOLS[database->engine];
+    char text[WORD_BYTES];
+    char *host = text;
+    const char *user = "";
+    const char *port = "";
+    char *name;
+    char *colon;
+
+    if (snprintf(text, sizeof text, "%s", database->address) >= WORD_BYTES / 2) {
+        buf_printf(why, "an address has less than %d bytes", WORD_BYTES / 2);
         return ERR_INVALID;
     }
-    for (size_t i = 0; i < COUNT_OF(WANTED); i++) {
-        void *function = dlsym(client->library, WANTED[i].name);
-
-        if (function == NULL) {
-            buf_printf(why, "the client library has no %s", WANTED[i].name);
-            return ERR_INVALID;
-        }
-        memcpy((char *)client + WANTED[i].at, &function, sizeof function);
+    if (strchr(text, '@') != NULL) {
+        user = strsep(&host, "@");
+    }
+    name = strrchr(host, '/');
+    if (strchr(user, ':') != NULL) {
+        buf_printf(why, "no password belongs on a command line, where every user of the machine "
+                        "sees it: MYSQL_PWD or ~/.my.cnf, PGPASSWORD or ~/.pgpass, REDISCLI_AUTH");
+        return ERR_INVALID;
+    }
+    if (name == NULL ? database->engine != ENGINE_REDIS : name[1] == '\0') {
+        buf_printf(why,
+                   "the address \"%s\" names no database: [USER@]HOST[:PORT]/DATABASE, where HOST "
+                   "may be the path of a socket",
+                   database->address);
+        return ERR_INVALID;
+    }
+    if (name != NULL) {
+        *name++ = '\0';
+    }
+    colon = host[0] == '/' ? NULL : strrchr(host, ':');
+    if (colon != NULL && colon[1 + strspn(colon + 1, "0123456789")] == '\0') {
+        *colon = '\0';
+        port = colon + 1;
+    }
+    if (host[0] == '[' && host[strlen(host) - 1] == ']') {
+        host[strlen(host) - 1] = '\0';
+        host++;
+    }
+    words_put_option(words, tool->user, user);
+    words_put_option(words, host[0] == '/' ? tool->socket : tool->host, host);
+    words_put_option(words, tool->port, port);
+    words_put_option(words, tool->name, name != NULL ? name : "");
+    if (database->engine == ENGINE_MYSQL && port[0] != '\0') {
+        words_put(words, "--protocol=tcp", ""); /* else localhost is the socket */
     }
     return 0;
 }
 
-static int database_fail(const struct client *client, void *connection, const char *what,
-                         struct buf *why)
+/* The child's part: it becomes the tool. */
+static void tool_become(const struct tool *tool, struct words *words, const int files[3])
 {
-    buf_printf(why, "%s: %s (error %u)", what, client->error(connection),
-               client->errno_of(connection));
+    const struct rlimit most = {IMPORT_FILE_BYTES, IMPORT_FILE_BYTES};
+
+    for (int fd = 0; fd < 3; fd++) {
+        (void)dup2(files[fd], fd);
+    }
+    (void)setrlimit(RLIMIT_FSIZE, &most);
+    (void)setenv("PGCONNECT_TIMEOUT", "30", 0);
+    (void)setenv("PGCLIENTENCODING", "UTF8", 1);
+    (void)alarm(TOOL_SECONDS);
+    for (size_t i = 0; i < COUNT_OF(tool->names) && tool->names[i] != NULL; i++) {
+        words->list[0] = (char *)tool->names[i];
+        (void)execvp(tool->names[i], words->list);
+    }
+    _exit(TOOL_MISSING);
+}
+
+/* What the tool says went wrong: its first line, or the one with an error. */
+static int tool_fail(const struct tool *tool, int status, struct buf *said, struct buf *why)
+{
+    const char *text = buf_text(said);
+    const char *error = strstr(text, "ERROR");
+
+    if (WIFEXITED(status) && WEXITSTATUS(status) == TOOL_MISSING) {
+        buf_printf(why, "no %s is here: install %s", tool->names[0], tool->package);
+    } else if (WIFSIGNALED(status)) {
+        buf_printf(why, "%s was ended by signal %d%s", tool->names[0], WTERMSIG(status),
+                   WTERMSIG(status) == SIGALRM ? ": it took more than 300 seconds" : "");
+    } else {
+        text = error != NULL ? error : text + strspn(text, "\n");
+        buf_printf(why, "%s: %.*s", tool->names[0], (int)strcspn(text, "\n"), text);
+    }
     return ERR_INVALID;
 }
 
-static void database_add_row(const struct source *source, char *const *values,
-                             const unsigned long *lens, struct rows *rows)
+static void tool_take(int file, struct buf *out)
 {
-    struct row row = rows_begin(0, (uint32_t)(rows->count + 1));
-    size_t i = 0;
+    ssize_t got = 1;
 
-    for (int column = 0; column < COLUMNS; column++) {
-        if (source->columns[column] == NULL) {
-            continue;
-        }
-        if (values[i] != NULL) {
-            row.values[column] = (struct row_value){.at = rows->text.len, .len = lens[i]};
-            buf_put(&rows->text, values[i], lens[i]);
-        }
-        i++;
+    ASSERT(lseek(file, 0, SEEK_SET) == 0);
+    while (got > 0) {
+        buf_reserve(out, 1 << 16);
+        got = read(file, out->data + out->len, out->capacity - out->len);
+        out->len += got > 0 ? (size_t)got : 0;
     }
-    rows_keep(rows, &row);
 }
 
-/* One SELECT of the columns that there may be. */
-static int database_query(const struct client *client, void *connection,
-                          const struct source *source, const char *table, struct rows *rows,
-                          struct buf *why)
+/* Run statements; *out: what the tool prints. */
+static int tool_run(const struct database *database, const char *text, size_t len, struct buf *out,
+                    struct buf *why)
 {
-    const char *between = "SELECT ";
-    void *result = NULL;
-    char **values;
-    BUF_LOCAL(text);
+    const struct tool *tool = &TOOLS[database->engine];
+    struct words words = {.list = {NULL}, .count = 1};
+    int files[3];
+    int status = 0;
+    pid_t child;
+    BUF_LOCAL(said);
 
-    if (strchr(table, '`') != NULL) {
-        buf_printf(why, "a table's name has no backquote");
+    for (size_t i = 0; tool->words[i] != NULL; i++) {
+        words_put(&words, tool->words[i], "");
+    }
+    if (tool_put_address(database, &words, why) != 0) {
         return ERR_INVALID;
     }
+    for (int fd = 0; fd < 3; fd++) {
+        files[fd] = memfd_create("leafctl", MFD_CLOEXEC);
+        ASSERT(files[fd] >= 0); /* as for lack of memory */
+    }
+    for (size_t done = 0; done < len;) {
+        ssize_t more = write(files[0], text + done, len - done);
+
+        ASSERT(more > 0); /* into memory */
+        done += (size_t)more;
+    }
+    ASSERT(lseek(files[0], 0, SEEK_SET) == 0);
+    child = fork();
+    if (child == 0) {
+        tool_become(tool, &words, files);
+    }
+    if (child < 0) {
+        buf_printf(&said, "no process: %s", strerror(errno));
+        status = 1 << 8;
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0) {
+        ASSERT(errno == EINTR);
+    }
+    tool_take(files[1], out);
+    tool_take(files[2], &said);
+    if (database->engine == ENGINE_REDIS && said.len > 0) {
+        status = 1 << 8; /* redis-cli ends with 0 all the same, and later answers may be there */
+    }
+    for (int fd = 0; fd < 3; fd++) {
+        (void)close(files[fd]);
+    }
+    return status == 0 ? 0 : tool_fail(tool, status, &said, why);
+}
+
+/* --- statements --- */
+
+/* A statement about a table: $t is its name, $n and $m the columns of names and of counters. */
+static void sql_put(struct buf *out, const struct source *source, const char *table,
+                    const char *form)
+{
+    for (; *form != '\0'; form++) {
+        const char *text = *form != '$'     ? NULL
+                           : form[1] == 't' ? table
+                           : form[1] == 'n' ? source->columns[COLUMN_NAME]
+                                            : source->columns[COLUMN_MAX_ID];
+
+        buf_put(out, text != NULL ? text : form, text != NULL ? strlen(text) : 1);
+        form += text != NULL;
+    }
+}
+
+/* A text as a literal, whatever the server makes of backslashes. */
+static void sql_put_text(struct buf *out, const char *text, size_t len)
+{
+    bool plain = true;
+
+    for (size_t i = 0; i < len; i++) {
+        plain &= text[i] >= ' ' && text[i] <= '~' && text[i] != '\'' && text[i] != '\\';
+    }
+    buf_printf(out, plain ? "'%.*s'" : "CONVERT(0x", plain ? (int)len : 0, text);
+    for (size_t i = 0; i < len && !plain; i++) {
+        buf_printf(out, "%02x", (unsigned char)text[i]);
+    }
+    buf_printf(out, "%s", plain ? "" : " USING utf8mb4)");
+}
+
+/* Has the table a guard, or parts of one? */
+static int mysql_look(struct database *database, const struct source *source, struct buf *why)
+{
+    static const char look[] =
+        "SELECT (SELECT COUNT(*) FROM information_schema.tables"
+        " WHERE table_schema=DATABASE() AND table_name='$t_guard') AS a,"
+        " (SELECT COUNT(*) FROM information_schema.triggers"
+        " WHERE trigger_schema=DATABASE() AND trigger_name='$t_guard_update') AS b,"
+        " (SELECT COUNT(*) FROM information_schema.triggers"
+        " WHERE trigger_schema=DATABASE() AND trigger_name='$t_guard_insert') AS c;";
+    unsigned found[3] = {0};
+    BUF_LOCAL(text);
+    BUF_LOCAL(out);
+
+    sql_put(&text, source, database->table, look);
+    if (tool_run(database, buf_text(&text), text.len, &out, why) != 0) {
+        return ERR_INVALID;
+    }
+    if (sscanf(buf_text(&out), "%*[^\n]\n%u\t%u\t%u", &found[0], &found[1], &found[2]) != 3) {
+        buf_printf(why, "the server's answer has no three numbers");
+        return ERR_INVALID;
+    }
+    database->has_marks = found[0] > 0;
+    database->has_trigger[0] = found[1] > 0;
+    database->has_trigger[1] = found[2] > 0;
+    return 0;
+}
+
+/* What a table of counters has, with the age of each row and its mark. */
+static void mysql_put_rows(const struct database *database, const struct source *source,
+                           struct buf *out)
+{
+    const char *between = "SELECT ";
+
     for (int column = 0; column < COLUMNS; column++) {
-        if (source->columns[column] != NULL) {
-            buf_printf(&text, "%s`%s`", between, source->columns[column]);
-            between = ",";
+        if (source->columns[column] != NULL && column < COLUMN_TIME) {
+            buf_printf(out, "%st.`%s` AS `%s`", between, source->columns[column],
+                       source->columns[column]);
+            between = ", ";
         }
     }
-    buf_printf(&text, " FROM `%s`", table);
-    if (client->query(connection, (char *)text.data, text.len) == 0) {
-        result = client->use_result(connection);
+    buf_printf(out, ", %s AS " AGE_NAME, source->age);
+    sql_put(out, source, database->table,
+            database->has_marks
+                ? ", (SELECT MIN(g.`$m`) FROM `$t_guard` g WHERE g.`$n` = t.`$n`) AS " MARK_NAME
+                : "");
+    sql_put(out, source, database->table, " FROM `$t` t;\n");
+}
+
+/* All tables that count, or one; MySQL 8 keeps what it shows for a day, unless it is asked not to.
+ */
+static void mysql_put_tables(const struct database *database, struct buf *out)
+{
+    buf_printf(out,
+               "/*!80000 SET SESSION information_schema_stats_expiry = 0 */;\n"
+               "SELECT table_name AS tag, auto_increment AS max_id FROM information_schema.tables "
+               "WHERE table_schema = DATABASE() AND auto_increment IS NOT NULL");
+    buf_printf(out, database->table != NULL ? " AND table_name = '%s';\n" : ";\n", database->table);
+}
+
+/* Sequences: what nextval() gives next. A MAXVALUE that somebody set is a mark. */
+static void postgres_put_sequences(const struct database *database, struct buf *out)
+{
+    buf_printf(out, "SELECT CASE schemaname WHEN 'public' THEN '' ELSE schemaname || '.' END"
+                    " || sequencename AS tag,"
+                    " CASE WHEN cycle THEN 'that of a sequence with CYCLE'"
+                    " WHEN NOT has_sequence_privilege(format('%%I.%%I', schemaname, sequencename),"
+                    " 'USAGE, SELECT') THEN 'not for this user to read'"
+                    " ELSE COALESCE(last_value::numeric + increment_by, start_value)::text END"
+                    " AS max_id, increment_by AS delta,"
+                    " mod(COALESCE(last_value, start_value), increment_by) AS remainder,"
+                    " format('%%I.%%I', schemaname, sequencename) AS " OBJECT_NAME ","
+                    " CASE WHEN max_value NOT IN (32767, 2147483647, 9223372036854775807)"
+                    " THEN max_value END AS " MARK_NAME " FROM pg_sequences");
+    if (database->table != NULL) {
+        buf_printf(out, " WHERE '%s' IN (sequencename, schemaname || '.' || sequencename)",
+                   database->table);
     }
-    if (result == NULL) {
-        return database_fail(client, connection, "the table cannot be read", why);
+    buf_printf(out, " ORDER BY 1;\n");
+}
+
+/* --- Redis --- */
+
+/* The text in quotes on a line, with its quotes; NULL: there is none. */
+static const char *redis_quoted(const char *line, size_t *ret_len)
+{
+    const char *from = line + strcspn(line, "\"\n");
+    size_t end = *from == '"' ? sql_quoted_end(from, strcspn(from, "\n"), 0, '"', true) : 0;
+
+    *ret_len = end;
+    return end > 0 ? from : NULL;
+}
+
+/* What redis-cli has in quotes, with its escapes, as CSV has it. */
+static void redis_put_csv(struct buf *out, const char *text, size_t len)
+{
+    static const char letters[] = "nrtab";
+    static const char meanings[] = "\n\r\t\a\b";
+
+    buf_put(out, "\"", 1);
+    for (size_t i = 1; i + 1 < len; i++) {
+        char c = text[i];
+        unsigned code;
+
+        if (c == '\\' && text[i + 1] == 'x' && sscanf(text + i + 2, "%2x", &code) == 1) {
+            c = (char)code;
+            i += 3;
+        } else if (c == '\\') {
+            const char *found = strchr(letters, text[++i]);
+
+            c = found != NULL && *found != '\0' ? meanings[found - letters] : text[i];
+        }
+        buf_put(out, c == '"' ? "\"\"" : &c, c == '"' ? 2 : 1);
     }
-    while ((values = client->fetch_row(result)) != NULL) {
-        database_add_row(source, values, client->fetch_lengths(result), rows);
+    buf_put(out, "\"", 1);
+}
+
+/* GET of each key that matches, a line each; SCAN may name a key twice. */
+static int redis_scan(const struct database *database, struct buf *gets, struct buf *why)
+{
+    char cursor[32] = "0";
+
+    do {
+        const char *line;
+        const char *text;
+        size_t len;
+        BUF_LOCAL(ask);
+        BUF_LOCAL(out);
+
+        buf_printf(&ask, "SCAN %s COUNT 10000 MATCH \"", cursor);
+        for (text = database->pattern; *text != '\0'; text++) {
+            buf_printf(&ask, "\\x%02x", (unsigned char)*text);
+        }
+        buf_printf(&ask, "\"\n");
+        if (tool_run(database, buf_text(&ask), ask.len, &out, why) != 0) {
+            return ERR_INVALID;
+        }
+        line = buf_text(&out);
+        text = redis_quoted(line, &len);
+        if (text == NULL || len >= sizeof cursor || gets->len > REDIS_KEYS_BYTES) {
+            buf_printf(why,
+                       text == NULL ? "redis-cli: %.*s"
+                                    : "the keys that match have more than 64 MiB: choose a "
+                                      "narrower --pattern",
+                       (int)strcspn(line, "\n"), line);
+            return ERR_INVALID;
+        }
+        (void)snprintf(cursor, sizeof cursor, "%.*s", (int)len - 2, text + 1);
+        while ((line = strchr(line, '\n')) != NULL) {
+            if ((text = redis_quoted(++line, &len)) != NULL) {
+                buf_printf(gets, "GET %.*s\n", (int)len, text);
+            }
+        }
+    } while (strcmp(cursor, "0") != 0);
+    return 0;
+}
+
+/* Keys and their values as CSV. */
+static int redis_read(const struct database *database, struct buf *out, struct buf *why)
+{
+    const char *name;
+    const char *value;
+    size_t len;
+    BUF_LOCAL(gets);
+    BUF_LOCAL(values);
+
+    if (redis_scan(database, &gets, why) != 0 ||
+        (gets.len > 0 && tool_run(database, (char *)gets.data, gets.len, &values, why) != 0)) {
+        return ERR_INVALID;
     }
-    client->free_result(result);
-    if (client->errno_of(connection) != 0) {
-        return database_fail(client, connection, "the rows broke off", why);
+    name = buf_text(&gets);
+    value = buf_text(&values);
+    buf_printf(out, "tag,value\n");
+    while (*name != '\0' && *value != '\0') {
+        const char *key = redis_quoted(name, &len);
+        size_t line = strcspn(value, "\n");
+
+        ASSERT(key != NULL);
+        if (strncmp(value, "(nil)", 5) != 0) { /* else it is gone */
+            redis_put_csv(out, key, len);
+            buf_put(out, ",", 1);
+            if ((key = redis_quoted(value, &len)) != NULL) {
+                redis_put_csv(out, key, len);
+            } else {
+                buf_printf(out, "\"%.*s\"", (int)line, value);
+            }
+            buf_put(out, "\n", 1);
+        }
+        name += strcspn(name, "\n") + 1;
+        value += line + (value[line] != '\0');
     }
-    if (rows->count == 0) {
-        buf_printf(why, "the table %s has no rows", table);
+    if (*name != '\0' || *value != '\0') {
+        buf_printf(why, "redis-cli did not give one value for each key");
         return ERR_INVALID;
     }
     return 0;
 }
 
-int database_read(const struct database *database, const struct source *source, const char *table,
-                  struct rows *rows, struct buf *why)
-{
-    struct client client;
-    unsigned timeout_s = database->timeout_s;
-    unsigned no = 0;
-    void *connection;
-    int err = database_load(&client, why);
+/* --- reading and guarding --- */
 
-    if (err != 0) {
-        return err;
+int database_read(struct database *database, const struct source *source, struct rows *rows,
+                  struct buf *why)
+{
+    enum form form = database->engine == ENGINE_MYSQL ? FORM_TSV : FORM_CSV_DOUBLED;
+    bool is_table = source->age != NULL;
+    int err = 0;
+    BUF_LOCAL(text);
+    BUF_LOCAL(out);
+
+    if (database->table != NULL && strpbrk(database->table, "`'\\\n") != NULL) {
+        buf_printf(why, "the name of a table or sequence has no quote and no backslash: \"%s\"",
+                   database->table);
+        return ERR_INVALID;
     }
-    connection = client.init(NULL);
-    ASSERT(connection != NULL);
-    (void)client.options(connection, OPTION_CONNECT_TIMEOUT, &timeout_s);
-    (void)client.options(connection, OPTION_READ_TIMEOUT, &timeout_s);
-    (void)client.options(connection, OPTION_WRITE_TIMEOUT, &timeout_s);
-    (void)client.options(connection, OPTION_LOCAL_INFILE, &no); /* it is to send no file of ours */
-    if (client.connect(connection, database->socket != NULL ? NULL : database->host, database->user,
-                       database->password, database->name, database->port, database->socket,
-                       0) == NULL) {
-        err = database_fail(&client, connection, "no connection to the database", why);
-    } else if (client.set_charset(connection, "utf8mb4") != 0) {
-        err = database_fail(&client, connection, "no utf8mb4", why);
-    } else {
-        err = database_query(&client, connection, source, table, rows, why);
+    if (database->query != NULL) {
+        buf_printf(&text, "%s;\n", database->query);
+    } else if (database->engine == ENGINE_POSTGRES) {
+        postgres_put_sequences(database, &text);
+    } else if (database->engine == ENGINE_MYSQL && is_table) {
+        err = mysql_look(database, source, why);
+        mysql_put_rows(database, source, &text);
+    } else if (database->engine == ENGINE_MYSQL) {
+        mysql_put_tables(database, &text);
     }
-    client.close(connection);
-    return err; /* the library stays: it may have threads of its own */
+    if (err == 0) {
+        err = database->engine == ENGINE_REDIS
+                  ? redis_read(database, &out, why)
+                  : tool_run(database, (char *)text.data, text.len, &out, why);
+    }
+    if (err == 0 && out.len > 0) {
+        rows->is_live = true;
+        err = file_read(source, "", buf_text(&out), out.len, &form, rows, why);
+    }
+    if (err == 0 && rows->count == 0 && rows->errors.count == 0) {
+        buf_printf(why, "there is none: %s",
+                   database->engine == ENGINE_REDIS ? "no key matches"
+                   : database->query != NULL        ? "the query has no rows"
+                   : is_table                       ? "the table has no rows"
+                                                    : "no table or sequence of this name counts");
+        err = ERR_INVALID;
+    }
+    return err;
+}
+
+bool database_can_guard(const struct database *database, const struct source *source)
+{
+    return database->query == NULL && (database->engine == ENGINE_POSTGRES ||
+                                       (database->engine == ENGINE_MYSQL && source->age != NULL));
+}
+
+/* IGNORE: a mark that is there stays, and what else the table has needs no value. */
+static void mysql_put_guard(const struct database *database, const struct source *source,
+                            const struct import_tags *tags, struct buf *out)
+{
+    static const char *const events[] = {"update", "insert"};
+    bool begun = false;
+
+    for (size_t i = 0; i < tags->count; i++) {
+        const struct import_tag *tag = &tags->list[i];
+
+        if (tag->mark != 0 || tag->state == IMPORT_THERE) {
+            continue;
+        }
+        sql_put(out, source, database->table,
+                begun ? ",\n("
+                      : "CREATE TABLE IF NOT EXISTS `$t_guard` LIKE `$t`;\n"
+                        "INSERT IGNORE INTO `$t_guard` (`$n`, `$m`) VALUES\n(");
+        sql_put_text(out, tag->name, tag->name_len);
+        buf_printf(out, ", %" PRIu64 ")", tag->max_id - 1);
+        begun = true;
+    }
+    buf_printf(out, "%s", begun ? ";\n" : "");
+    for (size_t i = 0; i < COUNT_OF(events); i++) {
+        if (!database->has_trigger[i]) {
+            buf_printf(out,
+                       "DELIMITER //\nCREATE TRIGGER `%s_guard_%s` BEFORE %s ON `%s` FOR EACH "
+                       "ROW\n",
+                       database->table, events[i], i == 0 ? "UPDATE" : "INSERT", database->table);
+            sql_put(out, source, database->table,
+                    "IF NEW.`$m` > (SELECT MIN(`$m`) FROM `$t_guard` WHERE `$n` = NEW.`$n`) THEN\n"
+                    "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'leafd has the ids from here on';\n"
+                    "END IF//\nDELIMITER ;\n");
+        }
+    }
+}
+
+void database_put_guard(const struct database *database, const struct source *source,
+                        const struct import_tags *tags, bool remove, struct buf *out)
+{
+    if (database->engine == ENGINE_MYSQL && remove) {
+        sql_put(out, source, database->table,
+                "DROP TRIGGER IF EXISTS `$t_guard_update`;\n"
+                "DROP TRIGGER IF EXISTS `$t_guard_insert`;\nDROP TABLE IF EXISTS `$t_guard`;\n");
+    } else if (database->engine == ENGINE_MYSQL) {
+        mysql_put_guard(database, source, tags, out);
+    }
+    for (size_t i = 0; i < tags->count && database->engine == ENGINE_POSTGRES; i++) {
+        const struct import_tag *tag = &tags->list[i];
+
+        if (remove && tag->mark != 0) {
+            buf_printf(out, "ALTER SEQUENCE %.*s NO MAXVALUE;\n", (int)tag->object_len,
+                       tag->object);
+        } else if (!remove && tag->mark == 0 && tag->state != IMPORT_THERE) {
+            buf_printf(out, "ALTER SEQUENCE %.*s MAXVALUE %" PRIu64 ";\n", (int)tag->object_len,
+                       tag->object, tag->max_id - 1);
+        }
+    }
+}
+
+int database_do(const struct database *database, const char *text, size_t len, struct buf *why)
+{
+    BUF_LOCAL(out);
+
+    return tool_run(database, text, len, &out, why);
 }

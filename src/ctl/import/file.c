@@ -20,8 +20,10 @@
  */
 #include <ctype.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
@@ -174,7 +176,8 @@ static bool record_take_names(struct separated *in, const struct record *record)
 
 static void record_add_row(struct separated *in, const struct record *record)
 {
-    struct row row = rows_begin(record->line, 0);
+    bool live = in->file->rows->is_live; /* the first line has the names */
+    struct row row = rows_begin(live ? 0 : record->line, live ? record->line - 1 : 0);
 
     if (record->count < in->least || record->count > in->columns.count) {
         messages_add(&in->file->rows->errors, "line %u: %zu values for %zu columns",
@@ -200,17 +203,18 @@ static void record_add_row(struct separated *in, const struct record *record)
 static int record_begin(struct separated *in, const struct record *record)
 {
     const struct source *source = in->file->source;
+    bool must_name = in->dialect->must_name || in->file->rows->is_live;
     BUF_LOCAL(names);
 
     if (record_take_names(in, record)) {
         return 0;
     }
-    for (int column = 0; column < COLUMNS && in->dialect->must_name; column++) {
+    for (int column = 0; column < COLUMNS && must_name; column++) {
         if (source->needed[column]) {
             buf_printf(&names, " %s", source->columns[column]);
         }
     }
-    if (in->dialect->must_name) {
+    if (must_name) {
         return reading_fail(in->file, record->line,
                             "a line with the names of the columns was expected:%s",
                             buf_text(&names));
@@ -362,7 +366,7 @@ static bool json_take_value(struct file_reading *file, const json_t *value, int 
     struct buf *text = &file->rows->text;
     bool is_number = column != COLUMN_NAME && column != COLUMN_DESCRIPTION;
 
-    if (json_is_null(value)) {
+    if (json_is_null(value) || (column == COLUMN_TIME && !json_is_string(value))) {
         return true;
     }
     to->at = text->len;
@@ -754,12 +758,51 @@ int file_read(const struct source *source, const char *table, const char *data, 
                                    : separated_read(&file, *form);
     }
     if (err == 0 && !order_is_certain(source, rows)) {
-        refused = "nothing in the file names the columns, and a step that is taken for max_id "
-                  "repeats ids: say their order, as in --columns "
-                  "biz_tag,max_id,step,description,update_time";
+        buf_printf(why, "nothing in the file names the columns, and a step that is taken for "
+                        "max_id repeats ids: say their order, as in --columns ");
+        for (size_t i = 0; source->order[i] != NULL; i++) {
+            buf_printf(why, "%s%s", i > 0 ? "," : "", source->order[i]);
+        }
+        err = ERR_INVALID;
     }
     buf_printf(why, "%s", refused != NULL ? refused : "");
     return refused != NULL ? ERR_INVALID : err;
+}
+
+/* "2026-11-20 10:00:00" as Unix time, in whatever zone; -1: it is none. */
+static int64_t time_read(const char *text)
+{
+    struct tm tm = {.tm_year = 0};
+    bool good = sscanf(text, "%4d-%2d-%2d%*1[ T]%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+                       &tm.tm_hour, &tm.tm_min, &tm.tm_sec) == 6;
+
+    tm.tm_year -= 1900;
+    tm.tm_mon--;
+    return good ? (int64_t)timegm(&tm) : -1;
+}
+
+int64_t file_quiet_s(const struct rows *rows, const char *data, size_t len, int64_t made_s)
+{
+    static const char last[] = "-- Dump completed on ";
+    const int64_t zones_s = 15 * 3600;
+    size_t tail = len < HEAD_BYTES ? len : HEAD_BYTES;
+    const char *end = memmem(data + len - tail, tail, last, sizeof last - 1);
+    int64_t dumped_s = end != NULL ? time_read(end + sizeof last - 1) : -1;
+    int64_t newest_s = -1;
+    int64_t apart_s;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct row_value *value = &rows->list[i].values[COLUMN_TIME];
+        char text[24];
+
+        if (!value->is_null) {
+            (void)snprintf(text, sizeof text, "%.*s", (int)value->len,
+                           (const char *)rows->text.data + value->at);
+            newest_s = time_read(text) > newest_s ? time_read(text) : newest_s;
+        }
+    }
+    apart_s = (dumped_s >= 0 ? dumped_s : made_s) - newest_s;
+    return newest_s < 0 || apart_s > zones_s || apart_s < -zones_s ? -1 : (apart_s + zones_s) % 900;
 }
 
 bool file_may_be_cut_off(const char *data, size_t len)

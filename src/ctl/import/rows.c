@@ -12,12 +12,16 @@
 #include <strings.h>
 
 #include "http/proto/text.h"
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 #include "src/base/utf8.h"
 #include "src/ctl/import/import.h"
 #include "src/id/codec/tag.h"
+
+/* What a file or a database may have of any table. */
+#define ANY_COLUMNS                                                                                \
+    [COLUMN_AGE] = AGE_NAME, [COLUMN_MARK] = MARK_NAME, [COLUMN_OBJECT] = OBJECT_NAME
 
 const struct source SOURCE_LEAF = {
     .what = "Leaf",
@@ -25,8 +29,11 @@ const struct source SOURCE_LEAF = {
     .columns = {[COLUMN_NAME] = "biz_tag",
                 [COLUMN_MAX_ID] = "max_id",
                 [COLUMN_STEP] = "step",
-                [COLUMN_DESCRIPTION] = "description"},
+                [COLUMN_DESCRIPTION] = "description",
+                [COLUMN_TIME] = "update_time",
+                ANY_COLUMNS},
     .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true, [COLUMN_STEP] = true},
+    .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
     .order = {"biz_tag", "max_id", "step", "description", "update_time", NULL},
 };
 
@@ -37,14 +44,50 @@ const struct source SOURCE_TINYID = {
                 [COLUMN_MAX_ID] = "max_id",
                 [COLUMN_STEP] = "step",
                 [COLUMN_DELTA] = "delta",
-                [COLUMN_REMAINDER] = "remainder"},
+                [COLUMN_REMAINDER] = "remainder",
+                [COLUMN_TIME] = "update_time",
+                ANY_COLUMNS},
     .needed = {[COLUMN_NAME] = true,
                [COLUMN_MAX_ID] = true,
                [COLUMN_STEP] = true,
                [COLUMN_DELTA] = true,
                [COLUMN_REMAINDER] = true},
+    .is_handed_out = true,
+    .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
     .order = {"id", "biz_type", "begin_id", "max_id", "step", "delta", "remainder", "create_time",
               "update_time", "version", NULL},
+};
+
+const struct source SOURCE_COSID = {
+    .what = "CosId",
+    .table = "cosid",
+    .columns = {[COLUMN_NAME] = "name", [COLUMN_MAX_ID] = "last_max_id", ANY_COLUMNS},
+    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .is_handed_out = true,
+    .age = "UNIX_TIMESTAMP() - CAST(t.last_fetch_time AS SIGNED)",
+    .order = {"name", "last_max_id", "last_fetch_time", NULL},
+};
+
+const struct source SOURCE_TAGS = {
+    .what = "the old system",
+    .table = "",
+    .columns = {[COLUMN_NAME] = "tag",
+                [COLUMN_MAX_ID] = "max_id",
+                [COLUMN_STEP] = "step",
+                [COLUMN_DESCRIPTION] = "description",
+                [COLUMN_DELTA] = "delta",
+                [COLUMN_REMAINDER] = "remainder",
+                ANY_COLUMNS},
+    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .order = {"tag", "max_id", "step", "description", NULL},
+};
+
+const struct source SOURCE_REDIS = {
+    .what = "Redis",
+    .table = "",
+    .columns = {[COLUMN_NAME] = "tag", [COLUMN_MAX_ID] = "value", ANY_COLUMNS},
+    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .is_handed_out = true,
 };
 
 int source_column(const struct source *source, const char *name, size_t len)
@@ -182,7 +225,7 @@ struct tag_checking {
     const struct source *source;
     const struct rows *rows;
     struct import_tags *tags;
-    bool every_number;
+    const struct import_rules *rules;
 };
 
 /* Another reason why a row is no tag. */
@@ -262,20 +305,26 @@ static uint64_t row_check_number(const struct tag_checking *checking, const stru
 
 /* Which of TinyID's numbers are its ids. */
 static void row_check_delta(const struct tag_checking *checking, const struct row *row,
-                            struct buf *why)
+                            struct import_tag *tag, struct buf *why)
 {
     uint64_t delta = row_check_number(checking, row, COLUMN_DELTA, 1, INT32_MAX, why);
     uint64_t remainder = 0;
 
-    if (delta <= 1 || checking->every_number) {
+    if (delta <= 1 || checking->rules->every_number) {
         return;
     }
-    remainder = row_check_number(checking, row, COLUMN_REMAINDER, 0, INT32_MAX, why);
+    remainder = row_check_number(checking, row, COLUMN_REMAINDER, 0, delta - 1, why);
+    if (checking->rules->increment) {
+        tag->increment = delta;
+        tag->offset = remainder;
+        return;
+    }
     ADD_WHY(why,
             "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
             "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
-            "Where other databases hand out the rest, ids would repeat; with the rows of all "
-            "of them in one file, --every-number continues above the largest max_id",
+            "Where other databases hand out the rest, ids would repeat: --increment lets the tag "
+            "have these numbers alone; with the rows of all databases in one file, --every-number "
+            "continues above the largest max_id",
             delta, remainder, remainder, delta);
 }
 
@@ -325,28 +374,92 @@ static void tag_take_description(struct tag_checking *checking, const struct row
              LIMIT_TAG_DESCRIPTION_BYTES);
 }
 
+#define AHEAD_IDS 10000000 /* by default, and at least AHEAD_STEPS segments */
+#define AHEAD_STEPS 100
+
+/* Where leafd begins. With a mark it is where an earlier run put it, whatever happened since. */
+static void row_take_first(struct tag_checking *checking, const struct row *row,
+                           struct import_tag *tag, struct buf *why)
+{
+    const struct import_rules *rules = checking->rules;
+    uint64_t steps = AHEAD_STEPS * tag->step;
+    uint64_t more = rules->ahead_ids != 0 ? rules->ahead_ids
+                    : steps > AHEAD_IDS   ? steps
+                                          : AHEAD_IDS;
+    uint64_t mark = row->values[COLUMN_MARK].is_null
+                        ? 0
+                        : row_check_number(checking, row, COLUMN_MARK, 0, TAG_MAX_ID - 1, why);
+    const char *max_id = checking->source->columns[COLUMN_MAX_ID];
+
+    tag->mark = mark;
+    tag->max_id = tag->at;
+    if (!rules->is_ahead) {
+        return;
+    }
+    if (mark == 0 && more > TAG_MAX_ID - tag->at) {
+        ADD_WHY(why, "%s is %" PRIu64 ", and there is no room for %" PRIu64 " ids ahead of it",
+                max_id, tag->at, more);
+    } else if (mark != 0 && tag->at > mark + 1) {
+        ADD_WHY(why,
+                "%s is %" PRIu64 ", above its mark %" PRIu64
+                ": ids may repeat if leafd has the tag "
+                "already; if it has not, remove the guard and run this again",
+                max_id, tag->at, mark);
+    } else {
+        tag->max_id = mark != 0 ? mark + 1 : tag->at + more;
+    }
+}
+
+/* What is wrong with a row, and which one it is. */
+static void row_refuse(struct tag_checking *checking, const struct row *row,
+                       const struct import_tag *tag, const struct buf *why)
+{
+    char place[ROW_PLACE_BYTES];
+    char shown[IMPORT_SHOWN_BYTES];
+
+    if (row->line > 0) {
+        messages_add(&checking->tags->errors, "%s: %.*s", row_place(row, place), (int)why->len,
+                     (const char *)why->data);
+    } else {
+        messages_add(&checking->tags->errors, "%s, %s: %.*s", row_place(row, place),
+                     text_show(tag->name, tag->name_len, shown, sizeof shown), (int)why->len,
+                     (const char *)why->data);
+    }
+}
+
 static void row_check(struct tag_checking *checking, const struct row *row)
 {
-    bool tinyid = checking->source->columns[COLUMN_DELTA] != NULL;
+    const struct source *source = checking->source;
     struct import_tag *tag = &checking->tags->list[checking->tags->count];
-    char place[ROW_PLACE_BYTES];
     char looks[LOOKS_WHY_BYTES];
     BUF_LOCAL(why);
 
-    *tag = (struct import_tag){.row = row, .description = ""};
+    *tag = (struct import_tag){.row = row, .description = "", .age_s = -1};
     row_check_name(checking, row, &why);
     tag->name = row_bytes(checking, row, COLUMN_NAME, &tag->name_len);
-    tag->max_id = row_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, &why);
-    tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
-    if (tinyid) {
-        row_check_delta(checking, row, &why);
+    tag->object = row_bytes(checking, row, COLUMN_OBJECT, &tag->object_len);
+    tag->at = row_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, &why);
+    if (source->needed[COLUMN_STEP] || !row->values[COLUMN_STEP].is_null) {
+        tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
     }
+    if (source->needed[COLUMN_DELTA] || !row->values[COLUMN_DELTA].is_null) {
+        row_check_delta(checking, row, tag, &why);
+    }
+    tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
+    row_take_first(checking, row, tag, &why);
     if (why.len > 0) {
-        messages_add(&checking->tags->errors, "%s: %s", row_place(row, place), buf_text(&why));
+        row_refuse(checking, row, tag, &why);
         return;
     }
-    tag->max_id += tinyid && tag->max_id < TAG_MAX_ID ? 1 : 0;
-    if (checking->source->columns[COLUMN_DESCRIPTION] != NULL) {
+    if (!row->values[COLUMN_AGE].is_null) {
+        uint64_t age_s = 0;
+        size_t len;
+        const char *text = row_bytes(checking, row, COLUMN_AGE, &len);
+        bool later = text_parse_decimal(text, len, 0, INT64_MAX, &age_s) != 0; /* than now */
+
+        tag->age_s = later ? 0 : (int64_t)age_s;
+    }
+    if (source->columns[COLUMN_DESCRIPTION] != NULL) {
         tag_take_description(checking, row, tag);
     }
     if (tag->max_id == 0) {
@@ -388,8 +501,10 @@ static void tags_merge_equal(struct tag_checking *checking)
             tags->list[kept++] = *tag;
             continue;
         }
-        if (checking->every_number) {
+        if (checking->rules->every_number) {
+            last->at = tag->at > last->at ? tag->at : last->at;
             last->max_id = tag->max_id > last->max_id ? tag->max_id : last->max_id;
+            last->age_s = tag->age_s < last->age_s ? tag->age_s : last->age_s;
             last->step = tag->step > last->step ? tag->step : last->step;
         } else {
             messages_add(&tags->errors, "%s: tag '%.*s' is already in %s",
@@ -441,11 +556,11 @@ static void tags_warn_of_alike(struct tag_checking *checking)
     free(list);
 }
 
-void tags_check(const struct source *source, const struct rows *rows, bool every_number,
-                struct import_tags *ret_tags)
+void tags_check(const struct source *source, const struct rows *rows,
+                const struct import_rules *rules, struct import_tags *ret_tags)
 {
     struct tag_checking checking = {
-        .source = source, .rows = rows, .tags = ret_tags, .every_number = every_number};
+        .source = source, .rows = rows, .tags = ret_tags, .rules = rules};
 
     *ret_tags =
         (struct import_tags){.list = MUST_HAVE(calloc(rows->count + 1, sizeof *ret_tags->list))};

@@ -385,33 +385,6 @@ static void sql_read_create(struct sql_reading *in)
 
 /* --- values --- */
 
-static void sql_put_latin1(struct buf *out, const uint8_t *bytes, size_t len)
-{
-    /* What Windows-1252, which MySQL calls latin1, has at 0x80 to 0x9f; 0: nothing. */
-    static const uint16_t high[32] = {
-        0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
-        0x2039, 0x0152, 0,      0x017d, 0,      0,      0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
-        0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0,      0x017e, 0x0178};
-
-    for (size_t i = 0; i < len; i++) {
-        uint32_t code = bytes[i];
-
-        if (code >= 0x80 && code < 0xa0) {
-            code = high[code - 0x80] != 0 ? high[code - 0x80] : 0xfffd;
-        }
-        if (code < 0x80) {
-            buf_put_u8(out, (uint8_t)code);
-        } else if (code < 0x800) {
-            buf_put_u8(out, (uint8_t)(0xc0 | code >> 6));
-            buf_put_u8(out, (uint8_t)(0x80 | (code & 0x3f)));
-        } else {
-            buf_put_u8(out, (uint8_t)(0xe0 | code >> 12));
-            buf_put_u8(out, (uint8_t)(0x80 | (code >> 6 & 0x3f)));
-            buf_put_u8(out, (uint8_t)(0x80 | (code & 0x3f)));
-        }
-    }
-}
-
 /* False: not hexadecimal. */
 static bool sql_put_hex(struct buf *out, const char *text, size_t len)
 {
@@ -427,18 +400,17 @@ static bool sql_put_hex(struct buf *out, const char *text, size_t len)
     return true;
 }
 
-enum charset { CHARSET_UTF8, CHARSET_LATIN1, CHARSET_OTHER };
-
-static enum charset charset_of(const char *name, size_t len)
+/* Are texts of this character set UTF-8, or bytes as they are? */
+static bool charset_is_utf8(const char *name, size_t len)
 {
     static const char *const utf8[] = {"binary", "utf8", "utf8mb3", "utf8mb4", "ascii"};
 
     for (size_t i = 0; i < COUNT_OF(utf8); i++) {
         if (strlen(utf8[i]) == len && strncasecmp(utf8[i], name, len) == 0) {
-            return CHARSET_UTF8;
+            return true;
         }
     }
-    return len == 6 && strncasecmp("latin1", name, len) == 0 ? CHARSET_LATIN1 : CHARSET_OTHER;
+    return false;
 }
 
 static void value_is_wrong(struct value *value, const char *why, const struct token *about)
@@ -454,12 +426,11 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
     struct buf *out = &in->file->rows->text;
     bool hex = before != NULL && token_is_word(before, "x");
     bool named = before != NULL && before->text[0] == '_';
-    enum charset charset = named ? charset_of(before->text + 1, before->len - 1) : CHARSET_UTF8;
     BUF_LOCAL(bytes);
 
     value->bytes = (struct row_value){.at = out->len};
-    if (charset == CHARSET_OTHER) {
-        value_is_wrong(value, "in this character set, not utf8mb4, latin1 or binary:", before);
+    if (named && !charset_is_utf8(before->text + 1, before->len - 1)) {
+        value_is_wrong(value, "in this character set, not utf8mb4 or binary:", before);
     } else if (token->kind == TOKEN_STRING) {
         token_string(token, &bytes);
     } else if (token->kind == TOKEN_NUMBER && !hex) {
@@ -474,8 +445,6 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
         if (!sql_put_hex(out, buf_text(&bytes), bytes.len)) {
             value_is_wrong(value, "not hexadecimal:", token);
         }
-    } else if (value->wrong == NULL && charset == CHARSET_LATIN1) {
-        sql_put_latin1(out, bytes.data, bytes.len);
     } else if (value->wrong == NULL) {
         buf_put(out, bytes.data, bytes.len);
     }
@@ -538,7 +507,9 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
             return false;
         }
         count++;
-        if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
+        if (meaning == COLUMN_TIME && value.wrong != NULL) {
+            value.bytes.is_null = true; /* now() */
+        } else if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
             messages_add(errors, "%s: %s: %s%s%s", row_place(row, place),
                          in->file->source->columns[meaning], value.wrong,
                          value.shown[0] != '\0' ? " " : "", value.shown);
@@ -695,7 +666,7 @@ static bool charset_check(struct file_reading *file)
     for (size_t at = 0; at < file->len; at++) {
         ascii &= (file->data[at] & 0x80) == 0;
     }
-    if (name == NULL || ascii || charset_of(name, len) == CHARSET_UTF8) {
+    if (name == NULL || ascii || charset_is_utf8(name, len)) {
         return true;
     }
     buf_printf(file->why,

@@ -4,7 +4,6 @@
 #include "src/ctl/out/out.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
@@ -127,17 +126,6 @@ void grid_cell(struct grid *grid, const char *text)
         grid->widths[column] = width;
     }
     grid->cells++;
-}
-
-void grid_cellf(struct grid *grid, const char *format, ...)
-{
-    char text[256];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    grid_cell(grid, text);
 }
 
 /* One cell, and the blanks that bring it to its column's width; the last one ends the line. */

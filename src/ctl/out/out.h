@@ -85,7 +85,6 @@ void grid_init(struct grid *grid, const struct grid_column *titles);
 
 /* The next cell; NULL is shown as "-". */
 void grid_cell(struct grid *grid, const char *text);
-void grid_cellf(struct grid *grid, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Append the titles, the first time, and all rows, with so many blanks before each; then the grid
  * is empty again, and keeps its widths. */

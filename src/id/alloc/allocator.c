@@ -79,6 +79,7 @@ static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
     tag->refill.step = step;
     tag->refill.max_step = max_step;
     atomic_store_explicit(&tag->max_step, max_step, memory_order_relaxed);
+    atomic_store_explicit(&tag->step, step, memory_order_relaxed);
 }
 
 /* What can be granted yet, where all below max_id was. This node may have heard of its own grants
@@ -87,8 +88,10 @@ static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
 static void tag_room(struct id_tag *tag, uint64_t max_id)
 {
     uint64_t granted = max_id > tag->refill.end ? max_id : tag->refill.end;
+    uint64_t first;
 
-    atomic_store_explicit(&tag->room, tag->bound > granted ? tag->bound - granted : 0,
+    atomic_store_explicit(&tag->room,
+                          ids_between(granted, tag->bound, tag->increment, tag->offset, &first),
                           memory_order_release);
 }
 
@@ -136,10 +139,11 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     tag_steps(tag, result->step, result->max_step);
     allocator->counts.held += refill->loads == 0;
     refill_loaded(refill, now_ms, result->size, segment_left(&tag->buffer));
-    refill->end = result->first + result->size;
+    refill->end = ids_end(result->first, result->size, result->increment);
     tag_room(tag, refill->end);
     usage_add(&allocator->usage, tag, result->size);
-    segment_publish(&tag->buffer, result->first, result->size);
+    segment_publish(&tag->buffer, result->first, result->size, result->increment,
+                    result->generation);
     allocator->counts.granted += result->size;
     YIELD("published a segment");
     if (allocator->prefetch != NULL) {
@@ -175,8 +179,9 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
 static bool grant_is_sane(const struct grant_result *result)
 {
     return result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
-           result->size <= TAG_MAX_ID_END - result->first && result->step > 0 &&
-           result->step <= result->max_step && result->max_step <= LIMIT_TAG_STEP;
+           ids_end(result->first, result->size, result->increment) <= TAG_MAX_ID_END &&
+           result->step > 0 && result->step <= result->max_step &&
+           result->max_step <= LIMIT_TAG_STEP;
 }
 
 /* What the cluster said about one tag. */
@@ -282,6 +287,8 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     }
     tag_generation(allocator, tag, row->generation);
     tag->bound = tag_bound(row);
+    atomic_store_explicit(&tag->increment, row->increment, memory_order_relaxed);
+    tag->offset = row->offset;
     tag_room(tag, row->max_id);
     /* A request that is wanted or under way goes on; it ends by itself, and then wakes again. */
     if (newer || after != before) {
@@ -438,7 +445,7 @@ static void returns_settle(struct batcher *batcher, struct batch_item *item, uin
     allocator->counts.burnt[ID_BURN_STOP] += taken ? 0 : note;
 }
 
-static void gather_returned(struct giving *giving, const struct give_back_item *item)
+static void gather_returned(struct giving *giving, const struct give_back_item *item, uint64_t ids)
 {
     struct allocator *allocator = giving->allocator;
 
@@ -448,7 +455,7 @@ static void gather_returned(struct giving *giving, const struct give_back_item *
         command_put(&giving->gathered->request.payload, COMMAND_GIVE_BACK,
                     &(struct command_list){.wall_ms = clock_wall_ms(allocator->clock)});
     }
-    batch_put(giving->gathered, NULL, item->end - item->first, item);
+    batch_put(giving->gathered, NULL, ids, item);
     giving->tag_count++;
     if (giving->gathered->count == LIMIT_GRANTS_PER_ENTRY) {
         batch_send(giving->gathered);
@@ -472,10 +479,11 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
     const struct tag_row *row;
     uint64_t total = 0;
     uint64_t given = 0;
+    uint64_t end;
 
     while (segment_claim(&tag->buffer, UINT32_MAX, &range, &view) == 0) {
         total += range.count;
-        if (top.count > 0 && top.first + top.count == range.first &&
+        if (top.count > 0 && range_next(&top) == range.first &&
             top.count <= UINT32_MAX - range.count) {
             top.count += range.count;
         } else {
@@ -487,11 +495,11 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
     }
     usage_burnt(tag, total);
     row = giving->row_of(giving->data, tag->name, tag->name_len);
-    if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && may_be_top(row, tag, top.first + top.count)) {
-        struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first,
-                                      top.first + top.count};
+    end = ids_end(top.first, top.count, top.increment);
+    if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && may_be_top(row, tag, end)) {
+        struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first, end};
 
-        gather_returned(giving, &item);
+        gather_returned(giving, &item, top.count);
         given = top.count;
     }
     ASSERT(given <= total);

@@ -43,6 +43,8 @@ struct id_tag {
     _Atomic uint32_t max_step;      /* largest segment; 0 until known */
     _Atomic bool refill_wanted;     /* set by the claimer that asks, cleared when a refill lands */
     uint16_t name_len;              /* fixed at insertion, as the name */
+    _Atomic uint32_t increment;     /* of the row seen last; 0: 1 */
+    _Atomic uint32_t step;          /* as last seen; 0: unknown */
     uint32_t unseen;                /* the raft loop's: ids left at its last look, and come since */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
@@ -61,6 +63,7 @@ struct id_tag {
     /* raft loop alone */
     struct refill refill;
     uint64_t bound;                  /* exclusive end of its ids; UINT64_MAX: not known */
+    uint32_t offset;                 /* of the row seen last, as increment */
     struct prefetch_entry *prefetch; /* its place among the tags in use (prefetch.h), or NULL */
     RB_ENTRY(id_tag) by_name;
     char name[]; /* name_len bytes and a NUL */

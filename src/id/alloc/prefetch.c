@@ -383,6 +383,9 @@ struct prefetch *prefetch_new(const struct prefetch_config *config, const struct
     prefetch->ops = *ops;
     prefetch->clock = clock;
     prefetch->timers = timers;
+    prefetch->fetch.wakes = ops->wakes;
+    prefetch->look.wakes = ops->wakes;
+    prefetch->save.wakes = ops->wakes;
     RB_INIT(&prefetch->entries);
     if (config->tags > 0) {
         prefetch_arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);

@@ -47,6 +47,7 @@ struct prefetch_ops {
     /* Open the tag and ask for a segment, if that makes sense. */
     void (*fetch)(void *data, const char *name, size_t len);
     void *data;
+    uint32_t wakes; /* the loop's bit for prefetch_turn(), which its timers wake */
 } BY_NAME;
 
 struct prefetch;

@@ -64,7 +64,8 @@ static uint32_t ready_of(const struct segment_buffer *buffer)
 HOT static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
                          struct segment_view *ret_view)
 {
-    *ret_view = (struct segment_view){at.used, size, ready_of(buffer) == at.generation + 1, 0};
+    *ret_view = (struct segment_view){
+        .used = at.used, .size = size, .next_ready = ready_of(buffer) == at.generation + 1};
 }
 
 HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
@@ -78,6 +79,8 @@ HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
         uint32_t size = slot_size(buffer, at.generation);
         uint64_t first;
         uint32_t take;
+        uint32_t by;
+        uint32_t of;
 
         if (at.used >= size) {
             uint32_t ready = ready_of(buffer);
@@ -93,13 +96,16 @@ HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
             at = (struct position){at.generation + 1, 0};
             size = slot_size(buffer, at.generation);
         }
-        first = slot_first(buffer, at.generation) + at.used;
+        by = atomic_load_explicit(&buffer->by, memory_order_relaxed);
+        of = atomic_load_explicit(&buffer->of, memory_order_relaxed);
+        first = slot_first(buffer, at.generation) + (uint64_t)at.used * by;
         take = size - at.used < count ? size - at.used : count;
         at.used += take;
         if (move_word(buffer, &word, at)) {
             ASSERT(take > 0);
-            *ret_range = (struct segment_range){first, take};
+            *ret_range = (struct segment_range){first, take, by};
             view_set(buffer, at, size, ret_view);
+            ret_view->of = of;
             return 0;
         }
     }
@@ -115,15 +121,18 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
     for (;;) {
         struct position at = position_of(word);
         uint32_t size = slot_size(buffer, at.generation);
-        uint64_t first = slot_first(buffer, at.generation) + at.used;
+        uint32_t by = atomic_load_explicit(&buffer->by, memory_order_relaxed);
+        uint32_t of = atomic_load_explicit(&buffer->of, memory_order_relaxed);
+        uint64_t first = slot_first(buffer, at.generation) + (uint64_t)at.used * by;
         bool enough = at.used <= size && size - at.used >= count;
         uint32_t ready;
 
         if (enough) {
             at.used += count;
             if (move_word(buffer, &word, at)) {
-                *ret_range = (struct segment_range){first, count};
+                *ret_range = (struct segment_range){first, count, by};
                 view_set(buffer, at, size, ret_view);
+                ret_view->of = of;
                 ret_view->skipped = skipped;
                 return 0;
             }
@@ -171,23 +180,35 @@ static void slot_view(const struct segment_buffer *buffer, uint32_t generation, 
 {
     uint32_t size = slot_size(buffer, generation);
     uint64_t first = atomic_load_explicit(&buffer->first[generation & 1], memory_order_acquire);
+    uint32_t by = atomic_load_explicit(&buffer->by, memory_order_acquire);
 
     *ret_slot = (struct segment_slot_view){0};
     if (used < size) {
-        *ret_slot = (struct segment_slot_view){first + used, first + size, size};
+        *ret_slot = (struct segment_slot_view){first + (uint64_t)used * by,
+                                               first + (uint64_t)(size - 1) * by + 1, size,
+                                               by > 1 ? by : 0};
     }
 }
 
-void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size)
+void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size,
+                     uint32_t increment, uint32_t of)
 {
+    uint32_t by = increment + (increment == 0);
     uint32_t generation = atomic_load_explicit(&buffer->ready, memory_order_relaxed) + 1;
 
     ASSERT(size > 0);
-    ASSERT(first <= UINT64_MAX - size);
+    ASSERT(first <= UINT64_MAX - (uint64_t)size * by);
     ASSERT(segment_can_publish(buffer));
+    /* They change only where nothing is left: then the swap that took the last id comes before
+     * these stores, as it does before those of its slot. */
+    ASSERT((atomic_load_explicit(&buffer->by, memory_order_relaxed) == by &&
+            atomic_load_explicit(&buffer->of, memory_order_relaxed) == of) ||
+           segment_left(buffer) == 0);
     /* The acquire load of `word` just above keeps these stores behind it; release is for
      * segment_inspect(), see slot_view(). */
     atomic_store_explicit(&buffer->first[generation & 1], first, memory_order_release);
+    atomic_store_explicit(&buffer->by, by, memory_order_release);
+    atomic_store_explicit(&buffer->of, of, memory_order_release);
     atomic_store_explicit(&buffer->size[generation & 1], size, memory_order_release);
     atomic_store_explicit(&buffer->ready, generation, memory_order_release);
 }
@@ -210,7 +231,7 @@ uint64_t segment_left(const struct segment_buffer *buffer)
     struct segment_slot_view slots[2];
 
     segment_inspect(buffer, slots);
-    return (slots[0].end - slots[0].next_id) + (slots[1].end - slots[1].next_id);
+    return segment_slot_left(&slots[0]) + segment_slot_left(&slots[1]);
 }
 
 void segment_inspect(const struct segment_buffer *buffer, struct segment_slot_view ret_slots[2])

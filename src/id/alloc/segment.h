@@ -35,6 +35,8 @@ struct segment_buffer {
     _Atomic uint64_t first[2]; /* of each slot: first id of the range */
     _Atomic uint32_t size[2];  /* ids in the range */
     _Atomic uint32_t ready;    /* newest generation that was published */
+    _Atomic uint32_t by;       /* from one id to the next, in both slots; > 0 once one was filled */
+    _Atomic uint32_t of;       /* the tag's generation that both were granted under */
 };
 
 /* What a claim learnt beside its ids, for the refill decision. */
@@ -43,6 +45,7 @@ struct segment_view {
     uint32_t size;    /* of the current slot */
     bool next_ready;  /* the other slot is filled */
     uint32_t skipped; /* ids that this claim burnt (segment_claim_whole) */
+    uint32_t of;      /* the tag's generation that the ids were granted under */
 };
 
 /* Claim 1..count ids from one slot: as many as it has. 0 with *ret_range, or ERR_EMPTY when both
@@ -63,9 +66,11 @@ bool segment_make_room(struct segment_buffer *buffer);
 /* True if the slot not in use is free to be filled. */
 bool segment_can_publish(const struct segment_buffer *buffer);
 
-/* Fill the slot not in use with [first, first + size) and make it claimable. size > 0;
- * segment_can_publish() must hold. */
-void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size);
+/* Fill the slot not in use with size ids from first on, granted under this generation of the tag,
+ * and make it claimable. size > 0; increment 0: 1. segment_can_publish() must hold, and nothing
+ * be left of another generation, or increment. */
+void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size,
+                     uint32_t increment, uint32_t of);
 
 /* Take everything that is left; returns how many ids were burnt. Afterwards can_publish() holds. */
 uint64_t segment_burn(struct segment_buffer *buffer);
@@ -74,12 +79,22 @@ uint64_t segment_burn(struct segment_buffer *buffer);
 uint64_t segment_left(const struct segment_buffer *buffer);
 
 /* A moment's view of both slots for people: slot 0 is the current one. A slot that holds nothing
- * has size 0. next_id is the next id it would hand out, end the exclusive end. */
+ * has size 0. next_id is the next id it would hand out, end the exclusive end: the last one and 1.
+ */
 struct segment_slot_view {
     uint64_t next_id;
     uint64_t end;
     uint32_t size;
+    uint32_t increment; /* 0: 1 */
 };
+/* The ids that it has left. */
+static inline uint64_t segment_slot_left(const struct segment_slot_view *slot)
+{
+    uint32_t by = slot->increment + (slot->increment == 0);
+
+    return slot->end > slot->next_id ? (slot->end - slot->next_id - 1) / by + 1 : 0;
+}
+
 void segment_inspect(const struct segment_buffer *buffer, struct segment_slot_view ret_slots[2]);
 
 #endif

@@ -27,9 +27,21 @@ static const struct field info_fields[] = {
 };
 static const struct fields info_table = FIELDS(info_fields);
 
+/* Behind the fields of an item, of a page in which a slot has an increment: of a cluster of level 3
+ * at least. */
+static const struct field increment_fields[] = {
+    FIELD_NUMBER(struct id_segment_info, slots[0].increment),
+    FIELD_NUMBER(struct id_segment_info, slots[1].increment),
+};
+static const struct fields increments_table = FIELDS(increment_fields);
+
+/* The first byte of a page. */
+#define PAGE_MORE 1
+#define PAGE_STEPPED 2
+
 static bool slot_is_sound(const struct segment_slot_view *slot)
 {
-    return slot->next_id <= slot->end && slot->end - slot->next_id <= slot->size;
+    return slot->next_id <= slot->end && segment_slot_left(slot) <= slot->size;
 }
 
 static bool info_is_sound(const struct id_segment_info *info)
@@ -48,20 +60,29 @@ static bool info_is_after(const struct id_segment_info *info, const struct id_se
 
 void segments_page_put(struct buf *buf, const struct id_segments_page *page)
 {
+    uint32_t any = 0;
+
     ASSERT(page->count <= LIMIT_TAGS_PER_PAGE);
-    buf_put_u8(buf, page->more);
+    for (size_t i = 0; i < page->count; i++) {
+        any |= page->items[i].slots[0].increment | page->items[i].slots[1].increment;
+    }
+    buf_put_u8(buf, (uint8_t)((page->more ? PAGE_MORE : 0) | (any != 0 ? PAGE_STEPPED : 0)));
     buf_put_u32(buf, (uint32_t)page->count);
     for (size_t i = 0; i < page->count; i++) {
         fields_put(buf, &info_table, &page->items[i]);
+        if (any != 0) {
+            fields_put(buf, &increments_table, &page->items[i]);
+        }
     }
 }
 
-static bool read_items(struct reader *reader, struct id_segments_page *page)
+static bool read_items(struct reader *reader, bool stepped, struct id_segments_page *page)
 {
     for (size_t i = 0; i < page->count; i++) {
         struct id_segment_info *info = &page->items[i];
 
-        if (!fields_read(reader, &info_table, info) || !info_is_sound(info) ||
+        if (!fields_read(reader, &info_table, info) ||
+            (stepped && !fields_read(reader, &increments_table, info)) || !info_is_sound(info) ||
             (i > 0 && !info_is_after(info, info - 1))) {
             return false;
         }
@@ -73,19 +94,19 @@ int segments_page_read(const void *data, size_t len, struct id_segments_page *re
 {
     struct reader reader;
     struct id_segments_page page = {0};
-    uint8_t more;
+    uint8_t head;
 
     *ret_page = page;
     reader_init(&reader, data, len);
-    more = reader_u8(&reader);
-    page.more = more == 1;
+    head = reader_u8(&reader);
+    page.more = (head & PAGE_MORE) != 0;
     page.count = reader_u32(&reader);
-    if (reader.bad || more > 1 || page.count > LIMIT_TAGS_PER_PAGE ||
+    if (reader.bad || head > (PAGE_MORE | PAGE_STEPPED) || page.count > LIMIT_TAGS_PER_PAGE ||
         page.count > len / ITEM_BYTES_MIN) {
         return ERR_BAD_MESSAGE;
     }
     page.items = MUST_HAVE(calloc(page.count + 1, sizeof *page.items));
-    if (!read_items(&reader, &page)) {
+    if (!read_items(&reader, (head & PAGE_STEPPED) != 0, &page)) {
         free(page.items);
         return ERR_BAD_MESSAGE;
     }

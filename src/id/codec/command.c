@@ -9,7 +9,7 @@
 
 #include "src/base/assert.h"
 
-#define ITEM_SIZE_MAX 80
+#define ITEM_SIZE_MAX 96
 #define ITEM 1 /* stands before each item */
 #define END 0  /* after the last */
 
@@ -44,10 +44,13 @@ static const struct field PUT_FIELDS[] = {
     FIELD_NUMBER(struct tag_put, max_step),    FIELD_NUMBER(struct tag_put, mode),
     FIELD_STRING(struct tag_put, description), FIELD_NUMBER(struct tag_put, max),
     FIELD_STRING(struct tag_put, shape),       FIELD_NUMBER(struct tag_put, key_number),
-    FIELD_STRING(struct tag_put, key),
+    FIELD_STRING(struct tag_put, key),         FIELD_NUMBER(struct tag_put, step_fields),
+    FIELD_NUMBER(struct tag_put, increment),   FIELD_NUMBER(struct tag_put, offset),
 };
-#define PUT_FIELD_COUNT (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
+#define PUT_FIELDS_STEPPED (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
+#define PUT_FIELD_COUNT (PUT_FIELDS_STEPPED - 3)
 FIELDS_FLAT(put, PUT_FIELDS, PUT_FIELD_COUNT)
+FIELDS_FLAT(put_stepped, PUT_FIELDS, PUT_FIELDS_STEPPED)
 
 /* The bytes of a shape in a put: with one key. */
 #define PUT_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEY_BYTES)
@@ -63,6 +66,8 @@ static bool put_is_sound(const void *data)
 
 static const struct item_format PUTS =
     ITEM_FORMAT(FIELDS_STRAIGHT(put, PUT_FIELDS, PUT_FIELD_COUNT), struct tag_put, put_is_sound, 0);
+static const struct item_format STEPPED_PUTS = ITEM_FORMAT(
+    FIELDS_STRAIGHT(put_stepped, PUT_FIELDS, PUT_FIELDS_STEPPED), struct tag_put, put_is_sound, 0);
 
 static const struct field STRICT_FIELDS[] = {
     FIELD_STRING(struct strict_item, name),  FIELD_STRING(struct strict_item, key),
@@ -238,6 +243,7 @@ static const struct form FORMS[] = {
     [COMMAND_LAYOUT_PUT] = {1, FIELDS_FIRST(layout_put_fields, LAYOUT_PUT_FIELDS), NULL, NULL},
     [COMMAND_LAYOUT_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
     [COMMAND_TAGS_PUT_BY] = {2, FIELDS(PUT_BY_LIST_FIELDS), put_by_is_sound, &PUTS},
+    [COMMAND_TAGS_PUT_STEPPED] = {3, FIELDS(PUT_BY_LIST_FIELDS), NULL, &STEPPED_PUTS},
 };
 
 /* --- writing --- */
@@ -427,10 +433,12 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
 /* --- results --- */
 
 static const struct field GRANT_RESULT_FIELDS[] = {
-    FIELD_NUMBER(struct grant_result, status), FIELD_NUMBER(struct grant_result, size),
-    FIELD_NUMBER(struct grant_result, first),  FIELD_NUMBER(struct grant_result, generation),
-    FIELD_NUMBER(struct grant_result, step),   FIELD_NUMBER(struct grant_result, max_step),
+    FIELD_NUMBER(struct grant_result, status),    FIELD_NUMBER(struct grant_result, size),
+    FIELD_NUMBER(struct grant_result, first),     FIELD_NUMBER(struct grant_result, generation),
+    FIELD_NUMBER(struct grant_result, step),      FIELD_NUMBER(struct grant_result, max_step),
+    FIELD_NUMBER(struct grant_result, increment), /* of the stepped form */
 };
+#define GRANT_RESULT_FIELD_COUNT (sizeof GRANT_RESULT_FIELDS / sizeof *GRANT_RESULT_FIELDS)
 
 static bool grant_result_is_sound(const void *data)
 {
@@ -439,13 +447,18 @@ static bool grant_result_is_sound(const void *data)
     return result->status <= 0 && (result->status == 0) == (result->size > 0);
 }
 
+static bool stepped_grant_result_is_sound(const void *data)
+{
+    return grant_result_is_sound(data) &&
+           ((const struct grant_result *)data)->increment <= LIMIT_TAG_INCREMENT;
+}
+
 static const struct field STRICT_RESULT_FIELDS[] = {
-    FIELD_NUMBER(struct strict_result, status),
-    FIELD_BOOL(struct strict_result, replayed),
-    FIELD_NUMBER(struct strict_result, generation),
-    FIELD_NUMBER(struct strict_result, first),
+    FIELD_NUMBER(struct strict_result, status),     FIELD_BOOL(struct strict_result, replayed),
+    FIELD_NUMBER(struct strict_result, generation), FIELD_NUMBER(struct strict_result, first),
+    FIELD_NUMBER(struct strict_result, increment), /* of the stepped form */
 };
-#define STRICT_RESULT_FIELD_COUNT (sizeof STRICT_RESULT_FIELDS / sizeof *STRICT_RESULT_FIELDS)
+#define STRICT_RESULT_FIELD_COUNT (sizeof STRICT_RESULT_FIELDS / sizeof *STRICT_RESULT_FIELDS - 1)
 FIELDS_FLAT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT)
 
 static bool strict_result_is_sound(const void *data)
@@ -453,6 +466,12 @@ static bool strict_result_is_sound(const void *data)
     const struct strict_result *result = data;
 
     return result->status <= 0 && (result->status == 0 || !result->replayed);
+}
+
+static bool stepped_strict_result_is_sound(const void *data)
+{
+    return strict_result_is_sound(data) &&
+           ((const struct strict_result *)data)->increment <= LIMIT_TAG_INCREMENT;
 }
 
 static const struct field STATUS_FIELDS[] = {{FIELD_KIND_U32, 0, sizeof(int32_t), 0}};
@@ -466,22 +485,76 @@ static bool status_result_is_sound(const void *status)
 static const struct item_format *results_of(enum result_type type)
 {
     static const struct item_format GRANT_RESULTS =
-        ITEM_FORMAT(FIELDS(GRANT_RESULT_FIELDS), struct grant_result, grant_result_is_sound,
+        ITEM_FORMAT(FIELDS_FIRST(GRANT_RESULT_FIELDS, GRANT_RESULT_FIELD_COUNT - 1),
+                    struct grant_result, grant_result_is_sound, LIMIT_GRANTS_PER_ENTRY);
+    static const struct item_format STEPPED_GRANT_RESULTS =
+        ITEM_FORMAT(FIELDS(GRANT_RESULT_FIELDS), struct grant_result, stepped_grant_result_is_sound,
                     LIMIT_GRANTS_PER_ENTRY);
     static const struct item_format STRICT_RESULTS =
         ITEM_FORMAT(FIELDS_STRAIGHT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT),
                     struct strict_result, strict_result_is_sound, LIMIT_STRICT_ITEMS);
+    static const struct item_format STEPPED_STRICT_RESULTS =
+        ITEM_FORMAT(FIELDS(STRICT_RESULT_FIELDS), struct strict_result,
+                    stepped_strict_result_is_sound, LIMIT_STRICT_ITEMS);
     static const struct item_format STATUS_RESULTS =
         ITEM_FORMAT(FIELDS(STATUS_FIELDS), int32_t, status_result_is_sound, LIMIT_GRANTS_PER_ENTRY);
 
-    ASSERT(type == RESULT_GRANTS || type == RESULT_STRICT || type == RESULT_STATUSES);
-    return type == RESULT_GRANTS   ? &GRANT_RESULTS
-           : type == RESULT_STRICT ? &STRICT_RESULTS
-                                   : &STATUS_RESULTS;
+    switch (type) {
+    case RESULT_GRANTS:
+        return &GRANT_RESULTS;
+    case RESULT_GRANTS_STEPPED:
+        return &STEPPED_GRANT_RESULTS;
+    case RESULT_STRICT:
+        return &STRICT_RESULTS;
+    case RESULT_STRICT_STEPPED:
+        return &STEPPED_STRICT_RESULTS;
+    case RESULT_STATUSES:
+        return &STATUS_RESULTS;
+    default:
+        UNREACHABLE("a type of results of a list");
+    }
+}
+
+/* The form of results of this type in which an item has an increment; the same if it has none. */
+static enum result_type stepped_type(enum result_type type)
+{
+    return type == RESULT_GRANTS   ? RESULT_GRANTS_STEPPED
+           : type == RESULT_STRICT ? RESULT_STRICT_STEPPED
+           : type == RESULT_PUT    ? RESULT_PUT_STEPPED
+           : type == RESULT_ROWS   ? RESULT_ROWS_STEPPED
+                                   : type;
+}
+
+/* Has one of them an increment? */
+static bool results_are_stepped(enum result_type type, const void *results, size_t count)
+{
+    const struct grant_result *grants = results;
+    const struct strict_result *strict = results;
+    uint32_t any = 0;
+
+    for (size_t i = 0; i < count && type == RESULT_STRICT; i++) {
+        any |= strict[i].increment;
+    }
+    for (size_t i = 0; i < count && type == RESULT_GRANTS; i++) {
+        any |= grants[i].increment;
+    }
+    return any != 0;
+}
+
+/* The head of a result of the type, or of its stepped form. */
+static bool result_head_read(struct reader *reader, const void *data, size_t len,
+                             enum result_type type, bool *ret_stepped)
+{
+    *ret_stepped =
+        len > 1 && stepped_type(type) != type && ((const uint8_t *)data)[1] == stepped_type(type);
+    return message_head_read(reader, data, len, *ret_stepped ? stepped_type(type) : type);
 }
 
 void results_encode(enum result_type type, const void *results, size_t count, struct buf *buf)
 {
+    if (results_are_stepped(type, results, count)) {
+        type = stepped_type(type);
+    }
     message_head_put(buf, type);
     message_items_put(buf, results_of(type), results, count);
 }
@@ -490,10 +563,22 @@ int results_decode(enum result_type type, const void *data, size_t len, void *re
                    size_t max, size_t *ret_count)
 {
     struct reader reader;
+    bool stepped;
+    int err;
 
-    return message_head_read(&reader, data, len, type)
-               ? message_items_read(&reader, results_of(type), ret_results, max, ret_count)
-               : ERR_BAD_MESSAGE;
+    if (!result_head_read(&reader, data, len, type, &stepped)) {
+        return ERR_BAD_MESSAGE;
+    }
+    err = message_items_read(&reader, results_of(stepped ? stepped_type(type) : type), ret_results,
+                             max, ret_count);
+    for (size_t i = 0; err == 0 && !stepped && i < *ret_count; i++) {
+        if (type == RESULT_STRICT) {
+            ((struct strict_result *)ret_results)[i].increment = 0;
+        } else if (type == RESULT_GRANTS) {
+            ((struct grant_result *)ret_results)[i].increment = 0;
+        }
+    }
+    return err;
 }
 
 static const struct field PUT_RESULT_FIELDS[] = {
@@ -504,13 +589,21 @@ static const struct field PUT_RESULT_FIELDS[] = {
 };
 static const struct fields PUT_RESULT = FIELDS(PUT_RESULT_FIELDS);
 
+/* Of rows in messages. */
+static const struct item_format *row_items(bool stepped)
+{
+    return stepped ? &tag_stepped_item_format : &tag_item_format;
+}
+
 void put_result_encode(const struct put_result *result, struct buf *buf)
 {
+    bool stepped = result->status == 0 && result->first.increment != 0;
+
     ASSERT(result->status <= 0);
-    message_head_put(buf, RESULT_PUT);
+    message_head_put(buf, stepped ? RESULT_PUT_STEPPED : RESULT_PUT);
     fields_put(buf, &PUT_RESULT, result);
     if (result->status == 0) {
-        fields_put(buf, &tag_item_format.fields, &result->first);
+        fields_put(buf, &row_items(stepped)->fields, &result->first);
     }
 }
 
@@ -518,13 +611,14 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
 {
     struct reader reader;
     struct put_result result = {0};
+    bool stepped;
 
-    if (!message_head_read(&reader, data, len, RESULT_PUT) ||
+    if (!result_head_read(&reader, data, len, RESULT_PUT, &stepped) ||
         !fields_read(&reader, &PUT_RESULT, &result)) {
         return ERR_BAD_MESSAGE;
     }
-    if ((result.status == 0 && (!fields_read(&reader, &tag_item_format.fields, &result.first) ||
-                                !tag_item_format.is_sound(&result.first))) ||
+    if ((result.status == 0 && (!fields_read(&reader, &row_items(stepped)->fields, &result.first) ||
+                                !row_items(stepped)->is_sound(&result.first))) ||
         !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
@@ -538,12 +632,17 @@ static const struct fields NEXT = FIELDS(NEXT_FIELDS);
 void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
                      struct buf *buf)
 {
+    uint32_t any = 0;
+
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
-    message_head_put(buf, RESULT_ROWS);
+    for (size_t i = 0; i < count; i++) {
+        any |= rows[i]->increment;
+    }
+    message_head_put(buf, any != 0 ? RESULT_ROWS_STEPPED : RESULT_ROWS);
     buf_put_str16(buf, next != NULL ? next->name : NULL, next != NULL ? next->name_len : 0);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        fields_put(buf, &tag_item_format.fields, rows[i]);
+        fields_put(buf, &row_items(any != 0)->fields, rows[i]);
     }
 }
 
@@ -551,12 +650,13 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
 {
     struct reader reader;
     struct tag_rows rows = {0};
+    bool stepped;
 
-    if (!message_head_read(&reader, data, len, RESULT_ROWS) ||
+    if (!result_head_read(&reader, data, len, RESULT_ROWS, &stepped) ||
         !fields_read(&reader, &NEXT, &rows)) {
         return ERR_BAD_MESSAGE;
     }
-    rows.rows = message_items_read_all(&reader, &tag_item_format, &rows.count);
+    rows.rows = message_items_read_all(&reader, row_items(stepped), &rows.count);
     if (rows.rows == NULL) {
         return ERR_BAD_MESSAGE;
     }

@@ -30,43 +30,51 @@
 
 /* After each, the struct that its bytes are written from and read into. */
 enum command_type {
-    COMMAND_GRANT = 2,           /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_TAGS_PUT = 3,        /* command_list of tag_put, all or nothing */
-    COMMAND_TAG_DELETE = 4,      /* delete_command: leave a tombstone */
-    COMMAND_LAYOUT = 7,          /* snowflake_layout */
-    COMMAND_WORKER_ACQUIRE = 9,  /* worker_acquire */
-    COMMAND_WORKER_RENEW = 10,   /* worker_renew */
-    COMMAND_WORKER_RELEASE = 11, /* worker_release */
-    COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
-    COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_WINDOW = 20,         /* command_list of grant_item, the leader's own */
-    COMMAND_KEYED = 21,          /* command_list of keyed_item, the leader's own */
-    COMMAND_LAYOUT_PUT = 22,     /* layout_row: make a named layout */
-    COMMAND_LAYOUT_DELETE = 23,  /* delete_command: leave its tombstone */
-    COMMAND_TAGS_PUT_BY = 24     /* TAGS_PUT by a client, for which the tags that it makes count */
+    COMMAND_GRANT = 2,            /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_TAGS_PUT = 3,         /* command_list of tag_put, all or nothing */
+    COMMAND_TAG_DELETE = 4,       /* delete_command: leave a tombstone */
+    COMMAND_LAYOUT = 7,           /* snowflake_layout */
+    COMMAND_WORKER_ACQUIRE = 9,   /* worker_acquire */
+    COMMAND_WORKER_RENEW = 10,    /* worker_renew */
+    COMMAND_WORKER_RELEASE = 11,  /* worker_release */
+    COMMAND_STRICT = 12,          /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
+    COMMAND_GIVE_BACK = 13,       /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_RECALLED = 14,        /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_WINDOW = 20,          /* command_list of grant_item, the leader's own */
+    COMMAND_KEYED = 21,           /* command_list of keyed_item, the leader's own */
+    COMMAND_LAYOUT_PUT = 22,      /* layout_row: make a named layout */
+    COMMAND_LAYOUT_DELETE = 23,   /* delete_command: leave its tombstone */
+    COMMAND_TAGS_PUT_BY = 24,     /* TAGS_PUT by a client, for which the tags that it makes count */
+    COMMAND_TAGS_PUT_STEPPED = 25 /* the same, of items that may have an increment */
 };
 
-/* Either of the two. */
+/* Any of the three. */
 static inline bool command_puts_tags(int type)
 {
-    return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY;
+    return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY ||
+           type == COMMAND_TAGS_PUT_STEPPED;
 }
 
 /* Numbers of messages, beside the cluster's (session.h) and those of worker ids. */
 #define REQUEST_STRICT 0x60 /* one strict request for the batcher */
 
+/* The _STEPPED ones are the form of those before where an item has an increment, so no cluster
+ * below level 3 has them. Who encodes and decodes names the others. */
 enum result_type {
     RESULT_GRANTS = 0x81,
     RESULT_PUT = 0x82,
     RESULT_ROWS = 0x84,
     RESULT_STRICT = 0x87,
-    RESULT_STATUSES = 0x88
+    RESULT_STATUSES = 0x88,
+    RESULT_GRANTS_STEPPED = 0x89,
+    RESULT_PUT_STEPPED = 0x8a,
+    RESULT_ROWS_STEPPED = 0x8b,
+    RESULT_STRICT_STEPPED = 0x8c
 };
 
-/* Of encoded strict results: what stands before the first, and each of them. */
+/* Of encoded strict results: what stands before the first, and each of them at the most. */
 #define STRICT_RESULTS_HEAD_BYTES 6
-#define STRICT_RESULT_BYTES 17
+#define STRICT_RESULT_BYTES 21
 
 /* What the leader of a term appends for itself, once and in its own term: it has no stamp, and
  * no session knows of it. */
@@ -83,10 +91,11 @@ struct command_list {
     uint32_t key_share; /* of STRICT and KEYED: of these, a client may have whose item does not say
                            how many */
     uint64_t term;      /* of KEYED: in which the leader took the ids */
-    bool force;         /* of TAGS_PUT and _BY */
+    bool force;         /* of TAGS_PUT, _BY and _STEPPED */
     bool is_dump;       /* of these: what GET /api/tags showed. A new name takes its max_id
                            without force, since no hand wrote it */
-    uint64_t client;    /* of TAGS_PUT_BY: that asks, > 0 */
+    bool stepped;       /* of TAGS_PUT_STEPPED, which has no other mark: set to write one */
+    uint64_t client;    /* of TAGS_PUT_BY: that asks, > 0; of _STEPPED, or 0: none */
     uint64_t most;      /* and how many bytes its tags may count (tag_share_bytes()) */
     /* Filled by command_read(): */
     const struct item_format *of; /* what it consists of */
@@ -94,10 +103,12 @@ struct command_list {
     uint32_t count;
 };
 
-/* Which of the two that put tags the head of a list is of. */
+/* Which of those that put tags the head of a list is of. */
 static inline enum command_type command_put_type(const struct command_list *head)
 {
-    return head->client != 0 ? COMMAND_TAGS_PUT_BY : COMMAND_TAGS_PUT;
+    return head->stepped       ? COMMAND_TAGS_PUT_STEPPED
+           : head->client != 0 ? COMMAND_TAGS_PUT_BY
+                               : COMMAND_TAGS_PUT;
 }
 
 /* --- grant: the node whose stamp it bears is granted the segments --- */
@@ -112,12 +123,13 @@ struct grant_result {
                             mode), ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS); of a WINDOW:
                             ERR_CHANGING (a node may hold a segment of it yet) */
     uint32_t size;       /* ids granted, > 0 when status is 0 */
-    uint64_t first;      /* first id of the range: [first, first + size) */
+    uint64_t first;      /* first id of the range: first + i * increment, i < size */
     uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED and ERR_WRONG_MODE, and for
                             ERR_UNKNOWN_TAG: that of the tombstone, or 0 if the name was never
                             used */
     uint32_t step;
     uint32_t max_step;
+    uint32_t increment; /* the tag's; 0: 1 */
 };
 
 /* The results of a list, one for each item: of RESULT_GRANTS struct grant_result, of RESULT_STRICT
@@ -139,6 +151,9 @@ enum tag_field {
     TAG_FIELD_KEY = 1 << 7
 };
 
+/* And of TAGS_PUT_STEPPED. */
+enum tag_step_field { TAG_FIELD_INCREMENT = 1 << 0, TAG_FIELD_OFFSET = 1 << 1 };
+
 struct tag_put {
     const char *name; /* borrowed */
     const char *description;
@@ -154,7 +169,10 @@ struct tag_put {
     uint32_t step;
     uint32_t max_step;
     uint64_t max_id;
-    uint64_t max; /* 0: none (any more) */
+    uint64_t max;        /* 0: none (any more) */
+    uint8_t step_fields; /* which of the following were given (enum tag_step_field) */
+    uint32_t increment;  /* 0 or 1: none (any more) */
+    uint32_t offset;
 };
 
 struct put_result {
@@ -214,7 +232,7 @@ struct strict_item {
 
 /*
  * What one request got. status:
- *  0                 [first, first + count) is the request's
+ *  0                 first + i * increment, i < count, are the request's
  *  ERR_UNKNOWN_TAG
  *  ERR_WRONG_MODE    the tag is in another mode; detail: in which (enum tag_mode)
  *  ERR_CHANGING      the tag has left trend mode, and node `detail` may hold a segment yet: ask
@@ -239,6 +257,7 @@ struct strict_result {
         uint64_t first;  /* with 0 */
         uint64_t detail; /* with an error */
     };
+    uint32_t increment; /* with 0: of these ids; 0: 1 */
 };
 
 /* How many keys a client has, and how many it may have. */
@@ -256,8 +275,8 @@ static inline uint64_t share_detail(uint32_t held, uint32_t most)
  */
 struct keyed_item {
     struct strict_item item; /* with a key */
-    uint64_t first;          /* [first, first + item.count): the ids */
-    uint32_t generation;     /* of the window that they are from */
+    uint64_t first;          /* of the ids: item.count of them, by the tag's increment */
+    uint32_t generation;     /* of the window that they are from, and of the increment */
 };
 
 /* --- one request from HTTP to the batcher (ID_REQUEST_STRICT) --- */

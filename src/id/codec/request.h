@@ -15,7 +15,7 @@
 #include <sys/queue.h>
 
 #include "src/base/buf.h"
-#include "src/base/mailbox_item.h"
+#include "src/base/container.h"
 #include "src/base/timers.h"
 
 enum id_request_kind {

@@ -103,6 +103,12 @@ static int shape_check(const struct tag_row *row, const char **ret_why)
     if (tag_shape(row->shape, row->shape_len, &shape, ret_why) != 0) {
         return ERR_INVALID;
     }
+    if (row->increment != 0 && shape_is_bounded(&shape)) {
+        return tag_refuse(ret_why, shape.secret
+                                       ? "a secret shape has no increment: each cluster draws its "
+                                         "own key, so texts of two may be the same"
+                                       : "a shape with a date has no increment: leave it out");
+    }
     if (shape.date.count > 0 && row->mode != TAG_MODE_STRICT) {
         return tag_refuse(ret_why, "a shape with a date needs the mode strict");
     }
@@ -145,6 +151,12 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->created_ms > LIMIT_TIME_MAX_MS || row->updated_ms > LIMIT_TIME_MAX_MS) {
         return tag_refuse(ret_why, "a time lies beyond the year 9999");
     }
+    if (row->increment == 1 || row->increment > LIMIT_TAG_INCREMENT ||
+        row->offset >= increment_of(row->increment)) {
+        return tag_refuse(ret_why, row->increment > LIMIT_TAG_INCREMENT
+                                       ? "increment is not in 1 to 1000000"
+                                       : "offset is not in 0 to increment - 1");
+    }
     if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {
         return ERR_INVALID;
     }
@@ -176,11 +188,15 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct tag_row, step),       FIELD_NUMBER(struct tag_row, max_step),
     FIELD_NUMBER(struct tag_row, max_id),     FIELD_NUMBER(struct tag_row, created_ms),
     FIELD_NUMBER(struct tag_row, updated_ms), FIELD_STRING(struct tag_row, description),
-    FIELD_NUMBER(struct tag_row, max),   /* from TAG_FORM_BOUNDED on */
-    FIELD_STRING(struct tag_row, shape), /* from TAG_FORM_SHAPED on */
-    FIELD_NUMBER(struct tag_row, client) /* of TAG_FORM_OWNED */
+    FIELD_NUMBER(struct tag_row, max),       /* from TAG_FORM_BOUNDED on */
+    FIELD_STRING(struct tag_row, shape),     /* from TAG_FORM_SHAPED on */
+    FIELD_NUMBER(struct tag_row, client),    /* from TAG_FORM_OWNED on */
+    FIELD_NUMBER(struct tag_row, increment), /* of TAG_FORM_STEPPED, as the next */
+    FIELD_NUMBER(struct tag_row, offset),
 };
-#define ROW_FIELD_COUNT(form) (sizeof ROW_FIELDS / sizeof *ROW_FIELDS - (TAG_FORM_OWNED - (form)))
+#define ROW_FIELDS_ALL (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
+#define ROW_FIELD_COUNT(form)                                                                      \
+    ((form) == TAG_FORM_STEPPED ? ROW_FIELDS_ALL : ROW_FIELDS_ALL - 2 - (TAG_FORM_OWNED - (form)))
 
 static bool tag_row_is_sound(const void *row)
 {
@@ -192,15 +208,15 @@ FIELDS_FLAT(plain, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_PLAIN) - 1)
 FIELDS_FLAT(bounded, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_BOUNDED) - 1)
 FIELDS_FLAT(shaped, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_SHAPED) - 1)
 FIELDS_FLAT(owned, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_OWNED) - 1)
+FIELDS_FLAT(stepped, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_STEPPED) - 1)
 
 #define ROW_OF(form, name, version)                                                                \
     [form] = ROW_FORMAT(version, FIELDS_STRAIGHT(name, ROW_FIELDS + 1, ROW_FIELD_COUNT(form) - 1), \
                         NULL)
 static const struct row_format ROW_FORMATS[] = {
-    ROW_OF(TAG_FORM_PLAIN, plain, 3),
-    ROW_OF(TAG_FORM_BOUNDED, bounded, 4),
-    ROW_OF(TAG_FORM_SHAPED, shaped, 5),
-    ROW_OF(TAG_FORM_OWNED, owned, 6),
+    ROW_OF(TAG_FORM_PLAIN, plain, 3),     ROW_OF(TAG_FORM_BOUNDED, bounded, 4),
+    ROW_OF(TAG_FORM_SHAPED, shaped, 5),   ROW_OF(TAG_FORM_OWNED, owned, 6),
+    ROW_OF(TAG_FORM_STEPPED, stepped, 7),
 };
 
 const struct row_format *tag_row_format(const struct tag_row *row)
@@ -211,12 +227,14 @@ const struct row_format *tag_row_format(const struct tag_row *row)
 const struct item_format tag_item_format =
     ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT(TAG_FORM_SHAPED)), struct tag_row,
                 tag_row_is_sound, LIMIT_TAGS_PER_PAGE);
+const struct item_format tag_stepped_item_format =
+    ITEM_FORMAT(FIELDS(ROW_FIELDS), struct tag_row, tag_row_is_sound, LIMIT_TAGS_PER_PAGE);
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row)
 {
     struct tag_row row = {.name = name, .name_len = (uint16_t)name_len};
-    enum tag_form form = TAG_FORM_OWNED;
+    enum tag_form form = TAG_FORM_STEPPED;
     int err;
 
     while (form > TAG_FORM_PLAIN && value_len > 0 &&

@@ -4,6 +4,11 @@
  * One axis of ids a tag: max_id is the next id that was never granted (the exclusive end of all
  * that was granted), so a row of Leaf's leaf_alloc can be taken over as it is.
  *
+ * A tag with an increment has every increment-th number of that axis, those with id mod increment =
+ * offset: two clusters, or an old database and a cluster, share a sequence as odd and even. max_id
+ * and max need not be of these numbers. So whatever the increment was before, ids from max_id on
+ * repeat none.
+ *
  * Invariant: max_id of a name never falls, deleted or not, unless an operator forces it, or the
  * node that owns the topmost range gives back the unused rest of it.
  *
@@ -56,15 +61,18 @@ struct tag_row {
     bool recalling;           /* not in trend mode any more, but a node may hold a segment yet:
                                  nothing is handed out until every one of them has said that it
                                  does not (fsm_puts.h) */
-    uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or when the max_id
-                                 of a tag that is not strict is set by hand (R11) */
-    uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
-    uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
-    uint64_t max_id;          /* 0..tag_bound(): next id never granted */
-    uint64_t max;             /* ids stay below it; 0: only below TAG_MAX_ID_END */
-    uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
+    uint32_t generation; /* grows by 1 when made, deleted, changed in mode, increment or offset,
+                                 or when the max_id of a tag that is not strict is set by hand
+                                 (R11) */
+    uint32_t step;       /* 1..LIMIT_TAG_STEP: smallest segment */
+    uint32_t max_step;   /* step..LIMIT_TAG_STEP: largest segment */
+    uint64_t max_id;     /* 0..tag_bound(): next id never granted */
+    uint64_t max;        /* ids stay below it; 0: only below TAG_MAX_ID_END */
+    uint64_t created_ms; /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
-    uint64_t client; /* its owner, for which it counts (from level 2 on); 0: none */
+    uint64_t client;    /* its owner, for which it counts (from level 2 on); 0: none */
+    uint32_t increment; /* 2..LIMIT_TAG_INCREMENT (from level 3 on); 0: it has every number */
+    uint32_t offset;    /* 0..increment - 1; 0 without an increment */
 };
 
 /* What a tag counts of its owner's share: about what it takes of memory, but by numbers that every
@@ -85,6 +93,36 @@ static inline const char *tag_mode_name(enum tag_mode mode)
 static inline uint64_t tag_bound(const struct tag_row *row)
 {
     return row->max > 0 ? row->max : TAG_MAX_ID_END;
+}
+
+/* Wherever ids are, an increment of 0 stands for 1. */
+static inline uint32_t increment_of(uint32_t increment)
+{
+    return increment + (increment == 0);
+}
+
+/* So many ids with this increment and offset are in [from, end). *ret_first: the first of them, and
+ * what would be the first if there is none (from < 2^63). */
+static inline uint64_t ids_between(uint64_t from, uint64_t end, uint32_t increment, uint32_t offset,
+                                   uint64_t *ret_first)
+{
+    uint32_t by = increment_of(increment);
+    uint64_t first = from + (offset + by - from % by) % by;
+
+    *ret_first = first;
+    return first < end ? (end - first - 1) / by + 1 : 0;
+}
+
+/* The ids that a tag has left, the first of which is *ret_first. */
+static inline uint64_t tag_ids_left(const struct tag_row *row, uint64_t *ret_first)
+{
+    return ids_between(row->max_id, tag_bound(row), row->increment, row->offset, ret_first);
+}
+
+/* The exclusive end of count ids, count > 0: the last one and 1. */
+static inline uint64_t ids_end(uint64_t first, uint64_t count, uint32_t increment)
+{
+    return first + (count - 1) * increment_of(increment) + 1;
 }
 
 /* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
@@ -135,18 +173,19 @@ static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* What not every tag has, and so which of four forms a tag's bytes take. */
+/* What not every tag has, and so which of five forms a tag's bytes take. */
 enum tag_form {
     TAG_FORM_PLAIN,
     TAG_FORM_BOUNDED, /* a max */
     TAG_FORM_SHAPED,  /* a shape */
-    TAG_FORM_OWNED    /* an owner */
+    TAG_FORM_OWNED,   /* an owner */
+    TAG_FORM_STEPPED  /* an increment */
 };
 
 static inline enum tag_form tag_form(const struct tag_row *row)
 {
-    if (row->client != 0) {
-        return TAG_FORM_OWNED;
+    if (row->increment != 0 || row->client != 0) {
+        return row->increment != 0 ? TAG_FORM_STEPPED : TAG_FORM_OWNED;
     }
     return row->shape_len > 0 ? TAG_FORM_SHAPED : row->max > 0 ? TAG_FORM_BOUNDED : TAG_FORM_PLAIN;
 }
@@ -154,8 +193,10 @@ static inline enum tag_form tag_form(const struct tag_row *row)
 /* Of its row, whose key holds the name: by its form. Golden bytes in
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
-/* Of rows in messages: the name and all fields but the owner, whatever the form. */
+/* Of rows in messages: the name and all fields but the owner, whatever the form, and the increment.
+ * Where a row has one: all fields. */
 extern const struct item_format tag_item_format;
+extern const struct item_format tag_stepped_item_format;
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
  * when a rule of the header is broken. */

@@ -16,6 +16,8 @@
 #include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_tables.h"
 
+#define FORESEE_ITEMS 2048 /* of a put at once: each is looked for among all tags */
+
 _Static_assert(STRICT_RESULTS_HEAD_BYTES + LIMIT_STRICT_ITEMS * STRICT_RESULT_BYTES <=
                    SESSION_ANSWER_BYTES_MAX,
                "the largest answer fits a row");
@@ -102,19 +104,31 @@ static int fsm_read(struct machine *machine, const void *data, size_t len,
     return err;
 }
 
-static void fsm_foresee(struct machine *machine, uint64_t index)
+/* Whatever was judged is only right in the very state that was found. */
+static bool fsm_foresee_more(struct machine *machine, uint64_t index)
+{
+    struct fsm *fsm = fsm_from(machine);
+    struct fsm_foreseen *foreseen = &fsm->foreseen;
+
+    return foreseen->judged != NULL && foreseen->index == index &&
+           foreseen->digest == machine->state->journal.digest &&
+           fsm_puts_judge(&fsm->recalls, foreseen->judged, FORESEE_ITEMS);
+}
+
+static bool fsm_foresee(struct machine *machine, uint64_t index)
 {
     struct fsm *fsm = fsm_from(machine);
 
     foreseen_drop(fsm);
     if (command_puts_tags((int)fsm->command.type)) {
         fsm->foreseen =
-            (struct fsm_foreseen){.judged = fsm_puts_judge(&fsm->recalls, fsm->command.list),
+            (struct fsm_foreseen){.judged = fsm_puts_judge_begin(&fsm->recalls, &fsm->command.list),
                                   .index = index,
                                   .data = fsm->data,
                                   .len = fsm->len,
                                   .digest = machine->state->journal.digest};
     }
+    return fsm_foresee_more(machine, index);
 }
 
 /* What was judged before is only right for this entry in the very state that it found. */
@@ -128,7 +142,7 @@ static void apply_puts(struct fsm *fsm, uint64_t index, struct command_list *lis
         foreseen_drop(fsm);
     }
     if (foreseen->judged == NULL) {
-        foreseen->judged = fsm_puts_judge(&fsm->recalls, *list);
+        foreseen->judged = fsm_puts_judge_begin(&fsm->recalls, list);
     }
     fsm_puts_apply(&fsm->recalls, list, foreseen->judged, result);
     foreseen_drop(fsm);
@@ -171,6 +185,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         return;
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BY:
+    case COMMAND_TAGS_PUT_STEPPED:
         apply_puts(fsm, entry->index, &command->list, result);
         return;
     case COMMAND_WORKER_ACQUIRE:
@@ -477,6 +492,7 @@ const struct machine_ops fsm_machine = {.make = fsm_make,
                                         .read = fsm_read,
                                         .apply = fsm_apply,
                                         .foresee = fsm_foresee,
+                                        .foresee_more = fsm_foresee_more,
                                         .clock = fsm_clock,
                                         .removed = fsm_node_removed,
                                         .load_begin = fsm_clear,

@@ -23,7 +23,8 @@ static const struct field VALUE_FIELDS[] = {
     FIELD_NUMBER(struct fsm_key_ids, at_ms),
     FIELD_NUMBER(struct fsm_key_ids, index),
     FIELD_NUMBER(struct fsm_key_ids, position),
-    FIELD_NUMBER(struct fsm_key_ids, client), /* if counted */
+    FIELD_NUMBER(struct fsm_key_ids, client),    /* if counted, or stepped */
+    FIELD_NUMBER(struct fsm_key_ids, increment), /* if stepped */
 };
 #define VALUE_FIELD_COUNT (sizeof VALUE_FIELDS / sizeof *VALUE_FIELDS)
 
@@ -31,24 +32,36 @@ static bool value_is_sound(const void *data)
 {
     const struct fsm_key_ids *key = data;
 
-    return key->count >= 1 && key->count <= LIMIT_COUNT &&
-           key->first <= (uint64_t)TAG_MAX_ID_END - key->count && key->at_ms >= 1 &&
-           key->position < LIMIT_STRICT_ITEMS;
+    return key->count >= 1 && key->count <= LIMIT_COUNT && key->increment != 1 &&
+           key->increment <= LIMIT_TAG_INCREMENT &&
+           key->first <= (uint64_t)TAG_MAX_ID_END - ids_end(0, key->count, key->increment) &&
+           key->at_ms >= 1 && key->position < LIMIT_STRICT_ITEMS;
 }
 
 static const struct row_format PLAIN =
-    ROW_FORMAT(ROW_VERSION, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1), value_is_sound);
+    ROW_FORMAT(ROW_VERSION, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 2), value_is_sound);
 /* Of a key that counts for a client. */
 static const struct row_format COUNTED =
-    ROW_FORMAT(ROW_VERSION + 1, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT), value_is_sound);
+    ROW_FORMAT(ROW_VERSION + 1, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1), value_is_sound);
+/* Of a key whose ids have an increment. */
+static const struct row_format STEPPED =
+    ROW_FORMAT(ROW_VERSION + 2, FIELDS(VALUE_FIELDS), value_is_sound);
+
+static const struct row_format *value_format(const struct fsm_key_ids *value)
+{
+    return value->increment != 0 ? &STEPPED : value->client != 0 ? &COUNTED : &PLAIN;
+}
 
 static int value_read(const struct row_loaded *loaded, struct fsm_key_ids *ret_value)
 {
     const uint8_t *bytes = loaded->value;
-    bool counted = loaded->value_len > 0 && bytes[0] == COUNTED.version;
-    int err = row_read(bytes, loaded->value_len, counted ? &COUNTED : &PLAIN, ret_value);
+    uint8_t version = loaded->value_len > 0 ? bytes[0] : 0;
+    const struct row_format *format = version == STEPPED.version   ? &STEPPED
+                                      : version == COUNTED.version ? &COUNTED
+                                                                   : &PLAIN;
+    int err = row_read(bytes, loaded->value_len, format, ret_value);
 
-    return err == 0 && counted != (ret_value->client != 0) ? ERR_CORRUPT : err;
+    return err == 0 && format != value_format(ret_value) ? ERR_CORRUPT : err;
 }
 
 static uint32_t key_link_hash(const struct hash_link *link)
@@ -125,6 +138,7 @@ static struct fsm_key_ids ids_of(const struct fsm_key *key)
         .index = key->index,
         .client = key->owner != NULL ? key->owner->client : 0,
         .count = key->count,
+        .increment = key->increment,
         .position = key->position,
     };
 }
@@ -151,7 +165,7 @@ static void key_journal(struct fsm_keys *keys, const struct fsm_key *key)
     buf_put_u8(row, (uint8_t)key->row->tag.name_len);
     buf_put(row, key->row->tag.name, key->row->tag.name_len);
     buf_put(row, key->key, key->len);
-    journal_record(keys->journal, value.client != 0 ? &COUNTED : &PLAIN, &value);
+    journal_record(keys->journal, value_format(&value), &value);
 }
 
 /* A key of these ids takes its place as the youngest, and comes into the digest. */
@@ -165,6 +179,7 @@ static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *te
     key->owner = fsm_owners_enter(&keys->owners, ids->client, 1);
     key->first = ids->first;
     key->count = ids->count;
+    key->increment = ids->increment;
     key->at_ms = ids->at_ms;
     key->index = ids->index;
     key->position = ids->position;
@@ -213,6 +228,7 @@ void fsm_key_answer(const struct fsm_key *key, const struct strict_item *item,
         result->detail = 0;
     } else if (key->count == item->count) {
         result->first = key->first;
+        result->increment = key->increment;
         result->replayed = true;
     } else {
         result->status = ERR_KEY_CONFLICT;
@@ -331,20 +347,21 @@ struct grant_to {
     uint64_t wall_ms;
 };
 
-/* [max_id, max_id + size) leaves the tag, or as much of it as there is. */
+/* So many ids from max_id on leave the tag, or as many as there are: one at least. */
 static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size, uint64_t wall_ms,
                       struct grant_result *ret_result)
 {
     struct tag_row *tag = &row->tag;
-    uint64_t left = tag_bound(tag) - tag->max_id;
+    uint64_t left = tag_ids_left(tag, &ret_result->first);
 
+    ASSERT(left > 0);
     if (size > left) {
         size = (uint32_t)left;
     }
-    ret_result->first = tag->max_id;
     ret_result->size = size;
+    ret_result->increment = tag->increment;
     fsm_tags_change_begin(tags, row);
-    tag->max_id += size;
+    tag->max_id = ids_end(ret_result->first, size, tag->increment);
     tag->updated_ms = later_of(tag->updated_ms, wall_ms);
     fsm_tags_change_end(tags, row);
     ASSERT(tag->max_id <= tag_bound(tag));
@@ -358,6 +375,7 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     const struct tag_row *tag = row != NULL ? &row->tag : NULL;
     uint32_t most = LIMIT_TAG_STEP;
     uint32_t size = item->size;
+    uint64_t first;
 
     *ret_result = (struct grant_result){.generation = tag != NULL ? tag->generation : 0};
     if (tag == NULL || tag->deleted) {
@@ -370,7 +388,7 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     if (tag->mode != to->mode) {
         return ERR_WRONG_MODE;
     }
-    if (tag->recalling || tag->max_id == tag_bound(tag)) { /* the former is no segments' tag */
+    if (tag->recalling || tag_ids_left(tag, &first) == 0) { /* the former is no segments' tag */
         return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
     if (to->mode == TAG_MODE_TREND) {
@@ -553,12 +571,14 @@ static void batch_key_add(struct batch *batch, const struct strict_item *item, u
                                     .index = batch->on->index,
                                     .client = item->client,
                                     .count = item->count,
+                                    .increment = batch->row->tag.increment,
                                     .position = position};
 
     fsm_key_add(batch->on->keys, batch->row, item, &ids);
 }
 
-/* From result->first on, which is max_id, or beyond it where a new period begins. */
+/* From result->first on, which is max_id, or beyond it where a new period begins, or the increment
+ * passes numbers over. */
 static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
                           struct strict_result *result)
 {
@@ -570,8 +590,9 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
         tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(batch->head->wall_ms));
     }
     ASSERT(result->first >= tag->max_id);
-    tag->max_id = result->first + item->count;
+    tag->max_id = ids_end(result->first, item->count, tag->increment);
     ASSERT(tag->max_id <= tag_bound(tag));
+    result->increment = tag->increment;
     if (item->key_len > 0) {
         batch_key_add(batch, item, position, result->first);
     }
@@ -601,6 +622,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
     const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
     uint64_t first;
     uint64_t end;
+    uint64_t left;
 
     *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
     if (tag == NULL || tag->deleted) {
@@ -624,14 +646,16 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return ERR_SHARE;
     }
     ASSERT(tag->max_id <= tag_bound(tag));
-    first = tag->max_id;
-    end = tag_bound(tag);
-    if (tag_is_dated(tag) && period_ids(batch, item, &first, &end) != 0) {
-        return ERR_EMPTY;
+    left = tag_ids_left(tag, &first);
+    if (tag_is_dated(tag)) { /* and has no increment */
+        if (period_ids(batch, item, &first, &end) != 0) {
+            return ERR_EMPTY;
+        }
+        end = end < tag_bound(tag) ? end : tag_bound(tag);
+        left = first < end ? end - first : 0;
     }
-    end = end < tag_bound(tag) ? end : tag_bound(tag);
-    if (first > end || item->count > end - first) {
-        result->detail = first < end ? end - first : 0;
+    if (item->count > left) {
+        result->detail = left;
         return ERR_EXHAUSTED;
     }
     result->first = first;
@@ -668,8 +692,7 @@ static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
     const struct tag_row *tag = &batch->row->tag;
 
     return batch->head->term != batch->on->term || keyed->generation != tag->generation ||
-           tag->recalling || keyed->first > tag->max_id ||
-           keyed->item.count > tag->max_id - keyed->first;
+           tag->recalling || ids_end(keyed->first, keyed->item.count, tag->increment) > tag->max_id;
 }
 
 /* 0, or why the key does not stand for the ids. */
@@ -700,6 +723,7 @@ static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint
     }
     batch_key_add(batch, &keyed->item, position, keyed->first);
     result->first = keyed->first;
+    result->increment = tag->increment;
     return 0;
 }
 

@@ -26,7 +26,7 @@
  * A key may count for a client (command.h). How many each has is counted in memory, from the rows:
  * so it is the same on all nodes, and after a snapshot.
  *
- * Memory: 75 bytes and the key in one piece of malloc (8 bytes more, in steps of 16), and 8 bytes
+ * Memory: 79 bytes and the key in one piece of malloc (8 bytes more, in steps of 16), and 8 bytes
  * of the buckets: 136 bytes for a key of 36, the name of the tag being its row's. The hash is
  * seeded with the address of the row and the table's seed, which no client can know; nothing that
  * is replicated depends on it.
@@ -35,12 +35,13 @@
 
 /* What a key stands for, as its row has it. */
 struct fsm_key_ids {
-    uint64_t first;  /* [first, first + count) */
+    uint64_t first;  /* first + i * increment, i < count */
     uint64_t at_ms;  /* the log's time when they were allocated */
     uint64_t index;  /* of the entry that did it */
     uint64_t client; /* its owner, for which it counts; 0: none */
     uint32_t count;
-    uint16_t position; /* of the item in the entry */
+    uint32_t increment; /* 0: 1 */
+    uint16_t position;  /* of the item in the entry */
 };
 
 /* An idempotency key: in the table, and in the order of age. */
@@ -49,10 +50,11 @@ struct fsm_key {
     TAILQ_ENTRY(fsm_key) age;
     struct fsm_row *row;     /* the tag's */
     struct fsm_owner *owner; /* for which it counts; NULL: none */
-    uint64_t first;          /* the ids that it stands for: [first, first + count) */
+    uint64_t first;          /* of the ids that it stands for: count of them, by the increment */
     uint64_t at_ms;          /* the log's time when they were allocated */
     uint64_t index;          /* of the entry that did it */
     uint32_t count;
+    uint32_t increment;
     uint32_t hash;
     uint16_t position; /* of the item in the entry */
     uint8_t len;       /* 1..LIMIT_KEY_BYTES */
@@ -109,13 +111,13 @@ int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms) MUST_
  * strict allocations in batches. That each is applied once is the session's business
  * (sessions.h).
  *
- * The happy path of a grant: item by item, each takes [max_id, max_id + n) and moves max_id up. Of
+ * The happy path of a grant: item by item, each takes n ids from max_id on and moves max_id up. Of
  * a range given back: it must be the topmost, of this generation, and then max_id is its first id
  * again.
  *
  * The happy path of a batch: items in order, and of each: the tag must be there, in strict mode; a
  * key that is known gives the ids that it gave before; the tag's segments must not be on recall;
- * then the ids are [max_id, max_id + count). A run of items of one tag takes its row out of the
+ * then the ids are count ids from max_id on. A run of items of one tag takes its row out of the
  * digest once.
  *
  * The happy path of ids under keys that the leader took from its window: each key that is not known

@@ -305,12 +305,40 @@ struct plan {
     uint64_t key_first;    /* of a shape with further keys: the first id by the last of them */
 };
 
+/* The names of the items so far, by their hashes: an index that is at most half full; 0 is free,
+ * else it is 1 + an item's position. */
+struct names {
+    uint32_t *index;
+    size_t mask;
+    uint64_t seed;
+};
+
+/* Of the items so far. */
+struct so_far {
+    struct fsm_tags_walk walk;
+    size_t made;
+    size_t recalled;
+    uint64_t held; /* what the tags of the client that asks count */
+};
+
+#define PLANS_PER_BLOCK 512
+#define PLAN_BLOCKS (LIMIT_TAGS_PER_BULK / PLANS_PER_BLOCK + 1)
+
 struct puts_judged {
-    struct plan *plans; /* an item each */
-    uint32_t count;
+    struct plan *blocks[PLAN_BLOCKS]; /* a plan for each item: plan_at() */
+    struct command_list command;      /* at the next item */
+    struct names names;
+    struct so_far so_far;
+    uint32_t count; /* items so far */
+    bool is_done;   /* there are no others, or they do not matter */
     bool refused;
     struct put_result answer; /* why; or what counts what was done */
 };
+
+static struct plan *plan_at(const struct puts_judged *judged, uint32_t at)
+{
+    return &judged->blocks[at / PLANS_PER_BLOCK][at % PLANS_PER_BLOCK];
+}
 
 /* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
 static bool needs_force(uint64_t mark, uint64_t wanted, const struct tag_row *row,
@@ -503,6 +531,36 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     return true;
 }
 
+/* What the item has of these; without an increment there is one offset. */
+static void merge_fields(const struct tag_put *put, struct tag_row *row)
+{
+    if (put->fields & TAG_FIELD_STEP) {
+        row->step = put->step;
+    }
+    if (put->fields & TAG_FIELD_MAX_STEP) {
+        row->max_step = put->max_step;
+    } else if (row->max_step < row->step) {
+        row->max_step = row->step;
+    }
+    if (put->fields & TAG_FIELD_MAX) {
+        row->max = put->max;
+    }
+    if (put->fields & TAG_FIELD_MODE) {
+        row->mode = put->mode;
+    }
+    if (put->fields & TAG_FIELD_DESCRIPTION) {
+        row->description = put->description;
+        row->description_len = put->description_len;
+    }
+    if (put->step_fields & TAG_FIELD_INCREMENT) {
+        row->increment = put->increment > 1 ? put->increment : 0;
+        row->offset = row->increment > 0 ? row->offset : 0;
+    }
+    if (put->step_fields & TAG_FIELD_OFFSET) {
+        row->offset = put->offset;
+    }
+}
+
 /*
  * What the row becomes: fields that were not given keep the row's values, or take the defaults
  * where there is no row or only a tombstone. name and description are borrowed from the item or
@@ -530,24 +588,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     row.name_len = put->name_len;
     row.deleted = false;
     row.generation = old != NULL ? old->generation : 0;
-    if (put->fields & TAG_FIELD_STEP) {
-        row.step = put->step;
-    }
-    if (put->fields & TAG_FIELD_MAX_STEP) {
-        row.max_step = put->max_step;
-    } else if (row.max_step < row.step) {
-        row.max_step = row.step;
-    }
-    if (put->fields & TAG_FIELD_MAX) {
-        row.max = put->max;
-    }
-    if (put->fields & TAG_FIELD_MODE) {
-        row.mode = put->mode;
-    }
-    if (put->fields & TAG_FIELD_DESCRIPTION) {
-        row.description = put->description;
-        row.description_len = put->description_len;
-    }
+    merge_fields(put, &row);
     if (!merge_shape(old, put, &row, result)) {
         return ERR_INVALID;
     }
@@ -571,21 +612,14 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
      * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
      * either, nor be given back, also if it is what it was; of a strict tag no node holds any, of a
-     * monotonic one the leader has a window (R11). Nor are ids by a key that is not in force any
-     * more to come from what they hold. */
+     * monotonic one the leader has a window (R11). Nor are ids by a key, or of an increment, that
+     * is not in force any more to come from what they hold, or from what a client holds. */
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
+                      row.increment != old->increment || row.offset != old->offset ||
                       (is_moved && row.mode != TAG_MODE_STRICT);
     plan->merged = row;
     return 0;
 }
-
-/* The names of the items so far, by their hashes: an index that is at most half full; 0 is free,
- * else it is 1 + an item's position. */
-struct names {
-    uint32_t *index;
-    size_t mask;
-    uint64_t seed;
-};
 
 static void names_init(struct names *names, uint32_t count, uint64_t seed)
 {
@@ -598,31 +632,24 @@ static void names_init(struct names *names, uint32_t count, uint64_t seed)
 }
 
 /* Put the name of the item at this position to the others; true: it was there, by every seed. */
-static bool stood_before(struct names *names, struct plan *plans, const struct tag_put *put,
-                         uint32_t at)
+static bool stood_before(struct puts_judged *judged, const struct tag_put *put, uint32_t at)
 {
+    struct names *names = &judged->names;
+    struct plan *plan = plan_at(judged, at);
     size_t slot = hash_bytes(put->name, put->name_len, names->seed) & names->mask;
 
     for (; names->index[slot] != 0; slot = (slot + 1) & names->mask) {
-        const struct tag_row *other = &plans[names->index[slot] - 1].merged;
+        const struct tag_row *other = &plan_at(judged, names->index[slot] - 1)->merged;
 
         if (tag_name_compare(other->name, other->name_len, put->name, put->name_len) == 0) {
             return true;
         }
     }
     names->index[slot] = at + 1;
-    plans[at].merged.name = put->name;
-    plans[at].merged.name_len = put->name_len;
+    plan->merged.name = put->name;
+    plan->merged.name_len = put->name_len;
     return false;
 }
-
-/* Of the items so far. */
-struct so_far {
-    struct fsm_tags_walk walk;
-    size_t made;
-    size_t recalled;
-    uint64_t held; /* what the tags of the client that asks count */
-};
 
 /* True if the item breaks a rule; the result says which. Else the plan has what it does. */
 static bool item_refused(struct fsm_recalls *recalls, const struct command_list *command,
@@ -653,49 +680,78 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
     return false;
 }
 
-/* True if an item breaks a rule; the result says which and why. Else plans has what each does. A
- * name that stands twice is refused before what else is wrong with any item. */
-static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
-                        struct plan *plans, struct put_result *result)
+static bool is_bad_count(uint32_t count, struct put_result *result)
 {
-    struct so_far so_far = {.held = fsm_owners_held(&recalls->tags->owners, command.client)};
-    struct names names;
-    struct tag_put put;
-    bool refused = false;
-    bool twice = false;
-
-    if (command.count < 1) {
+    if (count < 1) {
         return refuse_put(result, ERR_INVALID, "the list of tags is empty");
     }
-    if (command.count > LIMIT_TAGS_PER_BULK) {
+    if (count > LIMIT_TAGS_PER_BULK) {
         result->failed_at = LIMIT_TAGS_PER_BULK;
         return refuse_put(result, ERR_INVALID, "more than 10000 tags in one request");
     }
-    names_init(&names, command.count, recalls->tags->seed);
-    for (uint32_t at = 0; !twice && command_next(&command, &put); at++) {
-        twice = stood_before(&names, plans, &put, at);
-        if (twice) {
-            *result = (struct put_result){.failed_at = at};
-            refused = refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
-        } else if (!refused) {
-            result->failed_at = at;
-            refused = item_refused(recalls, &command, &put, &so_far, &plans[at], result);
-        }
-    }
-    free(names.index);
-    result->failed_at = refused ? result->failed_at : 0;
-    return refused;
+    return false;
 }
 
-/* Change the rows; put_refused() has seen that nothing stands against it. */
-static void put_carry_out(struct fsm_recalls *recalls, struct command_list command,
-                          struct plan *plans, struct put_result *result)
+struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
+                                         const struct command_list *command)
 {
+    struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
+
+    judged->command = *command;
+    judged->so_far.held = fsm_owners_held(&recalls->tags->owners, command->client);
+    judged->refused = judged->is_done = is_bad_count(command->count, &judged->answer);
+    if (!judged->is_done) {
+        names_init(&judged->names, command->count, recalls->tags->seed);
+    }
+    return judged;
+}
+
+/* A name that stands twice is refused before what else is wrong with any item. */
+static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
+                       const struct tag_put *put)
+{
+    uint32_t at = judged->count++;
+
+    if (at % PLANS_PER_BLOCK == 0) {
+        judged->blocks[at / PLANS_PER_BLOCK] =
+            MUST_HAVE(calloc(PLANS_PER_BLOCK, sizeof(struct plan)));
+    }
+    if (stood_before(judged, put, at)) {
+        judged->answer = (struct put_result){.failed_at = at};
+        judged->refused = judged->is_done =
+            refuse_put(&judged->answer, ERR_INVALID, "the same tag stands twice in one request");
+    } else if (!judged->refused) {
+        judged->answer.failed_at = at;
+        judged->refused = item_refused(recalls, &judged->command, put, &judged->so_far,
+                                       plan_at(judged, at), &judged->answer);
+    }
+}
+
+bool fsm_puts_judge(struct fsm_recalls *recalls, struct puts_judged *judged, uint32_t items)
+{
+    struct tag_put put;
+
+    for (; items > 0 && !judged->is_done; items--) {
+        if (command_next(&judged->command, &put)) {
+            judge_item(recalls, judged, &put);
+        } else {
+            judged->is_done = true;
+            judged->answer.failed_at = judged->refused ? judged->answer.failed_at : 0;
+        }
+    }
+    return !judged->is_done;
+}
+
+/* Change the rows; nothing was found to stand against it. */
+static void put_carry_out(struct fsm_recalls *recalls, const struct command_list *command,
+                          struct puts_judged *judged)
+{
+    struct put_result *result = &judged->answer;
     bool first = true;
 
-    for (uint32_t i = 0; i < command.count; i++) {
-        struct tag_row *merged = &plans[i].merged;
-        struct fsm_row *row = plans[i].row;
+    for (uint32_t i = 0; i < judged->count; i++) {
+        struct tag_row *merged = &plan_at(judged, i)->merged;
+        struct fsm_row *row = plan_at(judged, i)->row;
         bool exists = row != NULL;
         bool live = exists && !row->tag.deleted;
 
@@ -707,8 +763,8 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
             ASSERT(row != NULL);
         }
         merged->created_ms =
-            live ? row->tag.created_ms : later_of(row->tag.created_ms, command.wall_ms);
-        merged->updated_ms = later_of(row->tag.updated_ms, command.wall_ms);
+            live ? row->tag.created_ms : later_of(row->tag.created_ms, command->wall_ms);
+        merged->updated_ms = later_of(row->tag.updated_ms, command->wall_ms);
         fsm_row_set(row, *merged);
         fsm_tags_own(recalls->tags, &row->tag);
         fsm_tags_change_end(recalls->tags, row);
@@ -722,34 +778,28 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
     }
 }
 
-struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command)
-{
-    uint32_t count = command.count < LIMIT_TAGS_PER_BULK ? command.count : LIMIT_TAGS_PER_BULK;
-    struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
-
-    judged->plans = MUST_HAVE(calloc(count + 1, sizeof *judged->plans));
-    judged->count = count;
-    judged->refused = put_refused(recalls, command, judged->plans, &judged->answer);
-    return judged;
-}
-
 void fsm_puts_drop(struct puts_judged *judged)
 {
-    if (judged != NULL) {
-        for (uint32_t i = 0; i < judged->count; i++) {
-            free(judged->plans[i].shape);
-        }
-        free(judged->plans);
-        free(judged);
+    if (judged == NULL) {
+        return;
     }
+    for (uint32_t i = 0; i < judged->count; i++) {
+        free(plan_at(judged, i)->shape);
+    }
+    for (uint32_t i = 0; i < PLAN_BLOCKS; i++) {
+        free(judged->blocks[i]);
+    }
+    free(judged->names.index);
+    free(judged);
 }
 
 void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command,
                     struct puts_judged *judged, struct buf *result)
 {
+    (void)fsm_puts_judge(recalls, judged, UINT32_MAX);
     command->wall_ms = time_shown_ms(command->wall_ms);
     if (!judged->refused) {
-        put_carry_out(recalls, *command, judged->plans, &judged->answer);
+        put_carry_out(recalls, command, judged);
     }
     put_result_encode(&judged->answer, result);
 }

@@ -90,15 +90,18 @@ int fsm_recalls_check(const struct fsm_recalls *recalls) MUST_CHECK;
 
 struct puts_judged;
 
-/* What a put will do; changes nothing. Good as long as no row changes, and the command stays where
- * it is. Only force raises a max_id by more than LIMIT_MAX_ID_JUMP, or so that fewer than
- * LIMIT_MAX_ID_LEFT ids are left (ERR_NEEDS_FORCE), but a dump's of a name that never was. What a
- * client makes, or makes larger, counts for it, and not above command.most (ERR_SHARE). */
-struct puts_judged *fsm_puts_judge(struct fsm_recalls *recalls, struct command_list command);
+/* Begin to judge what a put will do, and judge so many items more of it; true: there are further
+ * ones. Both change nothing. What was judged is good as long as no row changes, and the command
+ * stays where it is. Only force raises a max_id by more than LIMIT_MAX_ID_JUMP, or so that fewer
+ * than LIMIT_MAX_ID_LEFT ids are left (ERR_NEEDS_FORCE), but a dump's of a name that never was.
+ * What a client makes, or makes larger, counts for it, and not above command.most (ERR_SHARE). */
+struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
+                                         const struct command_list *command);
+bool fsm_puts_judge(struct fsm_recalls *recalls, struct puts_judged *judged, uint32_t items);
 /* NULL-safe. */
 void fsm_puts_drop(struct puts_judged *judged);
 
-/* Do that. */
+/* Judge the rest, and do it. */
 void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command,
                     struct puts_judged *judged, struct buf *result);
 /* 0 or ERR_UNKNOWN_TAG. */

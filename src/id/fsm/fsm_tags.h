@@ -10,7 +10,7 @@
 
 #include <bsd/sys/tree.h>
 
-#include "src/base/array.h"
+#include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "src/id/codec/command.h"

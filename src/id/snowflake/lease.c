@@ -904,6 +904,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
     lease->begun_ms = clock_now_ms(clock);
     lease->status.refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
     timer_init(&lease->due, lease_due_cb);
+    lease->due.wakes = config->wakes;
     if (config->workers > 0) {
         ASSERT(config->window_ms >= LIMIT_WINDOW_MIN_MS &&
                config->window_ms <= LIMIT_WINDOW_MAX_MS);

@@ -33,7 +33,6 @@
 #define LEAFD_ID_SNOWFLAKE_LEASE_H
 
 #include "src/base/clock.h"
-#include "src/base/clock_check.h"
 #include "src/base/container.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
@@ -49,6 +48,7 @@ struct lease_config {
     uint32_t mark_lead_ms;          /* default 1000 */
     uint32_t threshold_ms;          /* of the clock checks; default 1000 */
     struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
+    uint32_t wakes;                 /* parts of the loop that look after each of its turns */
 };
 
 /* A record on this node's disk, one for each of its worker ids. Storage has a checksum for it. */

@@ -203,20 +203,21 @@ HOT static int time_check(const struct snowflake_layout *layout, const struct sn
     return ERR_EMPTY;
 }
 
-/* The first sequence to take of a time; one past the last if the time is used up. */
-HOT static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
-                                   uint64_t at_ms, uint64_t random)
+/* The first sequence to take of a unit of time that begins. used_up: the one just before it was;
+ * last_next, last_start: of the last one that ids were taken of. */
+HOT static uint32_t begin_unit(uint32_t sequences, uint32_t unit_ms, bool used_up,
+                               uint32_t last_next, uint32_t last_start, uint32_t count,
+                               uint64_t random)
 {
-    uint32_t sequences = snowflake_sequences(layout);
-    uint32_t starts = sequences < SNOWFLAKE_RANDOM_START ? sequences : SNOWFLAKE_RANDOM_START;
+    uint32_t used = last_next > last_start ? last_next - last_start : last_next;
+    uint64_t others = 4 * (uint64_t)((used > count ? used : count) - 1);
+    uint32_t starts = others < sequences ? sequences - (uint32_t)others : 1;
 
-    if (last.next > 0 && at_ms == last.unix_ms) {
-        return last.next;
+    if (unit_ms > SNOWFLAKE_SPREAD_UNIT_MS && starts > sequences / 4) {
+        starts = sequences / 4;
     }
-    if (last.next == sequences && at_ms == last.unix_ms + 1) {
-        return 0;
-    }
-    return (uint32_t)(random % starts);
+    /* One id alone may have used up what its unit left: that is no load. */
+    return (used_up && used > 1) || starts <= 1 ? 0 : (uint32_t)(random % starts);
 }
 
 /* Claim from one slot. ret_lapsed is set, and else left alone, when the mark was in the way. */
@@ -229,9 +230,11 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
     while ((word & WORD_CLOSED) == 0) {
         struct position last = position_of(layout, word);
         uint64_t at_ms = clock_wall_ms(snowflake->clock);
+        uint32_t sequences;
         uint32_t first;
         uint32_t take;
         uint64_t wanted;
+        bool begins;
         int err;
 
         if (last.next > 0 && at_ms < last.unix_ms) {
@@ -244,8 +247,14 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
         if (err != 0) {
             return err;
         }
-        first = first_sequence(layout, last, at_ms, random);
-        take = snowflake_sequences(layout) - first;
+        sequences = snowflake_sequences(layout);
+        begins = last.next == 0 || at_ms != last.unix_ms;
+        first =
+            begins ? begin_unit(sequences, 1, last.next == sequences && at_ms == last.unix_ms + 1,
+                                last.next, atomic_load_explicit(&slot->start, memory_order_relaxed),
+                                count, random)
+                   : last.next;
+        take = sequences - first;
         if (take == 0) {
             return ERR_EMPTY;
         }
@@ -256,7 +265,10 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
                                                   memory_order_acquire)) {
             uint64_t id = snowflake_compose(layout, at_ms, slot->worker, first);
 
-            *ret_range = (struct segment_range){id, take};
+            if (begins) {
+                atomic_store_explicit(&slot->start, first, memory_order_relaxed);
+            }
+            *ret_range = (struct segment_range){id, take, 0};
             return 0;
         }
     }
@@ -423,24 +435,6 @@ static int named_unit_check(const struct named_layout *layout, const struct snow
     return ERR_EMPTY;
 }
 
-/* The first sequence to take of a unit; one past the last if it is used up. A unit begins at
- * random, for those who shard by the lowest digits, but leaves three quarters of its ids. */
-static uint32_t named_first_sequence(const struct named_layout *layout, struct layout_position last,
-                                     uint64_t unit, uint64_t random)
-{
-    uint32_t sequences = snowflake_sequences(&layout->bits);
-    uint32_t starts =
-        sequences / 4 < SNOWFLAKE_RANDOM_START ? sequences / 4 : SNOWFLAKE_RANDOM_START;
-
-    if (last.next > 0 && unit == last.unit) {
-        return last.next;
-    }
-    if (starts <= 1 || (last.next == sequences && unit == last.unit + 1)) {
-        return 0;
-    }
-    return (uint32_t)(random % starts);
-}
-
 /* Claim from slot k. ret_lapsed is set, and else left alone, when the mark was in the way. */
 static int named_slot_claim(struct snowflake *snowflake, struct layout_words *named, uint32_t k,
                             uint32_t count, uint64_t random, struct segment_range *ret_range,
@@ -448,7 +442,9 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
 {
     const struct named_layout *layout = &named->row.layout;
     const struct snowflake_slot *slot = &snowflake->slots[k];
+    const uint32_t sequences = snowflake_sequences(&layout->bits);
     _Atomic uint64_t *word_at = &named->words[k].word;
+    _Atomic uint32_t *start_at = &named->words[k].start;
     uint64_t word = atomic_load_explicit(word_at, memory_order_acquire);
 
     while ((word & LAYOUT_WORD_CLOSED) == 0) {
@@ -458,6 +454,7 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
         uint32_t first;
         uint32_t take;
         uint64_t wanted;
+        bool begins;
         int err = named_unit_at(layout, last, at_ms, &unit);
 
         if (err == 0) {
@@ -466,8 +463,13 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
         if (err != 0) {
             return err;
         }
-        first = named_first_sequence(layout, last, unit, random);
-        take = snowflake_sequences(&layout->bits) - first;
+        begins = last.next == 0 || unit != last.unit;
+        first =
+            begins ? begin_unit(sequences, layout->unit_ms,
+                                last.next == sequences && unit == last.unit + 1, last.next,
+                                atomic_load_explicit(start_at, memory_order_relaxed), count, random)
+                   : last.next;
+        take = sequences - first;
         if (take == 0) {
             return ERR_EMPTY;
         }
@@ -476,8 +478,11 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
         ASSERT(wanted > word);
         if (atomic_compare_exchange_weak_explicit(word_at, &word, wanted, memory_order_acq_rel,
                                                   memory_order_acquire)) {
+            if (begins) {
+                atomic_store_explicit(start_at, first, memory_order_relaxed);
+            }
             *ret_range = (struct segment_range){
-                named_layout_compose(layout, unit, slot->worker, first), take};
+                named_layout_compose(layout, unit, slot->worker, first), take, 0};
             return 0;
         }
     }

@@ -4,8 +4,10 @@
  *
  * The happy path of a claim: read the wall clock; one compare-and-swap on the slot's word
  * {milliseconds, next sequence} takes the next sequences of this millisecond. A new millisecond
- * starts at a random 0..99 (for those that shard by the low digits), or at 0 when the one before
- * was used up, so that a full load gets all 2^sequence_bits ids of each millisecond.
+ * starts at a random sequence, for those that shard by the low digits: any that leaves room for
+ * four times what the one before had, or this claim wants; and at 0 when the one before was used
+ * up, so that a full load gets all 2^sequence_bits ids of each millisecond. (Leaf's 0..99 gives 100
+ * of 128 shards ids.)
  *
  * Invariants:
  *  - A slot stamps only times in (from_ms, limit_ms]. limit_ms is never above the end of the window
@@ -48,8 +50,9 @@
  * mark that was kept about a second ahead. */
 #define SNOWFLAKE_FROM_WAIT_MS 2000
 
-/* A new millisecond's first sequence is a random one below this (and within the layout's). */
-#define SNOWFLAKE_RANDOM_START 100
+/* A longer unit of a named layout begins in its first quarter: what does not fit into the rest of a
+ * unit waits for the next one. */
+#define SNOWFLAKE_SPREAD_UNIT_MS 10
 
 /* --- how far each worker id of this process has got under each named layout --- */
 
@@ -60,7 +63,8 @@
  * id yet. */
 struct layout_word {
     _Atomic uint64_t word;
-    char padding[56]; /* those of two slots never share a cache line */
+    _Atomic uint32_t start; /* as a slot's */
+    char padding[52];       /* those of two slots never share a cache line */
 };
 
 /* What a word says. */
@@ -97,10 +101,11 @@ struct snowflake_slot {
     _Atomic uint64_t from_ms;  /* stamp only above it */
     _Atomic uint64_t limit_ms; /* stamp at most this; 0: not usable (any more) */
     _Atomic uint64_t until_ms; /* end of the granted window, to tell "expired" from "mark lapsed" */
+    _Atomic uint32_t start;    /* where its last millisecond began; relaxed, nothing relies on it */
     uint32_t worker;           /* fixed before the slot is published */
     bool dead;                 /* owner: fenced off; never used again */
     struct snowflake *all;     /* that it is a slot of; fixed before it is published */
-    char padding[16];          /* the words of two slots never share a cache line */
+    char padding[8];           /* the words of two slots never share a cache line */
 };
 
 struct snowflake {

@@ -11,7 +11,7 @@
 static int apply_status(struct id_apply *apply, struct buf *command);
 static struct worker_result apply_worker(struct id_apply *apply, struct buf *command);
 
-static void keep_row(struct id_apply *apply, struct row_change *change)
+static void keep_row(struct id_apply *apply, const struct row_change *change)
 {
     struct row_change *row = apply->rows;
 
@@ -33,10 +33,9 @@ static void keep_row(struct id_apply *apply, struct row_change *change)
         ASSERT(apply->row_count < ID_APPLY_ROWS);
         apply->row_count++;
     }
-    buf_free(&row->key);
-    buf_free(&row->value);
-    buf_move(&row->key, &change->key);
-    buf_move(&row->value, &change->value);
+    row->key.len = row->value.len = 0;
+    buf_put(&row->key, change->key.data, change->key.len);
+    buf_put(&row->value, change->value.data, change->value.len);
 }
 
 void id_apply_init(struct id_apply *apply)
@@ -184,12 +183,15 @@ struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, 
 struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *puts, size_t count,
                                 bool force)
 {
+    struct command_list head = {.force = force, .wall_ms = apply->wall_ms};
     struct buf command = BUF_INIT;
     struct put_result result;
     int err;
 
-    command_put(&command, COMMAND_TAGS_PUT,
-                &(struct command_list){.force = force, .wall_ms = apply->wall_ms});
+    for (size_t i = 0; i < count; i++) {
+        head.stepped |= puts[i].step_fields != 0;
+    }
+    command_put(&command, command_put_type(&head), &head);
     for (size_t i = 0; i < count; i++) {
         struct tag_put put = puts[i];
 
@@ -199,7 +201,7 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
         if (put.description != NULL && put.description_len == 0) {
             put.description_len = (uint16_t)strlen(put.description);
         }
-        command_item_put(&command, COMMAND_TAGS_PUT, &put);
+        command_item_put(&command, command_put_type(&head), &put);
     }
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);

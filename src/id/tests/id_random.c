@@ -19,6 +19,16 @@ static void random_tag_command(struct prng *prng, struct buf *buf);
 static void random_puts(struct prng *prng, const struct command_list *head, enum saying saying,
                         struct buf *buf);
 static struct command_list random_head(struct prng *prng, uint64_t wall_ms);
+void id_random_stepped_put(struct prng *prng, struct buf *buf)
+{
+    struct command_list head = random_head(prng, prng_below(prng, 1000000));
+
+    head.stepped = true;
+    head.client = prng_below(prng, 4);
+    head.most = prng_below(prng, 6000);
+    random_puts(prng, &head, prng_below(prng, 3) == 0 ? SHAPED : BOUNDED, buf);
+}
+
 static void random_strict_command(struct prng *prng, struct buf *buf);
 static void random_batch(struct prng *prng, bool for_clients, uint64_t wall_ms, struct buf *buf);
 static void random_worker_command(struct prng *prng, struct buf *buf);
@@ -208,6 +218,11 @@ static void random_puts(struct prng *prng, const struct command_list *head, enum
         }
         if (saying >= NEW_WITH_KEY) {
             random_key(prng, &put, name, saying == REKEYED);
+        }
+        if (head->stepped) {
+            put.step_fields = (uint8_t)prng_below(prng, 4);
+            put.increment = (uint32_t)prng_below(prng, 6);
+            put.offset = (uint32_t)prng_below(prng, 4);
         }
         command_item_put(buf, type, &put);
     }

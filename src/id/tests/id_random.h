@@ -35,6 +35,9 @@ void id_random_rekeyed_put(struct prng *prng, struct buf *buf);
 /* As with shapes, by one of three clients that may have few tags. Of level 2. */
 void id_random_owned_put(struct prng *prng, struct buf *buf);
 
+/* As with shapes, of which some may have an increment. Of level 3. */
+void id_random_stepped_put(struct prng *prng, struct buf *buf);
+
 /* Strict requests or an acquire that count for a client, without a stamp. */
 void id_random_for_client(struct prng *prng, struct buf *buf);
 

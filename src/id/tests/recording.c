@@ -336,19 +336,27 @@ static void record_birth(struct recorder *recorder)
 }
 
 /* Sometimes, where the level has it. */
-static bool record_of_level_2(struct recorder *recorder, uint64_t node_id, uint64_t step)
+static bool record_put_since(struct recorder *recorder, enum command_type type,
+                             void (*put)(struct prng *prng, struct buf *buf), uint64_t node_id,
+                             uint64_t step)
 {
-    bool does =
-        state_level(fsm_state(recorder->side.apply.fsm)) >= command_since(COMMAND_TAGS_PUT_BY) &&
-        prng_below(&recorder->prng, 5) == 0;
+    bool does = state_level(fsm_state(recorder->side.apply.fsm)) >= command_since(type) &&
+                prng_below(&recorder->prng, 9) == 0;
     struct buf command = BUF_INIT;
 
     if (does) {
-        id_random_owned_put(&recorder->prng, &command);
+        put(&recorder->prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
         record(recorder, &command);
     }
     return does;
+}
+
+static bool record_of_level(struct recorder *recorder, uint64_t node_id, uint64_t step)
+{
+    return record_put_since(recorder, COMMAND_TAGS_PUT_BY, id_random_owned_put, node_id, step) ||
+           record_put_since(recorder, COMMAND_TAGS_PUT_STEPPED, id_random_stepped_put, node_id,
+                            step);
 }
 
 static void record_step(struct recorder *recorder)
@@ -367,7 +375,7 @@ static void record_step(struct recorder *recorder)
         record_birth(recorder);
         return;
     }
-    if (record_of_level_2(recorder, node_id, step)) {
+    if (record_of_level(recorder, node_id, step)) {
         return;
     }
     if (prng_below(prng, 6) == 0) {

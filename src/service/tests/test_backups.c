@@ -385,12 +385,13 @@ static void test_a_stop_answers_who_waits(void **state)
     taker_free(&taker);
 }
 
-/* What a tag grew by in the file is what it was granted. */
+/* What a tag grew by in the file is what it was granted. Another change is no growth. */
 static void test_it_tells_how_far_tags_grew(void **state)
 {
     RING ring = {0};
     struct taker taker = {0};
     struct asked open;
+    struct asked put;
     struct backup_reader reader;
     struct backup_block block;
     struct backup_tag_growth tag = {0};
@@ -405,6 +406,11 @@ static void test_it_tells_how_far_tags_grew(void **state)
     ring_run_ms(&ring, 100);
     asked_free(&open);
     (void)ring_take(&ring, follower, "tag-3", 5);
+    asked_put(&put, "tag-2", 77);
+    ask(&ring, follower, &put, PATIENCE_MS);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(put.base.status, 0);
+    asked_free(&put);
     take_rest(&ring, follower, &taker);
     backup_reader_init(&reader, taker.file.data, taker.file.len);
     while (backup_next(&reader, &block)) {

@@ -375,7 +375,7 @@ static void test_a_node_whose_data_was_set_back(void **state)
         0);
     ring_restart(&ring, back);
     ring_run_ms(&ring, 200); /* it says whose start it is, and hears of a later one */
-    assert_true(ring_node(&ring, back)->superseded >
+    assert_true(ring_node(&ring, back)->replica.superseded >
                 ring_node(&ring, back)->replica.config.driver.incarnation);
     strict_ask(&ring, back, &asked, "a", 1, NULL, PATIENCE_MS);
     strict_wait(&ring, &waiting, 1);

@@ -658,6 +658,37 @@ static void test_without_windows_nothing_is_given_back(void **state)
     assert_true(windows_given_back(l->windows));
 }
 
+/* --- increments --- */
+
+static void test_ids_with_an_increment(void **state)
+{
+    struct leader *l = *state;
+    const struct tag_put put = {.name = "m",
+                                .step_fields = TAG_FIELD_INCREMENT | TAG_FIELD_OFFSET,
+                                .increment = 5,
+                                .offset = 2};
+
+    id_apply_raise(&l->apply, 3);
+    open_window(l); /* of every number: it is burnt with its generation */
+    assert_int_equal(id_apply_put(&l->apply, put, false).status, 0);
+    assert_int_equal(take(l, "m", 3), ERR_EMPTY);
+    assert_true(renew(l));
+    take_from(l, 3, 12); /* above 10, the last of the window before */
+    assert_int_equal(l->taken.results[0].increment, 5);
+    take_from(l, 3, 27);
+    assert_int_equal(windows_counts(l->windows)->left, 2 * STEP - 6);
+    take_from(l, 10, 42);
+    assert_true(renew(l));
+    take_from(l, 8, 92); /* of both, in one piece */
+    assert_int_equal(windows_counts(l->windows)->burnt_window, 0);
+    assert_int_equal(windows_counts(l->windows)->burnt_generation, STEP - 1);
+    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    finish_return(l, 0);
+    assert_true(max_id(l, "m") == 132); /* as if none above had been granted */
+    assert_true(windows_counts(l->windows)->returned > 0);
+    assert_int_equal(windows_counts(l->windows)->burnt_stop, 0);
+}
+
 /* --- bounds --- */
 
 static void make_many(struct leader *l, uint32_t from, uint32_t count)
@@ -768,6 +799,7 @@ int main(void)
         TEST(test_an_extension_of_a_closed_window_takes_its_place),
         TEST(test_without_windows_nothing_is_given_back),
         TEST(test_windows_that_were_closed_open_with_the_next_leadership),
+        TEST(test_ids_with_an_increment),
         TEST(test_the_tag_used_longest_ago_gives_way),
     };
 

@@ -121,6 +121,34 @@ static void test_rows_are_listed_in_order(void **state)
     buf_free(&here.row);
 }
 
+/* Rows of all sizes, more than one piece of memory takes: each stays as it was, and where. */
+static void test_listed_rows_stay_where_they_are(void **state)
+{
+    static uint8_t bytes[2 + LIMIT_ROW_VALUE_BYTES];
+    struct row_changes changes = {0};
+    const void *first;
+
+    (void)state;
+    row_changes_add(&changes, "k", 1, 0);
+    first = changes.items[0].key.data;
+    for (size_t len = 1; len <= LIMIT_ROW_VALUE_BYTES; len += 1 + len / 16) {
+        memset(bytes, (int)(len % 251), sizeof bytes);
+        row_changes_add(&changes, bytes, 2, len);
+    }
+    assert_ptr_equal(changes.items[0].key.data, first);
+    assert_memory_equal(first, "k", 1);
+    assert_in_range(changes.count, 100, 1000);
+    for (size_t i = 1, len = 1; i < changes.count; i++, len += 1 + len / 16) {
+        memset(bytes, (int)(len % 251), sizeof bytes);
+        assert_int_equal(changes.items[i].key.len, 2);
+        assert_int_equal(changes.items[i].value.len, len);
+        assert_memory_equal(changes.items[i].key.data, bytes, 2);
+        assert_memory_equal(changes.items[i].value.data, bytes, len);
+    }
+    row_changes_release(&changes);
+    assert_int_equal(changes.count, 0);
+}
+
 static void test_rows_are_deleted_without_a_list(void **state)
 {
     struct journal here = {0};
@@ -155,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_listed_in_order),
+        cmocka_unit_test(test_listed_rows_stay_where_they_are),
         cmocka_unit_test(test_a_change_says_before_and_after),
         cmocka_unit_test(test_rows_of_nodes),
         cmocka_unit_test(test_rows_are_deleted_without_a_list),

@@ -99,10 +99,11 @@ static void toy_apply(struct machine *machine, const struct machine_entry *entry
     status_result_encode(0, result);
 }
 
-static void toy_foresee(struct machine *machine, uint64_t index)
+static bool toy_foresee(struct machine *machine, uint64_t index)
 {
     (void)machine;
     (void)index;
+    return false;
 }
 
 /* Neither the log's time nor a removal means anything to it. */

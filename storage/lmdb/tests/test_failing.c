@@ -133,6 +133,7 @@ static void world_make(struct world *world, uint64_t seed)
     world->config = (struct store_lmdb_config){
         .dir = world->dir.path,
         .map_bytes = 64 << 20,
+        .slice_rows = GEN_SLICE_ROWS,
         .identity = {.cluster_id = "failing", .node_id = 1, .store_id = 1}};
     world->mem = store_mem_new(&world->config.identity);
     gen_init(&world->gen, seed);

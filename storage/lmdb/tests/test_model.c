@@ -50,6 +50,7 @@ static void world_make(struct world *world, uint64_t seed)
     world->config = (struct store_lmdb_config){
         .dir = world->dir.path,
         .map_bytes = 64 << 20,
+        .slice_rows = GEN_SLICE_ROWS,
         .identity = {.cluster_id = "model", .node_id = 1, .store_id = 5}};
     open_lmdb(world, true);
     world->mem = store_mem_new(&world->config.identity);
@@ -124,7 +125,7 @@ static void run_list(struct world *world, unsigned step)
     const struct store_row absent = {"absent", 6, NULL, 0};
     struct store_op bad = {.kind = STORE_COMPACT, .index = UINT64_MAX};
     struct store_op *ops[LIST_OPS_MAX];
-    unsigned count = 1 + (unsigned)prng_below(&world->prng, LIST_OPS_MAX);
+    unsigned count = (unsigned)prng_below(&world->prng, LIST_OPS_MAX + 1);
 
     for (unsigned i = 0; i < count; i++) {
         ops[i] = gen_any(&world->gen);

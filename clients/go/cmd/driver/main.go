@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"leafd"
+	"leafd.io/leafd"
 )
 
 // driver is what the commands share.
@@ -28,6 +28,21 @@ type driver struct {
 	stricts  map[string]*leafd.Strict
 	texts    map[string]*leafd.Texts
 	deadline time.Duration // of this command; 0: the client's
+	// One that was closed is kept: asking for it anew would make another one.
+	stamps *leafd.Snowflake
+	events *events
+}
+
+// events are counts by their kind.
+type events struct {
+	mu    sync.Mutex
+	kinds map[string]int
+}
+
+func (e *events) add(event leafd.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kinds[event.Kind]++
 }
 
 var commands = map[string]struct {
@@ -52,6 +67,9 @@ var commands = map[string]struct {
 	"benchthreads": {3, 3, (*driver).benchThreads},
 	"decode":       {1, 1, (*driver).decode},
 	"stats":        {0, 0, (*driver).stats},
+	"statstext":    {0, 0, (*driver).statsText},
+	"events":       {0, 0, (*driver).eventsSeen},
+	"close_source": {2, 2, (*driver).closeSource},
 	"close":        {0, 0, (*driver).close},
 }
 
@@ -160,13 +178,73 @@ func (d *driver) open(words []string) (string, error) {
 			return "", err
 		}
 	}
+	seen := &events{kinds: map[string]int{}}
+	settings.OnEvent = seen.add
 	client, err := leafd.Open(settings)
 	if err != nil {
 		return "", err
 	}
 	*d = driver{client: client, segments: map[string]*leafd.Segment{}, stricts: map[string]*leafd.Strict{},
-		texts: map[string]*leafd.Texts{}}
+		texts: map[string]*leafd.Texts{}, events: seen}
 	return "ok", nil
+}
+
+func (d *driver) snowflakeSource() (*leafd.Snowflake, error) {
+	if d.stamps == nil {
+		s, err := d.client.Snowflake("")
+		if err != nil {
+			return nil, err
+		}
+		d.stamps = s
+	}
+	return d.stamps, nil
+}
+
+func (d *driver) closeSource(words []string) (string, error) {
+	switch words[0] {
+	case "segment":
+		s, err := d.source(words[1])
+		if err != nil {
+			return "", err
+		}
+		s.Close()
+	case "strict":
+		s, err := d.strictSource(words[1])
+		if err != nil {
+			return "", err
+		}
+		s.Close()
+	case "texts":
+		s, err := d.textSource(words[1])
+		if err != nil {
+			return "", err
+		}
+		s.Close()
+	case "snowflake":
+		s, err := d.snowflakeSource()
+		if err != nil {
+			return "", err
+		}
+		return "ok", s.Close(context.Background())
+	default:
+		return "", fmt.Errorf("%q is no kind of source", words[0])
+	}
+	return "ok", nil
+}
+
+func (d *driver) eventsSeen([]string) (string, error) {
+	d.events.mu.Lock()
+	defer d.events.mu.Unlock()
+	text := "events"
+	for kind, count := range d.events.kinds {
+		text += fmt.Sprintf(" %s %d", kind, count)
+	}
+	d.events.kinds = map[string]int{}
+	return text, nil
+}
+
+func (d *driver) statsText([]string) (string, error) {
+	return "statstext " + strings.ReplaceAll(d.client.Stats().Text(), "\n", "|"), nil
 }
 
 func (d *driver) source(tag string) (*leafd.Segment, error) {
@@ -230,7 +308,11 @@ func (d *driver) contiguous(words []string) (string, error) {
 	ctx, cancel := d.context()
 	defer cancel()
 	r, err := s.NextRange(ctx, count)
-	return (&runs{[]leafd.Range{r}}).String(), err
+	text := fmt.Sprintf("ids %d-%d", r.First, r.Last)
+	if r.Increment != 1 {
+		text += fmt.Sprintf(" step %d", r.Increment)
+	}
+	return text, err
 }
 
 func (d *driver) strict(words []string) (string, error) {
@@ -249,7 +331,17 @@ func (d *driver) strict(words []string) (string, error) {
 	ctx, cancel := d.context()
 	defer cancel()
 	ids, err := s.Repeatable(ctx, count, key)
-	text := (&runs{ids.Ranges}).String()
+	var got runs
+	for _, r := range ids.Ranges {
+		if r.Increment == 1 {
+			got.join(r)
+			continue
+		}
+		for id := r.First; id <= r.Last && id >= r.First; id += r.Increment {
+			got.add(id)
+		}
+	}
+	text := got.String()
 	if ids.Replayed {
 		text += " replayed"
 	}
@@ -313,7 +405,7 @@ func (d *driver) strict1(words []string) (string, error) {
 }
 
 func (d *driver) snowflake(words []string) (string, error) {
-	s, err := d.client.Snowflake("")
+	s, err := d.snowflakeSource()
 	if err != nil {
 		return "", err
 	}
@@ -459,7 +551,7 @@ func (d *driver) mix(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	snowflake, err := d.client.Snowflake("")
+	snowflake, err := d.snowflakeSource()
 	if err != nil {
 		return "", err
 	}
@@ -538,7 +630,7 @@ func (d *driver) decode(words []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%q is no id", words[0])
 	}
-	s, err := d.client.Snowflake("")
+	s, err := d.snowflakeSource()
 	if err != nil {
 		return "", err
 	}

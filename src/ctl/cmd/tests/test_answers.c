@@ -1,7 +1,7 @@
 /*
  * test_answers.c - what `check` finds in answers, what `top` makes of segments, fields and forms.
  */
-#include "src/ctl/cmd/answers.h"
+#include "src/ctl/cmd/command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

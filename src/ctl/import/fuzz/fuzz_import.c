@@ -64,7 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     ASSERT((err != 0) == (why.len > 0));
     check_messages(&rows.errors);
     if (err == 0) {
-        tags_check(source, &rows, (data[0] & 0x80) != 0, &tags);
+        tags_check(source, &rows, &(struct import_rules){.every_number = (data[0] & 0x80) != 0},
+                   &tags);
         check_messages(&tags.errors);
         check_messages(&tags.warnings);
         ASSERT(tags.count <= rows.count);

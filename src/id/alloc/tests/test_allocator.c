@@ -340,15 +340,15 @@ static void test_broken_answers_are_retried(void **state)
     struct id_world *w = *state;
     struct id_tag *tag = id_world_tag(w, "order", 10);
     struct buf reply = BUF_INIT;
-    const struct grant_result two[2] = {{0, 5, 100, 1, 10, 100}, {0, 5, 200, 1, 10, 100}};
+    const struct grant_result two[2] = {{0, 5, 100, 1, 10, 100, 0}, {0, 5, 200, 1, 10, 100, 0}};
     const struct grant_result wrong[] = {
-        {ERR_NO_LEADER, 0, 0, 1, 10, 100},                 /* not one a grant can have */
-        {0, 5, TAG_MAX_ID_END, 1, 10, 100},                /* beyond the end */
-        {0, 5, (uint64_t)TAG_MAX_ID_END - 4, 1, 10, 100},  /* over it */
-        {0, 5, UINT64_MAX - 2, 1, 10, 100},                /* wraps */
-        {0, LIMIT_TAG_STEP + 1, 1, 1, 10, LIMIT_TAG_STEP}, /* longer than any segment */
-        {0, 5, 1, 1, 0, 100},                              /* no step */
-        {0, 5, 1, 1, 101, 100},                            /* step above max_step */
+        {ERR_NO_LEADER, 0, 0, 1, 10, 100, 0},                 /* not one a grant can have */
+        {0, 5, TAG_MAX_ID_END, 1, 10, 100, 0},                /* beyond the end */
+        {0, 5, (uint64_t)TAG_MAX_ID_END - 4, 1, 10, 100, 0},  /* over it */
+        {0, 5, UINT64_MAX - 2, 1, 10, 100, 0},                /* wraps */
+        {0, LIMIT_TAG_STEP + 1, 1, 1, 10, LIMIT_TAG_STEP, 0}, /* longer than any segment */
+        {0, 5, 1, 1, 0, 100, 0},                              /* no step */
+        {0, 5, 1, 1, 101, 100, 0},                            /* step above max_step */
     };
 
     id_world_park(w, tag, 1);
@@ -384,7 +384,7 @@ static void test_range_below_the_last_one_is_burnt(void **state)
     assert_true(id_world_claim(tag) == 1);
     id_world_park(w, tag, 1);
     id_world_turn(w);
-    grant_reply(&reply, (struct grant_result){0, 10, 10, 1, 10, 100});
+    grant_reply(&reply, (struct grant_result){0, 10, 10, 1, 10, 100, 0});
     id_world_reply(w, 0, &reply);
     assert_int_equal(segment_left(&tag->buffer), 9);
     assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);

@@ -124,7 +124,7 @@ static void answer(struct batch_world *w, size_t at, size_t count)
     struct grant_result results[ITEMS + 1] = {{0}};
 
     for (size_t i = 0; i < count; i++) {
-        results[i] = (struct grant_result){0, 5, 10 * (i + 1), 1, 10, 100};
+        results[i] = (struct grant_result){0, 5, 10 * (i + 1), 1, 10, 100, 0};
     }
     w->sent_count--;
     memmove(&w->sent[at], &w->sent[at + 1], (w->sent_count - at) * sizeof w->sent[0]);

@@ -126,7 +126,7 @@ static struct id_tag *serve(struct node *node, const char *name, uint32_t size, 
     struct segment_view view;
 
     refill_loaded(&tag->refill, node->now_ms, size, segment_left(&tag->buffer));
-    segment_publish(&tag->buffer, tag->refill.end + 1, size);
+    segment_publish(&tag->buffer, tag->refill.end + 1, size, 0, 0);
     tag->refill.end += size;
     prefetch_served(node->prefetch, tag);
     if (used > 0) {

@@ -37,8 +37,8 @@ static void claim_is(struct segment_buffer *buffer, uint32_t count, uint64_t fir
 
 static void claim_is_empty(struct segment_buffer *buffer)
 {
-    struct segment_range range = {77, 77};
-    struct segment_view view = {9, 8, true, 7};
+    struct segment_range range = {77, 77, 0};
+    struct segment_view view = {9, 8, true, 7, 0};
 
     assert_int_equal(segment_claim(buffer, 1, &range, &view), ERR_EMPTY);
     assert_int_equal(view.used, view.size);
@@ -64,9 +64,9 @@ static void test_claim_at_exact_end(void **state)
 
     (void)state;
     memset(&buffer, 0, sizeof buffer);
-    segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 4, 100, 4, (struct segment_view){4, 10, false, 0});
-    claim_is(&buffer, 6, 104, 6, (struct segment_view){10, 10, false, 0});
+    segment_publish(&buffer, 100, 10, 0, 0);
+    claim_is(&buffer, 4, 100, 4, (struct segment_view){4, 10, false, 0, 0});
+    claim_is(&buffer, 6, 104, 6, (struct segment_view){10, 10, false, 0, 0});
     claim_is_empty(&buffer);
 }
 
@@ -76,13 +76,13 @@ static void test_claim_takes_what_is_there_and_goes_on(void **state)
 
     (void)state;
     memset(&buffer, 0, sizeof buffer);
-    segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0});
+    segment_publish(&buffer, 100, 10, 0, 0);
+    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0, 0});
     assert_true(segment_can_publish(&buffer));
-    segment_publish(&buffer, 500, 3);
+    segment_publish(&buffer, 500, 3, 0, 0);
     assert_false(segment_can_publish(&buffer));
-    claim_is(&buffer, 20, 101, 9, (struct segment_view){10, 10, true, 0});
-    claim_is(&buffer, 20, 500, 3, (struct segment_view){3, 3, false, 0});
+    claim_is(&buffer, 20, 101, 9, (struct segment_view){10, 10, true, 0, 0});
+    claim_is(&buffer, 20, 500, 3, (struct segment_view){3, 3, false, 0, 0});
     claim_is_empty(&buffer);
 }
 
@@ -93,10 +93,10 @@ static void test_publish_before_first_claim_fills_one_slot(void **state)
 
     (void)state;
     memset(&buffer, 0, sizeof buffer);
-    segment_publish(&buffer, 1, 1);
+    segment_publish(&buffer, 1, 1, 0, 0);
     /* The empty slot 0 is still the current one: nothing more fits until a claim moves on. */
     assert_false(segment_can_publish(&buffer));
-    claim_is(&buffer, 1, 1, 1, (struct segment_view){1, 1, false, 0});
+    claim_is(&buffer, 1, 1, 1, (struct segment_view){1, 1, false, 0, 0});
     assert_true(segment_can_publish(&buffer));
 }
 
@@ -107,12 +107,38 @@ static void test_largest_segment_and_ids(void **state)
 
     (void)state;
     memset(&buffer, 0, sizeof buffer);
-    segment_publish(&buffer, UINT64_MAX - UINT32_MAX, UINT32_MAX);
+    segment_publish(&buffer, UINT64_MAX - UINT32_MAX, UINT32_MAX, 0, 0);
     claim_is(&buffer, UINT32_MAX - 1, UINT64_MAX - UINT32_MAX, UINT32_MAX - 1,
-             (struct segment_view){UINT32_MAX - 1, UINT32_MAX, false, 0});
+             (struct segment_view){UINT32_MAX - 1, UINT32_MAX, false, 0, 0});
     claim_is(&buffer, UINT32_MAX, UINT64_MAX - 1, 1,
-             (struct segment_view){UINT32_MAX, UINT32_MAX, false, 0});
+             (struct segment_view){UINT32_MAX, UINT32_MAX, false, 0, 0});
     claim_is_empty(&buffer);
+}
+
+static void test_ids_with_an_increment(void **state)
+{
+    struct segment_buffer buffer;
+    struct segment_slot_view slots[2];
+    struct segment_range range;
+    struct segment_view view;
+
+    (void)state;
+    memset(&buffer, 0, sizeof buffer);
+    segment_publish(&buffer, 100, 5, 3, 7); /* 100, 103, 106, 109, 112 */
+    assert_int_equal(segment_claim(&buffer, 2, &range, &view), 0);
+    segment_publish(&buffer, 115, 2, 3, 7);
+    assert_true(range.first == 100 && range.count == 2 && range.increment == 3 && view.of == 7);
+    assert_true(range_next(&range) == 106);
+    segment_inspect(&buffer, slots);
+    assert_true(slots[0].next_id == 106 && slots[0].end == 113 && slots[0].increment == 3);
+    assert_true(segment_slot_left(&slots[0]) == 3 && segment_slot_left(&slots[1]) == 2);
+    assert_int_equal(segment_left(&buffer), 5);
+    assert_int_equal(segment_claim_whole(&buffer, 2, &range, &view), 0);
+    assert_true(range.first == 106 && range.count == 2 && range.increment == 3 && view.of == 7);
+    assert_int_equal(segment_burn(&buffer), 3);
+    segment_publish(&buffer, 118, 4, 0, 8);
+    assert_int_equal(segment_claim(&buffer, 9, &range, &view), 0);
+    assert_true(range.first == 118 && range.count == 4 && range.increment == 1 && view.of == 8);
 }
 
 static void test_generation_comes_round(void **state)
@@ -123,10 +149,10 @@ static void test_generation_comes_round(void **state)
     memset(&buffer, 0, sizeof buffer);
     atomic_store(&buffer.word, (uint64_t)UINT32_MAX << 32);
     atomic_store(&buffer.ready, UINT32_MAX);
-    segment_publish(&buffer, 40, 2);
-    claim_is(&buffer, 2, 40, 2, (struct segment_view){2, 2, false, 0});
-    segment_publish(&buffer, 50, 2);
-    claim_is(&buffer, 2, 50, 2, (struct segment_view){2, 2, false, 0});
+    segment_publish(&buffer, 40, 2, 0, 0);
+    claim_is(&buffer, 2, 40, 2, (struct segment_view){2, 2, false, 0, 0});
+    segment_publish(&buffer, 50, 2, 0, 0);
+    claim_is(&buffer, 2, 50, 2, (struct segment_view){2, 2, false, 0, 0});
     claim_is_empty(&buffer);
 }
 
@@ -139,13 +165,13 @@ static void test_whole_skips_what_is_too_short(void **state)
 
     (void)state;
     memset(&buffer, 0, sizeof buffer);
-    segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 5, 100, 5, (struct segment_view){5, 10, false, 0});
+    segment_publish(&buffer, 100, 10, 0, 0);
+    claim_is(&buffer, 5, 100, 5, (struct segment_view){5, 10, false, 0, 0});
     assert_int_equal(segment_claim_whole(&buffer, 5, &range, &view), 0); /* fits exactly */
     assert_true(range.first == 105 && range.count == 5);
-    segment_publish(&buffer, 200, 10);
-    claim_is(&buffer, 8, 200, 8, (struct segment_view){8, 10, false, 0});
-    segment_publish(&buffer, 300, 10);
+    segment_publish(&buffer, 200, 10, 0, 0);
+    claim_is(&buffer, 8, 200, 8, (struct segment_view){8, 10, false, 0, 0});
+    segment_publish(&buffer, 300, 10, 0, 0);
     assert_int_equal(segment_claim_whole(&buffer, 3, &range, &view), 0);
     assert_true(range.first == 300 && range.count == 3); /* 208 and 209 are gone */
     assert_int_equal(view.skipped, 2);
@@ -162,16 +188,16 @@ static void test_whole_leaves_the_last_slot_alone(void **state)
 
     (void)state;
     memset(&buffer, 0, sizeof buffer);
-    segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0});
-    segment_publish(&buffer, 200, 10);
+    segment_publish(&buffer, 100, 10, 0, 0);
+    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0, 0});
+    segment_publish(&buffer, 200, 10, 0, 0);
     assert_int_equal(segment_claim_whole(&buffer, 11, &range, &view), ERR_EMPTY);
     assert_int_equal(view.skipped, 9);
     assert_int_equal(view.used, 0);
     assert_int_equal(view.size, 10);
     assert_true(segment_can_publish(&buffer)); /* room for a long one */
     assert_int_equal(segment_left(&buffer), 10);
-    segment_publish(&buffer, 300, 11);
+    segment_publish(&buffer, 300, 11, 0, 0);
     assert_int_equal(segment_claim_whole(&buffer, 11, &range, &view), 0);
     assert_true(range.first == 300 && range.count == 11);
 }
@@ -182,16 +208,16 @@ static void test_burn_takes_both_slots(void **state)
 
     (void)state;
     memset(&buffer, 0, sizeof buffer);
-    segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false, 0});
-    segment_publish(&buffer, 200, 20);
+    segment_publish(&buffer, 100, 10, 0, 0);
+    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false, 0, 0});
+    segment_publish(&buffer, 200, 20, 0, 0);
     assert_int_equal(segment_left(&buffer), 27);
     assert_int_equal(segment_burn(&buffer), 27);
     assert_int_equal(segment_left(&buffer), 0);
     claim_is_empty(&buffer);
     assert_true(segment_can_publish(&buffer));
-    segment_publish(&buffer, 300, 1);
-    claim_is(&buffer, 1, 300, 1, (struct segment_view){1, 1, false, 0});
+    segment_publish(&buffer, 300, 1, 0, 0);
+    claim_is(&buffer, 1, 300, 1, (struct segment_view){1, 1, false, 0, 0});
 }
 
 static void test_inspect_shows_both_slots(void **state)
@@ -203,13 +229,13 @@ static void test_inspect_shows_both_slots(void **state)
     memset(&buffer, 0, sizeof buffer);
     segment_inspect(&buffer, slots);
     assert_int_equal(slots[0].size + slots[1].size, 0);
-    segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false, 0});
-    segment_publish(&buffer, 200, 20);
+    segment_publish(&buffer, 100, 10, 0, 0);
+    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false, 0, 0});
+    segment_publish(&buffer, 200, 20, 0, 0);
     segment_inspect(&buffer, slots);
     assert_true(slots[0].next_id == 103 && slots[0].end == 110 && slots[0].size == 10);
     assert_true(slots[1].next_id == 200 && slots[1].end == 220 && slots[1].size == 20);
-    claim_is(&buffer, 7, 103, 7, (struct segment_view){10, 10, true, 0});
+    claim_is(&buffer, 7, 103, 7, (struct segment_view){10, 10, true, 0, 0});
     segment_inspect(&buffer, slots);
     assert_int_equal(slots[0].size, 0); /* used up */
     assert_int_equal(slots[1].size, 20);
@@ -219,13 +245,13 @@ static void publish_twice(void *data)
 {
     struct segment_buffer *buffer = data;
 
-    segment_publish(buffer, 1, 1);
-    segment_publish(buffer, 2, 1);
+    segment_publish(buffer, 1, 1, 0, 0);
+    segment_publish(buffer, 2, 1, 0, 0);
 }
 
 static void publish_nothing(void *data)
 {
-    segment_publish(data, 1, 0);
+    segment_publish(data, 1, 0, 0, 0);
 }
 
 static void test_publish_asserts(void **state)
@@ -280,7 +306,7 @@ static void *publish_all(void *data)
             continue;
         }
         next += prng_below(&prng, 3) == 0 ? 7 : 0; /* as if others had been granted some */
-        segment_publish(&race->buffer, next, size);
+        segment_publish(&race->buffer, next, size, 0, 0);
         next += size;
         race->published += size;
         ASSERT(segment_left(&race->buffer) <= (uint64_t)2 * SLOT_IDS);
@@ -392,11 +418,11 @@ static void test_room_is_made_without_claiming(void **state)
 
     (void)state;
     assert_true(segment_make_room(&buffer)); /* none was there */
-    segment_publish(&buffer, 10, 3);
+    segment_publish(&buffer, 10, 3, 0, 0);
     assert_false(segment_can_publish(&buffer));
     assert_true(segment_make_room(&buffer));
     assert_int_equal(segment_left(&buffer), 3);
-    segment_publish(&buffer, 20, 2);
+    segment_publish(&buffer, 20, 2, 0, 0);
     assert_false(segment_make_room(&buffer)); /* both have some */
     assert_int_equal(segment_left(&buffer), 5);
     assert_int_equal(segment_claim(&buffer, 9, &range, &view), 0);
@@ -421,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_claim_takes_what_is_there_and_goes_on),
         cmocka_unit_test(test_publish_before_first_claim_fills_one_slot),
         cmocka_unit_test(test_largest_segment_and_ids),
+        cmocka_unit_test(test_ids_with_an_increment),
         cmocka_unit_test(test_generation_comes_round),
         cmocka_unit_test(test_whole_skips_what_is_too_short),
         cmocka_unit_test(test_whole_leaves_the_last_slot_alone),

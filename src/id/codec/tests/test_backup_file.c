@@ -250,7 +250,7 @@ static void test_a_later_format_or_level_is_refused(void **state)
     } later[] = {
         {0, BACKUP_FORMAT + 1, "written in format 3 at level 1"},
         {0, 0, "written in format 0"},
-        {2, LEVEL_NEWEST + 1, "at level 3"},
+        {2, LEVEL_NEWEST + 1, "at level 4"},
         {2, 0, "at level 0"},
     };
 

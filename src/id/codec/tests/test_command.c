@@ -145,8 +145,8 @@ static void encode_list(struct buf *buf)
 static void encode_grant_results(struct buf *buf)
 {
     const struct grant_result results[2] = {
-        {0, 1000, 0x1122334455667788, 3, 500, 2000},
-        {ERR_EXHAUSTED, 0, 0, 4, 1, 2},
+        {0, 1000, 0x1122334455667788, 3, 500, 2000, 0},
+        {ERR_EXHAUSTED, 0, 0, 4, 1, 2, 0},
     };
 
     results_encode(RESULT_GRANTS, results, 2, buf);
@@ -269,6 +269,74 @@ static void encode_shaped_rows(struct buf *buf)
     tag_rows_encode(rows, 2, NULL, buf);
 }
 
+static struct tag_row stepped_row(void)
+{
+    struct tag_row row = sample_row();
+
+    row.increment = 16;
+    row.offset = 3;
+    return row;
+}
+
+static void encode_stepped_put(struct buf *buf)
+{
+    const struct tag_put put = {.name = "a",
+                                .name_len = 1,
+                                .step_fields = TAG_FIELD_INCREMENT | TAG_FIELD_OFFSET,
+                                .increment = 16,
+                                .offset = 3};
+
+    command_put(
+        buf, COMMAND_TAGS_PUT_STEPPED,
+        &(struct command_list){.wall_ms = WALL_MS, .stepped = true, .client = 0x11, .most = 50000});
+    command_item_put(buf, COMMAND_TAGS_PUT_STEPPED, &put);
+    command_items_end(buf);
+}
+
+static void encode_stepped_put_result(struct buf *buf)
+{
+    const struct put_result result = {.made = 1, .first = stepped_row()};
+
+    put_result_encode(&result, buf);
+}
+
+static void encode_stepped_rows(struct buf *buf)
+{
+    const struct tag_row plain = sample_row();
+    const struct tag_row stepped = stepped_row();
+    const struct tag_row *rows[2] = {&plain, &stepped};
+
+    tag_rows_encode(rows, 2, NULL, buf);
+}
+
+static void encode_stepped_grants(struct buf *buf)
+{
+    const struct grant_result results[2] = {
+        {0, 1000, 0x1122334455667788, 3, 500, 2000, 2},
+        {ERR_EXHAUSTED, 0, 0, 4, 1, 2, 0},
+    };
+
+    results_encode(RESULT_GRANTS, results, 2, buf);
+}
+
+static void encode_stepped_strict(struct buf *buf)
+{
+    const struct strict_result results[2] = {
+        {.replayed = true, .generation = 3, .first = 0x1122334455667788, .increment = 2},
+        {.status = ERR_EXHAUSTED, .generation = 4, .detail = 5},
+    };
+
+    results_encode(RESULT_STRICT, results, 2, buf);
+}
+
+static int decode_strict_results(const void *data, size_t len)
+{
+    struct strict_result results[2];
+    size_t count;
+
+    return results_decode(RESULT_STRICT, data, len, results, 2, &count);
+}
+
 static int decode_cluster_command(const void *data, size_t len)
 {
     struct cluster_command command;
@@ -386,6 +454,22 @@ static const struct golden GOLDEN[] = {
      "01 82 fcffffff 02000000 00000000 00000000 0900000000000000 0800000000000000 0200 6e6f"},
     {"status", encode_status, decode_status, "01 83 fdffffff"},
     {"rows", encode_rows, decode_rows, "01 84 0100 61 02000000 " ROW ROW},
+    {"stepped put", encode_stepped_put, decode_command,
+     "03 19 " ID_STAMP_EMPTY "00 00 " WALL "1100000000000000 50c3000000000000"
+     "01 0100 61 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "03 10000000 03000000 "
+     "00"},
+    {"stepped put result", encode_stepped_put_result, decode_put_result,
+     "01 8a 00000000 00000000 01000000 00000000 0000000000000000 0000000000000000 0000 " ROW
+     "0000000000000000 10000000 03000000"},
+    {"stepped rows", encode_stepped_rows, decode_rows,
+     "01 8b 0000 02000000 " ROW "0000000000000000 00000000 00000000 " ROW
+     "0000000000000000 10000000 03000000"},
+    {"stepped grants", encode_stepped_grants, decode_grant_results,
+     "01 89 02000000 00000000 e8030000 8877665544332211 03000000 f4010000 d0070000 02000000 "
+     "fbffffff 00000000 0000000000000000 04000000 01000000 02000000 00000000"},
+    {"stepped strict", encode_stepped_strict, decode_strict_results,
+     "01 8c 02000000 00000000 01 03000000 8877665544332211 02000000 "
+     "fbffffff 00 04000000 0500000000000000 00000000"},
 };
 #define GOLDEN_COUNT (sizeof GOLDEN / sizeof GOLDEN[0])
 
@@ -418,9 +502,9 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_BY;
+        bool known = type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED;
         bool is_clusters = cluster_command_since(type) > 0;
-        int since = type == COMMAND_TAGS_PUT_BY ? 2 : 1;
+        int since = type == COMMAND_TAGS_PUT_STEPPED ? 3 : type == COMMAND_TAGS_PUT_BY ? 2 : 1;
 
         assert_int_equal(command_number(head, 3), type);
         assert_int_equal(command_type(head, 3), known && !is_clusters ? type : ERR_NEWER);

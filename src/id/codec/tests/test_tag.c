@@ -397,6 +397,78 @@ static void test_a_row_with_a_shape(void **state)
     assert_int_equal(tag_row_check(&row, NULL), 0);
 }
 
+/* A row with an increment is of the newest version; an owner it need not have. */
+static void test_a_row_with_an_increment(void **state)
+{
+    struct tag_row row = sample_row();
+    struct tag_row back = {0};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    row.increment = 16;
+    row.offset = 3;
+    golden_is(&row, "07 01 00 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+                    "0168e5cf8b010000 0600 64c3a96ac3a0 0000000000000000 0000 0000000000000000 "
+                    "10000000 03000000");
+    row_put(&buf, tag_row_format(&row), &row);
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
+    assert_true(back.increment == 16 && back.offset == 3);
+    for (uint8_t increment = 0; increment <= 4; increment++) {
+        buf.data[buf.len - 8] = increment;
+        assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back),
+                         increment == 4 ? 0 : ERR_CORRUPT);
+    }
+    buf_free(&buf);
+}
+
+static void test_increments(void **state)
+{
+    struct tag_row row = sample_row();
+    const char *why = NULL;
+
+    (void)state;
+    row.increment = LIMIT_TAG_INCREMENT;
+    row.offset = LIMIT_TAG_INCREMENT - 1;
+    assert_int_equal(tag_row_check(&row, NULL), 0);
+    row.offset = LIMIT_TAG_INCREMENT;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_string_equal(why, "offset is not in 0 to increment - 1");
+    row.increment = LIMIT_TAG_INCREMENT + 1;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_string_equal(why, "increment is not in 1 to 1000000");
+}
+
+/* Against counting them one by one. */
+static void check_between(uint64_t from, uint64_t end, uint32_t increment, uint32_t offset)
+{
+    uint64_t count = 0;
+    uint64_t first = 0;
+    uint64_t wanted = from;
+
+    while (wanted % increment_of(increment) != offset) {
+        wanted++;
+    }
+    for (uint64_t id = from; id < end; id++) {
+        count += id % increment_of(increment) == offset;
+    }
+    assert_true(ids_between(from, end, increment, offset, &first) == count);
+    assert_true(first == wanted);
+    assert_true(count == 0 || ids_end(first, count, increment) <= end);
+    assert_true(ids_end(first, count + 1, increment) > end);
+}
+
+static void test_ids_between(void **state)
+{
+    (void)state;
+    for (uint32_t increment = 0; increment < 6; increment++) {
+        for (uint32_t offset = 0; offset < increment_of(increment); offset++) {
+            for (uint64_t at = 0; at < UINT64_C(12) * 24; at++) {
+                check_between(at / 24, at % 24, increment, offset);
+            }
+        }
+    }
+}
+
 static void round_trip(const struct tag_row *row, const char *bytes)
 {
     struct tag_row back = {0};
@@ -463,7 +535,7 @@ static void refuse_damage(const char *bytes)
     for (unsigned version = 0; version < 256; version++) {
         buf.data[0] = (uint8_t)version;
         assert_int_equal(decode(&buf), version == 3                  ? 0
-                                       : version <= 6 && version > 3 ? ERR_TRUNCATED
+                                       : version <= 7 && version > 3 ? ERR_TRUNCATED
                                                                      : ERR_BAD_VERSION);
     }
     buf_free(&buf);
@@ -543,6 +615,9 @@ int main(void)
         cmocka_unit_test(test_row_check_at_limits),
         cmocka_unit_test(test_row_check_one_beyond),
         cmocka_unit_test(test_row_golden_bytes),
+        cmocka_unit_test(test_a_row_with_an_increment),
+        cmocka_unit_test(test_increments),
+        cmocka_unit_test(test_ids_between),
         cmocka_unit_test(test_row_version_is_one_for_all_content),
         cmocka_unit_test(test_a_row_with_an_owner),
         cmocka_unit_test(test_what_a_tag_counts),

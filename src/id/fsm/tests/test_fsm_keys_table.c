@@ -70,7 +70,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "69 00 61", good), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "69 01 0a 6b", good), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "69 01 61 6c", ""), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "03"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "04"), ERR_BAD_VERSION);
     assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "00"),
                      ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "000000"),

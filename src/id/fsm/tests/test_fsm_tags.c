@@ -424,6 +424,90 @@ static void test_put_bulk_at_its_limit(void **state)
     free(names);
 }
 
+/* As many tags as a bulk may have; the last name stands twice if so is said. */
+static void put_largest(struct buf *command, bool twice)
+{
+    command_put(command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
+    for (unsigned i = 0; i < LIMIT_TAGS_PER_BULK; i++) {
+        char name[8];
+        int len = snprintf(name, sizeof name, "t%u", twice && i == 9999 ? 1 : i);
+
+        command_item_put(command, COMMAND_TAGS_PUT, &PUT(.name = name, .name_len = (uint16_t)len));
+    }
+    command_items_end(command);
+    id_stamp_as(command, 1, 1, 1, 1);
+}
+
+/* The parts in which a bulk is judged, until it is applied after so many of them; digest and answer
+ * are the same after any number. Between them other commands are read. */
+static unsigned apply_after_parts(const struct buf *command, unsigned parts, struct buf *answer,
+                                  uint64_t *ret_digest)
+{
+    struct state *state = fsm_state(fsm_of(state_new(&fsm_machine)));
+    struct row_changes changes = {0};
+    struct buf other = BUF_INIT;
+    bool more = parts > 0;
+    unsigned done = 0;
+
+    command_put(&other, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = "t1", .name_len = 2, .wall_ms = 1});
+    for (; more && done < parts; done++) {
+        more = done == 0 ? state_foresee(state, 1, command->data, command->len)
+                         : state_foresee_more(state, 1);
+        assert_int_equal(state_check(state, other.data, other.len), 0);
+    }
+    assert_int_equal(state_apply(state, 1, 1, command->data, command->len, answer, &changes), 0);
+    assert_false(state_foresee_more(state, 1));
+    *ret_digest = state_digest(state);
+    row_changes_release(&changes);
+    buf_free(&other);
+    state_free(state);
+    return done;
+}
+
+static void test_put_bulk_is_judged_in_parts(void **state)
+{
+    (void)state;
+    for (unsigned twice = 0; twice < 2; twice++) {
+        struct buf command = BUF_INIT;
+        struct buf answer = BUF_INIT;
+        uint64_t digest;
+        unsigned parts = 0;
+
+        put_largest(&command, twice == 1);
+        assert_int_equal(apply_after_parts(&command, 0, &answer, &digest), 0);
+        for (unsigned most = 1; most == 1 || parts == most - 1; most++) {
+            struct buf again = BUF_INIT;
+            uint64_t same;
+
+            parts = apply_after_parts(&command, most, &again, &same);
+            assert_true(same == digest && again.len == answer.len);
+            assert_memory_equal(again.data, answer.data, answer.len);
+            buf_free(&again);
+        }
+        assert_in_range(parts, 4, 10);
+        buf_free(&command);
+        buf_free(&answer);
+    }
+}
+
+/* What was judged in part counts for nothing once another entry was applied. */
+static void test_put_bulk_is_judged_for_one_state(void **state)
+{
+    struct id_apply *a = *state;
+    struct state *in = fsm_state(a->fsm);
+    struct buf command = BUF_INIT;
+
+    put_largest(&command, false);
+    assert_true(state_foresee(in, a->index + 1, command.data, command.len));
+    assert_false(state_foresee_more(in, a->index + 2));
+    assert_true(state_foresee_more(in, a->index + 1));
+    make(a, "a", 10, 500);
+    assert_false(state_foresee_more(in, a->index));
+    assert_false(state_foresee_more(in, a->index + 1));
+    buf_free(&command);
+}
+
 /* A bulk of these names, which only their being there makes refused. */
 static void apply_bulk(collide_name *names, size_t count, void *data)
 {
@@ -827,6 +911,8 @@ int main(void)
         TEST(test_put_refuses_a_name_twice),
         TEST(test_put_tells_of_a_name_twice_first),
         TEST(test_put_bulk_at_its_limit),
+        TEST(test_put_bulk_is_judged_in_parts),
+        TEST(test_put_bulk_is_judged_for_one_state),
         cmocka_unit_test(test_put_bulk_of_names_that_are_to_collide),
         TEST(test_put_at_the_limit_of_tags),
         TEST(test_delete_keeps_the_mark),

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -75,7 +76,7 @@ static void claim_is(struct world *w, unsigned hint, uint32_t count, uint64_t ra
 
 static void claim_fails(struct world *w, int err, bool wanted_notify)
 {
-    struct segment_range range = {77, 78};
+    struct segment_range range = {77, 78, 0};
     uint64_t before = atomic_load(&w->snowflake.claimed_total);
     bool notify = !wanted_notify;
 
@@ -94,7 +95,7 @@ static void test_full_milliseconds_under_load(void **state)
 
     (void)state;
     (void)world_open(&w, &leaf);
-    for (uint32_t i = 42; i < 4096; i++) { /* the first begins at random */
+    for (uint32_t i = 142; i < 4096; i++) { /* the first begins at random */
         claim_is(&w, 0, 1, 142, (struct snowflake_parts){T0, 7, i}, 1);
     }
     claim_fails(&w, ERR_EMPTY, false);
@@ -105,8 +106,10 @@ static void test_full_milliseconds_under_load(void **state)
         }
         claim_fails(&w, ERR_EMPTY, false);
     }
-    w.wall_ms = T0 + 5; /* the millisecond before this one was not used up */
-    claim_is(&w, 0, 1, 142, (struct snowflake_parts){T0 + 5, 7, 42}, 1);
+    w.wall_ms = T0 + 5; /* the millisecond before this one was not used up, but there may be more */
+    claim_is(&w, 0, 1, 142, (struct snowflake_parts){T0 + 5, 7, 0}, 1);
+    w.wall_ms = T0 + 6; /* there was not */
+    claim_is(&w, 0, 1, 142, (struct snowflake_parts){T0 + 6, 7, 142}, 1);
 }
 
 /* Shows lesson-clock-first. */
@@ -117,9 +120,8 @@ static void test_random_start(void **state)
         uint64_t random;
         uint32_t start;
     } rows[] = {
-        {12, 0, 0},  {12, 99, 99}, {12, 100, 0}, {12, UINT64_MAX, UINT64_MAX % 100},
-        {7, 99, 99}, {7, 100, 0},  {6, 63, 63},  {6, 64, 0},
-        {4, 15, 15}, {4, 16, 0},
+        {12, 0, 0},  {12, 4095, 4095}, {12, 4096, 0}, {7, 127, 127}, {7, 128, 0},
+        {6, 63, 63}, {6, 64, 0},       {4, 15, 15},   {4, 16, 0},
     };
 
     (void)state;
@@ -134,14 +136,77 @@ static void test_random_start(void **state)
     }
 }
 
+/* A millisecond begins where four times as many as the one before had, or as are asked for, have
+ * room. */
+static void test_a_start_leaves_room(void **state)
+{
+    static const struct {
+        uint32_t before; /* ids of the millisecond before */
+        uint32_t count;
+        uint32_t starts; /* sequences that it may begin at */
+    } rows[] = {{1, 1, 4096},   {2, 1, 4092}, {100, 1, 3700}, {1, 100, 3700},
+                {1000, 1, 100}, {1024, 1, 4}, {1025, 1, 1},   {4000, 1, 1},
+                {1, 1024, 4},   {1, 1025, 1}, {50, 100000, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        uint32_t take = rows[i].count < 4096 ? rows[i].count : 4096;
+        struct world w;
+
+        (void)world_open(&w, &leaf);
+        claim_is(&w, 0, rows[i].before, 0, (struct snowflake_parts){T0, 7, 0}, rows[i].before);
+        w.wall_ms++;
+        claim_is(&w, 0, rows[i].count, rows[i].starts - 1,
+                 (struct snowflake_parts){T0 + 1, 7, rows[i].starts - 1},
+                 take < 4097 - rows[i].starts ? take : 4097 - rows[i].starts);
+    }
+}
+
+/* With an id now and then, every number of shards has an even share. */
+static void test_ids_are_even_over_shards(void **state)
+{
+    static const struct {
+        uint8_t bits;
+        uint32_t shards;
+    } rows[] = {{12, 128}, {12, 10}, {12, 1000}, {12, 4096}, {6, 64}, {6, 7}};
+
+    (void)state;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct snowflake_layout layout = {SNOWFLAKE_EPOCH_MS, 41, 6, rows[i].bits};
+        uint32_t mean = 200;
+        uint32_t *ids = calloc(rows[i].shards, sizeof *ids);
+        uint64_t random = 88172645463325252ULL;
+        struct world w;
+
+        assert_non_null(ids);
+        (void)world_open(&w, &layout);
+        for (uint32_t n = 0; n < mean * rows[i].shards; n++) {
+            struct segment_range range;
+            bool notify;
+
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            w.wall_ms += n % 2 + 1;
+            assert_int_equal(snowflake_claim(&w.snowflake, 0, 1, random, &range, &notify), 0);
+            ids[range.first % rows[i].shards]++;
+        }
+        for (uint32_t shard = 0; shard < rows[i].shards; shard++) {
+            assert_in_range(ids[shard], mean / 2, 2 * mean);
+        }
+        free(ids);
+    }
+}
+
 static void test_batches_are_one_range_a_millisecond(void **state)
 {
     struct world w;
 
     (void)state;
     (void)world_open(&w, &leaf);
-    claim_is(&w, 0, 4000, 50, (struct snowflake_parts){T0, 7, 50}, 4000);
-    claim_is(&w, 0, 100000, 50, (struct snowflake_parts){T0, 7, 4050}, 46);
+    claim_is(&w, 0, 1, 50, (struct snowflake_parts){T0, 7, 50}, 1);
+    claim_is(&w, 0, 4000, 50, (struct snowflake_parts){T0, 7, 51}, 4000);
+    claim_is(&w, 0, 100000, 50, (struct snowflake_parts){T0, 7, 4051}, 45);
     claim_fails(&w, ERR_EMPTY, false);
     w.wall_ms++;
     claim_is(&w, 0, UINT32_MAX, 50, (struct snowflake_parts){T0 + 1, 7, 0}, 4096);
@@ -158,7 +223,7 @@ static void test_widest_sequence(void **state)
 
     (void)state;
     (void)world_open(&w, &layout);
-    claim_is(&w, 0, UINT32_MAX, 1, (struct snowflake_parts){T0, 7, 1}, 65535);
+    claim_is(&w, 0, 1, 65535, (struct snowflake_parts){T0, 7, 65535}, 1);
     claim_fails(&w, ERR_EMPTY, false);
     w.wall_ms++;
     claim_is(&w, 0, 65536, 1, (struct snowflake_parts){T0 + 1, 7, 0}, 65536);
@@ -532,6 +597,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_milliseconds_under_load),
         cmocka_unit_test(test_random_start),
+        cmocka_unit_test(test_a_start_leaves_room),
+        cmocka_unit_test(test_ids_are_even_over_shards),
         cmocka_unit_test(test_batches_are_one_range_a_millisecond),
         cmocka_unit_test(test_widest_sequence),
         cmocka_unit_test(test_clock_back_a_little_goes_on_at_the_last_millisecond),

@@ -87,7 +87,7 @@ static void claim_is(struct world *w, uint32_t count, uint64_t random, struct sn
 
 static void claim_fails(struct world *w, int err, bool wanted_notify)
 {
-    struct segment_range range = {77, 78};
+    struct segment_range range = {77, 78, 0};
     bool notify = !wanted_notify;
 
     assert_int_equal(snowflake_named_claim(&w->snowflake, w->named, 0, 1, 5, &range, &notify), err);
@@ -116,16 +116,18 @@ static void test_a_used_up_unit_waits_for_the_next(void **state)
     snowflake_release(&w.snowflake);
 }
 
-static void test_a_random_start_leaves_most_of_a_small_unit(void **state)
+static void test_a_random_start_leaves_most_of_a_long_unit(void **state)
 {
     static const struct {
+        uint16_t unit_ms;
         uint8_t bits;
         uint32_t highest;
-    } rows[] = {{1, 0}, {2, 0}, {3, 1}, {6, 15}, {8, 63}, {9, 99}, {16, 99}};
+    } rows[] = {{1000, 1, 0},   {1000, 2, 0}, {1000, 3, 1}, {1000, 6, 15},
+                {1000, 9, 127}, {10, 1, 1},   {10, 8, 255}, {1, 6, 63}};
 
     (void)state;
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct layout_row row = row_of("s", 10, 10, rows[i].bits);
+        struct layout_row row = row_of("s", rows[i].unit_ms, 10, rows[i].bits);
         uint32_t highest = 0;
         struct world w;
 
@@ -136,7 +138,7 @@ static void test_a_random_start_leaves_most_of_a_small_unit(void **state)
             uint32_t first;
             bool notify;
 
-            w.wall_ms += 20;
+            w.wall_ms += 2 * rows[i].unit_ms;
             assert_int_equal(
                 snowflake_named_claim(&w.snowflake, w.named, 0, 1, random, &range, &notify), 0);
             first = (uint32_t)range.first & ((1u << rows[i].bits) - 1);
@@ -448,7 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_used_up_unit_waits_for_the_next),
-        cmocka_unit_test(test_a_random_start_leaves_most_of_a_small_unit),
+        cmocka_unit_test(test_a_random_start_leaves_most_of_a_long_unit),
         cmocka_unit_test(test_a_unit_belongs_to_who_has_its_first_millisecond),
         cmocka_unit_test(test_a_window_that_begins_with_a_unit_has_it),
         cmocka_unit_test(test_a_clock_that_went_back),

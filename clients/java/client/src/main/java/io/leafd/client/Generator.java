@@ -23,7 +23,6 @@ final class Generator {
     /** It was frozen. */
     static final long FROZEN = -5;
 
-    private static final int RANDOM_START = 100;
     static final int SHORT_STEP_MS = 5;
     private static final long FROZEN_WORD = Long.MAX_VALUE;
 
@@ -86,7 +85,7 @@ final class Generator {
         if (follows && (seen & mask) == mask && seen != untouched) {
             return 0;
         }
-        return ThreadLocalRandom.current().nextLong(Math.min(RANDOM_START, mask + 1));
+        return ThreadLocalRandom.current().nextLong(mask + 1);
     }
 
     private long id(long made) {

@@ -1,0 +1,101 @@
+<?php
+declare(strict_types=1);
+
+namespace Leafd;
+
+/**
+ * Ids of a leafd cluster.
+ *
+ * The happy path: new Client(['endpoints' => 'http://10.0.0.1:8080,http://10.0.0.2:8080']), then
+ * segment('orders')->next(). What the library does, and what it promises, is in docs/clients.md of
+ * leafd. Failure modes: every call ends by its deadline, with ids or a LeafdException.
+ *
+ * Where APCu is enabled, all requests of a web server share the ranges of their segments; else each
+ * process has its own. A forked child drops what it inherited, but for what is shared.
+ */
+final class Client
+{
+    private readonly Nodes $nodes;
+    private readonly Shelf $shelf;
+    private const SOURCES_MAX = 4096;
+    /** @var array<string, Segment|Strict|Texts|Snowflake> */
+    private array $sources = [];
+
+    /** @param array<string, mixed> $settings by the names of docs/clients.md */
+    public function __construct(array $settings = [])
+    {
+        $checked = new Settings($settings);
+        $this->nodes = new Nodes($checked);
+        $shared = function_exists('apcu_enabled') && apcu_enabled();
+        $this->shelf = $shared ? new SharedShelf($checked) : new OwnShelf();
+    }
+
+    /** The same source for the same tag, and at most SOURCES_MAX of all kinds. */
+    public function segment(string $tag): Segment
+    {
+        return $this->source("tag $tag", fn () =>
+            new Segment($this->nodes, $this->shelf, Settings::name('tag', $tag)));
+    }
+
+    public function strict(string $tag): Strict
+    {
+        return $this->source("strict $tag", fn () => new Strict($this->nodes, Settings::name('tag', $tag)));
+    }
+
+    public function texts(string $tag): Texts
+    {
+        return $this->source("texts $tag", fn () => new Texts($this->nodes, Settings::name('tag', $tag)));
+    }
+
+    /** For a process that lasts: its worker id is its own. Without a name one is made. */
+    public function snowflake(?string $name = null): Snowflake
+    {
+        return $this->source($name === null ? 'own' : "name $name", fn () =>
+            new Snowflake($this->nodes, $name === null ? null : Settings::name('name', $name)));
+    }
+
+    /** Releases worker ids; what is held is dropped, unless others share it. */
+    public function close(): void
+    {
+        if (!$this->nodes->closed) {
+            foreach ($this->sources as $source) {
+                if ($source instanceof Segment || $source instanceof Snowflake) {
+                    $source->end();
+                }
+            }
+            $this->nodes->end();
+        }
+    }
+
+    public function __destruct()
+    {
+        if (isset($this->nodes)) {
+            $this->close();
+        }
+    }
+
+    /** @return array<string, int> docs/clients.md, Counters */
+    public function stats(): array
+    {
+        return $this->nodes->counters;
+    }
+
+    /** The same for Prometheus. */
+    public function statsText(): string
+    {
+        $text = '';
+        foreach ($this->nodes->counters as $name => $value) {
+            $text .= "# TYPE leafd_client_{$name}_total counter\nleafd_client_{$name}_total $value\n";
+        }
+        return $text;
+    }
+
+    private function source(string $name, callable $make): Segment|Strict|Texts|Snowflake
+    {
+        $this->nodes->enter();
+        if (!isset($this->sources[$name]) && count($this->sources) === self::SOURCES_MAX) {
+            throw new LeafdException('bad_setting', 'a client has at most ' . self::SOURCES_MAX . ' sources');
+        }
+        return $this->sources[$name] ??= $make();
+    }
+}

@@ -1,0 +1,83 @@
+<?php
+declare(strict_types=1);
+
+namespace Leafd;
+
+/**
+ * Ids as the server writes them: each call is a request. A tag of mode trend takes no key: the first
+ * call finds that out, and the source keeps it.
+ */
+final class Texts
+{
+    private bool $keyed = true;
+
+    /** @internal */
+    public function __construct(private readonly Nodes $nodes, private readonly string $tag)
+    {
+    }
+
+    public function next(?int $deadlineMs = null): string
+    {
+        return $this->request(1, null, $deadlineMs)['texts'][0];
+    }
+
+    /** @return array{texts: list<string>, replayed: bool} */
+    public function request(int $count = 1, ?string $key = null, ?int $deadlineMs = null): array
+    {
+        $this->nodes->enter();
+        Settings::whole('count', $count, 1, Settings::TEXTS_MAX);
+        $given = $key === null ? null : Settings::visible('key', $key, 128);
+        $deadline = $this->nodes->deadline($deadlineMs);
+        $this->nodes->counters['waits']++;
+        try {
+            $answer = $this->ask($count, $given, $deadline);
+        } catch (LeafdException $error) {
+            throw $this->nodes->failed($error);
+        }
+        $this->nodes->counters['ids_strict'] += $count;
+        return $answer;
+    }
+
+    /** The number of a text of this tag, granted or not; from the admin_endpoints. */
+    public function decode(string $text, ?int $deadlineMs = null): int
+    {
+        $this->nodes->enter();
+        $text = rawurlencode(Settings::visible('text', $text, 130));
+        $deadline = $this->nodes->deadline($deadlineMs);
+        $this->nodes->counters['waits']++;
+        $target = '/api/segment/decode/' . rawurlencode($this->tag) . "?text=$text";
+        try {
+            return $this->nodes->call(['GET', $target, [], null], $deadline, [200], 'admin')->textId();
+        } catch (LeafdException $error) {
+            throw $this->nodes->failed($error);
+        }
+    }
+
+    private function ask(int $count, ?string $given, int $deadline): array
+    {
+        if ($given !== null || $this->keyed) {
+            try {
+                return $this->askWith($count, $given ?? Strict::newKey(), $deadline);
+            } catch (LeafdException $error) {
+                if ($given !== null || $error->getCode() !== 'bad_key') {
+                    throw $error;
+                }
+            }
+            $this->keyed = false;
+        }
+        return $this->askWith($count, null, $deadline);
+    }
+
+    private function askWith(int $count, ?string $key, int $deadline): array
+    {
+        $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count";
+        $headers = $key === null ? [] : ["Idempotency-Key: $key"];
+        try {
+            $answer = $this->nodes->call(['GET', $target, $headers, null], $deadline);
+            return ['texts' => $answer->texts($count), 'replayed' => $answer->replayed];
+        } catch (LeafdException $error) {
+            $error->key = $key;
+            throw $error;
+        }
+    }
+}

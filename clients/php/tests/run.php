@@ -1,0 +1,227 @@
+<?php
+// Tests of the library that take no node: ranges that processes share, what is refused, forks.
+// Exit code 0, or 1 with a line for each check that failed. `make test` runs it with APCu.
+declare(strict_types=1);
+
+use Leafd\Answer;
+use Leafd\Client;
+use Leafd\LeafdException;
+use Leafd\OwnShelf;
+use Leafd\Settings;
+use Leafd\SharedShelf;
+use Leafd\Shelf;
+
+require dirname(__DIR__) . '/autoload.php';
+
+$failures = 0;
+
+function check(bool $right, string $what): void
+{
+    global $failures;
+    if (!$right) {
+        fwrite(STDERR, "run: $what\n");
+        $failures++;
+    }
+}
+
+function refused(string $code, string $word, callable $call): void
+{
+    try {
+        $call();
+        check(false, "no $code: $word");
+    } catch (LeafdException $error) {
+        check($error->getCode() === $code && str_contains($error->getMessage(), $word),
+            "$code, $word: {$error->getCode()} {$error->getMessage()}");
+    }
+}
+
+/**
+ * A node in a process of its own: a range of the counter for each request. Returns its URL; the
+ * process ends with $parent's end of the pipe.
+ */
+function node(): array
+{
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    $url = 'http://' . stream_socket_get_name($listener, false);
+    $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    if (pcntl_fork() !== 0) {
+        fclose($listener);
+        fclose($pair[1]);
+        return [$url, $pair[0]];
+    }
+    fclose($pair[0]);
+    $next = 1;
+    $requests = 0;
+    $open = [];
+    for (;;) {
+        $ready = [$pair[1], $listener, ...$open];
+        $none = null;
+        stream_select($ready, $none, $none, null);
+        foreach ($ready as $stream) {
+            if ($stream === $pair[1]) {
+                if (fgets($stream) === false) {
+                    posix_kill(getmypid(), SIGKILL); // without the parent's destructors
+                }
+                fwrite($stream, "$requests\n");
+            } elseif ($stream === $listener) {
+                $open[] = stream_socket_accept($listener);
+            } elseif (($line = fgets($stream)) === false) {
+                unset($open[array_search($stream, $open, true)]);
+                fclose($stream);
+            } elseif (preg_match('/count=(\d+)/', $line, $part)) {
+                while (rtrim((string)fgets($stream)) !== '') {
+                    continue;
+                }
+                $requests++;
+                usleep(10000); // the server's time, in which others could ask
+                $body = $next . ' ' . ($next + (int)$part[1] - 1) . "\n";
+                $next += (int)$part[1] + 7;
+                fwrite($stream, "HTTP/1.1 200 OK\r\nContent-Length: " . strlen($body) . "\r\n\r\n$body");
+            }
+        }
+    }
+}
+
+/** Ids of so many processes, a list each. $between: what a process does after each tenth of them. */
+function in_children(int $processes, Client $client, int $count, callable $between): array
+{
+    $files = [];
+    $gate = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); // so that all begin together
+    for ($i = 0; $i < $processes; $i++) {
+        $files[$i] = tmpfile();
+        $children[$i] = pcntl_fork();
+        if ($children[$i] === 0) {
+            fclose($gate[1]);
+            fgets($gate[0]);
+            for ($at = 0; $at < $count; $at++) {
+                fwrite($files[$i], $client->segment('orders')->next() . "\n");
+                if ($at % max(1, intdiv($count, 10)) === 0) {
+                    $between();
+                }
+            }
+            posix_kill(getmypid(), SIGKILL);
+        }
+    }
+    fclose($gate[1]);
+    foreach ($children as $child) {
+        pcntl_waitpid($child, $status);
+        check(pcntl_wifsignaled($status) && pcntl_wtermsig($status) === SIGKILL, "a child ended with $status");
+    }
+    return array_map(static function ($file): array {
+        rewind($file);
+        return array_map('intval', explode("\n", rtrim(stream_get_contents($file))));
+    }, $files);
+}
+
+/** All ids are there, and none is twice. */
+function check_once(array $lists, int $count, string $what): void
+{
+    $all = array_merge(...$lists);
+    check(count($all) === $count, "$what: " . count($all) . " ids, not $count");
+    check(count(array_unique($all)) === count($all), "$what: an id came twice");
+    foreach ($lists as $list) {
+        $sorted = $list;
+        sort($sorted);
+        check($list === $sorted, "$what: ids of a process do not rise");
+    }
+}
+
+function test_processes_share_a_range(): void
+{
+    [$url, $pipe] = node();
+    $client = new Client(['endpoints' => $url, 'min_count' => 1000, 'max_count' => 1000,
+        'deadline_ms' => 60000]);
+    check_once(in_children(6, $client, 500, static fn () => null), 3000, 'shared');
+    fwrite($pipe, "how many\n");
+    $requests = (int)fgets($pipe);
+    check($requests >= 3 && $requests <= 4, "$requests requests of 1000 ids, for 3000");
+}
+
+/** A full cache is emptied whenever it likes. */
+function test_entries_that_are_lost(): void
+{
+    [$url, $pipe] = node();
+    $client = new Client(['endpoints' => $url, 'min_count' => 50, 'max_count' => 50,
+        'deadline_ms' => 60000]);
+    check_once(in_children(6, $client, 500, 'apcu_clear_cache'), 3000, 'lost entries');
+}
+
+/** Between what a process read and what it writes, anything may happen to an entry. */
+function test_a_counter_that_was_lost(Shelf $shelf): void
+{
+    $shelf->put('next', 5);
+    check($shelf->change('next', 5, 6) && !$shelf->change('next', 5, 6), 'one change alone');
+    check($shelf->drop('next') && !$shelf->drop('next'), 'one drop alone');
+    check(!$shelf->change('next', 6, 7) && $shelf->get('next') === null, 'no entry is made');
+}
+
+function test_what_is_shared_by_whom(): void
+{
+    $one = new SharedShelf(new Settings(['endpoints' => 'http://a', 'token' => 'x']));
+    $two = new SharedShelf(new Settings(['endpoints' => 'http://a', 'token' => 'y']));
+    $one->put('state orders', 1);
+    check($two->get('state orders') === null, 'another token, other ranges');
+}
+
+function test_a_child_has_nothing_of_its_parent(): void
+{
+    $shelf = new OwnShelf();
+    $shelf->get('next');
+    $shelf->put('next', 5);
+    $child = pcntl_fork();
+    if ($child === 0) {
+        posix_kill(getmypid(), $shelf->get('next') === null ? SIGKILL : SIGTERM);
+    }
+    pcntl_waitpid($child, $status);
+    check(pcntl_wtermsig($status) === SIGKILL, 'a child sees a range of its parent');
+    check($shelf->get('next') === 5, 'the parent has lost it');
+}
+
+/** Numbers that PHP would round, or take for the largest one. */
+function test_ranges_at_the_bounds(): void
+{
+    $answer = new Answer();
+    $answer->status = 200;
+    foreach (["9223372036854775807 9223372036854775808\n", "9999999999999999999 9999999999999999999\n",
+        "0 9223372036854775807\n", "1 2\n\n", "1 1\n2 2\n3 3"] as $answer->body) {
+        refused('bad_answer', 'status 200', static fn () => $answer->ranges(2));
+    }
+    $answer->body = "9223372036854775806 9223372036854775807\n";
+    check($answer->ranges(2) === [[PHP_INT_MAX - 1, PHP_INT_MAX]], 'the last ids that there are');
+}
+
+function test_arguments(): void
+{
+    $client = new Client(['endpoints' => 'http://127.0.0.1:9', 'deadline_ms' => 1]);
+    foreach (["\n", "a\0", "\xff", ''] as $name) {
+        refused('bad_setting', '128 bytes', static fn () => $client->segment($name));
+    }
+    refused('bad_setting', 'key', static fn () => $client->strict('a')->request(1, "k\n"));
+    refused('bad_setting', 'text', static fn () => $client->texts('a')->decode("A1\n"));
+    refused('bad_setting', 'deadline_ms', static fn () => $client->segment('a')->next(0));
+    refused('bad_setting', 'id', static fn () => $client->snowflake()->decode(-1));
+    refused('bad_setting', 'colour', static fn () => new Client(['colour' => 'red']));
+    refused('bad_setting', 'cover_ms', static fn () => new Client(['endpoints' => 'http://a', 'cover_ms' => '5']));
+    refused('bad_setting', 'endpoints', static fn () => new Client(['endpoints' => "http://a\n"]));
+    check($client->stats()['requests'] === 0, 'something was sent');
+    try {
+        $client->strict('a')->request(1, 'order-4711');
+    } catch (LeafdException $error) {
+        check($error->retryable && $error->key === 'order-4711', 'the key to come again with');
+    }
+}
+
+if (!apcu_enabled()) {
+    fwrite(STDERR, "run: APCu is off: php -d apc.enable_cli=1\n");
+    exit(1);
+}
+test_processes_share_a_range();
+test_entries_that_are_lost();
+test_a_counter_that_was_lost(new OwnShelf());
+test_a_counter_that_was_lost(new SharedShelf(new Settings(['endpoints' => 'http://a'])));
+test_what_is_shared_by_whom();
+test_a_child_has_nothing_of_its_parent();
+test_ranges_at_the_bounds();
+test_arguments();
+echo $failures === 0 ? "run: passed\n" : "run: $failures checks failed\n";
+exit($failures === 0 ? 0 : 1);

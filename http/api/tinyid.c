@@ -1,0 +1,166 @@
+/*
+ * tinyid.c - the ids' routes of TinyID's server, for its clients as they are: /tinyid/id/nextId,
+ * nextIdSimple, nextSegmentId and nextSegmentIdSimple.
+ *
+ * The happy path: bizType names the tag, token is one of our tokens, and the ids are claimed as for
+ * /api/segment/get. A segment is one range of as many ids as the tag's step. TinyID's client makes
+ * of currentId, delta and remainder the first number above currentId with number mod delta =
+ * remainder, and goes on by delta up to maxId; so currentId is the first id less 1, and maxId the
+ * last one.
+ *
+ * Failure modes: as TinyID's: 200 with code 5 (the token) or 6 (all else), or an empty text
+ * (request.c). What stops a request before its handler has it is answered as for all routes.
+ *
+ * Thread: the loop's.
+ */
+#include <string.h>
+
+#include "http/api/context.h"
+#include "http/api/gate.h"
+#include "http/api/ids.h"
+#include "http/api/request.h"
+#include "http/api/route.h"
+#include "http/proto/text.h"
+#include "src/id/codec/tag.h"
+
+#define LOADING_PERCENT 20 /* a client asks for the next segment when so much is used */
+
+/* Of each range of a claim, its ids with commas between. */
+static void put_tinyid_ids(const struct id_claim *claim, struct buf *out)
+{
+    for (uint32_t k = 0; k < claim->range_count; k++) {
+        const struct segment_range *range = &claim->ranges[k];
+
+        for (uint32_t i = 0; i < range->count; i++) {
+            buf_printf(out, "%s%llu", k + i > 0 ? "," : "",
+                       ull(range->first + (uint64_t)i * increment_of(range->increment)));
+        }
+    }
+}
+
+static int tinyid_answered(struct conn *conn, const char *type)
+{
+    const struct buf *body = &conn->conns->scratch;
+
+    conn_answer(conn, 200, type, NULL, body->data, body->len);
+    return ANSWERED;
+}
+
+static int answer_ids(struct conn *conn, const struct id_claim *claim)
+{
+    struct buf *out = reply_begin(conn);
+
+    buf_printf(out, "{\"data\":[");
+    put_tinyid_ids(claim, out);
+    buf_printf(out, "],\"code\":200,\"message\":\"\"}");
+    return tinyid_answered(conn, ANSWER_JSON);
+}
+
+static int answer_ids_simple(struct conn *conn, const struct id_claim *claim)
+{
+    put_tinyid_ids(claim, reply_begin(conn));
+    return tinyid_answered(conn, ANSWER_TEXT);
+}
+
+static int put_segment_id(struct conn *conn, const struct id_claim *claim, bool simple)
+{
+    const struct segment_range *range = &claim->ranges[0];
+    uint32_t delta = increment_of(range->increment);
+    long long current = (long long)range->first - 1; /* of id 0: -1 */
+    long long max = (long long)ids_end(range->first, range->count, delta) - 1;
+    long long loading = current + (long long)((uint64_t)(max - current) / 100 * LOADING_PERCENT);
+    unsigned remainder = (unsigned)(range->first % delta);
+
+    ASSERT(claim->range_count == 1);
+    buf_printf(reply_begin(conn),
+               simple ? "%lld,%lld,%lld,%u,%u"
+                      : "{\"data\":{\"currentId\":%lld,\"loadingId\":%lld,\"maxId\":%lld,"
+                        "\"delta\":%u,\"remainder\":%u},\"code\":200,\"message\":\"\"}",
+               current, loading, max, delta, remainder);
+    return tinyid_answered(conn, simple ? ANSWER_TEXT : ANSWER_JSON);
+}
+
+static int answer_segment(struct conn *conn, const struct id_claim *claim)
+{
+    return put_segment_id(conn, claim, false);
+}
+
+static int answer_segment_simple(struct conn *conn, const struct id_claim *claim)
+{
+    return put_segment_id(conn, claim, true);
+}
+
+static const struct {
+    const char *name;
+    bool is_segment;
+    int (*answer)(struct conn *conn, const struct id_claim *claim);
+} calls[] = {
+    {"nextId", false, answer_ids},
+    {"nextIdSimple", false, answer_ids_simple},
+    {"nextSegmentId", true, answer_segment},
+    {"nextSegmentIdSimple", true, answer_segment_simple},
+};
+
+/* The claim for the tag that bizType names; batch: how many ids, NULL: the tag's step. */
+static int tinyid_claim(struct conn *conn, const struct param *tag_name, const struct param *batch,
+                        int (*answer)(struct conn *conn, const struct id_claim *claim))
+{
+    uint64_t count = batch == NULL ? 1 : batch->number;
+    struct id_claim claim;
+    const char *why = "";
+
+    if (tag_name_check(tag_name->text, tag_name->len, &why) != 0) {
+        return reply_bad_tag(conn, tag_name->text, tag_name->len, why);
+    }
+    /* As TinyID's server does with its batch.size.max. */
+    count = count < LIMIT_TINYID_BATCH ? count : LIMIT_TINYID_BATCH;
+    id_claim_init(conn, &claim, (uint32_t)count);
+    if (batch != NULL && !conn_charge(conn, &conn->client->ids, claim.count)) {
+        return ANSWERED;
+    }
+    claim.counted = true;
+    claim.format = ID_FORMAT_OTHER;
+    claim.number = true;
+    claim.by_step = batch == NULL;
+    claim.contiguous = batch == NULL;
+    claim.answer = answer;
+    claim.name_len = (uint16_t)tag_name->len;
+    memcpy(claim.name, tag_name->text, tag_name->len);
+    return segment_begin(conn, &claim,
+                         id_table_find(api_loop(conn)->backend->table, claim.name, claim.name_len));
+}
+
+int handle_tinyid(struct conn *conn)
+{
+    struct param options[] = {
+        {.name = "bizType", .kind = PARAM_TEXT},
+        {.name = "token", .kind = PARAM_TEXT},
+        {.name = "batchSize", .min = 1, .max = INT32_MAX, .number = 1},
+    };
+    const char *name = conn_at(conn, conn->request.name_at);
+    size_t len = conn->request.name_len;
+    size_t at = 0;
+
+    while (at < COUNT_OF(calls) &&
+           (strlen(calls[at].name) != len || memcmp(calls[at].name, name, len) != 0)) {
+        at++;
+    }
+    if (at == COUNT_OF(calls)) {
+        return reply_error(conn, 404, "not_found",
+                           "of TinyID's paths there are nextId, nextIdSimple, nextSegmentId and "
+                           "nextSegmentIdSimple");
+    }
+    if (!request_options(conn, options, COUNT_OF(options)) ||
+        !request_form(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    if (!options[0].present) {
+        return reply_error(conn, 400, "bad_request", "the option bizType is missing");
+    }
+    if (!gate_may_take(conn, options[1].present ? options[1].text : NULL, options[1].len,
+                       options[0].text, options[0].len)) {
+        return reply_error(conn, 403, "forbidden", "token is error");
+    }
+    return tinyid_claim(conn, &options[0], calls[at].is_segment ? NULL : &options[2],
+                        calls[at].answer);
+}

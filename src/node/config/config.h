@@ -1,0 +1,214 @@
+/*
+ * config.h - the settings of a node, read once and handed down, and the files that they name.
+ *
+ * Each layer gets a pointer to the struct of settings that it defines itself. load.h fills the
+ * struct in; table.h says which setting is which field, and shows it. Here is what all of them
+ * share: the struct, the text of an error, and the reading of files.
+ *
+ * The cluster's secret is 32 random bytes, written as 64 hex digits or in base64 (44 characters),
+ * one a line; blanks at a line's ends, empty lines, and lines that begin with '#' do not count.
+ * There may be two, while one is exchanged: nodes take both, and offer the first. A passphrase
+ * cannot be told from anything else that is short on randomness, so what is accepted has the form
+ * of random bytes and looks like them: an eavesdropper can try as many secrets as it likes at
+ * home.
+ *
+ * The files of http.tls-dir are read whole, checked, made into what the HTTP listeners put in force
+ * (http/tls/context.h), and forgotten; the key is wiped. So they may be replaced, by new files of
+ * the same name, while the node runs.
+ *
+ * Failure modes: ERR_INVALID, with a text that says what is wrong and, but for config_file_read()
+ * and secret_parse(), names the setting and the file.
+ *
+ * Thread: main. The struct is read-only once other threads start.
+ */
+#ifndef LEAFD_NODE_CONFIG_CONFIG_H
+#define LEAFD_NODE_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/server/loop.h"
+#include "http/tls/tls.h"
+#include "raft/node/node.h"
+#include "raft/transport/net_keys.h"
+#include "src/base/buf.h"
+#include "src/service/id_service.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+#include "src/base/log.h"
+
+#define CONFIG_SETTINGS_MAX 45 /* rows of the table; checked at compile time */
+
+#define CONFIG_ADMIN_SAME "same" /* of admin.listen */
+#define CONFIG_ROOT "root"       /* of user */
+
+/* Later ones overrule earlier ones. */
+enum config_source {
+    CONFIG_FROM_DEFAULT,
+    CONFIG_FROM_RULE, /* a default that comes from other settings */
+    CONFIG_FROM_FILE,
+    CONFIG_FROM_ENVIRONMENT,
+    CONFIG_FROM_FLAG
+};
+
+/* Whether the process gives up calls and paths (src/node/privileges.h). */
+enum config_sandbox {
+    CONFIG_SANDBOX_AUTO, /* as far as the kernel can */
+    CONFIG_SANDBOX_ON,   /* or not at all: it does not start without */
+    CONFIG_SANDBOX_OFF,
+    CONFIG_SANDBOX_DEBUG /* nor is its memory kept from others of the same user */
+};
+
+/* What a node does whose data directory is new. */
+enum config_bootstrap { CONFIG_BOOTSTRAP_MEMBERS, CONFIG_BOOTSTRAP_SINGLE, CONFIG_BOOTSTRAP_NEVER };
+
+/* The files in a directory with a certificate; the names are those of a secret in Kubernetes. */
+#define CONFIG_TLS_CERTIFICATE "/tls.crt"
+#define CONFIG_TLS_KEY "/tls.key"
+#define CONFIG_TLS_CA "/ca.crt"
+
+struct config_tls_files {
+    char certificate[LIMIT_PATH_BYTES + 1]; /* all are "" where there is no directory */
+    char key[LIMIT_PATH_BYTES + 1];
+    char ca[LIMIT_PATH_BYTES + 1]; /* "" also where nothing is held against it */
+};
+
+#define CONFIG_TLS_PATHS 6 /* of both directories */
+
+/* What one client may take. */
+struct quota_settings {
+    struct client_quotas clients; /* of one node */
+    uint32_t keys_percent;        /* 1..100: of the cluster's */
+    uint32_t workers_percent;     /* 1..100 */
+    uint32_t tags_percent;        /* 1..100: of data.memory-bytes */
+};
+
+/* Where the effective value of a setting came from. */
+struct config_origin {
+    enum config_source source;
+    unsigned line; /* of the file; 0 otherwise */
+    char *text;    /* the value as it was written; owned; NULL: required and not given */
+};
+
+/* Strings point at the texts of the origins, the keys of the node at the secret and at paths: not
+ * to be copied. */
+struct config {
+    struct node_settings node;
+    struct id_service_config ids;    /* what the node serves */
+    enum config_bootstrap bootstrap; /* of which node and data have their parts */
+    struct http_settings http;
+    uint64_t http_memory_bytes;  /* of which the parts are in http */
+    struct quota_settings quota; /* likewise in http and node */
+    struct {
+        const char *dir;
+        const char *root; /* in which dir was chosen, see replace_lost.h; NULL: it was not */
+        char chosen[LIMIT_PATH_BYTES + sizeof "/65535"];
+        int next_fd; /* with root: see replace_lost.h */
+        uint64_t map_bytes;
+        bool map_by_disk; /* not set: and no more than the disk of dir suits */
+        bool create;      /* not CONFIG_BOOTSTRAP_NEVER */
+        bool loose_mode;
+    } data;
+    struct {
+        uint32_t delay_ms;
+        uint32_t grace_ms;
+    } shutdown;
+    struct {
+        const char *listen; /* CONFIG_ADMIN_SAME: one listener for all */
+        struct http_settings http;
+    } admin;
+    struct {
+        const char *tokens_file; /* "": none */
+        const char *anonymous;   /* "": by rule; roles, or "none" */
+        const char *hosts;
+        const char *origins;
+        unsigned anonymous_roles; /* by the rules */
+    } auth;
+    struct {
+        const char *dir; /* "": none */
+        struct config_tls_files files;
+        enum tls_client client;
+    } tls;
+    struct {
+        const char *dir;
+        struct config_tls_files files;
+    } peer_tls; /* to which the keys of the node point */
+    struct {
+        const char *user; /* "": none; CONFIG_ROOT: stay root */
+        enum config_sandbox sandbox;
+    } process;
+    enum log_level log_level;
+    enum log_format log_format;
+    const char *secret_file;                /* "": none */
+    uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
+    const char *file;                       /* the config file that was read, borrowed; "": none */
+    struct config_origin origins[CONFIG_SETTINGS_MAX]; /* by row of the table */
+    struct {
+        int argc;
+        char *const *argv;
+        char *const *env;
+    } given; /* to config_load(), borrowed */
+};
+
+/* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */
+void config_release(struct config *config);
+
+/* All files of both directories, "" among them. */
+void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS]);
+
+struct config_error {
+    char text[768];
+};
+
+/* Set the text, cut to size, and return ERR_INVALID. */
+int config_fail(struct config_error *ret_error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Put "place: " before the text that is there, and return ERR_INVALID. */
+int config_fail_at(struct config_error *ret_error, const char *place, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* --- files --- */
+
+/* Read the first `room` bytes of a file, which has to be a regular one, at once: nothing is waited
+ * for. No copy of them stays elsewhere in memory. Not everybody may write to it; a private file is
+ * open to its owner alone. */
+int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
+                     struct config_error *ret_error) MUST_CHECK;
+
+/* The text of auth.tokens-file, ended by a NUL that its length does not count; nothing if none is
+ * set. The error names the file. */
+int config_tokens_read(const struct config *config, struct buf *ret_text,
+                       struct config_error *ret_error) MUST_CHECK;
+
+/* --- the cluster's secret --- */
+
+#define SECRET_TEXT_BYTES 45 /* of a new one, with its NUL */
+#define SECRET_WHY_BYTES 160
+
+struct secret_list {
+    uint8_t secrets[LIMIT_SECRETS][NET_SECRET_BYTES];
+    size_t count; /* at least 1 */
+};
+
+/* Of a file's text. 0 or ERR_INVALID. */
+int secret_parse(const void *text, size_t len, struct secret_list *ret_list,
+                 char ret_why[SECRET_WHY_BYTES]) MUST_CHECK;
+
+/* A new one, in base64, of the system's random bytes. */
+void secret_new(char ret_text[SECRET_TEXT_BYTES]);
+
+/* --- the certificate of http.tls-dir --- */
+
+/* Is there a certificate? Without one there is no TLS. */
+static inline bool tls_files_are_set(const struct config *config)
+{
+    return config->tls.dir[0] != '\0';
+}
+
+/* What the files have. For tls_commit(), or tls_context_free(). There is a certificate. */
+int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
+                   struct config_error *ret_error) MUST_CHECK;
+
+#endif

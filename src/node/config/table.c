@@ -1,0 +1,1109 @@
+/*
+ * table.c - see table.h: the types of settings, the rows, what is made from a row, and the texts
+ * that show all rows. Thread: main.
+ */
+#include "src/node/config/table.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/auth/tokens.h"
+#include "http/auth/web.h"
+#include "http/server/proxy.h"
+#include "src/base/address.h"
+#include "src/base/assert.h"
+#include "src/id/alloc/prefetch.h"
+#include "src/id/alloc/refill.h"
+
+#define QUOTED_BYTES 160 /* of a value in an error text; the rest is cut */
+
+struct setting_type {
+    /* Put the value into the field. ERR_INVALID: the text breaks the rule or, if *why is not empty,
+     * that is what is wrong with it; the field is as it was. */
+    int (*parse)(const struct setting *setting, const char *text, void *field,
+                 struct config_error *why);
+    /* The rule: this, then the range if there is something to put between its ends. */
+    const char *rule;
+    const char *between;
+    const char *after;
+    const char *brief;        /* the rule in a table's cell, or NULL: as it is */
+    const char *const *words; /* of parse_word(); ends with NULL */
+    const char *not_item;     /* of parse_list(): what is wrong with an item that is none */
+};
+
+#define WORDS(...)                                                                                 \
+    .parse = parse_word, .words = (const char *const[])                                            \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+
+static const struct {
+    const char *text;
+    unsigned shift;
+} byte_units[] = {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
+
+/* An end of the range; bytes with the largest unit that divides them. */
+static void put_end(const struct setting *setting, uint64_t end, struct buf *out)
+{
+    unsigned i = 0;
+
+    if (setting->type != &setting_bytes) {
+        buf_printf(out, "%" PRIu64, end);
+        return;
+    }
+    while (end >> byte_units[i].shift << byte_units[i].shift != end) {
+        i++;
+    }
+    buf_printf(out, "%" PRIu64 "%s", end >> byte_units[i].shift, byte_units[i].text);
+}
+
+void setting_rule(const struct setting *setting, struct buf *out)
+{
+    const struct setting_type *type = setting->type;
+
+    buf_printf(out, "%s", type->rule);
+    if (type->between != NULL) {
+        put_end(setting, setting->min, out);
+        buf_printf(out, "%s", type->between);
+        put_end(setting, setting->max, out);
+        buf_printf(out, "%s", type->after);
+    }
+    if (setting->unit != NULL) {
+        buf_printf(out, " %s", setting->unit);
+    }
+}
+
+void setting_rule_brief(const struct setting *setting, struct buf *out)
+{
+    if (setting->type->brief != NULL) {
+        buf_printf(out, "%s", setting->type->brief);
+    } else {
+        setting_rule(setting, out);
+    }
+}
+
+/* Check the text and put it into its field. A field of a text is set to the text itself. */
+static int setting_parse(const struct setting *setting, const char *text, struct config *config,
+                         struct config_error *ret_error)
+{
+    char quoted[QUOTED_BYTES];
+    BUF_LOCAL(rule);
+
+    ret_error->text[0] = '\0';
+    if (setting->type->parse(setting, text, (char *)config + setting->offset, ret_error) == 0) {
+        return 0;
+    }
+    if (ret_error->text[0] == '\0') {
+        setting_rule(setting, &rule);
+        (void)config_fail(ret_error, "%s is not valid: must be %s",
+                          log_quote(text, strlen(text), quoted, sizeof quoted), buf_text(&rule));
+    }
+    return config_fail_at(ret_error, "%s", setting->name);
+}
+
+static bool in_range(const struct setting *setting, uint64_t value)
+{
+    return value >= setting->min && value <= setting->max;
+}
+
+/* --- numbers and words --- */
+
+/* Decimal digits and nothing else: no sign, no blank, no hexadecimal. At least one, and the value
+ * fits. */
+static bool setting_digits(const char *text, size_t len, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned digit = (unsigned)text[i] - '0';
+
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    *ret_value = value;
+    return len > 0;
+}
+
+/* What a unit of bytes multiplies by, as a shift; -1: it is none. */
+static int shift_of(const char *unit)
+{
+    for (size_t i = 0; i < sizeof byte_units / sizeof byte_units[0]; i++) {
+        if (strcmp(unit, byte_units[i].text) == 0) {
+            return (int)byte_units[i].shift;
+        }
+    }
+    return -1;
+}
+
+static int parse_number(const struct setting *setting, const char *text, void *field,
+                        struct config_error *why)
+{
+    size_t digits = strspn(text, "0123456789");
+    int shift = shift_of(text + digits);
+    uint64_t number;
+
+    (void)why;
+    if (shift < 0 || (setting->type != &setting_bytes && text[digits] != '\0') ||
+        !setting_digits(text, digits, &number) || number > UINT64_MAX >> shift ||
+        !in_range(setting, number << shift)) {
+        return ERR_INVALID;
+    }
+    if (setting->size == sizeof(uint32_t)) {
+        *(uint32_t *)field = (uint32_t)(number << shift);
+    } else {
+        ASSERT(setting->size == sizeof number);
+        *(uint64_t *)field = number << shift;
+    }
+    return 0;
+}
+
+/* A word's place in the list of its type is the value: of a bool or an enum. */
+static int parse_word(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
+{
+    const char *const *words = setting->type->words;
+    unsigned word = 0;
+
+    (void)why;
+    while (words[word] != NULL && strcmp(text, words[word]) != 0) {
+        word++;
+    }
+    if (words[word] == NULL) {
+        return ERR_INVALID;
+    }
+    if (setting->size == sizeof(bool)) {
+        *(bool *)field = word == 1;
+    } else {
+        ASSERT(setting->size == sizeof word);
+        *(unsigned *)field = word;
+    }
+    return 0;
+}
+
+/* --- texts --- */
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return len == strlen(word) && memcmp(text, word, len) == 0;
+}
+
+/* Control characters could forge a line of the log; a double quote cannot stand in the config
+ * file. */
+static bool is_printable(const char *text)
+{
+    while ((unsigned char)*text >= 0x20 && *text != 0x7f && *text != '"') {
+        text++;
+    }
+    return *text == '\0';
+}
+
+static bool is_name(const char *text)
+{
+    return text[strspn(
+               text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")] == '\0';
+}
+
+/* An IPv4 address, an IPv6 one, or a name that does not look like the former. */
+static bool is_host_of_address(const char *host)
+{
+    struct in6_addr parsed;
+
+    if (strchr(host, ':') != NULL) {
+        return inet_pton(AF_INET6, host, &parsed) == 1;
+    }
+    if (host[strspn(host, "0123456789.")] == '\0') {
+        return inet_pton(AF_INET, host, &parsed) == 1;
+    }
+    return host[0] != '.' && host[0] != '-' && is_name(host);
+}
+
+/* 0, or ERR_INVALID with *why. */
+static int check_address(const char *text, struct config_error *why)
+{
+    struct address address;
+    char quoted[QUOTED_BYTES];
+
+    if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0' &&
+        is_host_of_address(address.host)) {
+        return 0;
+    }
+    return config_fail(why,
+                       "address %s must be host:port or [IPv6]:port, in %d bytes: the host a name, "
+                       "an IPv4 address, or an IPv6 address in brackets, the port in 1..65535",
+                       log_quote(text, strlen(text), quoted, sizeof quoted), LIMIT_ADDRESS_BYTES);
+}
+
+static int parse_text(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
+{
+    bool is_address = setting->type == &setting_address ||
+                      (setting->type == &setting_listener && strcmp(text, CONFIG_ADMIN_SAME) != 0);
+
+    if (!in_range(setting, strlen(text)) || !is_printable(text) ||
+        (setting->type == &setting_name && !is_name(text)) ||
+        (is_address && text[0] != '\0' && check_address(text, why) != 0)) {
+        return ERR_INVALID;
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
+/* --- roles and lists --- */
+
+int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
+{
+    unsigned roles = 0;
+
+    while (list[0] != '\0' && strcmp(list, "none") != 0) {
+        size_t blanks = strspn(list, " ");
+        size_t len = strcspn(list + blanks, ", ");
+        unsigned role = role_named(list + blanks, len);
+
+        *ret_item = list + blanks;
+        list += blanks + len;
+        list += strspn(list, " ");
+        if (role == 0 || (list[0] != '\0' && list[0] != ',') ||
+            (list[0] == ',' && list[1] == '\0')) {
+            return ERR_INVALID;
+        }
+        list += list[0] == ',';
+        roles |= role;
+    }
+    *ret_roles = roles;
+    return 0;
+}
+
+static bool is_valid_list(const struct setting *setting, const char *text, const char **ret_item)
+{
+    unsigned roles;
+
+    if (setting->type == &setting_roles) {
+        return config_roles(text, &roles, ret_item) == 0;
+    }
+    if (setting->type == &setting_proxies) {
+        return proxy_is_list(text, ret_item);
+    }
+    return setting->type == &setting_hosts ? web_is_hosts(text, ret_item)
+                                           : web_is_origins(text, ret_item);
+}
+
+static int parse_list(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
+{
+    const char *item = text;
+    char quoted[QUOTED_BYTES];
+
+    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
+        return ERR_INVALID;
+    }
+    if (!is_valid_list(setting, text, &item)) {
+        return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
+                           setting->type->not_item);
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
+/* --- quotas --- */
+
+#define PART_PERCENT 25 /* of keys, worker ids and tags, what one client may hold */
+
+/* Cut the blanks off both ends. */
+static char *trim_item(char *item)
+{
+    char *end = item + strlen(item);
+
+    while (end > item && (end[-1] == ' ' || end[-1] == '\t')) {
+        *--end = '\0';
+    }
+    return item + strspn(item, " \t");
+}
+
+/* "ids-per-s=1000": 0, or ERR_INVALID with *why. */
+static int parse_quota_item(const struct setting *setting, char *item, struct quota_settings *quota,
+                            unsigned *given, struct config_error *why)
+{
+    const struct {
+        const char *key;
+        uint32_t *to;
+        bool percent;
+    } quotas[] = {
+        {"requests-per-s", &quota->clients.requests_per_s, false},
+        {"ids-per-s", &quota->clients.ids_per_s, false},
+        {"connections", &quota->clients.connections, false},
+        {"bodies", &quota->clients.bodies, false},
+        {"keys", &quota->keys_percent, true},
+        {"workers", &quota->workers_percent, true},
+        {"tags", &quota->tags_percent, true},
+    };
+    size_t key_len = strcspn(item, "=");
+    char *value = item + key_len + (item[key_len] == '=');
+    size_t len = strlen(value);
+    char quoted[QUOTED_BYTES];
+    uint64_t number;
+    size_t i = 0;
+
+    while (i < COUNT_OF(quotas) && !is_word(item, key_len, quotas[i].key)) {
+        i++;
+    }
+    if (i == COUNT_OF(quotas)) {
+        return config_fail(why,
+                           "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
+                           "workers or tags, then = and a number",
+                           log_quote(item, strlen(item), quoted, sizeof quoted));
+    }
+    if ((*given & 1U << i) != 0) {
+        return config_fail(why, "%s is given twice", quotas[i].key);
+    }
+    *given |= 1U << i;
+    if (quotas[i].percent && len > 0 && value[len - 1] == '%') {
+        len--;
+    } else if (quotas[i].percent) {
+        len = 0;
+    }
+    if (!setting_digits(value, len, &number) || number < 1 ||
+        number > (quotas[i].percent ? 100 : setting->max)) {
+        return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
+                           log_quote(value, strlen(value), quoted, sizeof quoted),
+                           quotas[i].percent ? "100 with a % after it, as 25%" : "1000000000");
+    }
+    *quotas[i].to = (uint32_t)number;
+    return 0;
+}
+
+static int parse_quota(const struct setting *setting, const char *text, void *field,
+                       struct config_error *why)
+{
+    struct quota_settings quota = {.keys_percent = PART_PERCENT,
+                                   .workers_percent = PART_PERCENT,
+                                   .tags_percent = PART_PERCENT};
+    char list[LIMIT_CONFIG_VALUE_BYTES + 1];
+    char *rest = text[0] == '\0' ? NULL : list;
+    unsigned given = 0;
+    char *item;
+
+    ASSERT(strlen(text) < sizeof list);
+    memcpy(list, text, strlen(text) + 1);
+    while ((item = strsep(&rest, ",")) != NULL) {
+        if (!is_printable(item) ||
+            parse_quota_item(setting, trim_item(item), &quota, &given, why) != 0) {
+            return ERR_INVALID;
+        }
+    }
+    *(struct quota_settings *)field = quota;
+    return 0;
+}
+
+/* --- lists of nodes --- */
+
+/* "id=host:port", or "host:port" of a target. */
+static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
+                      struct config_error *why)
+{
+    const char *equals = with_id ? strchr(item, '=') : NULL;
+    const char *address = equals != NULL ? equals + 1 : item;
+    char quoted[QUOTED_BYTES];
+
+    if (with_id &&
+        (equals == NULL || !setting_digits(item, (size_t)(equals - item), &ret_peer->id) ||
+         ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
+        return config_fail(why, "%s is not id=host:port with an id in 1..%d",
+                           log_quote(item, strlen(item), quoted, sizeof quoted), LIMIT_NODE_ID);
+    }
+    if (check_address(address, why) != 0) {
+        return ERR_INVALID;
+    }
+    ASSERT(strlen(address) < sizeof ret_peer->address);
+    memcpy(ret_peer->address, address, strlen(address) + 1);
+    return 0;
+}
+
+/* The last member against those before it. */
+static int check_new(const struct node_peers *members, struct config_error *why)
+{
+    const struct net_peer *last = &members->peers[members->count - 1];
+
+    for (const struct net_peer *other = members->peers; other < last; other++) {
+        if (other->id == last->id) {
+            return config_fail(why, "id %" PRIu64 " is given twice", last->id);
+        }
+        if (strcmp(other->address, last->address) == 0) {
+            return config_fail(why, "ids %" PRIu64 " and %" PRIu64 " have the same address %s",
+                               other->id, last->id, last->address);
+        }
+    }
+    return 0;
+}
+
+static int parse_peers(const struct setting *setting, const char *text, void *field,
+                       struct config_error *why)
+{
+    bool with_id = setting->type == &setting_members;
+    char list[LIMIT_CONFIG_VALUE_BYTES + 1];
+    char *rest = text[0] == '\0' && setting->min == 0 ? NULL : list;
+    struct node_peers peers = {0};
+    char *item;
+
+    ASSERT(strlen(text) < sizeof list);
+    memcpy(list, text, strlen(text) + 1);
+    while ((item = strsep(&rest, ",")) != NULL) {
+        if (peers.count == setting->max) {
+            return config_fail(why, "more than %" PRIu64 " %s", setting->max,
+                               with_id ? "members" : "addresses");
+        }
+        if (parse_peer(trim_item(item), with_id, &peers.peers[peers.count++], why) != 0 ||
+            (with_id && check_new(&peers, why) != 0)) {
+            return ERR_INVALID;
+        }
+    }
+    *(struct node_peers *)field = peers;
+    return 0;
+}
+
+/* --- the layout of snowflake ids --- */
+
+#define EPOCH_MAX_MS 253402300799999ULL /* the end of the year 9999 */
+
+/* "41+10+12": three numbers of at most two digits. */
+static bool parse_bits(const char *text, size_t len, struct snowflake_layout *ret_layout)
+{
+    uint8_t *const fields[] = {&ret_layout->time_bits, &ret_layout->worker_bits,
+                               &ret_layout->sequence_bits};
+    const char *end = text + len;
+
+    for (unsigned i = 0; i < 3; i++) {
+        const char *plus = i < 2 ? memchr(text, '+', (size_t)(end - text)) : end;
+        uint64_t bits;
+
+        if (plus == NULL || plus - text > 2 ||
+            !setting_digits(text, (size_t)(plus - text), &bits)) {
+            return false;
+        }
+        *fields[i] = (uint8_t)bits;
+        text = plus + 1;
+    }
+    return ret_layout->time_bits > 0;
+}
+
+/* The epoch is held against the clock when all is read. */
+static int parse_layout(const struct setting *setting, const char *text, void *field,
+                        struct config_error *why)
+{
+    struct snowflake_layout layout = {.epoch_ms = SNOWFLAKE_EPOCH_MS};
+    size_t len = strcspn(text, "@");
+    char quoted[QUOTED_BYTES];
+    const char *rule;
+
+    (void)setting;
+    if (is_word(text, len, "leaf")) {
+        layout = (struct snowflake_layout)SNOWFLAKE_LEAF_LAYOUT;
+    } else if (is_word(text, len, "js53")) {
+        layout = (struct snowflake_layout)SNOWFLAKE_JS53_LAYOUT;
+    } else if (!parse_bits(text, len, &layout)) {
+        return ERR_INVALID;
+    }
+    if (text[len] == '@' &&
+        (!setting_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
+         layout.epoch_ms > EPOCH_MAX_MS)) {
+        return config_fail(why, "%s is not valid: after the @ must be a Unix time in ms, 0..%llu",
+                           log_quote(text, strlen(text), quoted, sizeof quoted), EPOCH_MAX_MS);
+    }
+    if (snowflake_layout_check(&layout, layout.epoch_ms, &rule) != 0) {
+        return config_fail(why, "%s is not valid: %s",
+                           log_quote(text, strlen(text), quoted, sizeof quoted), rule);
+    }
+    *(struct snowflake_layout *)field = layout;
+    return 0;
+}
+
+/* --- the raise of the level --- */
+
+static int parse_hold(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
+{
+    struct upgrade_config *upgrade = field;
+    uint64_t hold_ms = 0;
+
+    (void)why;
+    if (strcmp(text, "never") != 0 &&
+        (!setting_digits(text, strlen(text), &hold_ms) || !in_range(setting, hold_ms))) {
+        return ERR_INVALID;
+    }
+    *upgrade = (struct upgrade_config){.hold_ms = (uint32_t)hold_ms,
+                                       .automatic = strcmp(text, "never") != 0};
+    return 0;
+}
+
+const struct setting_type setting_number = {
+    .parse = parse_number, .rule = "", .between = "..", .after = ""};
+const struct setting_type setting_bytes = {
+    .parse = parse_number, .rule = "", .between = "..", .after = ""};
+const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
+const struct setting_type setting_level = {
+    WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
+          [LOG_LEVEL_ERROR] = "error"),
+    .rule = "debug, info, warn or error"};
+const struct setting_type setting_format = {
+    WORDS([LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json"), .rule = "logfmt or json"};
+const struct setting_type setting_tls_client = {
+    WORDS([TLS_CLIENT_NONE] = "none", [TLS_CLIENT_OPTIONAL] = "optional",
+          [TLS_CLIENT_REQUIRED] = "required"),
+    .rule = "none, optional or required"};
+const struct setting_type setting_sandbox = {
+    WORDS([CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off",
+          [CONFIG_SANDBOX_DEBUG] = "debug"),
+    .rule = "auto, on, off or debug"};
+const struct setting_type setting_bootstrap = {
+    WORDS([CONFIG_BOOTSTRAP_MEMBERS] = "members", [CONFIG_BOOTSTRAP_SINGLE] = "single",
+          [CONFIG_BOOTSTRAP_NEVER] = "never"),
+    .rule = "members, single or never"};
+const struct setting_type setting_name = {.parse = parse_text,
+                                          .rule = "",
+                                          .between = " to ",
+                                          .after = " of A-Z a-z 0-9 . _ -",
+                                          .brief = "a name"};
+#define PATH_RULE                                                                                  \
+    .parse = parse_text, .rule = "a path of ", .between = " to ",                                  \
+    .after = " bytes, without control characters and quotes"
+
+const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
+const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
+const struct setting_type setting_address = {
+    .parse = parse_text, .rule = "host:port or [IPv6]:port, port 1..65535", .brief = "host:port"};
+const struct setting_type setting_members = {.parse = parse_peers,
+                                             .rule = "",
+                                             .between = " to ",
+                                             .after = " of id=host:port, separated by commas",
+                                             .brief = "id=host:port, ..."};
+const struct setting_type setting_targets = {.parse = parse_peers,
+                                             .rule = "",
+                                             .between = " to ",
+                                             .after = " of host:port, separated by commas",
+                                             .brief = "host:port, ..."};
+const struct setting_type setting_listener = {
+    .parse = parse_text,
+    .rule = "host:port or [IPv6]:port, port 1..65535, or `" CONFIG_ADMIN_SAME "`",
+    .brief = "host:port, or `" CONFIG_ADMIN_SAME "`"};
+const struct setting_type setting_roles = {
+    .parse = parse_list,
+    .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
+            "none",
+    .brief = "roles, or none",
+    .not_item = "is no role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
+const struct setting_type setting_hosts = {
+    .parse = parse_list,
+    .rule = "hosts without ports, separated by commas, or *",
+    .brief = "hosts, without ports",
+    .not_item = "is no host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
+                "port; or *"};
+const struct setting_type setting_origins = {
+    .parse = parse_list,
+    .rule = "scheme://host[:port], separated by commas, or *",
+    .brief = "scheme://host[:port], ...",
+    .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
+const struct setting_type setting_proxies = {
+    .parse = parse_list,
+    .rule = "addresses and networks, separated by commas",
+    .brief = "addresses, networks",
+    .not_item = "is no address and no network: 10.0.0.7, 10.1.0.0/16, 2001:db8::/32; all bits of a "
+                "network's address behind its prefix are 0"};
+const struct setting_type setting_layout = {
+    .parse = parse_layout,
+    .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
+            "4..16, together at most 63); then @ and an epoch, if it is not Leaf's",
+    .brief = "39..45+1..10+4..16, at most 63 bits"};
+const struct setting_type setting_quota = {
+    .parse = parse_quota,
+    .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
+            "1..1000000000, keys, workers, tags of 1%..100%",
+    .brief = "name=number, ..."};
+const struct setting_type setting_hold = {
+    .parse = parse_hold, .rule = "", .between = "..", .after = " ms, or never"};
+
+/* --- the rows --- */
+
+#define STRING_OF(x) #x
+#define VALUE_OF(x) STRING_OF(x)
+
+/* Of a directory, with room for a file's name. */
+#define TLS_DIR_BYTES (LIMIT_PATH_BYTES - (sizeof CONFIG_TLS_CERTIFICATE - 1))
+#define MAX_INTERVAL_MS 600000
+#define MAX_IDLE_MS 86400000  /* a day */
+#define MAX_HOLD_MS 604800000 /* a week */
+#define QUOTA_MAX 1000000000  /* what a line of the tokens file may say, too */
+#define MAX_ENTRIES 10000000
+
+/* The columns of a row: its name, the type, field and range of its values, its default, what it
+ * means. */
+#define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
+#define NUMBER(field, min, max, unit) &setting_number, FIELD(field), min, max, unit
+#define RANGED(type, field, min, max) &type, FIELD(field), min, max, NULL
+#define VALUE(type, field) RANGED(type, field, 0, 0)
+#define REQUIRED NULL, NULL, false
+#define DEFAULT(text) text, NULL, false
+#define DEFAULT_SHOWN(text, shown) text, shown, false
+/* The same for a setting that a reload changes. */
+#define LIVE(text) text, NULL, true
+#define LIVE_SHOWN(text, shown) text, shown, true
+
+const struct setting settings[] = {
+    {"node.id", NUMBER(node.node_id, 1, LIMIT_NODE_ID, NULL), REQUIRED,
+     "This node's id, one of those in `cluster.members`. No other node ever has it, even after the "
+     "disk was lost."},
+    {"cluster.id", RANGED(setting_name, node.cluster_id, 1, LIMIT_CLUSTER_ID_BYTES),
+     DEFAULT("leafd"), "The cluster's name. Nodes and data of another name are refused."},
+    {"cluster.members", RANGED(setting_members, node.members, 1, LIMIT_NODES), REQUIRED,
+     "All first members and their peer addresses, the same on each node: "
+     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used until all of them have met; "
+     "afterwards the replicated log knows the members, and a list that differs is logged. Not "
+     "needed with `join`."},
+    {"cluster.bootstrap", VALUE(setting_bootstrap, bootstrap), DEFAULT("members"),
+     "With a new data directory: `members` begin a cluster together, and a list of one is "
+     "refused; `single`: the node is a cluster by itself; `never`: it refuses to start, as its "
+     "disk may not be mounted."},
+    {"cluster.replace-lost", VALUE(setting_boolean, node.replica.replace_lost), DEFAULT("false"),
+     "A node that lost its data joins again "
+     "[automatically](membership.md#automatic-replacement) under `node.id` + 1000 (then + 2000, "
+     "...); its old member is removed. The same on all nodes."},
+    {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
+     "Members of an existing cluster that a new node asks to be let in. Used while the data "
+     "directory is new, instead of `cluster.members`."},
+    {"cluster.secret-file", RANGED(setting_path, secret_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "File with the secret that nodes prove to each other (`leafd --new-secret`), or two while "
+     "one is exchanged; mode 0600. Required without certificates, unless `peer.listen` is a "
+     "loopback address."},
+    {"peer.tls-dir", RANGED(setting_directory, peer_tls.dir, 0, TLS_DIR_BYTES),
+     LIVE_SHOWN("", "none"),
+     "Directory with this node's certificate for the other nodes: `tls.crt` (with one SAN "
+     "`URI:leafd:<cluster.id>/<node.id>`), `tls.key` (mode 0600), `ca.crt` (the authority of all "
+     "nodes, and no other)."},
+    {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "its address in `cluster.members`, or `peer.advertise`"),
+     "Address to listen on for the other nodes."},
+    {"peer.advertise", RANGED(setting_address, node.peer_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "its address in `cluster.members`, or `peer.listen`"),
+     "Address where the other nodes reach this one. A member that starts with a new one informs "
+     "the others."},
+    {"data.dir", RANGED(setting_directory, data.dir, 1, LIMIT_PATH_BYTES),
+     DEFAULT("/var/lib/leafd"),
+     "Directory of the node's data, made if missing. One with other files in it is refused."},
+    {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 64 << 20, 1ULL << 44),
+     DEFAULT_SHOWN("16GiB", "16GiB, or four fifths of the file system if that is less"),
+     "Bound of the data's size, and address space for it. Disk space is taken as it is needed."},
+    {"data.memory-bytes",
+     RANGED(setting_bytes, node.replica.memory_bytes, LIMIT_MEMORY_MIN_BYTES, 1ULL << 40),
+     DEFAULT("192MiB"),
+     "Memory for tags and idempotency keys. Beyond it a new tag gets 507 `state_full`, a new key "
+     "503 `idempotency_full`. The same on all nodes."},
+    {"data.loose-mode", VALUE(setting_boolean, data.loose_mode), DEFAULT("false"),
+     "Take a `data.dir` on which others have rights: for volumes whose mode cannot be set."},
+    {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
+     DEFAULT("127.0.0.1:8080"),
+     "Address for ids and health. One that other machines reach needs `auth.tokens-file` or "
+     "`auth.anonymous`."},
+    {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "`http.listen`; of a wildcard its port, at this node's peer host"),
+     "HTTP address that the other nodes show for this one."},
+    {"admin.listen", RANGED(setting_listener, admin.listen, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
+     "Address for all else: tags, worker ids, members, level, backups, the audit. `same`: at "
+     "`http.listen`."},
+    {"resp.listen", RANGED(setting_address, http.resp_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Address for ids by Redis's protocol ([redis.md](redis.md)), with TLS where HTTP has it."},
+    {"http.hosts", RANGED(setting_hosts, auth.hosts, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Further hosts that a request's `Host` may name, beside loopback ones and this node's "
+     "addresses. `*`: any."},
+    {"http.origins", RANGED(setting_origins, auth.origins, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Origins whose web pages may ask this node, as `https://a.example:8443`. `*`: any."},
+    {"http.tls-dir", RANGED(setting_directory, tls.dir, 0, TLS_DIR_BYTES),
+     LIVE_SHOWN("", "none: plain HTTP"),
+     "Directory with the certificate for HTTP and RESP, which then speak TLS alone: `tls.crt` "
+     "(with the CAs up to the root), `tls.key` (mode 0600, no pass phrase), `ca.crt` (for "
+     "`http.tls-client`)."},
+    {"http.tls-client", VALUE(setting_tls_client, tls.client), LIVE("none"),
+     "Certificates of clients: `none` are asked for; `optional`: one that is shown must be good; "
+     "`required`: a client without one is not let in."},
+    {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
+     DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
+    {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),
+     DEFAULT(VALUE_OF(HTTP_DEFAULT_TIMEOUT_MS)),
+     "How long a request without `timeout_ms` waits for a refill or an election."},
+    {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_IDLE_MS, "ms"),
+     DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)),
+     "A connection without a request for so long is closed; longer than a "
+     "[proxy](operations.md#behind-a-proxy) keeps one. A head may take 5 s, a body or a stalled "
+     "reply 10 s, and none longer than this."},
+    {"http.memory-bytes",
+     RANGED(setting_bytes, http_memory_bytes, 16 << 20, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("192MiB"),
+     "Memory for bodies (a third; a twelfth for one client's large ones), replies (a third), "
+     "requests not yet whole (a sixth) and waiting (a sixth). Beyond it the slowest connection is "
+     "closed. Each thread has 17MiB at least."},
+    {"proxy.from", RANGED(setting_proxies, http.proxies, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Proxies, as `10.0.0.7,10.1.0.0/16`. Their connections must begin with a header of the [PROXY "
+     "protocol](operations.md#the-proxy-protocol), and count for the client that it names."},
+    {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "File with [tokens and their roles](operations.md#tokens), mode 0600. SIGHUP reads it again."},
+    {"auth.anonymous", RANGED(setting_roles, auth.anonymous, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all"),
+     "Roles that need no token; `ids,health` suits clients of Leaf. Where it is set, leafd "
+     "listens on addresses that other machines reach even without tokens."},
+    {"quota", RANGED(setting_quota, quota, 0, QUOTA_MAX), DEFAULT("keys=25%,workers=25%,tags=25%"),
+     "What one client without a line in the tokens file may take (an address, or an IPv6 /64). Of "
+     "this node `requests-per-s`, `ids-per-s`, `connections`, and `bodies` at a time, unbounded "
+     "by default; more get 429 `quota`. Of the cluster `keys`, `workers` and, of "
+     "`data.memory-bytes`, `tags`; more get 429 `share`. The same on all nodes."},
+    {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
+     "A follower that hears no leader for a random time, one to two times this long, starts an "
+     "election. Heartbeats come ten times as often. A change of the members without progress for "
+     "sixty times as long is abandoned. The same on all nodes."},
+    {"raft.snapshot-entries",
+     NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
+     DEFAULT("8192"),
+     "Applied entries after which the log is compacted. A quarter as many stay, for followers that "
+     "are late."},
+    {"upgrade.hold-ms", RANGED(setting_hold, node.replica.upgrade, 0, MAX_HOLD_MS),
+     DEFAULT("600000"),
+     "The [level](versions.md) rises once all members have spoken the next one for so long; the "
+     "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
+    {"segment.cover-ms", NUMBER(ids.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"), DEFAULT("5000"),
+     "A segment lasts at least so long, within the tag's `max_step`. Keep it longer than an "
+     "election."},
+    {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
+     "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
+     "Beyond it 503 `idempotency_full`. The same on all nodes."},
+    {"prefetch.tags", NUMBER(ids.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
+     DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
+     "After a restart the node fetches a segment of each of so many tags, the busiest of the last "
+     "day, 1000 in a second. 0: none."},
+    {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
+     "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
+     "sequences. 0: no snowflake ids here."},
+    {"snowflake.window-ms",
+     NUMBER(ids.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"), DEFAULT("600000"),
+     "How long snowflake ids are handed out without a leader: every 3 s times are granted that "
+     "far ahead."},
+    {"snowflake.clock-threshold-ms", NUMBER(ids.lease.threshold_ms, 1, 3600000, "ms"),
+     DEFAULT("1000"),
+     "A clock that is further off the nodes' median, or jumps ahead by more, is not trusted: 503 "
+     "`clock_skew`."},
+    {"snowflake.layout", VALUE(setting_layout, ids.lease.layout), DEFAULT("leaf"),
+     "Bits of time, worker id and sequence: `leaf` (41+10+12), `js53` (41+6+6, fits a JavaScript "
+     "number) or others; and as in `leaf@1577836800000` the Unix time in ms that times count from, "
+     "else Leaf's, 1288834974657. Used at the cluster's first start; then the log knows it."},
+    {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
+     "Started as root, leafd becomes this user before it opens anything. The user must own "
+     "`data.dir` and be able to read all files. `root`: it stays root."},
+    {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
+     "Give up system calls and paths that a node does not need (seccomp, Landlock). `auto`: what "
+     "the kernel can; `on`: all, or do not start; `debug`: `off`, with core dumps and debuggers "
+     "(the memory holds secrets)."},
+    {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
+    {"log.format", VALUE(setting_format, log_format), LIVE("logfmt"),
+     "Pairs `key=value`, or JSON objects of the same keys."},
+    {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
+     "After a signal to stop: serve so long while `/readyz` refuses, for load balancers. Then the "
+     "handover of leadership and requests under way have 5 s."},
+};
+
+const size_t setting_count = sizeof settings / sizeof settings[0];
+_Static_assert(sizeof settings / sizeof settings[0] <= CONFIG_SETTINGS_MAX, "too many settings");
+_Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
+_Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.layout: adapt its meaning");
+_Static_assert(PREFETCH_DEFAULT_RATE == 1000, "prefetch.tags: adapt its meaning");
+
+/* --- names --- */
+
+const char *setting_spell(const char *name, enum config_source source, struct setting_text *out)
+{
+    bool shout = source == CONFIG_FROM_ENVIRONMENT;
+    const char *prefix = shout ? CONFIG_ENVIRONMENT_PREFIX : source == CONFIG_FROM_FLAG ? "--" : "";
+    int len = snprintf(out->text, sizeof out->text, "%s%s", prefix, name);
+
+    ASSERT(len > 0 && (size_t)len < sizeof out->text);
+    for (char *at = out->text + strlen(prefix); *at != '\0' && source != CONFIG_FROM_FILE; at++) {
+        if (*at == '.' || *at == '-') {
+            *at = shout ? '_' : '-';
+        } else if (shout) {
+            *at = (char)toupper((unsigned char)*at);
+        }
+    }
+    return out->text;
+}
+
+static bool is_spelled(const char *name, enum config_source source, const char *text, size_t len)
+{
+    struct setting_text spelled;
+
+    return strlen(setting_spell(name, source, &spelled)) == len &&
+           memcmp(spelled.text, text, len) == 0;
+}
+
+size_t setting_find(const char *text, size_t len, enum config_source source)
+{
+    size_t row = 0;
+
+    while (row < setting_count && !is_spelled(settings[row].name, source, text, len)) {
+        row++;
+    }
+    return row;
+}
+
+size_t setting_row(const char *name)
+{
+    size_t row = setting_find(name, strlen(name), CONFIG_FROM_FILE);
+
+    ASSERT(row < setting_count);
+    return row;
+}
+
+bool setting_same(size_t row, const struct config *one, const struct config *other)
+{
+    const struct setting *setting = &settings[row];
+    const char *text = one->origins[row].text;
+    const char *other_text = other->origins[row].text;
+
+    ASSERT(row < setting_count);
+    if (setting->type == &setting_number || setting->type == &setting_bytes) {
+        return memcmp((const char *)one + setting->offset, (const char *)other + setting->offset,
+                      setting->size) == 0;
+    }
+    return text == other_text ||
+           (text != NULL && other_text != NULL && strcmp(text, other_text) == 0);
+}
+
+void config_where(const struct config *config, size_t row, struct buf *out)
+{
+    const struct config_origin *origin = &config->origins[row];
+    struct setting_text name;
+
+    if (origin->source == CONFIG_FROM_DEFAULT) {
+        buf_printf(out, "default");
+    } else if (origin->source == CONFIG_FROM_RULE) {
+        buf_printf(out, "default, from other settings");
+    } else if (origin->source == CONFIG_FROM_FILE) {
+        buf_printf(out, "%s:%u", config->file, origin->line);
+    } else {
+        buf_printf(out, "%s", setting_spell(settings[row].name, origin->source, &name));
+    }
+}
+
+int config_set(struct config *config, size_t row, const char *text, enum config_source source,
+               unsigned line, struct config_error *ret_error)
+{
+    struct config_origin *origin = &config->origins[row];
+    char *copy;
+
+    ASSERT(row < setting_count);
+    if (strlen(text) > LIMIT_CONFIG_VALUE_BYTES) {
+        return config_fail(ret_error, "%s: the value is longer than %d bytes", settings[row].name,
+                           LIMIT_CONFIG_VALUE_BYTES);
+    }
+    copy = MUST_HAVE(strdup(text));
+    if (setting_parse(&settings[row], copy, config, ret_error) != 0) {
+        free(copy);
+        return ERR_INVALID;
+    }
+    free(origin->text);
+    *origin = (struct config_origin){source, line, copy};
+    return 0;
+}
+
+/* --- settings as people read them --- */
+
+#define SOURCE_COLUMN 44
+#define HELP_INDENT "      "
+#define HELP_WIDTH 92
+
+/* A value as the config file's syntax has it. No value has a double quote in it. */
+static void put_value(const char *text, struct buf *out)
+{
+    size_t len = strlen(text);
+    bool bare = len > 0 && strchr(text, '#') == NULL && text[0] != ' ' && text[len - 1] != ' ';
+
+    ASSERT(strchr(text, '"') == NULL);
+    buf_printf(out, bare ? "%s" : "\"%s\"", text);
+}
+
+void config_print(const struct config *config, struct buf *out)
+{
+    size_t secret = setting_row("cluster.secret-file");
+
+    for (size_t row = 0; row < setting_count; row++) {
+        size_t start = out->len;
+
+        if (config->origins[row].text == NULL) { /* the members, for a node that joins */
+            buf_printf(out, "# %s is not set\n", settings[row].name);
+            continue;
+        }
+        buf_printf(out, "%s = ", settings[row].name);
+        put_value(config->origins[row].text, out);
+        while (out->len - start < SOURCE_COLUMN) {
+            buf_put(out, " ", 1);
+        }
+        buf_printf(out, " # ");
+        config_where(config, row, out);
+        if (row == secret && config->node.keys.secret_count > 0) {
+            buf_printf(out, ", holds %zu secret%s, not shown", config->node.keys.secret_count,
+                       config->node.keys.secret_count > 1 ? "s" : "");
+        }
+        buf_printf(out, "\n");
+    }
+}
+
+/* Text of docs/configuration.md for people at a terminal: without Markdown's backquotes, and of a
+ * link the words alone. */
+static void put_plain(const char *markdown, struct buf *out)
+{
+    const char *link = NULL; /* the end of its words */
+
+    for (const char *at = markdown; *at != '\0'; at++) {
+        if (at == link) {
+            at = strchr(at, ')');
+            ASSERT(at != NULL);
+            link = NULL;
+        } else if (*at == '[' && strchr(at, ']') != NULL && strchr(at, ']')[1] == '(') {
+            link = strchr(at, ']');
+        } else if (*at != '`') {
+            buf_put(out, at, 1);
+        }
+    }
+}
+
+/* Words of text in lines of the width that begin so. */
+static void put_wrapped(const char *begin, const char *markdown, struct buf *out)
+{
+    BUF_LOCAL(plain);
+    const char *text;
+    size_t column = 0;
+
+    put_plain(markdown, &plain);
+    text = buf_text(&plain);
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+
+        if (column == 0 || column + 1 + word > HELP_WIDTH) {
+            buf_printf(out, "%s%s", column > 0 ? "\n" : "", begin);
+            column = strlen(begin);
+        } else {
+            buf_put(out, " ", 1);
+            column++;
+        }
+        buf_put(out, text, word);
+        column += word;
+        text += word + (text[word] == ' ');
+    }
+    buf_put(out, "\n", 1);
+}
+
+/* The default in words; the mark goes around a value. */
+static void put_default(const struct setting *setting, const char *mark, struct buf *out)
+{
+    if (setting->fallback == NULL) {
+        buf_printf(out, "required");
+    } else if (setting->fallback_doc != NULL) {
+        buf_printf(out, "%s", setting->fallback_doc);
+    } else {
+        buf_printf(out, "%s%s%s", mark, setting->fallback, mark);
+    }
+}
+
+/* "0..64; default: 0": the end of a setting's help. */
+static void put_limits(const char *begin, const struct setting *setting, struct buf *out)
+{
+    BUF_LOCAL(line);
+
+    setting_rule(setting, &line);
+    buf_printf(&line, setting->fallback != NULL ? "; default: " : "; ");
+    put_default(setting, "", &line);
+    put_wrapped(begin, buf_text(&line), out);
+}
+
+void config_print_help(struct buf *out)
+{
+    buf_printf(out,
+               "leafd - unique ids over HTTP, replicated by Raft\n"
+               "\n"
+               "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
+               "       leafd restore FILE ...   a new cluster out of a backup; --help says more\n"
+               "       leafd recover ...        and out of one node of a lost majority\n"
+               "       leafd readmit ...        takes the mark off a directory that was refused\n"
+               "\n"
+               "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
+               "  --check-config       check the settings, and exit\n"
+               "  --print-config       print all settings in force and where each came from\n"
+               "  --print-config-example  print a config file with all of them, as comments\n"
+               "  --print-config-doc   print the settings as a Markdown table\n"
+               "  --new-secret         print a new secret for cluster.secret-file\n"
+               "  --new-token          print a new token, and its line for auth.tokens-file\n"
+               "  --version            print the version and those of the libraries\n"
+               "  --help, -h           print this\n"
+               "\n"
+               "A setting comes from its flag, else its environment variable, else the config "
+               "file, else\nits default. In the file: key = value, and # for comments.\n"
+               "\n"
+               "settings:\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        struct setting_text variable;
+        struct setting_text flag;
+        size_t len = strlen(setting_spell(settings[row].name, CONFIG_FROM_FLAG, &flag)) +
+                     strlen(setting_spell(settings[row].name, CONFIG_FROM_ENVIRONMENT, &variable)) +
+                     strlen(setting->name) + strlen("     file: ");
+
+        /* The three names, on two lines where one would be too long. */
+        buf_printf(out, "  %s   %s%sfile: %s\n", flag.text, variable.text,
+                   len <= HELP_WIDTH ? "   " : "\n  ", setting->name);
+        put_wrapped(HELP_INDENT, setting->meaning, out);
+        put_limits(HELP_INDENT, setting, out);
+    }
+}
+
+void config_print_example(struct buf *out)
+{
+    buf_printf(out,
+               "# Settings of a node of leafd. Those below begin with # and have their defaults; "
+               "take the #\n# away to set one. Flags and environment variables overrule this "
+               "file; `leafd --help` has\n# their names. `leafd --config THIS_FILE "
+               "--check-config` says whether all is well.\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        bool has_default = setting->fallback != NULL;
+
+        buf_printf(out, "\n");
+        put_wrapped("# ", setting->meaning, out);
+        put_limits("# ", setting, out);
+        if (setting->live) {
+            buf_printf(out, "# SIGHUP changes it.\n");
+        }
+        buf_printf(out, "#%s =%s%s\n", setting->name, has_default && *setting->fallback ? " " : "",
+                   has_default ? setting->fallback : "");
+    }
+}
+
+void config_print_doc(struct buf *out)
+{
+    buf_printf(out, "| setting | values | default | meaning |\n"
+                    "|---|---|---|---|\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+
+        ASSERT(strchr(setting->meaning, '|') == NULL); /* it would end the cell */
+        buf_printf(out, "| `%s` | ", setting->name);
+        setting_rule_brief(setting, out);
+        buf_printf(out, " | ");
+        put_default(setting, "`", out);
+        buf_printf(out, " | %s%s |\n", setting->meaning, setting->live ? " `SIGHUP`." : "");
+    }
+}

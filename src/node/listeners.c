@@ -1,0 +1,450 @@
+/*
+ * listeners.c - see listeners.h.
+ *
+ * Thread: main, but for one_drained and the waiting_... functions of the backend.
+ */
+#include "src/node/listeners.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/resp/api/resp.h"
+#include "src/node/config/config.h"
+#include "src/node/report.h"
+#include "src/base/address.h"
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+#include "src/base/limits.h"
+#include "src/base/log.h"
+
+/* --- the certificate --- */
+
+/* One that has ended is put in force all the same: a node that refuses to start serves nobody. That
+ * it ends or has ended is an alarm (http/watch/alarms.def). */
+static void certificate_log(const struct tls_context *context)
+{
+    BUF_LOCAL(text);
+    char quoted[400];
+
+    tls_context_describe(context, &text);
+    log_info("tls", "certificate in force", "certificate=%s",
+             log_quote((const char *)text.data, text.len, quoted, sizeof quoted));
+}
+
+int certificate_start(struct certificate *certificate, const struct config *config,
+                      struct config_error *ret_error)
+{
+    struct tls_context *context;
+    struct tls *tls;
+    int rv;
+
+    *certificate = (struct certificate){NULL, NULL};
+    if (!tls_files_are_set(config)) {
+        return 0;
+    }
+    tls = tls_new(clock_system());
+    rv = tls_files_load(config, tls, &context, ret_error);
+    if (rv != 0) {
+        tls_free(tls);
+        return rv;
+    }
+    certificate_log(context);
+    tls_commit(tls, context);
+    certificate->tls = tls;
+    return 0;
+}
+
+static int certificate_prepare(void *data, const struct config *next,
+                               struct config_error *ret_error)
+{
+    struct certificate *certificate = data;
+
+    ASSERT(certificate->next == NULL);
+    if (tls_files_are_set(next) != (certificate->tls != NULL)) {
+        return config_fail(ret_error, "http.tls-dir: TLS is switched %s by a restart alone",
+                           certificate->tls == NULL ? "on" : "off");
+    }
+    return certificate->tls == NULL
+               ? 0
+               : tls_files_load(next, certificate->tls, &certificate->next, ret_error);
+}
+
+static void certificate_commit(void *data, struct buf *ret_changes)
+{
+    struct certificate *certificate = data;
+
+    if (certificate->next != NULL) {
+        certificate_log(certificate->next);
+        buf_printf(ret_changes, "now ");
+        tls_context_describe(certificate->next, ret_changes);
+        tls_commit(certificate->tls, certificate->next);
+        certificate->next = NULL;
+    }
+}
+
+static void certificate_drop(void *data)
+{
+    struct certificate *certificate = data;
+
+    tls_context_free(certificate->next);
+    certificate->next = NULL;
+}
+
+struct reload_part certificate_reload_part(struct certificate *certificate)
+{
+    return (struct reload_part){.name = "certificate",
+                                .prepare = certificate_prepare,
+                                .commit = certificate_commit,
+                                .drop = certificate_drop,
+                                .data = certificate};
+}
+
+void certificate_end(struct certificate *certificate)
+{
+    certificate_drop(certificate);
+    tls_free(certificate->tls);
+    certificate->tls = NULL;
+}
+
+/* --- open files --- */
+
+#define OF_NODE 48 /* store, log, loops and signals of the node, and what is opened for a moment */
+#define OF_LOOP 12 /* listeners, epoll, wake-ups, and a reserve to refuse with */
+
+uint64_t files_kept(uint32_t loops)
+{
+    return LIMIT_PEER_CONNECTIONS + LIMIT_PEERS + OF_NODE +
+           (uint64_t)loops * (OF_LOOP + LIMIT_HTTP_REFUSED);
+}
+
+uint64_t files_least(uint32_t loops)
+{
+    return OF_NODE + (uint64_t)loops * OF_LOOP;
+}
+
+static uint32_t bound(uint64_t left, uint32_t wanted)
+{
+    left = left > FILES_CONNECTIONS_MIN ? left : FILES_CONNECTIONS_MIN;
+    return left < wanted ? (uint32_t)left : wanted;
+}
+
+void files_divide(uint64_t allowed, uint32_t loops, uint32_t wanted, uint32_t admin_wanted,
+                  struct files_split *ret_split)
+{
+    uint64_t kept = files_kept(loops + (admin_wanted > 0));
+    uint64_t left = allowed > kept ? allowed - kept : 0;
+
+    ASSERT(loops > 0);
+    ret_split->admin_connections = admin_wanted > 0 ? bound(left / 4, admin_wanted) : 0;
+    left -= left > ret_split->admin_connections ? ret_split->admin_connections : left;
+    ret_split->connections = bound(left / loops, wanted);
+}
+
+/* --- the listeners --- */
+
+bool listeners_are_joined(const struct config *config)
+{
+    return strcmp(config->admin.listen, CONFIG_ADMIN_SAME) == 0;
+}
+
+/* --- tokens --- */
+
+static struct auth_settings auth_settings_of(const struct config *config)
+{
+    struct auth_settings settings = {
+        .web = {.hosts = config->auth.hosts,
+                .origins = config->auth.origins,
+                .own = {config->http.listen_address, config->node.http_address}},
+        .anonymous_roles = config->auth.anonymous_roles,
+    };
+
+    if (!listeners_are_joined(config)) {
+        settings.web.own[2] = config->admin.listen;
+    }
+    return settings;
+}
+
+static int open_auth(struct listeners *listeners)
+{
+    const struct config *config = listeners->config;
+    const struct auth_settings settings = auth_settings_of(config);
+    struct config_error error = {""};
+    char why[TOKENS_WHY_BYTES];
+    char quoted[500];
+    BUF_LOCAL(text);
+    bool is_used = config->auth.tokens_file[0] != '\0';
+    int rv = config_tokens_read(config, &text, &error);
+
+    if (rv == 0) {
+        rv = auth_new(&settings, is_used ? (const char *)text.data : NULL, text.len,
+                      &listeners->auth, why);
+        if (rv != 0) {
+            (void)config_fail(&error, "auth.tokens-file %s: %s", config->auth.tokens_file, why);
+        }
+    }
+    if (rv != 0) {
+        log_error("app", "the tokens cannot be used", "reason=%s",
+                  log_quote(error.text, strlen(error.text), quoted, sizeof quoted));
+    }
+    return rv;
+}
+
+static int prepare_tokens(void *data, const struct config *next, struct config_error *ret_error)
+{
+    struct listeners *listeners = data;
+    char why[TOKENS_WHY_BYTES];
+    BUF_LOCAL(text);
+    int rv;
+
+    (void)next; /* the path takes a restart; the content does not */
+    if (listeners->config->auth.tokens_file[0] == '\0') {
+        return 0;
+    }
+    rv = config_tokens_read(listeners->config, &text, ret_error);
+    if (rv == 0 && auth_prepare(listeners->auth, (const char *)text.data, text.len, why) != 0) {
+        rv = config_fail(ret_error, "auth.tokens-file %s: %s", listeners->config->auth.tokens_file,
+                         why);
+    }
+    return rv;
+}
+
+static void commit_tokens(void *data, struct buf *ret_changes)
+{
+    struct listeners *listeners = data;
+    BUF_LOCAL(words);
+
+    if (listeners->config->auth.tokens_file[0] == '\0') {
+        return;
+    }
+    auth_commit(listeners->auth, &listeners->tokens_before, &listeners->tokens_after, &words);
+    if (words.len > 0) {
+        buf_printf(ret_changes, "%zu, there were %zu: %.*s", listeners->tokens_after,
+                   listeners->tokens_before, (int)words.len, (const char *)words.data);
+    }
+}
+
+static void drop_tokens(void *data)
+{
+    struct listeners *listeners = data;
+
+    auth_drop(listeners->auth);
+}
+
+struct reload_part listeners_reload_part(struct listeners *listeners)
+{
+    return (struct reload_part){.name = "tokens",
+                                .prepare = prepare_tokens,
+                                .commit = commit_tokens,
+                                .drop = drop_tokens,
+                                .data = listeners};
+}
+
+/* --- open --- */
+
+static int open_listener(struct listeners *listeners, const struct http_service *service,
+                         const char *name)
+{
+    const struct http_settings *settings = &listeners->settings[listeners->count];
+    int rv = http_server_start(settings, service, &listeners->servers[listeners->count]);
+
+    if (rv != 0) {
+        report_http_failed(name, settings->listen_address, settings->resp_address, rv, errno);
+        return rv;
+    }
+    listeners->count++;
+    log_info("http", "listening", "%s=%s loops=%" PRIu32 " tls=%s", name, settings->listen_address,
+             settings->loops, settings->tls != NULL ? "true" : "false");
+    if (settings->resp_address[0] != '\0') {
+        log_info("http", "listening", "resp.listen=%s loops=%" PRIu32 " tls=%s",
+                 settings->resp_address, settings->loops, settings->resp_tls ? "true" : "false");
+    }
+    return 0;
+}
+
+static bool has_resp(const struct config *config)
+{
+    return config->http.resp_address[0] != '\0';
+}
+
+static void log_access(const struct listeners *listeners)
+{
+    const struct config *config = listeners->config;
+    bool used = config->auth.tokens_file[0] != '\0';
+
+    if (listeners_are_joined(config)) {
+        log_info("http", "one listener: tags, members and all else are served with the ids",
+                 "http.listen=%s admin.listen=" CONFIG_ADMIN_SAME, config->http.listen_address);
+    }
+    if (used) {
+        log_info("http", "tokens are asked for", "tokens=%zu without_a_token=\"%s\"",
+                 tokens_count(listeners->auth->table),
+                 roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
+    } else if (!address_is_loopback(config->http.listen_address) ||
+               (!listeners_are_joined(config) && !address_is_loopback(config->admin.listen)) ||
+               (has_resp(config) && !address_is_loopback(config->http.resp_address))) {
+        log_warn("http", "there are no tokens: other machines may do all that needs none",
+                 "without_a_token=\"%s\"",
+                 roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
+    }
+}
+
+int listeners_open(struct listeners *listeners, const struct config *config, struct tls *tls,
+                   const struct http_build *build, struct id_backend *backend,
+                   const struct files_split *files)
+{
+    const struct http_service *admin = NULL;
+    int rv;
+
+    *listeners =
+        (struct listeners){.config = config, .settings = {config->http, config->admin.http}};
+    listeners->settings[0].tls = tls;
+    listeners->settings[1].tls = tls;
+    listeners->settings[0].connections = files->connections;
+    listeners->settings[1].connections = files->admin_connections;
+    rv = open_auth(listeners);
+    if (rv != 0) {
+        return rv;
+    }
+    listeners->api = api_new(&listeners->settings[0], build, backend);
+    api_set_auth(listeners->api, listeners->auth);
+    if (!listeners_are_joined(config)) {
+        admin =
+            api_admin_service(listeners->api, config->http.listen_address, config->admin.listen);
+    }
+    if (has_resp(config)) {
+        api_set_resp(listeners->api, resp_talker());
+    }
+    rv = open_listener(listeners, api_service(listeners->api), "http.listen");
+    if (rv == 0 && admin != NULL) {
+        rv = open_listener(listeners, admin, "admin.listen");
+    }
+    if (rv != 0) {
+        listeners_close(listeners);
+        return rv;
+    }
+    api_watch(listeners->api);
+    log_access(listeners);
+    return 0;
+}
+
+bool listeners_are_open(const struct listeners *listeners)
+{
+    return listeners->count > 0;
+}
+
+/* --- the stop --- */
+
+/* A server has no connection left. On one of its threads. */
+static void one_drained(void *data)
+{
+    struct listeners *listeners = data;
+    unsigned before = atomic_fetch_sub(&listeners->draining, 1);
+
+    ASSERT(before > 0);
+    if (before == 1) {
+        listeners->drained(listeners->data);
+    }
+}
+
+bool listeners_take_turns(struct listeners *listeners)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < listeners->count; i++) {
+        all = http_server_takes_turns(listeners->servers[i]) && all;
+    }
+    return all;
+}
+
+void listeners_retire(struct listeners *listeners, uint32_t over_ms)
+{
+    for (unsigned i = 0; i < listeners->count; i++) {
+        http_server_retire(listeners->servers[i], over_ms);
+    }
+}
+
+void listeners_drain(struct listeners *listeners, uint32_t grace_ms, void (*drained)(void *data),
+                     void *data)
+{
+    ASSERT(listeners->count > 0);
+    listeners->drained = drained;
+    listeners->data = data;
+    atomic_store(&listeners->draining, listeners->count);
+    for (unsigned i = 0; i < listeners->count; i++) {
+        http_server_drain(listeners->servers[i], grace_ms, one_drained, listeners);
+    }
+}
+
+void listeners_close(struct listeners *listeners)
+{
+    while (listeners->count > 0) { /* the ids last: the admin listener may look at their counts */
+        http_server_stop(listeners->servers[--listeners->count]);
+    }
+    if (listeners->api != NULL) {
+        api_free(listeners->api);
+        listeners->api = NULL;
+    }
+    auth_free(listeners->auth);
+    listeners->auth = NULL;
+}
+
+/* --- while the node waits to be let in --- */
+
+struct waiting {
+    struct listeners listeners;
+    struct id_backend backend;
+    struct id_health health;
+    struct snowflake snowflake; /* without workers: to decode ids */
+};
+
+static void waiting_submit(struct id_backend *backend, struct id_request *request)
+{
+    (void)backend;
+    request->status = ERR_NO_LEADER;
+    request->done(request);
+}
+
+/* No ids come: a request for them waits until its timeout. */
+static void waiting_want(struct id_backend *backend, struct id_tag *tag)
+{
+    (void)backend;
+    (void)tag;
+}
+
+static void waiting_notify(struct id_backend *backend)
+{
+    (void)backend;
+}
+
+struct waiting *waiting_begin(const struct config *config, struct tls *tls,
+                              const struct http_build *build, const struct files_split *files)
+{
+    static const struct id_backend_ops ops = {
+        .submit = waiting_submit, .want = waiting_want, .notify = waiting_notify};
+    struct waiting *waiting = MUST_HAVE(calloc(1, sizeof *waiting));
+
+    waiting->backend = (struct id_backend){.ops = &ops,
+                                           .table = id_table_new(0), /* it stays empty */
+                                           .snowflake = &waiting->snowflake,
+                                           .health = &waiting->health,
+                                           .clock = clock_system(),
+                                           .refill_percent = config->ids.refill_percent};
+    snowflake_init(&waiting->snowflake, waiting->backend.clock);
+    atomic_store(&waiting->health.joining, true);
+    if (listeners_open(&waiting->listeners, config, tls, build, &waiting->backend, files) != 0) {
+        waiting_end(waiting);
+        return NULL;
+    }
+    return waiting;
+}
+
+void waiting_end(struct waiting *waiting)
+{
+    if (waiting != NULL) {
+        listeners_close(&waiting->listeners);
+        id_table_free(waiting->backend.table);
+        free(waiting);
+    }
+}

@@ -1,0 +1,734 @@
+/*
+ * privileges.c - see privileges.h.
+ *
+ * The list of system calls was learnt by tracing nodes through the tests of real processes, and has
+ * beside that what the C library, OpenSSL and the resolver do rarely (reseeding, growing a heap,
+ * another thread of libuv's pool, aborting). A name that an architecture does not have is passed
+ * over. Calls without a condition cost next to nothing: the kernel keeps a bitmap of them.
+ *
+ * The C library has no functions for Landlock's three calls, and the system's headers may be older
+ * than its kernel: so the numbers are here.
+ *
+ * Thread: main.
+ */
+#include "src/node/privileges.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <libgen.h>
+#include <pwd.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "src/node/config/table.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+/* --- Landlock: paths --- */
+
+/* The same on all architectures. */
+#define CALL_CREATE_RULESET 444
+#define CALL_ADD_RULE 445
+#define CALL_RESTRICT_SELF 446
+
+#define CREATE_VERSION 1U /* flag: ask for the version */
+#define RULE_PATH_BENEATH 1
+
+/* Rights, with the version that knows them. */
+#define RIGHT_EXECUTE (1ULL << 0)
+#define RIGHT_WRITE_FILE (1ULL << 1)
+#define RIGHT_READ_FILE (1ULL << 2)
+#define RIGHT_READ_DIR (1ULL << 3)
+#define RIGHT_REMOVE_DIR (1ULL << 4)
+#define RIGHT_REMOVE_FILE (1ULL << 5)
+#define RIGHT_MAKE_DIR (1ULL << 7)
+#define RIGHT_MAKE_REG (1ULL << 8)
+#define RIGHTS_1 ((1ULL << 13) - 1)
+#define RIGHT_REFER (1ULL << 13)     /* 2 */
+#define RIGHT_TRUNCATE (1ULL << 14)  /* 3 */
+#define RIGHT_IOCTL_DEV (1ULL << 15) /* 5 */
+#define SCOPES 3ULL                  /* 6: abstract sockets and signals */
+
+#define RIGHTS_OF_FILES (RIGHT_EXECUTE | RIGHT_WRITE_FILE | RIGHT_READ_FILE | RIGHT_TRUNCATE)
+#define RIGHTS_TO_READ (RIGHT_READ_FILE | RIGHT_READ_DIR)
+#define RIGHTS_TO_WRITE                                                                            \
+    (RIGHTS_TO_READ | RIGHT_WRITE_FILE | RIGHT_TRUNCATE | RIGHT_REMOVE_DIR | RIGHT_REMOVE_FILE |   \
+     RIGHT_MAKE_DIR | RIGHT_MAKE_REG)
+
+struct ruleset {
+    uint64_t handled_fs; /* denied but where a rule allows it */
+    uint64_t handled_net;
+    uint64_t scoped;
+};
+
+struct rule {
+    uint64_t allowed;
+    int32_t parent_fd;
+} __attribute__((packed));
+
+/* 0 or a negative errno. */
+static int landlock_allow(int ruleset_fd, const struct sandbox_path *path, uint64_t handled)
+{
+    struct rule rule = {.allowed = (path->writable ? RIGHTS_TO_WRITE : RIGHTS_TO_READ) & handled};
+    struct stat st;
+    int rv = 0;
+
+    rule.parent_fd = open(path->path, O_PATH | O_CLOEXEC);
+    if (rule.parent_fd < 0) {
+        return 0; /* there is nothing to open */
+    }
+    if (fstat(rule.parent_fd, &st) != 0) {
+        rv = -errno;
+    } else if (!S_ISDIR(st.st_mode)) {
+        rule.allowed &= RIGHTS_OF_FILES;
+    }
+    if (rv == 0 && syscall(CALL_ADD_RULE, ruleset_fd, RULE_PATH_BENEATH, &rule, 0) != 0) {
+        rv = -errno;
+    }
+    (void)close(rule.parent_fd);
+    return rv;
+}
+
+int sandbox_paths_restrict(const struct sandbox_path *paths, size_t count, unsigned *ret_version)
+{
+    long version = syscall(CALL_CREATE_RULESET, NULL, 0, CREATE_VERSION);
+    struct ruleset ruleset = {.handled_fs = RIGHTS_1 | (version >= 2 ? RIGHT_REFER : 0) |
+                                            (version >= 3 ? RIGHT_TRUNCATE : 0) |
+                                            (version >= 5 ? RIGHT_IOCTL_DEV : 0)};
+    size_t size = version >= 6 ? sizeof ruleset : sizeof ruleset.handled_fs;
+    int rv = 0;
+    int fd;
+
+    if (version < 1) {
+        return version < 0 ? -errno : -ENOSYS;
+    }
+    ruleset.scoped = version >= 6 ? SCOPES : 0;
+    fd = (int)syscall(CALL_CREATE_RULESET, &ruleset, size, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    for (size_t i = 0; rv == 0 && i < count; i++) {
+        rv = landlock_allow(fd, &paths[i], ruleset.handled_fs);
+    }
+    if (rv == 0 && syscall(CALL_RESTRICT_SELF, fd, 0) != 0) {
+        rv = -errno;
+    }
+    (void)close(fd);
+    *ret_version = (unsigned)version;
+    return rv;
+}
+
+/* --- seccomp: system calls --- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WITH_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WITH_SANITIZER 1
+#endif
+#endif
+#ifndef WITH_SANITIZER
+#define WITH_SANITIZER 0
+#endif
+
+/* Whatever their arguments. */
+static const char *const seccomp_allowed[] = {
+    /* files and what is open */
+    "open", "openat", "read", "readv", "pread64", "preadv", "preadv2", "write", "writev",
+    "pwrite64", "pwritev", "pwritev2", "lseek", "close", "fstat", "fstat64", "newfstatat",
+    "fstatat64", "stat", "lstat", "statx", "statfs", "fstatfs", "access", "faccessat", "faccessat2",
+    "readlink", "readlinkat", "getcwd", "getdents64", "fcntl", "flock", "ftruncate", "fallocate",
+    "fsync", "fdatasync", "sync_file_range", "dup", "dup3", "pipe2",
+    /* memory */
+    "brk", "munmap", "mremap", "msync", "madvise", "mincore", "membarrier",
+    /* threads, time, signals */
+    "futex", "futex_waitv", "set_robust_list", "get_robust_list", "rseq", "sched_yield",
+    "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_get_priority_max",
+    "sched_get_priority_min", "gettid", "getcpu", "exit", "exit_group", "nanosleep",
+    "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday", "time", "times",
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "rt_sigtimedwait",
+    "sigaltstack", "restart_syscall", "signalfd4", "pause",
+    /* loops */
+    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd2", "poll",
+    "ppoll", "select", "pselect6", "timerfd_create", "timerfd_settime", "timerfd_gettime",
+    /* the network */
+    "connect", "accept", "accept4", "bind", "listen", "shutdown", "getsockname", "getpeername",
+    "setsockopt", "getsockopt", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg",
+    /* questions about itself and the system; random numbers, which must never fail */
+    "getrandom", "getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getresuid",
+    "getresgid", "getrusage", "getrlimit", "uname", "sysinfo", "umask", "capget",
+    /* the second stage, which can only take more away */
+    "seccomp"};
+
+/* Nobody does these by mistake. */
+static const char *const seccomp_deadly[] = {
+    /* other programs and processes */
+    "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev",
+    "process_madvise", "pidfd_getfd", "kcmp",
+    /* file systems and name spaces */
+    "mount", "umount2", "move_mount", "open_tree", "fsopen", "fsmount", "fsconfig", "mount_setattr",
+    "pivot_root", "chroot", "setns", "unshare",
+    /* the kernel, and its keys */
+    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
+    "swapon", "swapoff", "bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key",
+    "request_key", "open_by_handle_at",
+    /* whose it is */
+    "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
+    "setgroups", "capset",
+    /* the machine and its settings */
+    "personality", "acct", "iopl", "ioperm", "modify_ldt", "io_uring_setup", "settimeofday",
+    "clock_settime", "adjtimex", "clock_adjtime", "sethostname", "setdomainname", "quotactl",
+    "syslog", "vhangup"};
+
+/* 0, also for a call that this architecture does not have. */
+static int seccomp_add(scmp_filter_ctx filter, uint32_t action, const char *name, unsigned count,
+                       const struct scmp_arg_cmp *conditions)
+{
+    int number = seccomp_syscall_resolve_name(name);
+
+    return number < 0 ? 0 : seccomp_rule_add_array(filter, action, number, count, conditions);
+}
+
+static int seccomp_add_all(scmp_filter_ctx filter, uint32_t action, const char *const names[],
+                           size_t count)
+{
+    int rv = 0;
+
+    for (size_t i = 0; rv == 0 && i < count; i++) {
+        rv = seccomp_add(filter, action, names[i], 0, NULL);
+    }
+    return rv;
+}
+
+struct conditioned {
+    const char *name;
+    struct scmp_arg_cmp condition;
+};
+
+static int seccomp_add_conditioned(scmp_filter_ctx filter, const struct conditioned *calls,
+                                   size_t count)
+{
+    int rv = 0;
+
+    for (size_t i = 0; rv == 0 && i < count; i++) {
+        rv = seccomp_add(filter, SCMP_ACT_ALLOW, calls[i].name, 1, &calls[i].condition);
+    }
+    return rv;
+}
+
+/* Files that are opened as themselves; memory that is never writable and executable. */
+static int seccomp_add_common(scmp_filter_ctx filter)
+{
+    const struct conditioned calls[] = {
+        {"tgkill", SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0)},
+        {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_WRITE, 0)},
+        {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
+        {"mprotect", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_DUMPABLE, 0)},
+        {"prlimit64", SCMP_A2(SCMP_CMP_EQ, 0, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONBIO, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS, 0)},
+        /* of the second stage, which can only take more away */
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_SECCOMP, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0)},
+    };
+    int rv = seccomp_add_all(filter, SCMP_ACT_ALLOW, seccomp_allowed, COUNT_OF(seccomp_allowed));
+
+    if (rv == 0) {
+        rv = seccomp_add_conditioned(filter, calls, COUNT_OF(calls));
+    }
+    /* Its arguments cannot be looked at; the C library then does with clone(). */
+    if (rv == 0) {
+        rv = seccomp_add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, NULL);
+    }
+    return rv == 0 ? seccomp_add_all(filter, SCMP_ACT_KILL_PROCESS, seccomp_deadly,
+                                     COUNT_OF(seccomp_deadly))
+                   : rv;
+}
+
+/* Threads but no processes; sockets of the network alone (the resolver does without netlink and
+ * local ones). */
+static int seccomp_add_start(scmp_filter_ctx filter)
+{
+    const struct conditioned calls[] = {
+        {"clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)},
+        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET, 0)},
+        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0)},
+    };
+    int rv = seccomp_add_common(filter);
+
+    return rv == 0 ? seccomp_add_conditioned(filter, calls, COUNT_OF(calls)) : rv;
+}
+
+/* A child that checks a store, with what it asks of the system; directories, names; no socket but
+ * between the two. */
+static int seccomp_add_tool(scmp_filter_ctx filter)
+{
+    static const char *const calls[] = {
+        "clone",  "wait4",    "waitid",    "kill",   "alarm",    "setitimer", "mkdir", "mkdirat",
+        "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir",     "chmod", "fchmod"};
+    const struct conditioned few[] = {
+        {"socketpair", SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_DUMPABLE, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG, 0)},
+    };
+    int rv = seccomp_add_common(filter);
+
+    if (rv == 0) {
+        rv = seccomp_add_all(filter, SCMP_ACT_ALLOW, calls, COUNT_OF(calls));
+    }
+    return rv == 0 ? seccomp_add_conditioned(filter, few, COUNT_OF(few)) : rv;
+}
+
+/* What the start alone needed: an error from now on. */
+static int seccomp_add_serve(scmp_filter_ctx filter)
+{
+    static const char *const over[] = {"bind", "listen", "openat2", "creat", "seccomp"};
+    static const int writing[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC};
+    int rv = seccomp_add_all(filter, SCMP_ACT_ERRNO(EPERM), over, COUNT_OF(over));
+
+    for (size_t i = 0; rv == 0 && i < COUNT_OF(writing); i++) {
+        scmp_datum_t bit = (scmp_datum_t)writing[i];
+        const struct scmp_arg_cmp at = SCMP_A2(SCMP_CMP_MASKED_EQ, bit, bit);
+        const struct scmp_arg_cmp plain = SCMP_A1(SCMP_CMP_MASKED_EQ, bit, bit);
+
+        rv = seccomp_add(filter, SCMP_ACT_ERRNO(EACCES), "openat", 1, &at);
+        if (rv == 0) {
+            rv = seccomp_add(filter, SCMP_ACT_ERRNO(EACCES), "open", 1, &plain);
+        }
+    }
+    return rv;
+}
+
+int sandbox_calls_restrict(enum sandbox_calls stage)
+{
+    bool serves = stage == SANDBOX_CALLS_SERVE;
+    scmp_filter_ctx filter;
+    int rv;
+
+    if (WITH_SANITIZER) {
+        return -EOPNOTSUPP;
+    }
+    filter = seccomp_init(serves ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM));
+    if (filter == NULL) {
+        return -ENOMEM;
+    }
+    rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    if (rv == 0) {
+        rv = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    }
+    if (rv == 0) {
+        rv = serves                         ? seccomp_add_serve(filter)
+             : stage == SANDBOX_CALLS_START ? seccomp_add_start(filter)
+                                            : seccomp_add_tool(filter);
+    }
+    if (rv == 0) {
+        rv = seccomp_load(filter);
+    }
+    seccomp_release(filter);
+    return rv;
+}
+
+/* --- the sandbox --- */
+
+/* Of the system: its settings, libraries (the resolver loads some when it is first asked), and what
+ * is to be known of the machine and of this process. */
+static const char *const of_system[] = {
+    "/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo",
+    /* what the resolver's settings are links to */
+    "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager",
+    /* the machine, and this process */
+    "/sys/devices/system/cpu", "/sys/fs/cgroup", "/proc/self", "/proc/meminfo", "/proc/sys/net",
+    "/dev/null", "/dev/urandom"};
+
+#define SYSTEM_COUNT (sizeof of_system / sizeof of_system[0])
+/* The directory of a file, and the one that its links lead to: of each setting, of certificates, of
+ * the config file and of /etc/resolv.conf. And the data directory. */
+#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_SETTINGS_MAX + CONFIG_TLS_PATHS + 2) + 1)
+
+struct paths {
+    struct sandbox_path list[PATHS_MAX];
+    char *owned[PATHS_MAX]; /* NULL: static memory */
+    size_t count;
+};
+
+static void paths_put(struct paths *paths, const char *path, char *owned, bool writable)
+{
+    ASSERT(paths->count < PATHS_MAX);
+    paths->owned[paths->count] = owned;
+    paths->list[paths->count++] = (struct sandbox_path){path, writable};
+}
+
+/* The directory in which a file can be replaced; of one in the root the file alone. path: owned. */
+static void paths_put_directory_of(struct paths *paths, char *path)
+{
+    const char *directory;
+    char *copy;
+
+    if (path == NULL) {
+        return;
+    }
+    copy = MUST_HAVE(strdup(path));
+    directory = dirname(copy);
+    if (strcmp(directory, "/") == 0) {
+        free(copy);
+        paths_put(paths, path, path, false);
+    } else {
+        free(path);
+        paths_put(paths, directory, copy, false);
+    }
+}
+
+static void paths_put_file(struct paths *paths, const char *path)
+{
+    if (path != NULL && path[0] != '\0') {
+        char *copy = MUST_HAVE(strdup(path));
+
+        paths_put_directory_of(paths, copy);
+        paths_put_directory_of(paths, realpath(path, NULL)); /* NULL: not there */
+    }
+}
+
+static void paths_collect(struct paths *paths, const struct config *config)
+{
+    const char *of_tls[CONFIG_TLS_PATHS];
+
+    paths->count = 0;
+    paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
+    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
+        paths_put(paths, of_system[i], NULL, false);
+    }
+    paths_put_file(paths, "/etc/resolv.conf");
+    paths_put_file(paths, config->file);
+    for (size_t row = 0; row < setting_count; row++) {
+        if (settings[row].type == &setting_path) {
+            paths_put_file(paths, config->origins[row].text);
+        }
+    }
+    config_tls_paths(config, of_tls);
+    for (size_t i = 0; i < CONFIG_TLS_PATHS; i++) {
+        paths_put_file(paths, of_tls[i]);
+    }
+}
+
+/* Without it there is no sandbox. 0, or ERR_INVALID if there must be one. */
+static int missing(const struct config *config, const char *what, int rv)
+{
+    if (config->process.sandbox == CONFIG_SANDBOX_ON) {
+        log_error("app", "there is no sandbox, and sandbox = on", "missing=%s reason=\"%s\"", what,
+                  strerror(-rv));
+        return ERR_INVALID;
+    }
+    log_warn("app", "a part of the sandbox is off", "missing=%s reason=\"%s\"", what,
+             strerror(-rv));
+    return 0;
+}
+
+static int restrict_paths(const struct config *config)
+{
+    struct paths *paths = MUST_HAVE(malloc(sizeof *paths));
+    unsigned version = 0;
+    char quoted[LIMIT_PATH_BYTES + 77];
+    int rv;
+
+    paths_collect(paths, config);
+    rv = sandbox_paths_restrict(paths->list, paths->count, &version);
+    for (size_t i = 0; i < paths->count; i++) {
+        free(paths->owned[i]);
+    }
+    free(paths);
+    if (rv != 0) {
+        return missing(config, "landlock", rv);
+    }
+    log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
+             version, log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
+    return 0;
+}
+
+int sandbox_begin(struct sandbox *sandbox, const struct config *config)
+{
+    int rv;
+
+    *sandbox = (struct sandbox){.config = config};
+    if (config->process.sandbox == CONFIG_SANDBOX_OFF ||
+        config->process.sandbox == CONFIG_SANDBOX_DEBUG) {
+        log_info("app", "there is no sandbox", "sandbox=%s",
+                 config->process.sandbox == CONFIG_SANDBOX_OFF ? "off" : "debug");
+        return 0;
+    }
+    if (restrict_paths(config) != 0) {
+        return ERR_INVALID;
+    }
+    rv = sandbox_calls_restrict(SANDBOX_CALLS_START);
+    sandbox->has_calls = rv == 0;
+    return rv == 0 ? 0 : missing(config, "seccomp", rv);
+}
+
+int sandbox_complete(struct sandbox *sandbox)
+{
+    int rv;
+
+    if (!sandbox->has_calls) {
+        return 0;
+    }
+    rv = sandbox_calls_restrict(SANDBOX_CALLS_SERVE);
+    if (rv != 0) {
+        return missing(sandbox->config, "seccomp", rv);
+    }
+    log_info("app", "only the system calls that are needed can be made", "seccomp=yes");
+    return 0;
+}
+
+/* The directory, if there is one, or else the one that it is to be made in; owned. */
+static char *directory_of(const char *path)
+{
+    char *copy = MUST_HAVE(strdup(path));
+    char *parent;
+
+    if (access(path, F_OK) == 0) {
+        return copy;
+    }
+    parent = MUST_HAVE(strdup(dirname(copy)));
+    free(copy);
+    return parent;
+}
+
+void sandbox_tool(const char *file, const char *const directories[], size_t count)
+{
+    struct paths *all = MUST_HAVE(malloc(sizeof *all));
+    unsigned version = 0;
+    int rv;
+
+    ASSERT(count + SYSTEM_COUNT < PATHS_MAX);
+    all->count = 0;
+    if (file != NULL) {
+        paths_put(all, file, NULL, false);
+    }
+    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
+        paths_put(all, of_system[i], NULL, false);
+    }
+    for (size_t i = 0; i < count; i++) {
+        char *directory = directory_of(directories[i]);
+
+        paths_put(all, directory, directory, true);
+    }
+    rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+             ? sandbox_paths_restrict(all->list, all->count, &version)
+             : -errno;
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->owned[i]);
+    }
+    free(all);
+    if (rv != 0) {
+        log_info("app", "a part of the sandbox is off", "missing=landlock reason=\"%s\"",
+                 strerror(-rv));
+    }
+    rv = sandbox_calls_restrict(SANDBOX_CALLS_TOOL);
+    if (rv != 0) {
+        log_info("app", "a part of the sandbox is off", "missing=seccomp reason=\"%s\"",
+                 strerror(-rv));
+    }
+}
+
+/* --- the user --- */
+
+static int privileges_fail(struct config_error *ret_error, const char *what, const char *object)
+{
+    return config_fail(ret_error, "%s %s: %s", what, object, strerror(errno));
+}
+
+static bool is_root(void)
+{
+    return geteuid() == 0 || getuid() == 0;
+}
+
+/* --- the data directory of another user --- */
+
+/* A name that is new in a directory is durable with that directory. */
+static int sync_parent(const char *dir, struct config_error *ret_error)
+{
+    char path[LIMIT_PATH_BYTES + 4];
+    int fd;
+    int rv;
+
+    (void)snprintf(path, sizeof path, "%s/..", dir);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rv = fd >= 0 && fsync(fd) == 0 ? 0 : privileges_fail(ret_error, "cannot sync", path);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return rv;
+}
+
+/* Make it if it is missing. One that is there is looked at when the store is opened. */
+static int make_data_dir(const struct config *config, const struct passwd *user,
+                         struct config_error *ret_error)
+{
+    const char *dir = config->data.dir;
+    int rv;
+    int fd;
+
+    if (!config->data.create || mkdir(dir, 0700) != 0) {
+        return 0; /* and if it is really missing, the store says so */
+    }
+    /* What was put in its place meanwhile is followed no further than to a directory. */
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fchown(fd, user->pw_uid, user->pw_gid) != 0) {
+        rv = privileges_fail(ret_error, "cannot give the user data.dir", dir);
+    } else {
+        rv = sync_parent(dir, ret_error);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return rv;
+}
+
+/* --- another user --- */
+
+static int become(const struct passwd *user, struct config_error *ret_error)
+{
+    if (initgroups(user->pw_name, user->pw_gid) != 0 ||
+        setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
+        setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0) {
+        return privileges_fail(ret_error, "cannot become user", user->pw_name);
+    }
+    ASSERT(setuid(0) != 0 && !is_root());
+    return 0;
+}
+
+static int check_readable(const char *path, const char *what, const char *user,
+                          struct config_error *ret_error)
+{
+    return path[0] == '\0' || access(path, R_OK) == 0
+               ? 0
+               : config_fail(ret_error,
+                             "%s %s: user %s cannot read it (%s), so no SIGHUP could have it read "
+                             "again",
+                             what, path, user, strerror(errno));
+}
+
+/* What root has read, the user has to be able to read again. */
+static int check_files(const struct config *config, struct config_error *ret_error)
+{
+    const char *of_tls[CONFIG_TLS_PATHS];
+    const char *user = config->process.user;
+    int rv = check_readable(config->file, "config file", user, ret_error);
+
+    for (size_t row = 0; rv == 0 && row < setting_count; row++) {
+        if (settings[row].type == &setting_path) {
+            rv = check_readable(config->origins[row].text, settings[row].name, user, ret_error);
+        }
+    }
+    config_tls_paths(config, of_tls);
+    for (size_t i = 0; rv == 0 && i < CONFIG_TLS_PATHS; i++) {
+        rv = check_readable(of_tls[i], "file of a tls-dir", user, ret_error);
+    }
+    return rv;
+}
+
+/* The user that the setting names. */
+static int find_user(const char *name, bool root_may, const struct passwd **ret_user,
+                     struct config_error *ret_error)
+{
+    errno = 0;
+    *ret_user = getpwnam(name); /* NOLINT(concurrency-mt-unsafe): there is no other thread yet */
+    if (*ret_user == NULL) {
+        return config_fail(ret_error, "user = %s: there is no such user%s%s", name,
+                           errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
+    }
+    return root_may || (*ret_user)->pw_uid != 0
+               ? 0
+               : config_fail(ret_error, "user = %s is root: name a user without its rights", name);
+}
+
+/* By its name: what else is user 0 is a mistake. */
+static bool stays_root(const struct config *config)
+{
+    return strcmp(config->process.user, CONFIG_ROOT) == 0;
+}
+
+int privileges_check(const struct config *config, struct config_error *ret_error)
+{
+    const char *name = config->process.user;
+    const struct passwd *user;
+
+    return name[0] == '\0' || stays_root(config) ? 0 : find_user(name, false, &user, ret_error);
+}
+
+static int drop_to_user(const struct config *config, struct config_error *ret_error)
+{
+    const char *name = config->process.user;
+    const struct passwd *user;
+    int rv = find_user(name, !is_root(), &user, ret_error);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (!is_root()) {
+        return user->pw_uid == getuid()
+                   ? 0
+                   : config_fail(ret_error,
+                                 "user = %s: only root can become another user, and this is user "
+                                 "%u",
+                                 name, (unsigned)getuid());
+    }
+    rv = make_data_dir(config, user, ret_error);
+    if (rv == 0) {
+        rv = become(user, ret_error);
+    }
+    return rv == 0 ? check_files(config, ret_error) : rv;
+}
+
+static bool is_dumpable(const struct config *config)
+{
+    return config->process.sandbox == CONFIG_SANDBOX_DEBUG;
+}
+
+int privileges_drop(const struct config *config, struct config_error *ret_error)
+{
+    int rv = 0;
+
+    if (config->process.user[0] != '\0' && !(stays_root(config) && is_root())) {
+        rv = drop_to_user(config, ret_error);
+    } else if (is_root() && !stays_root(config)) {
+        rv = config_fail(ret_error, "leafd does not run as root: start it as a user of its own, or "
+                                    "set user to the one that it is to become (data.dir has to be "
+                                    "theirs); user = root lets it run as root");
+    }
+    if (rv == 0) {
+        /* A change of user puts the second one back. */
+        ASSERT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        ASSERT(prctl(PR_SET_DUMPABLE, is_dumpable(config) ? 1 : 0, 0, 0, 0) == 0);
+    }
+    return rv;
+}
+
+void privileges_report(const struct config *config)
+{
+    if (is_root()) {
+        log_warn("app", "running as root", "hint=\"set user, and give data.dir to that user\"");
+    } else {
+        log_info("app", "running without privileges", "uid=%u gid=%u dumpable=%s",
+                 (unsigned)geteuid(), (unsigned)getegid(), is_dumpable(config) ? "yes" : "no");
+    }
+}

@@ -1,0 +1,999 @@
+/*
+ * recovery.c - see recovery.h. Thread: main.
+ */
+#include "src/node/recovery/recovery.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "http/proto/text.h"
+#include "raft/core/rollback.h"
+#include "src/node/recovery/renew.h"
+#include "src/node/recovery/saved.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/id/codec/tag.h"
+#include "src/state/codec/cluster_command.h"
+#include "src/state/journal.h"
+#include "storage/lmdb/store.h"
+
+#define RAISE_TIME_MAX_MS (366ULL * 86400000)
+#define FACTOR_MAX 1000000
+
+/* --- values --- */
+
+/* A flag, and the member that it sets. */
+struct flag {
+    const char *name;
+    unsigned of; /* commands, a bit each */
+    size_t at;   /* of the member */
+    /* Take the value; NULL: the flag has none, and sets a bool. */
+    int (*set)(struct options *options, const struct flag *flag, const char *value,
+               struct config_error *ret_error);
+    uint64_t min; /* of a number */
+    uint64_t max;
+};
+
+static void *member_of(struct options *options, const struct flag *flag)
+{
+    return (char *)options + flag->at;
+}
+
+static int read_number(const struct flag *flag, const char *value, uint64_t *ret_number,
+                       struct config_error *ret_error)
+{
+    if (text_parse_decimal(value, strlen(value), flag->min, flag->max, ret_number) != 0) {
+        return config_fail(ret_error, "%s: \"%.60s\" is not a whole number from %llu to %llu",
+                           flag->name, value, (unsigned long long)flag->min,
+                           (unsigned long long)flag->max);
+    }
+    return 0;
+}
+
+static int set_number(struct options *options, const struct flag *flag, const char *value,
+                      struct config_error *ret_error)
+{
+    return read_number(flag, value, member_of(options, flag), ret_error);
+}
+
+static int set_raise_ids(struct options *options, const struct flag *flag, const char *value,
+                         struct config_error *ret_error)
+{
+    options->renew.raise.by_ids = true;
+    return set_number(options, flag, value, ret_error);
+}
+
+/* "90s", "15m", "1h", "2d". */
+static int set_raise_time(struct options *options, const struct flag *flag, const char *value,
+                          struct config_error *ret_error)
+{
+    static const struct {
+        char unit;
+        uint64_t ms;
+    } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
+    size_t len = strlen(value);
+    uint64_t number = 0;
+
+    options->renew.raise.by_time = true;
+    for (size_t i = 0; len > 1 && i < sizeof units / sizeof units[0]; i++) {
+        if (value[len - 1] == units[i].unit &&
+            text_parse_decimal(value, len - 1, 1, RAISE_TIME_MAX_MS / units[i].ms, &number) == 0) {
+            options->renew.raise.time_ms = number * units[i].ms;
+            return 0;
+        }
+    }
+    return config_fail(ret_error,
+                       "%s: \"%.60s\" is not a time such as 90s, 15m, 1h or 2d (366d at most)",
+                       flag->name, value);
+}
+
+static int set_lost(struct options *options, const struct flag *flag, const char *value,
+                    struct config_error *ret_error)
+{
+    if (options->lost_count == LIMIT_NODES) {
+        return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
+    }
+    return read_number(flag, value, &options->lost[options->lost_count++], ret_error);
+}
+
+static int set_address(struct options *options, const struct flag *flag, const char *value,
+                       struct config_error *ret_error)
+{
+    const char *why;
+
+    options->peer_address = value;
+    return member_address_check(value, strlen(value), &why)
+               ? 0
+               : config_fail(ret_error, "%s: \"%.60s\" is no address for the peers: %s", flag->name,
+                             value, why);
+}
+
+static int set_cluster(struct options *options, const struct flag *flag, const char *value,
+                       struct config_error *ret_error)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t len = strlen(value);
+
+    options->cluster_id = value;
+    if (len < 1 || len > LIMIT_CLUSTER_ID_BYTES || strspn(value, letters) != len) {
+        return config_fail(ret_error,
+                           "%s: \"%.60s\" is not 1 to %d letters, digits, '.', '_' and '-'",
+                           flag->name, value, LIMIT_CLUSTER_ID_BYTES);
+    }
+    return 0;
+}
+
+static int set_path(struct options *options, const struct flag *flag, const char *value,
+                    struct config_error *ret_error)
+{
+    const char **path = member_of(options, flag);
+
+    if (value[0] == '\0' || strlen(value) > LIMIT_PATH_BYTES) {
+        return config_fail(ret_error, "%s: must be a path of 1 to %d bytes", flag->name,
+                           LIMIT_PATH_BYTES);
+    }
+    if (path == options->compare) { /* the first of several */
+        if (options->compare_count == LIMIT_NODES) {
+            return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
+        }
+        path += options->compare_count++;
+    }
+    *path = value;
+    return 0;
+}
+
+/* --- flags --- */
+
+#define OF_RESTORE (1u << OPTIONS_RESTORE)
+#define OF_RECOVER (1u << OPTIONS_RECOVER)
+#define OF_READMIT (1u << OPTIONS_READMIT)
+#define OF_BOTH (OF_RESTORE | OF_RECOVER)
+#define AT(member) offsetof(struct options, member)
+
+static const struct flag flags[] = {
+    {"--check", OF_RESTORE, AT(check), NULL, 0, 0},
+    {"--dry-run", OF_BOTH, AT(dry_run), NULL, 0, 0},
+    {"--yes", OF_RECOVER | OF_READMIT, AT(yes), NULL, 0, 0},
+    {"--drop-keys", OF_BOTH, AT(renew.drop_keys), NULL, 0, 0},
+    {"--help", OF_BOTH | OF_READMIT, AT(help), NULL, 0, 0},
+    {"--data-dir", OF_RESTORE, AT(to_dir), set_path, 0, 0},
+    {"--data-dir", OF_RECOVER | OF_READMIT, AT(from_dir), set_path, 0, 0},
+    {"--out", OF_RECOVER, AT(to_dir), set_path, 0, 0},
+    {"--node-id", OF_BOTH, AT(node_id), set_number, 1, LIMIT_NODE_ID},
+    {"--peer-address", OF_BOTH, AT(peer_address), set_address, 0, 0},
+    {"--cluster-id", OF_BOTH, AT(cluster_id), set_cluster, 0, 0},
+    {"--raise-ids", OF_BOTH, AT(renew.raise.ids), set_raise_ids, 0, TAG_MAX_ID_END},
+    {"--raise-time", OF_RESTORE, AT(renew.raise.time_ms), set_raise_time, 0, 0},
+    {"--raise-factor", OF_RESTORE, AT(renew.raise.factor), set_number, 1, FACTOR_MAX},
+    {"--compare", OF_RECOVER, AT(compare), set_path, 0, 0},
+    {"--lost", OF_RECOVER, AT(lost), set_lost, 1, LIMIT_NODE_ID},
+};
+
+/* Which flag an argument is, up to its '='. NULL: none of this command. */
+static const struct flag *find_flag(const struct options *options, const char *argument, size_t len)
+{
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if ((flags[i].of & 1u << options->command) != 0 && strlen(flags[i].name) == len &&
+            memcmp(flags[i].name, argument, len) == 0) {
+            return &flags[i];
+        }
+    }
+    return NULL;
+}
+
+/* One argument, and the next one if that is its value: *ret_used. */
+static int options_take(struct options *options, char *const argv[], unsigned *ret_used,
+                        struct config_error *ret_error)
+{
+    const char *argument = argv[0];
+    size_t len = strcspn(argument, "=");
+    const struct flag *flag = find_flag(options, argument, len);
+    const char *value = argument[len] == '=' ? argument + len + 1 : argv[1];
+
+    *ret_used = 1;
+    if (argument[0] != '-' && options->command == OPTIONS_RESTORE && options->file == NULL) {
+        options->file = argument;
+        return 0;
+    }
+    if (flag == NULL) {
+        return config_fail(ret_error, "unknown argument \"%.60s\"; --help lists them", argument);
+    }
+    if (flag->set == NULL) {
+        *(bool *)member_of(options, flag) = true;
+        return 0;
+    }
+    if (value == NULL) {
+        return config_fail(ret_error, "%s: the value is missing", flag->name);
+    }
+    *ret_used = argument[len] == '=' ? 1 : 2;
+    return flag->set(options, flag, value, ret_error);
+}
+
+/* --- what must be there --- */
+
+static int check_raise(const struct options *options, struct config_error *ret_error)
+{
+    if (options->renew.raise.by_ids || options->renew.raise.by_time) {
+        return 0;
+    }
+    return config_fail(
+        ret_error,
+        "say how far to raise each tag's max_id, by --raise-ids N%s: ids that were handed "
+        "out %s are not known here, and would come again",
+        options->command == OPTIONS_RESTORE ? " or --raise-time 1h (or both)" : "",
+        options->command == OPTIONS_RESTORE ? "after the backup was taken" : "by the lost nodes");
+}
+
+static int options_check(const struct options *options, struct config_error *ret_error)
+{
+    if (options->command == OPTIONS_RESTORE && options->file == NULL) {
+        return config_fail(ret_error, "name the backup: leafd restore FILE ...");
+    }
+    if (options->check) {
+        return 0;
+    }
+    if (options->command != OPTIONS_RESTORE && options->from_dir == NULL) {
+        return config_fail(ret_error, "--data-dir is missing: the %s",
+                           options->command == OPTIONS_RECOVER ? "survivor's directory"
+                                                               : "directory that was refused");
+    }
+    if (options->command == OPTIONS_READMIT) {
+        return 0;
+    }
+    if (options->to_dir == NULL) {
+        return config_fail(ret_error, "%s is missing: an empty or new directory for the node",
+                           options->command == OPTIONS_RESTORE ? "--data-dir" : "--out");
+    }
+    if (options->command == OPTIONS_RESTORE &&
+        (options->node_id == 0 || options->peer_address == NULL)) {
+        return config_fail(ret_error,
+                           "%s is missing: the first node of the new cluster, as its settings "
+                           "node.id and peer.advertise (or peer.listen) will be",
+                           options->node_id == 0 ? "--node-id" : "--peer-address");
+    }
+    return check_raise(options, ret_error);
+}
+
+int options_read(enum options_command command, char *const argv[], struct options *ret_options,
+                 struct config_error *ret_error)
+{
+    struct options options = {.command = command, .renew.raise = {.factor = OPTIONS_FACTOR}};
+    unsigned used;
+
+    for (; *argv != NULL && !options.help; argv += used) {
+        int err = options_take(&options, argv, &used, ret_error);
+
+        if (err != 0) {
+            return err;
+        }
+    }
+    *ret_options = options;
+    return options.help ? 0 : options_check(&options, ret_error);
+}
+
+void options_help(enum options_command command, struct buf *out)
+{
+    if (command == OPTIONS_READMIT) {
+        buf_printf(
+            out,
+            "usage: leafd readmit --data-dir DIR [--yes]\n"
+            "\n"
+            "Takes the mark off a data directory that was refused as an older copy (exit code "
+            "76),\n"
+            "so that its node may ask to be let in again. The node that refused it decides again.\n"
+            "For a refusal that was wrong: compare what is printed with what the refusing node\n"
+            "logged. The node must be stopped, and all other nodes should run.\n"
+            "\n"
+            "  --data-dir DIR       of the node\n"
+            "  --yes                do not ask for the cluster's uid to be typed\n");
+        return;
+    }
+    if (command == OPTIONS_RESTORE) {
+        buf_printf(out,
+                   "usage: leafd restore FILE --data-dir DIR --node-id N --peer-address HOST:PORT\n"
+                   "                     (--raise-ids N | --raise-time TIME) [...]\n"
+                   "       leafd restore FILE --check\n"
+                   "\n"
+                   "Makes the data of the first node of a NEW cluster out of a backup (GET\n"
+                   "/api/backup). FILE is checked as a whole first.\n"
+                   "\n"
+                   "  --check              only check FILE, and say what is in it\n"
+                   "  --data-dir DIR       where to; empty, or not there yet\n"
+                   "  --node-id N          the new node's id\n"
+                   "  --peer-address A     the new node's address for its peers, host:port\n"
+                   "  --raise-ids N        raise each tag's max_id by N\n"
+                   "  --raise-time TIME    raise it by what the tag would grow in TIME (90s, 15m, "
+                   "1h, 2d),\n"
+                   "                       as fast as in the hour before the backup, times the "
+                   "factor; of both\n"
+                   "                       the larger counts\n"
+                   "  --raise-factor N     that factor; default: %d\n",
+                   OPTIONS_FACTOR);
+    } else {
+        buf_printf(out,
+                   "usage: leafd recover --data-dir DIR --out DIR --raise-ids N --lost ID [...]\n"
+                   "\n"
+                   "Makes the data of the first node of a NEW cluster out of the directory of one\n"
+                   "node that survived, where a majority of the others is lost for good. The\n"
+                   "survivor must be stopped; its directory stays as it is.\n"
+                   "\n"
+                   "  --data-dir DIR       the survivor's\n"
+                   "  --out DIR            where to; empty, or not there yet\n"
+                   "  --compare DIR        of another survivor: refuse if that one knows more; "
+                   "give all there are\n"
+                   "  --lost ID            a member that is gone for good; every member must be "
+                   "compared or named so\n"
+                   "  --raise-ids N        raise each tag's max_id by N\n"
+                   "  --node-id N          the new node's id; default: the survivor's\n"
+                   "  --peer-address A     its address for its peers; default: the survivor's\n"
+                   "  --yes                do not ask for the cluster's uid to be typed\n");
+    }
+    buf_printf(out, "  --cluster-id NAME    name the new cluster so; default: as it was\n"
+                    "  --drop-keys          forget the idempotency keys (else they are kept)\n"
+                    "  --dry-run            say what would be done, and write nothing\n"
+                    "\n"
+                    "docs/operations.md has all steps, one after the other.\n");
+}
+
+/* --- what is said --- */
+
+#define SPAN_BYTES 32
+
+/* "3 d 2 h", "2 h 5 min", "14 s". */
+static const char *span(uint64_t ms, char out[SPAN_BYTES])
+{
+    uint64_t s = ms / 1000;
+
+    if (s >= 86400) {
+        (void)snprintf(out, SPAN_BYTES, "%" PRIu64 " d %" PRIu64 " h", s / 86400, s % 86400 / 3600);
+    } else if (s >= 3600) {
+        (void)snprintf(out, SPAN_BYTES, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s % 3600 / 60);
+    } else if (s >= 120) {
+        (void)snprintf(out, SPAN_BYTES, "%" PRIu64 " min", s / 60);
+    } else {
+        (void)snprintf(out, SPAN_BYTES, "%" PRIu64 " s", s);
+    }
+    return out;
+}
+
+static uint64_t age_ms(const struct saved *saved, uint64_t now_ms)
+{
+    return saved->wall_ms != 0 && now_ms > saved->wall_ms ? now_ms - saved->wall_ms : 0;
+}
+
+static void put_backup(const struct saved *saved, uint64_t now_ms, struct buf *out)
+{
+    char uid[UID_TEXT_BYTES];
+    char time[TEXT_TIME_BYTES];
+    char age[SPAN_BYTES];
+
+    buf_printf(out,
+               "The backup is whole: cluster %s (uid %s), the state at index %" PRIu64
+               " (term %" PRIu64 "),\ntaken by node %" PRIu64 " (leafd %s) at %s, %s ago.\n",
+               saved->cluster_id, uid_text(&saved->uid, uid), saved->index, saved->term,
+               saved->node_id, saved->version, text_time_rfc3339(saved->wall_ms, time),
+               span(age_ms(saved, now_ms), age));
+    if (saved->local) {
+        buf_printf(out, "It was taken with consistency=local: the node asked nobody, and what the "
+                        "others knew by then may be missing.\n");
+    }
+}
+
+static void put_checked_file(const struct saved *saved, uint64_t now_ms, struct buf *out)
+{
+    size_t tags = 0;
+    size_t measured = 0;
+
+    for (size_t i = 0; i < saved->count; i++) {
+        if (saved->rows[i].key[0] == FSM_TABLE_TAGS) {
+            tags++;
+            measured += saved->rows[i].span_ms > 0;
+        }
+    }
+    put_backup(saved, now_ms, out);
+    buf_printf(out,
+               "%zu rows, %zu of them tags (deleted ones too), of %zu of which is known how "
+               "fast they grew.\n",
+               saved->count, tags, measured);
+}
+
+static void put_survivor(const struct options *options, const struct saved *saved, struct buf *out)
+{
+    char uid[UID_TEXT_BYTES];
+
+    buf_printf(out,
+               "The directory is whole: cluster %s (uid %s), node %" PRIu64
+               ".\nIts log ends at term %" PRIu64 ", index %" PRIu64 ".\n",
+               saved->cluster_id, uid_text(&saved->uid, uid), saved->node_id, saved->term,
+               saved->index);
+    if (saved->tail > 0) {
+        buf_printf(out,
+                   "The last %" PRIu64 " entries may not have been acknowledged to anybody; they "
+                   "count as if they were.\n",
+                   saved->tail);
+    }
+    if (options->compare_count > 0) {
+        buf_printf(out, "No survivor that it was compared with (%u) knows more.\n",
+                   options->compare_count);
+    }
+    for (unsigned i = 0; i < options->lost_count; i++) {
+        buf_printf(out, "Node %" PRIu64 " is taken for lost: it must never start again.\n",
+                   options->lost[i]);
+    }
+}
+
+static void put_source(const struct options *options, const struct saved *saved,
+                       const struct renewed *renewed, uint64_t now_ms, struct buf *out)
+{
+    char time[TEXT_TIME_BYTES];
+
+    if (options->command == OPTIONS_RESTORE) {
+        put_backup(saved, now_ms, out);
+    } else {
+        put_survivor(options, saved, out);
+    }
+    buf_printf(out, "\n%zu tags:\n", renewed->tag_count);
+    buf_put(out, renewed->tags.data, renewed->tags.len);
+    if (renewed->clamped > 0) {
+        buf_printf(out,
+                   "%zu tags could NOT be raised so far: they end there, and are exhausted. If you "
+                   "know the last\nid that was handed out of one, set max_id above it, with "
+                   "force=1.\n",
+                   renewed->clamped);
+    }
+    if (renewed->workers > 0) {
+        buf_printf(out, "%zu worker ids: all are released, and none may stamp a time up to %s.\n",
+                   renewed->workers, text_time_rfc3339(now_ms, time));
+    }
+    if (renewed->keys > 0) {
+        buf_printf(out, "%zu idempotency keys: %s\n", renewed->keys,
+                   options->renew.drop_keys
+                       ? "dropped; a request that repeats one gets other ids."
+                       : "kept; a request that repeats one gets the same ids.");
+    }
+}
+
+/* The raise is by time: how it stands to the backup's age. */
+static void put_time_limits(const struct raise *raise, uint64_t age, struct buf *out)
+{
+    char raised[SPAN_BYTES];
+    char whole[SPAN_BYTES];
+    char old[SPAN_BYTES];
+    uint64_t covered = raise->time_ms * raise->factor;
+
+    buf_printf(out,
+               "- Ids of a tag that grew, in the time from the backup to the end of the old "
+               "cluster, by more than\n  it would grow in %s as fast as measured, times %" PRIu64
+               " (and by more than %" PRIu64 " of its largest segments).\n",
+               span(raise->time_ms, raised), raise->factor, raise->factor);
+    if (age > covered) {
+        buf_printf(out,
+                   "  WARNING: the backup is %s old. At the measured rate that is more than the "
+                   "raise covers (%s).\n  Unless the old cluster ended long ago, give a longer "
+                   "--raise-time.\n",
+                   span(age, old), span(covered, whole));
+    } else if (age > raise->time_ms) {
+        buf_printf(out,
+                   "  The backup is %s old, longer than %s: only the factor covers the rest.\n",
+                   span(age, old), span(raise->time_ms, raised));
+    }
+}
+
+static void put_raise_limits(const struct options *options, const struct saved *saved,
+                             const struct renewed *renewed, uint64_t now_ms, struct buf *out)
+{
+    const struct raise *raise = &options->renew.raise;
+    const char *since = options->command == OPTIONS_RESTORE ? "after the backup was taken"
+                                                            : "by entries that only lost nodes had";
+
+    buf_printf(out, "\nWhat the raise cannot cover, so that ids would come twice:\n");
+    if (raise->by_ids) {
+        buf_printf(out, "- Ids of a tag of which more than %" PRIu64 " were granted %s%s.\n",
+                   raise->ids, since, raise->by_time ? ", where that is the larger raise" : "");
+    }
+    if (raise->by_time) {
+        put_time_limits(raise, age_ms(saved, now_ms), out);
+    }
+    buf_put(out, renewed->limits.data, renewed->limits.len);
+    buf_printf(out,
+               "- Tags that were made %s: they are not known here. Whoever makes one again\n"
+               "  must give it a max_id above all that was handed out; one with a secret shape "
+               "another text, too,\n  since its key is another one.\n"
+               "- Texts of a tag with {key} whose key was changed more than once since.\n"
+               "- Old nodes that still run: they continue to hand out what they hold. Stop "
+               "all of them first.\n"
+               "- Generators of snowflake ids that hold a worker id of the old cluster: have them "
+               "acquire anew.\n",
+               since);
+    if (options->command == OPTIONS_RECOVER) {
+        buf_printf(out,
+                   "\nWhat may be lost: everything that the lost nodes acknowledged and this one "
+                   "does not have:\nchanges of tags (made, deleted, max_id, mode) after index "
+                   "%" PRIu64 ".\n",
+                   saved->index);
+    } else {
+        buf_printf(out, "\nWhat is lost: every change of a tag since the backup.\n");
+    }
+}
+
+static void put_result(const struct options *options, const struct fresh *fresh,
+                       const struct renewed *renewed, struct buf *out)
+{
+    char uid[UID_TEXT_BYTES];
+
+    if (options->dry_run) {
+        buf_printf(out, "\nA dry run: nothing was written.\n");
+        return;
+    }
+    buf_printf(out,
+               "\nWritten: %s has %zu rows, for node %" PRIu64
+               " of a new cluster \"%s\"\n(uid %s), of "
+               "which it is the only member.\n"
+               "Next: start it (node.id=%" PRIu64 ", cluster.id=%s, its peer address %s);\n"
+               "then start the other nodes with empty directories and join=%s.\n",
+               fresh->dir, renewed->row_count, fresh->node_id, fresh->cluster_id,
+               uid_text(&renewed->uid, uid), fresh->node_id, fresh->cluster_id, fresh->address,
+               fresh->address);
+}
+
+/* --- talking to the operator --- */
+
+static const char *const commands[] = {
+    [OPTIONS_RESTORE] = "restore", [OPTIONS_RECOVER] = "recover", [OPTIONS_READMIT] = "readmit"};
+
+/* Nothing was written. */
+static int recovery_refuse(const struct options *options, int err, const char *about,
+                           const char *text)
+{
+    fprintf(stderr, "leafd %s: %s%s%s (nothing was written)\n", commands[options->command], about,
+            about[0] != '\0' ? ": " : "", text);
+    return err;
+}
+
+static int print_and_free(struct buf *text)
+{
+    bool said = fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
+
+    buf_free(text);
+    return said ? 0 : ERR_IO;
+}
+
+/* Is the cluster's uid typed, of which the text before has asked? */
+static bool is_typed(const char *uid)
+{
+    char line[UID_TEXT_BYTES + 2] = "";
+
+    (void)fflush(stdout);
+    if (fgets(line, sizeof line, stdin) == NULL) {
+        line[0] = '\0';
+    }
+    line[strcspn(line, "\r\n")] = '\0';
+    return strcmp(line, uid) == 0;
+}
+
+/* --- leafd readmit --- */
+
+#define MAP_SPARE_BYTES (64ULL << 20) /* beyond what the data file has */
+
+/* What is in the directory. */
+struct readmit_found {
+    struct reach reach;
+    uint64_t newest; /* of its starts: the count, and below it the random half */
+    uint64_t term;
+    uint64_t vote;
+    struct rollback memory;
+};
+
+/* --- what is there --- */
+
+static int readmit_take(const struct store_loaded *loaded, struct readmit_found *found,
+                        struct store_error *ret_error)
+{
+    const struct buf *peers = &loaded->locals[LOCAL_PEERS];
+    const struct buf *starts = &loaded->locals[LOCAL_INCARNATIONS];
+    struct incarnations incarnations;
+
+    if (incarnations_load(&incarnations, starts->data, starts->len) != 0) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the list of starts is damaged or of another version");
+    }
+    found->newest = incarnations_newest(&incarnations);
+    found->term = loaded->term;
+    found->vote = loaded->vote;
+    if (rollback_load(&found->memory, peers->data, peers->len) != 0) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "what is known of the peers is damaged or of another version");
+    }
+    return found->memory.older
+               ? 0
+               : store_error_set(ret_error, ERR_NOT_FOUND,
+                                 "it is not marked: its node may be started as it is");
+}
+
+/* Look at all of it; then open it as its node would. */
+static int open_marked(const char *dir, struct store **ret_store, struct readmit_found *found,
+                       struct store_error *ret_error)
+{
+    struct store_lmdb_config config = {
+        .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = 1 << 20, .loose_mode = true};
+    struct store_space space;
+    struct store_loaded loaded;
+    bool made;
+    int err = read_reach(dir, &found->reach, ret_error);
+
+    err = err != 0 ? err : store_lmdb_open(&config, ret_store, &made, ret_error);
+    if (err != 0) {
+        return err;
+    }
+    (*ret_store)->ops->space(*ret_store, &space);
+    (*ret_store)->ops->close(*ret_store);
+    config.use = STORE_LMDB_NODE;
+    config.map_bytes = (space.map_bytes + MAP_SPARE_BYTES) & ~UINT64_C(0xffff);
+    config.identity.node_id = found->reach.node_id;
+    (void)snprintf(config.identity.cluster_id, sizeof config.identity.cluster_id, "%s",
+                   found->reach.cluster_id);
+    err = store_lmdb_open(&config, ret_store, &made, ret_error);
+    if (err != 0) {
+        return err;
+    }
+    err = (*ret_store)->ops->load(*ret_store, &loaded, NULL, NULL, ret_error);
+    if (err == 0) {
+        err = readmit_take(&loaded, found, ret_error);
+        store_loaded_release(&loaded);
+    }
+    if (err != 0) {
+        (*ret_store)->ops->close(*ret_store);
+    }
+    return err;
+}
+
+/* --- asking --- */
+
+static int readmit_show(const struct readmit_found *found)
+{
+    char uid[UID_TEXT_BYTES];
+
+    printf("node %" PRIu64 " of cluster %s, uid %s: marked as an older copy\n"
+           "  start=%" PRIu64 " term=%" PRIu64 " last=%" PRIu64 " last_term=%" PRIu64
+           " vote=%" PRIu64 "\n\n"
+           "Compare this with \"the data directory of a peer is an older copy\" in the log of the "
+           "node\nthat refused it. If it says true, stop here: while the nodes that know are away, "
+           "this\ndirectory would be believed, acknowledged changes could be lost, and ids come "
+           "again.\n",
+           found->reach.node_id, found->reach.cluster_id, uid_text(&found->reach.uid, uid),
+           found->newest >> PEER_INCARNATION_RANDOM_BITS, found->term, found->reach.index,
+           found->reach.term, found->vote);
+    return fflush(stdout) == 0 ? 0 : ERR_IO;
+}
+
+/* --- all of it --- */
+
+static int unmark(struct store *store, struct readmit_found *found, struct store_error *ret_error)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op op = {.kind = STORE_LOCAL, .local_key = LOCAL_PEERS};
+    BUF_LOCAL(record);
+
+    found->memory.older = false;
+    rollback_save(&found->memory, &record);
+    op.local = record.data;
+    op.local_len = (uint32_t)record.len;
+    STAILQ_INSERT_TAIL(&list, &op, link);
+    return store->ops->commit(store, &list, ret_error);
+}
+
+static int readmit(const struct options *options)
+{
+    struct readmit_found found = {.newest = 0};
+    struct store_error error = {""};
+    char uid[UID_TEXT_BYTES];
+    struct store *store;
+    int err = open_marked(options->from_dir, &store, &found, &error);
+
+    if (err != 0) {
+        return recovery_refuse(options, err, options->from_dir, error.text);
+    }
+    err = readmit_show(&found);
+    if (err == 0 && !options->yes) {
+        printf("\nType the cluster's uid to take the mark off: ");
+        if (!is_typed(uid_text(&found.reach.uid, uid))) {
+            err = recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
+        }
+    }
+    if (err == 0) {
+        err = unmark(store, &found, &error);
+        if (err != 0) {
+            (void)recovery_refuse(options, err, options->from_dir, error.text);
+        } else if (puts("the mark is off: start the node while all others run") < 0 ||
+                   fflush(stdout) != 0) {
+            err = ERR_IO;
+        }
+    }
+    store->ops->close(store);
+    return err;
+}
+
+/* --- leafd restore, leafd recover --- */
+
+/* --- what it is made of --- */
+
+/* Another survivor must be one, and not know more. */
+static int compare_with(const char *dir, const struct reach *own, struct reach *ret_other,
+                        struct store_error *ret_error)
+{
+    struct store_error error = {""};
+    char uid[UID_TEXT_BYTES];
+    int err = read_reach(dir, ret_other, &error);
+
+    if (err != 0) {
+        return store_error_set(ret_error, err, "--compare: %.200s", error.text);
+    }
+    /* Names are mostly the same; a uid is not. */
+    if (strcmp(own->cluster_id, ret_other->cluster_id) != 0 ||
+        (!uid_is_none(&own->uid) && !uid_is_none(&ret_other->uid) &&
+         !uid_equal(&own->uid, &ret_other->uid)) ||
+        ret_other->node_id == own->node_id) {
+        return store_error_set(ret_error, ERR_WRONG_NODE,
+                               "--compare %.100s is of node %" PRIu64 " of cluster %s (uid %s)",
+                               dir, ret_other->node_id, ret_other->cluster_id,
+                               uid_text(&ret_other->uid, uid));
+    }
+    if (ret_other->term > own->term ||
+        (ret_other->term == own->term && ret_other->index > own->index)) {
+        return store_error_set(ret_error, ERR_STALE,
+                               "%.80s knows more: its log ends at term %" PRIu64 ", index %" PRIu64
+                               ", this one's at %" PRIu64 ", %" PRIu64 ": recover from that one",
+                               dir, ret_other->term, ret_other->index, own->term, own->index);
+    }
+    return 0;
+}
+
+static bool is_among(const uint64_t ids[], unsigned count, uint64_t id)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it said of each member that it is here, or lost, and are too few here to continue without? */
+static int check_members(const struct options *options, const struct reach *own,
+                         const uint64_t here[], unsigned here_count, struct store_error *ret_error)
+{
+    unsigned voters = configuration_voters(&own->members);
+    unsigned voters_here = 0;
+
+    for (unsigned i = 0; i < options->lost_count; i++) {
+        if (configuration_find(&own->members, options->lost[i]) == NULL) {
+            return store_error_set(ret_error, ERR_INVALID,
+                                   "--lost %" PRIu64 ": no member has this id", options->lost[i]);
+        }
+    }
+    MEMBER_FOREACH (member, &own->members) {
+        bool is_here = is_among(here, here_count, member->id);
+
+        if (is_here == is_among(options->lost, options->lost_count, member->id)) {
+            return store_error_set(
+                ret_error, ERR_INVALID,
+                is_here ? "--lost %" PRIu64 ": its directory is here"
+                        : "member %" PRIu64 " is neither here nor lost: give its directory by "
+                          "--compare, or its id by --lost if it is gone for good",
+                member->id);
+        }
+        voters_here += is_here && member->role == ROLE_VOTER;
+    }
+    if (voters > 0 && voters_here >= voters / 2 + 1 && here_count > 1) {
+        return store_error_set(ret_error, ERR_INVALID,
+                               "the directories of %u of %u voters are here, which is a majority: "
+                               "start these nodes, and nothing is lost",
+                               voters_here, voters);
+    }
+    return 0;
+}
+
+/* What became of the other members. */
+static int compare_survivors(const struct options *options, const struct reach *own,
+                             struct store_error *ret_error)
+{
+    uint64_t here[1 + LIMIT_NODES] = {own->node_id};
+    unsigned count = 1;
+
+    for (unsigned i = 0; i < options->compare_count; i++) {
+        struct reach other;
+        int err = compare_with(options->compare[i], own, &other, ret_error);
+
+        if (err != 0) {
+            return err;
+        }
+        here[count++] = other.node_id;
+    }
+    return check_members(options, own, here, count, ret_error);
+}
+
+/* about: what an error is about. */
+static int recovery_read(const struct options *options, struct saved *ret_saved,
+                         const char **ret_about, struct store_error *ret_error)
+{
+    struct reach reach;
+    int err;
+
+    *ret_about = options->file;
+    if (options->command == OPTIONS_RESTORE) {
+        return read_backup(options->file, ret_saved, ret_error);
+    }
+    *ret_about = options->from_dir;
+    err = read_survivor(options->from_dir, ret_saved, &reach, ret_error);
+    if (err == 0) {
+        err = compare_survivors(options, &reach, ret_error);
+        if (err != 0) {
+            saved_free(ret_saved);
+        }
+    }
+    return err;
+}
+
+/* --- asking --- */
+
+/* True once the cluster's uid was typed. */
+static bool recovery_is_confirmed(const struct options *options, const struct saved *saved)
+{
+    char uid[UID_TEXT_BYTES];
+
+    if (options->command == OPTIONS_RESTORE || options->yes || options->dry_run) {
+        return true;
+    }
+    printf("\nA new cluster begins with this, and what is lost is lost for good. Type the old\n"
+           "cluster's uid (%s) to continue: ",
+           uid_text(&saved->uid, uid));
+    return is_typed(uid);
+}
+
+/* --- all of it --- */
+
+static struct fresh fresh_of(const struct options *options, const struct saved *saved,
+                             const struct renewed *renewed)
+{
+    return (struct fresh){
+        .dir = options->to_dir,
+        .cluster_id = options->cluster_id != NULL ? options->cluster_id : saved->cluster_id,
+        .node_id = options->node_id != 0 ? options->node_id : saved->node_id,
+        .address = options->peer_address != NULL ? options->peer_address : saved->address,
+        .index = saved->index,
+        .term = saved->term,
+        .digest = renewed->digest,
+        .rows = renewed->rows.data,
+        .rows_len = renewed->rows.len,
+    };
+}
+
+/* The rows are ready: ask, write, say what follows. */
+static int write_out(const struct options *options, const struct saved *saved,
+                     const struct renewed *renewed, uint64_t now_ms)
+{
+    const struct fresh fresh = fresh_of(options, saved, renewed);
+    struct store_error error = {""};
+    struct buf text = BUF_INIT;
+    uint64_t store_id = 0;
+    int err = fresh.address[0] == '\0' ? store_error_set(&error, ERR_INVALID,
+                                                         "its own address is not known: give "
+                                                         "--peer-address")
+                                       : fresh_check(options->to_dir, &error);
+
+    if (err != 0) {
+        return recovery_refuse(options, err, "", error.text);
+    }
+    put_source(options, saved, renewed, now_ms, &text);
+    put_raise_limits(options, saved, renewed, now_ms, &text);
+    err = print_and_free(&text);
+    if (err != 0) {
+        return err;
+    }
+    if (!recovery_is_confirmed(options, saved)) {
+        return recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
+    }
+    if (!options->dry_run) {
+        err = fresh_write(&fresh, &store_id, &error);
+    }
+    if (err != 0) {
+        return recovery_refuse(options, err, options->to_dir, error.text);
+    }
+    put_result(options, &fresh, renewed, &text);
+    return print_and_free(&text);
+}
+
+static int recovery_carry_out(const struct options *options, const struct saved *saved,
+                              const char *about)
+{
+    uint64_t now_ms = clock_wall_ms(clock_system());
+    struct store_error error = {""};
+    struct renewed renewed;
+    struct buf text = BUF_INIT;
+    int err;
+
+    if (options->check) {
+        put_checked_file(saved, now_ms, &text);
+        return print_and_free(&text);
+    }
+    err = renew(saved, &options->renew, now_ms, &renewed, &error);
+    if (err != 0) {
+        return recovery_refuse(options, err, about, error.text);
+    }
+    err = write_out(options, saved, &renewed, now_ms);
+    renewed_release(&renewed);
+    return err;
+}
+
+static int recover_or_restore(const struct options *options)
+{
+    struct store_error error = {""};
+    const char *about = "";
+    struct saved saved;
+    int err = recovery_read(options, &saved, &about, &error);
+
+    if (err != 0) {
+        return recovery_refuse(options, err, about, error.text);
+    }
+    err = recovery_carry_out(options, &saved, about);
+    saved_free(&saved);
+    return err;
+}
+
+/* What it reads, and where it writes. */
+static void restrict_process(const struct options *options, recovery_restrict_fn *restrict_to)
+{
+    const char *directories[LIMIT_NODES + 2];
+    size_t count = 0;
+
+    if (options->from_dir != NULL) {
+        directories[count++] = options->from_dir;
+    }
+    if (options->to_dir != NULL) {
+        directories[count++] = options->to_dir;
+    }
+    for (unsigned i = 0; i < options->compare_count; i++) {
+        directories[count++] = options->compare[i];
+    }
+    restrict_to(options->file, directories, count);
+}
+
+static size_t command_named(const char *argument)
+{
+    size_t i = 0;
+
+    while (i < COUNT_OF(commands) && strcmp(argument, commands[i]) != 0) {
+        i++;
+    }
+    return i;
+}
+
+bool recovery_is_command(const char *argument)
+{
+    return command_named(argument) < COUNT_OF(commands);
+}
+
+int recovery_run(char *const argv[], recovery_restrict_fn *restrict_to)
+{
+    enum options_command command = (enum options_command)command_named(argv[1]);
+    struct config_error error = {""};
+    struct buf text = BUF_INIT;
+    struct options options;
+
+    log_setup(LOG_LEVEL_WARN, 0);
+    if (options_read(command, argv + 2, &options, &error) != 0) {
+        fprintf(stderr, "leafd %s: %s\n", commands[command], error.text);
+        return ERR_INVALID;
+    }
+    if (options.help) {
+        options_help(command, &text);
+        return print_and_free(&text);
+    }
+    if (restrict_to != NULL) {
+        restrict_process(&options, restrict_to);
+    }
+    return command == OPTIONS_READMIT ? readmit(&options) : recover_or_restore(&options);
+}

@@ -1,0 +1,512 @@
+/*
+ * saved.c - see saved.h. Thread: main.
+ */
+#include "src/node/recovery/saved.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "raft/core/prepare.h"
+#include "raft/wire/configuration.h"
+#include "src/base/assert.h"
+#include "src/base/buf.h"
+#include "src/base/prng.h"
+#include "src/id/codec/backup_file.h"
+#include "src/id/codec/tag.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
+#include "src/state/facts.h"
+#include "storage/lmdb/dir.h"
+#include "storage/lmdb/store.h"
+
+/* --- the rows --- */
+
+struct saved_row *saved_add(struct saved *saved, const void *key, size_t key_len, const void *value,
+                            size_t value_len)
+{
+    struct saved_row *row;
+
+    saved->rows = array_room(saved->rows, saved->count, &saved->capacity, sizeof *saved->rows);
+    row = &saved->rows[saved->count++];
+    *row = (struct saved_row){.key_len = (uint32_t)key_len, .value_len = (uint32_t)value_len};
+    row->key = MUST_HAVE(malloc(key_len + value_len));
+    ASSERT(key_len > 0);
+    memcpy(row->key, key, key_len);
+    if (value_len > 0) {
+        memcpy(row->key + key_len, value, value_len);
+    }
+    return row;
+}
+
+static int compare_row_keys(const struct saved_row *a, const struct saved_row *b)
+{
+    size_t len = a->key_len < b->key_len ? a->key_len : b->key_len;
+    int order = memcmp(a->key, b->key, len);
+
+    return order != 0 ? order : (a->key_len > b->key_len) - (a->key_len < b->key_len);
+}
+
+/* Rows of one key stay in the order in which they were added. */
+static void merge_rows(struct saved_row *rows, size_t left, size_t count, struct saved_row *room)
+{
+    size_t a = 0;
+    size_t b = left;
+
+    for (size_t i = 0; i < count; i++) {
+        bool from_left = b == count || (a < left && compare_row_keys(&rows[a], &rows[b]) <= 0);
+
+        room[i] = from_left ? rows[a] : rows[b];
+        a += from_left;
+        b += !from_left;
+    }
+    memcpy(rows, room, count * sizeof *rows);
+}
+
+static void sort_rows(struct saved_row *rows, size_t count, struct saved_row *room)
+{
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t at = 0; at + width < count; at += 2 * width) {
+            size_t both = count - at < 2 * width ? count - at : 2 * width;
+
+            merge_rows(rows + at, width, both, room);
+        }
+    }
+}
+
+void saved_sort(struct saved *saved)
+{
+    struct saved_row *room = MUST_HAVE(malloc((saved->count + 1) * sizeof *room));
+    size_t kept = 0;
+
+    sort_rows(saved->rows, saved->count, room);
+    free(room);
+    for (size_t i = 0; i < saved->count; i++) {
+        struct saved_row *row = &saved->rows[i];
+        bool last = i + 1 == saved->count || compare_row_keys(row, row + 1) != 0;
+
+        if (last && row->value_len > 0) {
+            saved->rows[kept++] = *row;
+        } else {
+            free(row->key);
+        }
+    }
+    saved->count = kept;
+}
+
+void saved_free(struct saved *saved)
+{
+    for (size_t i = 0; i < saved->count; i++) {
+        free(saved->rows[i].key);
+    }
+    free(saved->rows);
+    *saved = (struct saved){0};
+}
+
+/* --- reading --- */
+
+#define MAP_BYTES (1 << 20) /* LMDB takes what the file needs */
+#define ENTRY_COMMAND 1     /* store_entry.type */
+
+/* --- a backup --- */
+
+static int read_backup_file(const char *path, struct buf *out, struct store_error *ret_error)
+{
+    int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO is not waited for */
+    struct stat st = {0};
+    ssize_t got = 1;
+
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        return store_error_set(ret_error, ERR_IO, "cannot open %.150s: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > LIMIT_BACKUP_FILE_BYTES) {
+        (void)close(fd);
+        return store_error_set(ret_error, ERR_TOO_LARGE,
+                               "%.150s is not a regular file of at most %llu bytes", path,
+                               LIMIT_BACKUP_FILE_BYTES);
+    }
+    buf_reserve(out, (size_t)st.st_size + 1);
+    while (got > 0 && out->len < out->capacity) {
+        got = read(fd, out->data + out->len, out->capacity - out->len);
+        out->len += got > 0 ? (size_t)got : 0;
+    }
+    (void)close(fd);
+    return got == 0 ? 0
+                    : store_error_set(ret_error, ERR_IO, "cannot read %.150s: %s", path,
+                                      got < 0 ? strerror(errno) : "it grows");
+}
+
+static bool is_tag(const struct backup_row *row, const struct backup_tag_growth *growth)
+{
+    return row->key[0] == FSM_TABLE_TAGS && row->key_len == 1 + (size_t)growth->name_len &&
+           memcmp(row->key + 1, growth->name, growth->name_len) == 0;
+}
+
+/* By how many ids a tag grew. It may have been given some back, or set back by force. */
+static uint64_t grown(const struct saved_row *row, uint64_t from)
+{
+    struct tag_row tag;
+
+    if (tag_row_decode((const char *)row->key + 1, row->key_len - 1, saved_value(row),
+                       row->value_len, &tag) != 0) {
+        return 0; /* the load of the rows will say so */
+    }
+    return tag.max_id > from ? tag.max_id - from : 0;
+}
+
+/* Of a level that means nothing here. */
+static bool is_level_of_before(const struct backup_row *row, uint16_t format)
+{
+    static const char key[] = "s" STATE_SETTING_LEVEL;
+
+    return format == BACKUP_FORMAT_DEV && row->key_len == sizeof key - 1 &&
+           memcmp(row->key, key, sizeof key - 1) == 0;
+}
+
+/* The rows of a block; growth: of their tags, or NULL. Those that it lists stand in their order. */
+static void add_rows(struct saved *saved, struct reader *records, struct backup_block *growth,
+                     uint16_t format)
+{
+    struct backup_tag_growth tag;
+    bool has_tag = growth != NULL && backup_growth_next(growth, &tag);
+    struct backup_row row;
+
+    while (backup_row_next(records, &row)) {
+        bool listed = has_tag && is_tag(&row, &tag);
+        struct saved_row *added;
+
+        if (is_level_of_before(&row, format)) {
+            continue;
+        }
+        added = saved_add(saved, row.key, row.key_len, row.value, row.value_len);
+        if (row.key[0] != FSM_TABLE_TAGS || growth == NULL) {
+            continue;
+        }
+        if (listed || growth->growth.whole) {
+            added->grew = listed ? grown(added, tag.max_id) : 0;
+            added->span_ms = growth->growth.until_ms - growth->growth.since_ms;
+        }
+        if (listed) {
+            has_tag = backup_growth_next(growth, &tag);
+        }
+    }
+}
+
+static void take_blocks(struct saved *saved, const struct buf *file, uint16_t format)
+{
+    struct backup_block growth = {0};
+    struct backup_block block;
+    struct backup_reader reader;
+
+    backup_reader_init(&reader, file->data, file->len);
+    while (backup_next(&reader, &block)) {
+        if (block.kind == BACKUP_GROWTH) {
+            growth = block;
+        } else {
+            add_rows(saved, &block.payload, growth.kind == BACKUP_GROWTH ? &growth : NULL, format);
+            growth = (struct backup_block){0};
+        }
+    }
+}
+
+int read_backup(const char *path, struct saved *ret_saved, struct store_error *ret_error)
+{
+    struct backup_totals totals;
+    struct backup_error error = {""};
+    struct backup_head head;
+    BUF_LOCAL(file);
+    int err = read_backup_file(path, &file, ret_error);
+
+    *ret_saved = (struct saved){0};
+    if (err == 0) {
+        err = backup_verify(file.data, file.len, &head, &totals, &error);
+        err = err == 0 ? 0 : store_error_set(ret_error, err, "%s", error.text);
+    }
+    if (err == 0) {
+        memcpy(ret_saved->cluster_id, head.cluster_id, sizeof ret_saved->cluster_id);
+        memcpy(ret_saved->version, head.version, sizeof ret_saved->version);
+        ret_saved->uid = (struct uid){head.uid[0], head.uid[1]};
+        ret_saved->node_id = head.node_id;
+        ret_saved->index = head.index;
+        ret_saved->term = head.term;
+        ret_saved->wall_ms = head.wall_ms;
+        ret_saved->local = head.local;
+        take_blocks(ret_saved, &file, head.format);
+    }
+    return err;
+}
+
+/* --- a directory --- */
+
+/* All that is in it, and its rows to row_fn. */
+static int load_directory(const char *dir, struct store_loaded *ret_loaded, store_row_fn row_fn,
+                          void *data, struct store_error *ret_error)
+{
+    const struct store_lmdb_config config = {
+        .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = MAP_BYTES};
+    struct store *store;
+    bool made;
+    int err = store_lmdb_open(&config, &store, &made, ret_error);
+
+    if (err == 0) {
+        err = store->ops->load(store, ret_loaded, row_fn, data, ret_error);
+        store->ops->close(store);
+    }
+    return err;
+}
+
+/* The newest configuration of the log, committed or not. */
+static void find_members(const struct store_loaded *loaded, struct configuration *ret_members)
+{
+    const void *conf = loaded->position.conf;
+    size_t len = loaded->position.conf_len;
+
+    for (size_t i = loaded->entry_count; i > 0; i--) {
+        if (loaded->entries[i - 1].type != ENTRY_COMMAND &&
+            configuration_check(loaded->entries[i - 1].data, loaded->entries[i - 1].len) == 0) {
+            conf = loaded->entries[i - 1].data;
+            len = loaded->entries[i - 1].len;
+            break;
+        }
+    }
+    if (configuration_decode(conf, len, ret_members) != 0) {
+        ret_members->count = 0;
+    }
+}
+
+/* state: with the rows. */
+static void set_reach(struct reach *reach, const struct store_loaded *loaded,
+                      const struct state *state)
+{
+    size_t count = loaded->entry_count;
+    struct birth birth;
+
+    *reach =
+        (struct reach){.node_id = loaded->identity.node_id,
+                       .index = loaded->first_index + count - 1,
+                       .term = count > 0 ? loaded->entries[count - 1].term : loaded->position.term};
+    memcpy(reach->cluster_id, loaded->identity.cluster_id, sizeof reach->cluster_id);
+    find_members(loaded, &reach->members);
+    if (state_birth(state, &birth)) {
+        reach->uid = birth.uid;
+    }
+}
+
+/* Rows while a store is loaded: into the list, and into the state machine. */
+struct loading {
+    struct saved *saved;
+    struct state *state;
+};
+
+static int add_row(void *data, const struct store_row *row)
+{
+    struct loading *loading = data;
+
+    saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
+    return prepare_load_row(loading->state, row);
+}
+
+/* Apply an entry that is newer than the rows. */
+static int apply_entry(struct loading *loading, uint64_t index, const struct store_entry *entry,
+                       struct store_error *ret_error)
+{
+    struct row_changes changes = {0};
+    BUF_LOCAL(result);
+    int err =
+        state_apply(loading->state, index, entry->term, entry->data, entry->len, &result, &changes);
+
+    for (size_t i = 0; i < changes.count; i++) {
+        const struct row_change *change = &changes.items[i];
+
+        saved_add(loading->saved, change->key.data, change->key.len, change->value.data,
+                  change->value.len);
+    }
+    row_changes_release(&changes);
+    if (err == ERR_DIVERGED) {
+        return store_error_set(ret_error, err,
+                               "entry %" PRIu64 " of its log says that its state is not the "
+                               "cluster's: take another survivor",
+                               index);
+    }
+    return 0; /* bytes that are no command change nothing, there as here */
+}
+
+static int apply_tail(struct loading *loading, const struct store_loaded *loaded,
+                      struct store_error *ret_error)
+{
+    int err = 0;
+
+    for (size_t i = 0; i < loaded->entry_count && err == 0; i++) {
+        uint64_t index = loaded->first_index + i;
+
+        if (index > loaded->position.index && loaded->entries[i].type == ENTRY_COMMAND) {
+            err = apply_entry(loading, index, &loaded->entries[i], ret_error);
+        }
+    }
+    return err;
+}
+
+/* The address under which its state knows the node itself. */
+static void find_address(const struct state *state, struct saved *saved,
+                         const struct configuration *members)
+{
+    const char *moved = state_member_address(state, saved->node_id);
+    const struct conf_member *member = configuration_find(members, saved->node_id);
+
+    if (moved != NULL) {
+        (void)snprintf(saved->address, sizeof saved->address, "%s", moved);
+    } else if (member != NULL) {
+        memcpy(saved->address, member->address, sizeof saved->address);
+    }
+}
+
+static int take_loaded(struct loading *loading, const struct store_loaded *loaded,
+                       struct reach *reach, struct store_error *ret_error)
+{
+    struct saved *saved = loading->saved;
+    struct birth birth;
+    int err = state_load_end(loading->state, loaded->position.index);
+
+    if (err != 0) {
+        return store_error_set(ret_error, err, "its rows contradict each other");
+    }
+    if (prepare_is_empty(loaded)) {
+        return store_error_set(ret_error, ERR_NOT_FOUND, "it holds no log and no state");
+    }
+    set_reach(reach, loaded, loading->state);
+    memcpy(saved->cluster_id, reach->cluster_id, sizeof saved->cluster_id);
+    saved->node_id = reach->node_id;
+    saved->index = reach->index;
+    /* A term that cannot be would be refused; the new cluster's log begins anew anyway. */
+    saved->term = reach->term < LIMIT_PLAUSIBLE ? reach->term : 1;
+    saved->tail = reach->index - loaded->position.index;
+    saved->local = true;
+    err = apply_tail(loading, loaded, ret_error);
+    find_address(loading->state, saved, &reach->members);
+    if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
+        reach->uid = birth.uid;
+        saved->uid = birth.uid;
+    }
+    saved_sort(saved);
+    return err;
+}
+
+int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_reach,
+                  struct store_error *ret_error)
+{
+    struct loading loading = {ret_saved, state_new(&fsm_machine)};
+    struct store_loaded loaded;
+    int err;
+
+    *ret_saved = (struct saved){0};
+    state_load_begin(loading.state);
+    err = load_directory(dir, &loaded, add_row, &loading, ret_error);
+    if (err == 0) {
+        err = take_loaded(&loading, &loaded, ret_reach, ret_error);
+        store_loaded_release(&loaded);
+    }
+    state_free(loading.state);
+    if (err != 0) {
+        saved_free(ret_saved);
+    }
+    return err;
+}
+
+int read_reach(const char *dir, struct reach *ret_reach, struct store_error *ret_error)
+{
+    struct state *state = state_new(&fsm_machine);
+    struct store_loaded loaded;
+    int err;
+
+    state_load_begin(state);
+    err = load_directory(dir, &loaded, prepare_load_row, state, ret_error);
+    if (err == 0) {
+        err = state_load_end(state, loaded.position.index);
+        set_reach(ret_reach, &loaded, state);
+        store_loaded_release(&loaded);
+    }
+    state_free(state);
+    return err;
+}
+
+/* --- writing --- */
+
+#define MAP_MIN_BYTES (64ULL << 20)
+#define MAP_FACTOR 4 /* rows in pages, and the copy that a transaction makes */
+
+int fresh_check(const char *dir, struct store_error *ret_error)
+{
+    DIR *open = opendir(dir);
+    struct dirent *entry;
+    int err = 0;
+
+    if (open == NULL) {
+        return errno == ENOENT ? 0
+                               : store_error_set(ret_error, ERR_IO, "cannot look into %.150s: %s",
+                                                 dir, strerror(errno));
+    }
+    while (err == 0 && (entry = readdir(open)) != NULL) {
+        if (!lmdb_dir_is_left(entry->d_name)) {
+            err = store_error_set(ret_error, ERR_EXISTS,
+                                  "%.120s is not empty: there is %.60s in it. Name a directory "
+                                  "that is empty, or not there yet",
+                                  dir, entry->d_name);
+        }
+    }
+    (void)closedir(open);
+    return err;
+}
+
+int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_error *ret_error)
+{
+    struct configuration configuration = {0};
+    BUF_LOCAL(conf);
+    BUF_LOCAL(starts);
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op term = {.kind = STORE_HARD_STATE, .term = fresh->term};
+    struct store_op install = {
+        .kind = STORE_INSTALL, .rows_stream = fresh->rows, .rows_stream_len = fresh->rows_len};
+    struct store_op incarnation = {.kind = STORE_LOCAL, .local_key = LOCAL_INCARNATION};
+    struct store_lmdb_config config = {
+        .use = STORE_LMDB_FRESH,
+        .dir = fresh->dir,
+        /* in pages of any size, a power of two up to 64 KiB */
+        .map_bytes = (MAP_MIN_BYTES + MAP_FACTOR * (uint64_t)fresh->rows_len) & ~UINT64_C(0xffff),
+        .identity = {.node_id = fresh->node_id, .store_id = prng_entropy()},
+        .loose_mode = true, /* the node that starts on it looks at that */
+        .first = &list};
+    struct store *store;
+    bool made;
+    int err;
+
+    configuration_add(&configuration, fresh->node_id, fresh->address, ROLE_VOTER);
+    configuration_encode(&configuration, &conf);
+    prepare_member_record(1, &starts);
+    install.position = (struct store_position){.index = fresh->index,
+                                               .term = fresh->term,
+                                               .conf_index = fresh->index,
+                                               .conf = conf.data,
+                                               .conf_len = (uint32_t)conf.len,
+                                               .digest = fresh->digest};
+    incarnation.local = starts.data;
+    incarnation.local_len = (uint32_t)starts.len;
+    STAILQ_INSERT_TAIL(&list, &term, link);
+    STAILQ_INSERT_TAIL(&list, &install, link);
+    STAILQ_INSERT_TAIL(&list, &incarnation, link);
+    (void)snprintf(config.identity.cluster_id, sizeof config.identity.cluster_id, "%s",
+                   fresh->cluster_id);
+    err = store_lmdb_open(&config, &store, &made, ret_error);
+    if (err == 0) {
+        ASSERT(made);
+        store->ops->close(store);
+    }
+    *ret_store_id = config.identity.store_id;
+    return err;
+}

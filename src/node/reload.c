@@ -1,0 +1,225 @@
+/*
+ * reload.c - see reload.h. Thread: main.
+ */
+#include "src/node/reload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/node/config/load.h"
+#include "src/node/config/table.h"
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+
+#define TEXT_BYTES 1500 /* of what a line of the log says of changes; the rest is cut */
+#define VALUE_BYTES 128
+
+void reload_init(struct reload *reload, const struct config *started, struct http_reloads *counts)
+{
+    *reload = (struct reload){.started = started, .counts = counts};
+}
+
+void reload_add(struct reload *reload, const struct reload_part *part)
+{
+    ASSERT(reload->part_count < RELOAD_PARTS_MAX);
+    reload->parts[reload->part_count++] = *part;
+}
+
+static void config_free(struct config *config)
+{
+    if (config != NULL) {
+        config_release(config);
+        free(config);
+    }
+}
+
+void reload_release(struct reload *reload)
+{
+    config_free(reload->in_force);
+    reload->in_force = NULL;
+}
+
+static const struct config *settings_before(const struct reload *reload)
+{
+    return reload->in_force != NULL ? reload->in_force : reload->started;
+}
+
+/* --- what changes --- */
+
+static const char *value_of(const struct config *config, size_t row)
+{
+    const char *text = config->origins[row].text;
+
+    return text != NULL ? text : "";
+}
+
+static void put_comma(struct buf *out)
+{
+    if (out->len > 0) {
+        buf_printf(out, ", ");
+    }
+}
+
+/* Settings that parts take: "log.level = debug (was info)". */
+static void put_changed(const struct reload *reload, const struct config *next, struct buf *out)
+{
+    for (size_t row = 0; row < setting_count; row++) {
+        if (settings[row].live && !setting_same(row, settings_before(reload), next)) {
+            put_comma(out);
+            buf_printf(out, "%s = %.*s (was %.*s)", settings[row].name, VALUE_BYTES,
+                       value_of(next, row), VALUE_BYTES, value_of(settings_before(reload), row));
+        }
+    }
+}
+
+/* Those that keep the value of the start. */
+static void put_kept(const struct reload *reload, const struct config *next, struct buf *out)
+{
+    for (size_t row = 0; row < setting_count; row++) {
+        if (!settings[row].live && !setting_same(row, reload->started, next)) {
+            put_comma(out);
+            buf_printf(out, "%s", settings[row].name);
+        }
+    }
+}
+
+/* --- all or nothing --- */
+
+/* 0, or ERR_INVALID: then *ret_part refused, and nothing is prepared. */
+static int prepare_all(struct reload *reload, const struct config *next, const char **ret_part,
+                       struct config_error *ret_error)
+{
+    for (size_t i = 0; i < reload->part_count; i++) {
+        const struct reload_part *part = &reload->parts[i];
+
+        *ret_part = part->name;
+        if (part->prepare(part->data, next, ret_error) != 0) {
+            while (i-- > 0) { /* those that have prepared, the last one first */
+                reload->parts[i].drop(reload->parts[i].data);
+            }
+            return ERR_INVALID;
+        }
+    }
+    return 0;
+}
+
+static void commit_all(struct reload *reload, struct buf *changes)
+{
+    for (size_t i = 0; i < reload->part_count; i++) {
+        const struct reload_part *part = &reload->parts[i];
+        BUF_LOCAL(words);
+
+        part->commit(part->data, &words);
+        if (words.len > 0) {
+            put_comma(changes);
+            buf_printf(changes, "%s: %s", part->name, buf_text(&words));
+        }
+    }
+}
+
+static void reload_refuse(struct reload *reload, const char *part, const struct config_error *error)
+{
+    char reason[TEXT_BYTES];
+
+    http_reloads_add(&reload->counts->refused);
+    log_error("app", "the reload was refused, and nothing has changed", "part=%s reason=%s", part,
+              log_quote(error->text, strlen(error->text), reason, sizeof reason));
+}
+
+/* The lines are written at the lower one of both levels: they are about the change. */
+static void reload_log(const struct reload *reload, const struct config *next,
+                       const struct buf *changes)
+{
+    BUF_LOCAL(kept);
+    char text[TEXT_BYTES];
+
+    log_info("app", "reloaded", "changed=%s",
+             changes->len > 0 ? log_quote(changes->data, changes->len, text, sizeof text)
+                              : "nothing");
+    put_kept(reload, next, &kept);
+    if (kept.len > 0) {
+        log_warn("app", "settings differ from those in force, and take a restart", "settings=%s",
+                 log_quote(kept.data, kept.len, text, sizeof text));
+    }
+}
+
+static void reload_take(struct reload *reload, struct config *next)
+{
+    enum log_level was = settings_before(reload)->log_level;
+    BUF_LOCAL(changes);
+
+    put_changed(reload, next, &changes);
+    commit_all(reload, &changes);
+    log_set_level(was < next->log_level ? was : next->log_level);
+    reload_log(reload, next, &changes);
+    log_set_level(next->log_level);
+    log_set_format(next->log_format);
+    config_free(reload->in_force);
+    reload->in_force = next;
+    http_reloads_add(&reload->counts->done);
+    http_reloads_set(&reload->counts->done_ms, clock_wall_ms(clock_system()));
+}
+
+bool reload_run(struct reload *reload)
+{
+    struct config *next = MUST_HAVE(calloc(1, sizeof *next));
+    const char *part = "settings";
+    struct config_error error;
+
+    if (config_load_again(reload->started, next, &error) != 0 ||
+        prepare_all(reload, next, &part, &error) != 0) {
+        config_free(next);
+        reload_refuse(reload, part, &error);
+        return false;
+    }
+    reload_take(reload, next);
+    return true;
+}
+
+/* --- the keys between nodes --- */
+
+static int keys_prepare(void *data, const struct config *next, struct config_error *ret_error)
+{
+    struct reload_keys *keys = data;
+    char why[NET_KEYS_WHY_BYTES];
+
+    ASSERT(keys->made == NULL);
+    if (node_keys_prepare(&next->node.keys, &keys->made, why) != 0) {
+        return config_fail(ret_error, "%s", why);
+    }
+    return 0;
+}
+
+static void keys_commit(void *data, struct buf *ret_changes)
+{
+    struct reload_keys *keys = data;
+    unsigned renewed = 0;
+    bool changed = false;
+
+    if (*keys->node != NULL) {
+        changed = node_keys_commit(*keys->node, keys->made, &renewed);
+    } else {
+        net_keys_unref(keys->made);
+    }
+    keys->made = NULL;
+    if (changed) {
+        buf_printf(ret_changes, "other keys between nodes, %u links to renew", renewed);
+    }
+}
+
+static void keys_drop(void *data)
+{
+    struct reload_keys *keys = data;
+
+    net_keys_unref(keys->made);
+    keys->made = NULL;
+}
+
+struct reload_part reload_keys_part(struct reload_keys *keys)
+{
+    return (struct reload_part){.name = "keys between nodes",
+                                .prepare = keys_prepare,
+                                .commit = keys_commit,
+                                .drop = keys_drop,
+                                .data = keys};
+}

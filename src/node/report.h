@@ -1,0 +1,68 @@
+/*
+ * report.h - what the process says of itself: how it ended (exit codes), with which libraries it
+ * runs, and, in the log, the settings in force, what may be a mistake, and why the node did not
+ * start, each with what can be done about it.
+ *
+ * docs/configuration.md says what to do about each exit code. The numbers follow sysexits(3) where
+ * it has a fitting one.
+ *
+ * Failure modes: none. Thread: main; the exit codes and the versions: any.
+ */
+#ifndef LEAFD_NODE_REPORT_H
+#define LEAFD_NODE_REPORT_H
+
+#include "src/node/config/config.h"
+#include "src/base/buf.h"
+
+/* --- exit codes --- */
+
+enum exit_code {
+    EXIT_CODE_STOPPED = 0,
+    EXIT_CODE_CONFIG = 64,   /* a setting is wrong */
+    EXIT_CODE_DATA = 65,     /* damaged, another's, locked, missing, of numbers that cannot be,
+                                or of a level that only a newer leafd speaks */
+    EXIT_CODE_ADDRESS = 69,  /* an address is in use, or cannot be bound */
+    EXIT_CODE_INTERNAL = 70, /* out of memory or descriptors, or a bug */
+    EXIT_CODE_DISK = 74,     /* input/output failed, or the disk is full */
+    EXIT_CODE_AGAIN = 75,    /* started again it continues, under another id (replace_lost.h) */
+    EXIT_CODE_REFUSED = 76,  /* the cluster does not want this node */
+    EXIT_CODE_REMOVED = 77,  /* the cluster has removed this node */
+    EXIT_CODE_WITNESS = 78,  /* a leader's log contradicts what this node knows as committed */
+    EXIT_CODE_DIVERGED = 79, /* the state differs from the cluster's */
+    EXIT_CODE_SECOND_SIGNAL = 80
+};
+
+/* The code for an ERR_* of the data directory, at start. */
+enum exit_code exit_code_of_open(int err);
+
+/* The code for an ERR_* of `leafd restore` and `leafd recover`: what they read, and where they
+ * write, is data. */
+enum exit_code exit_code_of_recovery(int err);
+
+/* The code for any other ERR_* that ends the process. */
+enum exit_code exit_code_of(int err);
+
+/* --- versions of libraries --- */
+
+/* Append {"libuv":"1.44.2",...}: the versions loaded, not those compiled against, where a library
+ * says. */
+void libraries_json(struct buf *out);
+
+/* --- lines of the log --- */
+
+/* The first lines of the log: the settings, and what is allowed and may yet be a mistake. */
+void report_settings(const struct config *config);
+
+/* How many files may be open, how many of them are kept from clients, and how many connections each
+ * HTTP thread may have therefore. */
+void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
+                  uint32_t connections, uint32_t admin_connections);
+
+/* The data directory cannot be used, the node or HTTP did not start: err says why, text more
+ * exactly. */
+void report_data_refused(const struct config *config, int err, const char *text);
+void report_node_failed(const struct config *config, int err, const char *text);
+void report_http_failed(const char *setting, const char *address, const char *resp, int err,
+                        int number);
+
+#endif

@@ -1,0 +1,573 @@
+/*
+ * run.c - see run.h: the stop, its last phase first, then the start.
+ *
+ * Thread: main, but for failed_cb and drained_cb.
+ */
+#include "src/node/run.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/node/listeners.h"
+#include "src/node/privileges.h"
+#include "src/node/reload.h"
+#include "src/node/replace_lost.h"
+#include "src/node/report.h"
+#include "src/node/signals.h"
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+#include "src/base/container.h"
+#include "src/base/log.h"
+#include "src/base/prng.h"
+#include "src/base/process.h"
+#include "src/service/node_backend.h"
+#include "storage/lmdb/store.h"
+
+#define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
+#define DATA_LOOK_MS 400   /* and whether the data directory is still there */
+#define QUOTED_BYTES (LIMIT_PATH_BYTES + 77) /* of a path, or a reason, in the log */
+
+enum phase { STARTING, SERVING, HANDOVER, DRAINING, STOPPING, STOPPED };
+
+struct server {
+    const struct config *config;
+    enum phase phase;
+    uv_loop_t loop;
+    struct signals signals;
+    struct supervisor supervisor;
+    uv_async_t drained; /* sent by an HTTP thread */
+    uv_timer_t look;    /* whether leadership has gone */
+    uv_timer_t watch;   /* whether the data directory is there */
+    struct store *store;
+    struct id_service ids;
+    struct node *node; /* that serves them; NULL before the start and after the stop */
+    struct node_backend backend;
+    struct replica_listener listener;
+    struct files_split files; /* connections that are for clients */
+    struct listeners listeners;
+    struct waiting *waiting; /* the listeners before these; NULL: none */
+    struct http_build build;
+    struct certificate certificate;
+    struct buf libraries; /* of build */
+    struct sandbox sandbox;
+    struct reload reload;
+    struct reload_keys keys;     /* a part of it */
+    struct http_reloads reloads; /* its counts */
+    uint64_t began_ms;           /* of the start, then of the stop; monotonic */
+    uint64_t phase_ms;           /* when the phase began */
+    uint64_t grace_until_ms;     /* of the stop */
+    bool removed;                /* it stops because the cluster has removed it */
+};
+
+static uint32_t at_most_ms(uint32_t ms, uint32_t most_ms)
+{
+    return ms < most_ms ? ms : most_ms;
+}
+
+static uint64_t now_ms(void)
+{
+    return clock_now_ms(clock_system());
+}
+
+/* The one place that changes the phase. */
+static void server_move(struct server *server, enum phase phase)
+{
+    static const unsigned allowed[] = {
+        [STARTING] = 1U << SERVING | 1U << STOPPING | 1U << STOPPED,
+        [SERVING] = 1U << HANDOVER,
+        [HANDOVER] = 1U << DRAINING,
+        [DRAINING] = 1U << STOPPING,
+        [STOPPING] = 1U << STOPPED,
+        [STOPPED] = 0,
+    };
+
+    ASSERT((allowed[server->phase] & 1U << phase) != 0);
+    server->phase = phase;
+    server->phase_ms = now_ms();
+}
+
+static uint64_t in_phase_ms(const struct server *server)
+{
+    return now_ms() - server->phase_ms;
+}
+
+/* The stop, its last step first: each begins the next when it is through. */
+
+/* --- the stop: stopping --- */
+
+/* The loop ends, and with it run_node(). */
+static void close_handles(struct server *server)
+{
+    server_move(server, STOPPED);
+    signals_close(&server->signals);
+    supervisor_close(&server->supervisor);
+    uv_close((uv_handle_t *)&server->drained, NULL);
+    uv_close((uv_handle_t *)&server->look, NULL);
+    uv_close((uv_handle_t *)&server->watch, NULL);
+}
+
+/* The node has answered everything; HTTP threads may still ask it until they are joined. */
+static void node_stopped_cb(void *data)
+{
+    struct server *server = data;
+
+    log_info("app", "node stopped", "took_ms=%" PRIu64, in_phase_ms(server));
+    listeners_close(&server->listeners);
+    node_free(server->node);
+    server->node = NULL;
+    close_handles(server);
+}
+
+/* What is left of the grace period. */
+static uint32_t grace_left_ms(const struct server *server)
+{
+    uint64_t now = now_ms();
+
+    return server->grace_until_ms > now ? (uint32_t)(server->grace_until_ms - now) : 0;
+}
+
+/* HTTP has no connection left, or did not start. */
+static void stop_node(struct server *server)
+{
+    if (listeners_are_open(&server->listeners)) {
+        log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
+        node_backend_set_waker(&server->backend, NULL);
+    }
+    server_move(server, STOPPING);
+    node_stop(server->node, grace_left_ms(server), node_stopped_cb, server);
+}
+
+/* --- the stop: draining --- */
+
+/* On an HTTP thread. */
+static void drained_cb(void *data)
+{
+    struct server *server = data;
+
+    ASSERT(uv_async_send(&server->drained) == 0);
+}
+
+/* --- the stop: handover --- */
+
+static void handover_look_cb(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    uint64_t ready_ms = server->began_ms + server->config->shutdown.delay_ms;
+    /* A node that could take over does so in a round trip or two; two elections later none will. */
+    uint32_t bound_ms = at_most_ms(2 * server->config->node.replica.driver.election_ms,
+                                   server->config->shutdown.grace_ms);
+    bool gone = node_drained(server->node);
+    uint64_t now = now_ms();
+
+    ASSERT(server->phase == HANDOVER);
+    if (now < ready_ms || (!gone && now < ready_ms + bound_ms)) {
+        return;
+    }
+    ASSERT(uv_timer_stop(timer) == 0);
+    log_info("app", gone ? "no leadership is left to hand over" : "nobody took the leadership over",
+             "took_ms=%" PRIu64, in_phase_ms(server));
+    server_move(server, DRAINING);
+    listeners_drain(&server->listeners, grace_left_ms(server), drained_cb, server);
+}
+
+/* Over so long idle connections end: a client that uses one now and then learns of the end by a
+ * reply before. */
+static uint32_t retire_ms(const struct config *config)
+{
+    uint32_t least_ms = at_most_ms(config->shutdown.grace_ms / 2, LIMIT_HTTP_RETIRE_MS);
+
+    return config->shutdown.delay_ms > least_ms ? config->shutdown.delay_ms : least_ms;
+}
+
+static void server_down(struct server *server, const char *why)
+{
+    const struct config *config = server->config;
+
+    signals_stop_now(&server->signals);
+    supervisor_stopping(&server->supervisor);
+    server->began_ms = now_ms();
+    server->grace_until_ms =
+        server->began_ms + config->shutdown.delay_ms + config->shutdown.grace_ms;
+    log_info("app", "stopping", "%s delay_ms=%" PRIu32 " grace_ms=%" PRIu32, why,
+             config->shutdown.delay_ms, config->shutdown.grace_ms);
+    server_move(server, HANDOVER);
+    listeners_retire(&server->listeners, retire_ms(config));
+    node_drain(server->node);
+    ASSERT(uv_timer_start(&server->look, handover_look_cb, 0, HANDOVER_LOOK_MS) == 0);
+}
+
+/* --- the start --- */
+
+/* The settings were checked already; the files may have changed since. */
+static enum exit_code server_load_certificate(struct server *server)
+{
+    const struct reload_part part = certificate_reload_part(&server->certificate);
+    struct config_error error;
+    char reason[QUOTED_BYTES];
+
+    if (certificate_start(&server->certificate, server->config, &error) != 0) {
+        log_error("app", "the certificate cannot be used",
+                  "reason=%s hint=\"--check-config reads the files, too\"",
+                  log_quote(error.text, strlen(error.text), reason, sizeof reason));
+        return EXIT_CODE_CONFIG;
+    }
+    reload_add(&server->reload, &part);
+    return EXIT_CODE_STOPPED;
+}
+
+/* What is written to files that have no name is gone with the process. */
+static void watch_cb(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    const char *dir = server->config->data.dir;
+    char quoted_dir[QUOTED_BYTES];
+    char reason[QUOTED_BYTES];
+    struct store_error error;
+
+    if (server->store->ops->lost(server->store, &error)) {
+        log_error("app", "the data directory is gone",
+                  "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the "
+                  "node by a new member with a new node.id\"",
+                  log_quote(dir, strlen(dir), quoted_dir, sizeof quoted_dir),
+                  log_quote(error.text, strlen(error.text), reason, sizeof reason), EXIT_CODE_DATA);
+        _exit(EXIT_CODE_DATA);
+    }
+}
+
+static enum exit_code open_store(struct server *server)
+{
+    const struct config *config = server->config;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct store_lmdb_config store = {
+        .dir = config->data.dir,
+        .map_bytes = (config->data.map_bytes + page_bytes - 1) / page_bytes * page_bytes,
+        .map_by_disk = config->data.map_by_disk,
+        .identity = {.node_id = config->node.node_id, .store_id = prng_entropy()},
+        .loose_mode = config->data.loose_mode,
+    };
+    uint64_t began_ms = now_ms();
+    struct store_error error = {""};
+    char path[LIMIT_PATH_BYTES + sizeof "/db"];
+    char quoted[QUOTED_BYTES];
+    struct store_space space;
+    bool made = false;
+    int err;
+
+    (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
+    if (!config->data.create && access(path, F_OK) != 0) { /* cluster.bootstrap = never */
+        log_error("app", "there is no store in the data directory, and cluster.bootstrap is never",
+                  "dir=%s hint=\"is its disk mounted?\"",
+                  log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted));
+        return EXIT_CODE_DATA;
+    }
+    (void)snprintf(store.identity.cluster_id, sizeof store.identity.cluster_id, "%s",
+                   config->node.cluster_id);
+    err = store_lmdb_open(&store, &server->store, &made, &error);
+    if (err != 0) {
+        report_data_refused(config, err, error.text);
+        return exit_code_of_open(err);
+    }
+    if (server->store->ops->lost != NULL) {
+        ASSERT(uv_timer_start(&server->watch, watch_cb, DATA_LOOK_MS, DATA_LOOK_MS) == 0);
+    }
+    server->store->ops->space(server->store, &space);
+    log_info("store", made ? "made" : "opened",
+             "dir=%s used_bytes=%" PRIu64 " map_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
+             " took_ms=%" PRIu64,
+             log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted), space.used_bytes,
+             space.map_bytes, space.disk_free_bytes, now_ms() - began_ms);
+    return EXIT_CODE_STOPPED;
+}
+
+static enum exit_code begin_sandbox(struct server *server)
+{
+    return sandbox_begin(&server->sandbox, server->config) == 0 ? EXIT_CODE_STOPPED
+                                                                : EXIT_CODE_CONFIG;
+}
+
+/* All is open: files, listeners, and whatever a reload reads lies where it may be read. */
+static enum exit_code complete_sandbox(struct server *server)
+{
+    if (server->node == NULL) {
+        return EXIT_CODE_STOPPED;
+    }
+    return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
+}
+
+/* Its data is lost, and the cluster says so. Does it come back as another node? */
+static bool comes_back(const struct server *server)
+{
+    struct config_error error;
+    char reason[QUOTED_BYTES];
+    uint64_t id;
+
+    if (!server->config->node.replica.replace_lost) {
+        return false;
+    }
+    if (lost_note(server->config, &id, &error) != 0) {
+        log_error("app", "the data of this node is lost, and it cannot come back as another node",
+                  "reason=%s", log_quote(error.text, strlen(error.text), reason, sizeof reason));
+        return false;
+    }
+    log_warn("app", "the data of this node is lost: started again, it asks to be let in anew",
+             "node=%" PRIu64 " next_node=%" PRIu64 " exit_code=%d", server->config->node.node_id,
+             id, EXIT_CODE_AGAIN);
+    return true;
+}
+
+static enum exit_code start_node(struct server *server)
+{
+    const struct config *config = server->config;
+    uint64_t began_ms = now_ms();
+    struct store_error error = {""};
+    int err;
+
+    supervisor_set_status(&server->supervisor, "reading its data");
+    id_service_init(&server->ids, &config->ids);
+    err = node_start(&server->loop, &config->node, &server->listener, server->store,
+                     &server->ids.base, &server->node, &error);
+
+    waiting_end(server->waiting);
+    server->waiting = NULL;
+    /* Newer than this leafd are the data, or the cluster that it was to join. */
+    if (exit_code_of(err) == EXIT_CODE_DATA && err != ERR_NEWER) {
+        report_data_refused(config, err, error.text);
+        return exit_code_of_open(err);
+    }
+    if (err == ERR_SHUTTING_DOWN) { /* a signal to stop came while it waited to be let in */
+        return EXIT_CODE_STOPPED;
+    }
+    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && comes_back(server)) {
+        return EXIT_CODE_AGAIN;
+    }
+    if (err != 0) {
+        report_node_failed(config, err, error.text);
+        return exit_code_of(err);
+    }
+    log_info("app", "node loaded", "peer_listen=%s took_ms=%" PRIu64, config->node.listen_address,
+             now_ms() - began_ms);
+    return EXIT_CODE_STOPPED;
+}
+
+static enum exit_code start_http(struct server *server)
+{
+    struct reload_part tokens = listeners_reload_part(&server->listeners);
+    int err;
+
+    if (server->node == NULL) {
+        return EXIT_CODE_STOPPED;
+    }
+    node_backend_open(&server->backend, &server->ids, server->node);
+    err = listeners_open(&server->listeners, server->config, server->certificate.tls,
+                         &server->build, &server->backend.base, &server->files);
+    if (err != 0) {
+        return exit_code_of(err);
+    }
+    /* The loop has not run since node_start(), so no wake-up was missed. */
+    node_backend_set_waker(&server->backend, api_waker(server->listeners.api));
+    reload_add(&server->reload, &tokens);
+    return EXIT_CODE_STOPPED;
+}
+
+/* --- all of it --- */
+
+static void joining_cb(struct replica_listener *listener)
+{
+    struct server *server = CONTAINER(listener, struct server, listener);
+
+    supervisor_set_status(&server->supervisor, "asking members of the cluster to let it in");
+    server->waiting =
+        waiting_begin(server->config, server->certificate.tls, &server->build, &server->files);
+}
+
+static void lost_cb(struct replica_listener *listener)
+{
+    if (comes_back(CONTAINER(listener, struct server, listener))) {
+        _exit(EXIT_CODE_AGAIN);
+    }
+}
+
+/* To continue would be unsafe. Any thread; the data is as safe as after a kill. */
+static void failed_cb(struct replica_listener *listener, int err, const char *text)
+{
+    enum exit_code code = exit_code_of(err);
+    char quoted[500];
+
+    (void)listener;
+    log_error("app", "the node cannot go on", "err=%s reason=%s exit_code=%d", err_code(err),
+              log_quote(text, strlen(text), quoted, sizeof quoted), (int)code);
+    _exit((int)code);
+}
+
+static void removed_cb(struct replica_listener *listener)
+{
+    struct server *server = CONTAINER(listener, struct server, listener);
+
+    if (server->phase == SERVING) {
+        log_error("app", "this node was removed from the cluster: stopping",
+                  "node=%" PRIu64 " exit_code=%d hint=\"its id never comes back; for a new member, "
+                  "give it an empty data directory and a new node.id, and join\"",
+                  server->config->node.node_id, EXIT_CODE_REMOVED);
+        server->removed = true;
+        server_down(server, "removed=true");
+    }
+}
+
+static void stop_signal_cb(struct signals *signals, int number)
+{
+    struct server *server = CONTAINER(signals, struct server, signals);
+
+    /* Not while a node that could not start is being closed: it ends anyway. */
+    if (server->phase == SERVING) {
+        server_down(server, number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
+    }
+}
+
+static void reload_signal_cb(struct signals *signals)
+{
+    struct server *server = CONTAINER(signals, struct server, signals);
+
+    if (server->phase == SERVING) {
+        supervisor_reload(&server->supervisor, true);
+        (void)reload_run(&server->reload);
+        supervisor_reload(&server->supervisor, false);
+    } else {
+        log_info("app", "the settings were not read again: the node starts or stops", NULL);
+    }
+}
+
+static void drained_async_cb(uv_async_t *async)
+{
+    stop_node(async->data);
+}
+
+static void server_init(struct server *server, const struct config *config)
+{
+    static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
+    struct reload_part keys;
+
+    *server = (struct server){
+        .config = config,
+        .phase = STARTING,
+        .listener = {.failed = failed_cb,
+                     .removed = removed_cb,
+                     .joining = joining_cb,
+                     .lost = lost_cb},
+        .build = {.version = LEAFD_VERSION, .commit = commit_built},
+        .began_ms = now_ms(),
+    };
+    libraries_json(&server->libraries);
+    server->build.libraries = buf_text(&server->libraries);
+    ASSERT(uv_loop_init(&server->loop) == 0);
+    server->build.reloads = &server->reloads;
+    reload_init(&server->reload, config, &server->reloads);
+    server->keys.node = &server->node;
+    keys = reload_keys_part(&server->keys);
+    reload_add(&server->reload, &keys);
+    signals_init(&server->signals, &server->loop, &signals_owner);
+    supervisor_open(&server->supervisor, &server->loop, &server->listeners);
+    ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
+    ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
+    ASSERT(uv_timer_init(&server->loop, &server->watch) == 0);
+    server->drained.data = server;
+    server->look.data = server;
+    server->watch.data = server;
+}
+
+/* As many open files as the system allows; returns how many. */
+static rlim_t raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    if (limit.rlim_cur < limit.rlim_max) {
+        struct rlimit raised = {limit.rlim_max, limit.rlim_max};
+
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+            limit = raised;
+        }
+    }
+    return limit.rlim_cur;
+}
+
+/* Clients may open what is not kept for peers and the node. False: it is too little to start. */
+static bool bound_clients(const struct config *config, struct files_split *ret_files)
+{
+    bool has_admin = !listeners_are_joined(config);
+    uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
+    uint64_t allowed = raise_file_limit();
+
+    if (allowed < files_least(loops)) {
+        log_error("app",
+                  "Too many open files: the system's limit for this process is too low to start",
+                  "allowed=%" PRIu64 " needed=%" PRIu64
+                  " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
+                  (uint64_t)allowed, files_least(loops), EXIT_CODE_INTERNAL);
+        return false;
+    }
+    files_divide(allowed, config->http.loops, config->http.connections,
+                 has_admin ? config->admin.http.connections : 0, ret_files);
+    report_files(config, allowed, files_kept(loops), ret_files->connections,
+                 ret_files->admin_connections);
+    return true;
+}
+
+static enum exit_code server_up(struct server *server)
+{
+    static enum exit_code (*const steps[])(struct server *) = {
+        server_load_certificate, open_store, begin_sandbox, start_node, start_http,
+        complete_sandbox};
+    enum exit_code code = EXIT_CODE_STOPPED;
+
+    for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
+        code = steps[i](server);
+    }
+    if (listeners_are_open(&server->listeners) && code == EXIT_CODE_STOPPED) {
+        server_move(server, SERVING);
+        log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
+        supervisor_ready(&server->supervisor, &server->backend.base);
+    } else if (server->node != NULL) {
+        stop_node(server);
+    } else {
+        close_handles(server);
+    }
+    return code;
+}
+
+enum exit_code run_node(const struct config *config)
+{
+    struct files_split files;
+    struct server server;
+    enum exit_code code;
+
+    log_setup(config->log_level, config->node.node_id);
+    log_set_format(config->log_format);
+    (void)umask(077);
+    report_settings(config);
+    privileges_report(config);
+    if (!bound_clients(config, &files)) {
+        return EXIT_CODE_INTERNAL;
+    }
+    server_init(&server, config);
+    server.files = files;
+    code = server_up(&server);
+    (void)uv_run(&server.loop, UV_RUN_DEFAULT);
+    ASSERT(server.phase == STOPPED);
+    ASSERT(uv_loop_close(&server.loop) == 0);
+    if (server.store != NULL) {
+        server.store->ops->close(server.store);
+    }
+    reload_release(&server.reload);
+    certificate_end(&server.certificate);
+    buf_free(&server.libraries);
+    if (code == EXIT_CODE_STOPPED) {
+        code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;
+        log_info("app", "stopped", "took_ms=%" PRIu64, now_ms() - server.began_ms);
+    }
+    return code;
+}
