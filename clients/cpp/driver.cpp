@@ -304,14 +304,21 @@ static std::string stats(const Words &)
     std::string answer = "stats";
     std::istringstream lines(client->stats_text());
     for (std::string line; std::getline(lines, line);) {
-        if (line[0] != '#') {
-            std::size_t end = line.find("_total ");
+        std::size_t end = line.find("_total ");
+        if (line[0] != '#' && end != std::string::npos) { // the others are gauges
             answer += ' ' + line.substr(13, end - 13) + '=' + line.substr(end + 7);
         }
     }
     std::string requests = " requests=" + std::to_string(client->stats().requests);
     return (answer + ' ').find(requests + ' ') != std::string::npos ? answer
                                                                     : "fault no" + requests;
+}
+
+static std::string stats_text(const Words &)
+{
+    std::string text = client->stats_text();
+    std::replace(text.begin(), text.end(), '\n', '|');
+    return "statstext " + text;
 }
 
 static std::string close_client(const Words &)
@@ -345,6 +352,7 @@ static const std::map<std::string, std::pair<std::size_t, std::string (*)(const 
         {"benchthreads", {4, bench_threads}},
         {"decode", {2, decode}},
         {"stats", {1, stats}},
+        {"statstext", {1, stats_text}},
         {"close", {1, close_client}},
 };
 

@@ -179,7 +179,8 @@ impl Driver {
     /// From the text for Prometheus, so that both are seen: "leafd_client_NAME_total VALUE".
     fn stats(&self) -> Result<String> {
         let text = self.client().stats_text();
-        let rows = text.lines().filter(|line| !line.starts_with('#'));
+        // The others are gauges.
+        let rows = text.lines().filter(|line| !line.starts_with('#') && line.contains("_total "));
         let found: Vec<String> =
             rows.map(|row| row.replace("leafd_client_", "").replace("_total ", "=")).collect();
         let requests = format!("requests={}", self.client().stats().requests);
@@ -221,6 +222,7 @@ impl Driver {
             ["benchthreads", threads, tag, count] => self.benchthreads(threads, tag, count),
             ["decode", id] => self.decode(id),
             ["stats"] => self.stats(),
+            ["statstext"] => Ok(format!("statstext {}", self.client().stats_text().replace('\n', "|"))),
             ["close"] => {
                 self.client().close();
                 Ok("ok".into())

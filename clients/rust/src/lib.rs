@@ -228,6 +228,7 @@ pub struct Stats {
     pub burnt: u64,
     pub clock_waits: u64,
     pub renewals: u64,
+    pub hedges: u64,
 }
 
 /// Ids from `first` to `last`, both inclusive.
