@@ -32,6 +32,7 @@ type Segment struct {
 	first     []*piece      // of what is handed out now, behind the current one
 	spare     []*piece      // what was fetched ahead
 	highest   int64         // that was fetched
+	kept      int64         // id of the last answer of which something was kept, of a second request, too
 	passed    int64         // ids of pieces that were left: given or burnt
 	asking    bool          // a request is under way
 	hedging   bool          // and a second one beside it
@@ -551,7 +552,8 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	c := s.client
 	s.mu.Lock()
 	last := s.answers != f.from // the other request was faster
-	if s.closed || len(s.spare) > 0 || len(ranges) > 0 && got.generation > 0 && got.generation < s.newest {
+	if s.closed || len(s.spare) > 0 || len(ranges) > 0 && (last && ranges[0].First < s.kept ||
+		got.generation > 0 && got.generation < s.newest) {
 		for _, r := range ranges {
 			c.stats.burnt.Add(r.Count())
 		}
@@ -578,6 +580,7 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	}
 	if len(pieces) > 0 {
 		s.answers++
+		s.kept = ranges[len(ranges)-1].Last
 		s.setDry(false)
 	}
 	s.spare = append(s.spare, pieces...)
