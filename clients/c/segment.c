@@ -24,6 +24,7 @@ struct leafd_segment {
     uint64_t answers;      /* that came */
     uint64_t refill_from;  /* of these, when the request was begun */
     uint64_t hedge_from;   /* and the second one */
+    uint64_t hedged_ns;    /* when the attempt began beside which that was sent */
     int64_t highest;       /* id of the last answer that was kept */
     uint64_t generation;   /* the newest that an answer had; 0: none */
     uint32_t asked_count;  /* by the last request; 0: none */
@@ -381,6 +382,10 @@ static uint64_t want_second(struct leafd_segment *segment)
     if (since_ns == 0 || now < since_ns + patience_ns) {
         return (since_ns == 0 ? now : since_ns) + patience_ns;
     }
+    if (since_ns == segment->hedged_ns && segment->answers == segment->hedge_from) {
+        return now + patience_ns; /* one beside each attempt, unless it has brought something */
+    }
+    segment->hedged_ns = since_ns;
     segment->hedge.run = ask_second;
     segment->hedge.context = segment;
     segment->hedge_from = segment->answers;

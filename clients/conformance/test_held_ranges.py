@@ -148,11 +148,13 @@ def test_an_older_generation(start, fake):
     client = start().open(endpoints=joined(servers), min_count=100, max_count=100)
     client.ids("segment orders 10")
     used = 0 if servers[0].requests else 1
+    before = len(granter.grants)
     headers[used]["Leafd_Generation"] = 5
     ids = client.ids("segment orders 300")
-    old = granter.grants[1][:2]  # the one answer that had to be dropped
-    assert len(servers[used].requests) == 2 and len(servers[1 - used].requests) >= 2
-    check_once(ids, [old])
+    old = granter.grants[before][:2]  # the one answer that had to be dropped
+    asked, hedges = len(servers[used].requests), client.stats()["hedges"]
+    assert 2 <= asked <= 2 + hedges and servers[1 - used].requests, (asked, hedges)
+    check_once(ids, [old] if not hedges else [])
     all_told(client, granter)
     # Now all nodes are of an older one.
     headers[1 - used]["Leafd_Generation"] = 5

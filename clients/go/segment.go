@@ -28,29 +28,32 @@ type Segment struct {
 	client *Client
 	tag    string
 
-	mu      sync.Mutex
-	first   []*piece      // of what is handed out now, behind the current one
-	spare   []*piece      // what was fetched ahead
-	highest int64         // that was fetched
-	passed  int64         // ids of pieces that were left: given or burnt
-	asking  bool          // a request is under way
-	hedging bool          // and a second one beside it
-	answers int64         // that brought ids
-	askFrom int64         // of these, when the request was begun
-	newest  int64         // generation that an answer had; 0: none
-	aging   *time.Timer   // drops what is too old; nil: nothing is held
-	told    bool          // refill_failed was reported, recovered was not yet
-	waiting int           // calls that wait for it
-	failed  *Error        // goes to those who ask, until failedTil
-	timer   stopper       // forgets it
-	changed chan struct{} // closed and made anew when something that is waited for happened
-	closed  bool
-	trail   trail // of the request under way
-	size    int   // of the last request; 0: none yet
-	askedAt time.Time
-	askedAs int64         // ids given when it began
-	dry     time.Duration // time since then in which calls waited with nothing held
-	dryFrom time.Time     // they do since then; zero: they do not
+	mu        sync.Mutex
+	first     []*piece      // of what is handed out now, behind the current one
+	spare     []*piece      // what was fetched ahead
+	highest   int64         // that was fetched
+	kept      int64         // id of the last answer of which something was kept, of a second request, too
+	passed    int64         // ids of pieces that were left: given or burnt
+	asking    bool          // a request is under way
+	hedging   bool          // and a second one beside it
+	hedged    time.Duration // the progress of the attempt beside which that was sent
+	hedgeFrom int64         // answers that had come then
+	answers   int64         // that brought ids
+	askFrom   int64         // of these, when the request was begun
+	newest    int64         // generation that an answer had; 0: none
+	aging     *time.Timer   // drops what is too old; nil: nothing is held
+	told      bool          // refill_failed was reported, recovered was not yet
+	waiting   int           // calls that wait for it
+	failed    *Error        // goes to those who ask, until failedTil
+	timer     stopper       // forgets it
+	changed   chan struct{} // closed and made anew when something that is waited for happened
+	closed    bool
+	trail     trail // of the request under way
+	size      int   // of the last request; 0: none yet
+	askedAt   time.Time
+	askedAs   int64         // ids given when it began
+	dry       time.Duration // time since then in which calls waited with nothing held
+	dryFrom   time.Time     // they do since then; zero: they do not
 
 	stepped  atomic.Bool
 	progress progress // of the request under way
@@ -273,7 +276,10 @@ func (s *Segment) hedge() (wait time.Duration, wanted bool) {
 	if took := time.Since(c.made) - since; took < wait {
 		return wait - took, true
 	}
-	s.hedging = true
+	if s.hedged == since && s.hedgeFrom == s.answers { // one beside each attempt, unless it has brought something
+		return wait, true
+	}
+	s.hedging, s.hedged, s.hedgeFrom = true, since, s.answers
 	c.stats.hedges.Add(1)
 	notAt, from, size := int(s.progress.at.Load()), s.answers, s.size
 	if s.answers != s.askFrom { // the first one is late for what another second one has brought
@@ -546,7 +552,8 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	c := s.client
 	s.mu.Lock()
 	last := s.answers != f.from // the other request was faster
-	if s.closed || len(s.spare) > 0 || len(ranges) > 0 && got.generation > 0 && got.generation < s.newest {
+	if s.closed || len(s.spare) > 0 || len(ranges) > 0 && (last && ranges[0].First < s.kept ||
+		got.generation > 0 && got.generation < s.newest) {
 		for _, r := range ranges {
 			c.stats.burnt.Add(r.Count())
 		}
@@ -573,6 +580,7 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	}
 	if len(pieces) > 0 {
 		s.answers++
+		s.kept = ranges[len(ranges)-1].Last
 		s.setDry(false)
 	}
 	s.spare = append(s.spare, pieces...)

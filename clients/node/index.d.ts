@@ -137,6 +137,26 @@ export class Client {
     close(): Promise<void>;
 }
 
+/** What sources of numbers have in common, those of FakeClient too: for a program's own code. */
+export interface IdSource {
+    next(options?: CallOptions): Promise<bigint>;
+    nextMany(count: number, options?: CallOptions): Promise<bigint[]>;
+    /** Later calls throw "closed". */
+    close(): Promise<void>;
+}
+
+/** A client without a cluster, for a program's own tests: ids are counted from 1 in memory. */
+export class FakeClient {
+    segment(tag: string): Segment;
+    strict(tag: string): Strict;
+    snowflake(name?: string): Snowflake;
+    /** The next id of a tag, or of a snowflake source's name. */
+    setNext(tag: string, id: bigint): void;
+    /** So many calls (1) of the tag's sources fail with the error, before they give ids again. */
+    fail(tag: string, error: LeafdError, times?: number): void;
+    close(): Promise<void>;
+}
+
 /** Not to be made by programs: see Client. */
 export interface Segment extends AsyncIterable<bigint> {
     readonly tag: string;

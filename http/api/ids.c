@@ -686,7 +686,7 @@ COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, stru
                            "count=%u would take more than %d ranges of tag %s", claim->count,
                            LIMIT_RANGES_PER_REPLY, shown);
     case CLAIM_STEPPED:
-        return refuse_stepped(conn, claim, atomic_load(&tag->buffer.by));
+        return refuse_stepped(conn, claim, (uint32_t)atomic_load(&tag->buffer.terms));
     case CLAIM_DONE:
     case CLAIM_EMPTY:
     case CLAIM_STRICT:

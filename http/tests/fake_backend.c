@@ -600,8 +600,9 @@ void fake_delete_tag(struct fake *fake, const char *name)
 /* As what the buffer has, if it has any. */
 static void publish_more(struct id_tag *tag, uint64_t first, uint32_t size)
 {
-    segment_publish(&tag->buffer, first, size, atomic_load(&tag->buffer.by),
-                    atomic_load(&tag->buffer.of));
+    uint64_t terms = atomic_load(&tag->buffer.terms);
+
+    segment_publish(&tag->buffer, first, size, (uint32_t)terms, (uint32_t)(terms >> 32));
 }
 
 struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, uint32_t size)

@@ -11,7 +11,7 @@ import { hostname } from "node:os";
 import * as api from "./api.js";
 import { IdBuffer, Rate } from "./buffer.js";
 import { LeafdError, badSetting, copyOf, isFinal } from "./errors.js";
-import { Generator, WHY } from "./generator.js";
+import { Generator, SMALL_STEP_MS, WHY } from "./generator.js";
 import { Door, Journey, Known, Usual } from "./journey.js";
 import { COUNT_MAX, MS_MAX, TEXTS_MAX, idText, idempotencyKey, makeSettings, options, textName,
     whole } from "./settings.js";
@@ -873,7 +873,7 @@ export class Snowflake extends Endless {
                     await this.#waitRenewal(deadline);
                 } else {
                     const ms = this.#generator.lastMs - core.wallMs();
-                    if (ms > 0 && !waited.has("clock_waits")) {
+                    if (ms > SMALL_STEP_MS && !waited.has("clock_waits")) {
                         core.tell({ kind: "clock_back", name: this.#heldName, ms });
                     }
                     count("clock_waits");

@@ -6,7 +6,7 @@
 
 import { randomInt } from "node:crypto";
 
-const SMALL_STEP_MS = 5; // a clock that goes back by so little is waited for
+export const SMALL_STEP_MS = 5; // a clock that goes back by so little is waited for
 
 /** What keeps the next id. */
 export const WHY = { CLOCK: "clock", WINDOW: "window", END: "end" };

@@ -2,3 +2,4 @@
 
 export { Client } from "./client.js";
 export { LeafdError } from "./errors.js";
+export { FakeClient } from "./fake.js";

@@ -1,6 +1,8 @@
 // What a source holds, and for how long: age, generation, steps; the second request; events.
 
 import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FakeClient, LeafdError } from "../lib/index.js";
 import { answers, closes, hangs, refusal } from "./fake.js";
 import { Stopwatch, clusterTest, failure, take, waitFor } from "./help.js";
 
@@ -189,4 +191,29 @@ clusterTest("a closed source gives no ids, and its client goes on", 1, async (cl
         assert.equal((await failure(call)).code, "closed");
     }
     assert.equal(await client.strict("invoice").next(), 2n);
+});
+
+test("the fake for programs' tests", async () => {
+    const client = new FakeClient();
+    client.setNext("order", 1000n);
+    const source = client.segment("order");
+    assert.deepEqual([await source.next(), source.tryNext()], [1000n, 1001n]);
+    assert.deepEqual(await source.nextMany(2), [1002n, 1003n]);
+    assert.deepEqual(await source.nextRange(3), { first: 1004n, last: 1006n, increment: 1n });
+    client.fail("order", new LeafdError("unreachable", "none"), 2);
+    for (let n = 0; n < 2; n++) {
+        assert.equal((await failure(() => source.next())).code, "unreachable");
+    }
+    assert.equal(await client.segment("order").next(), 1007n);
+    const strict = client.strict("invoice");
+    const first = { first: 1n, last: 2n, increment: 1n, replayed: false };
+    assert.deepEqual(await strict.request(2, { key: "mine" }), first);
+    assert.deepEqual(await strict.request(2, { key: "mine" }), { ...first, replayed: true });
+    assert.equal(await strict.next(), 3n);
+    client.fail("invoice", new LeafdError("unreachable", "none"));
+    assert.equal((await failure(() => strict.next({ key: "this" }))).key, "this");
+    const snowflake = client.snowflake();
+    assert.equal(snowflake.decode(await snowflake.next()).sequence, 1);
+    await source.close();
+    assert.equal((await failure(() => source.next())).code, "closed");
 });

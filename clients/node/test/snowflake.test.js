@@ -181,10 +181,14 @@ clusterTest("no node knows the layout", 3, async (cluster, open) => {
 clusterTest("a clock that goes back a little is waited for", 1, async (cluster, open) => {
     const clock = clockOf(cluster);
     const client = open({}, clock.hooks);
-    const source = client.snowflake();
+    const told = [];
+    client.on("event", (event) => told.push(event));
+    const source = client.snowflake("me");
     const first = await source.next();
+    assert.deepEqual(told, []);
     clock.ms -= 4;
     assert.equal((await failure(() => source.next({ deadlineMs: 50 }))).code, "window_over");
+    assert.deepEqual(told, []);
     clock.ms += 4;
     assert.equal(await source.next(), first + 1n);
     assert.equal(client.stats().clock_waits, 1);
@@ -192,7 +196,10 @@ clusterTest("a clock that goes back a little is waited for", 1, async (cluster, 
 
 clusterTest("a clock that goes back far", 1, async (cluster, open) => {
     const clock = clockOf(cluster);
-    const source = open({}, clock.hooks).snowflake();
+    const client = open({}, clock.hooks);
+    const told = [];
+    client.on("event", (event) => told.push(event));
+    const source = client.snowflake("me");
     const first = await source.next();
     clock.ms -= 10000;
     for (let left = 4095 - decode(first).sequence, at = 1n; left > 0; left--, at++) {
@@ -201,6 +208,7 @@ clusterTest("a clock that goes back far", 1, async (cluster, open) => {
     const watch = new Stopwatch();
     assert.equal((await failure(() => source.next({ deadlineMs: 200 }))).code, "window_over");
     watch.checkBelow(5000);
+    assert.deepEqual(told, [{ kind: "clock_back", name: "me", ms: 10000 }]);
     clock.ms += 10001;
     assert.deepEqual(decode(await source.next()),
         { timestampMs: clock.ms, workerId: 0, sequence: 0 });

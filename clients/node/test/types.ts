@@ -1,9 +1,12 @@
 // What must compile by index.d.ts, and what must not: `make types`.
 
-import { Client, LeafdError } from "@leafd/client";
-import type { Decoded, IdRange, Stats, StrictRange, TextIds } from "@leafd/client";
+import { Client, FakeClient, LeafdError } from "@leafd/client";
+import type { Decoded, IdRange, IdSource, Stats, StrictRange, TextIds } from "@leafd/client";
 
 const client = new Client({ endpoints: "http://a", token: undefined, windowMs: 1000 });
+const sources: IdSource[] = [client, new FakeClient()].flatMap((one) =>
+    [one.segment("a"), one.strict("a"), one.snowflake()]);
+console.log(sources.length);
 const segment = client.segment("order");
 const id: bigint = await segment.next({ deadlineMs: 5 });
 const maybe: bigint | undefined = segment.tryNext();

@@ -9,12 +9,12 @@
 leafd.aio has the same for asyncio. What the settings and errors mean is in docs/clients.md.
 """
 from ._api import Decoded, Layout
-from ._client import Client, Segment, Snowflake, Strict, StrictIds, TextIds, Texts
+from ._client import Client, IdSource, Segment, Snowflake, Strict, StrictIds, TextIds, Texts
 from ._errors import LeafdError
 from ._events import Event
 from ._http import VERSION
 from ._stats import Gauges
 
-__all__ = ["Client", "Decoded", "Event", "Gauges", "Layout", "LeafdError", "Segment", "Snowflake", "Strict",
+__all__ = ["Client", "Decoded", "Event", "Gauges", "IdSource", "Layout", "LeafdError", "Segment", "Snowflake", "Strict",
            "StrictIds", "TextIds", "Texts"]
 __version__ = VERSION

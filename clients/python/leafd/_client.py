@@ -12,15 +12,15 @@ import socket
 import threading
 import time
 import weakref
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, \
-    TypeVar, Union, cast
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Protocol, \
+    Sequence, TypeVar, Union, cast
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
 from ._buffer import Answer, Buffer, Rate, fewer
 from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
-from ._generator import Generator, Why
+from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
 from ._journey import NEVER, Door, Journey, Known, Usual, settled
 from ._wire import Connection, Pool, start
@@ -32,6 +32,19 @@ CLOCK_LOOK_S = 0.1  # how often a long wait for the clock looks at it
 SPIN_S = 0.002  # a shorter one sleeps just so long
 
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+class IdSource(Protocol):
+    """What sources of numbers have in common, those of leafd.fake too: for a program's own code."""
+
+    def next(self, *, deadline_ms: Optional[int] = None) -> int:
+        """The next id."""
+
+    def next_many(self, count: int, *, deadline_ms: Optional[int] = None) -> List[int]:
+        """So many ids."""
+
+    def close(self) -> None:
+        """Later calls raise "closed"."""
 
 
 class _StrictIds(NamedTuple):
@@ -933,7 +946,7 @@ class Snowflake:
     def _wait_clock(self, deadline: float, wait_ms: int, waited: Dict[str, bool]) -> None:
         if "clock_waits" not in waited:
             behind_ms = self._generator.last_ms - self._wall_ns() // 1000000
-            if behind_ms > 0:
+            if behind_ms > SMALL_STEP_MS:
                 self._cond.release()
                 try:
                     self._client._tell(Event("clock_back", name=self._held_name, ms=behind_ms))

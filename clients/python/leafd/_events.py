@@ -21,7 +21,7 @@ class Event(NamedTuple):
     refill_failed        tag, code: no ids came; not told again before "recovered"
     recovered            tag: ids come again
     fenced               name: its worker id is another's
-    clock_back           name, ms: the clock is so far behind the ids that were made
+    clock_back           name, ms: the clock is so far, over 5 ms, behind the ids that were made
     aged, generation     tag, ids: so many were dropped, as too old or of an older generation
     """
 

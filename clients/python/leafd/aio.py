@@ -25,7 +25,7 @@ from ._buffer import Answer, Buffer, Rate, fewer
 from ._client import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, is_final, made_up_name
 from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
-from ._generator import Generator, Why
+from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reader, Reply, Request, request_bytes
 from ._journey import NEVER, Door, Journey, Known, Usual, settled
 from ._settings import Address, Settings
@@ -929,7 +929,7 @@ class Snowflake:
                     await self._wait_renewal(deadline)
                 else:
                     behind_ms = self._generator.last_ms - self._wall_ns() // 1000000
-                    if "clock_waits" not in waited and behind_ms > 0:
+                    if "clock_waits" not in waited and behind_ms > SMALL_STEP_MS:
                         client._tell(Event("clock_back", name=self._held_name, ms=behind_ms))
                     self._count_wait("clock_waits", waited)
                     await self._wait_clock(deadline, step.wait_ms)

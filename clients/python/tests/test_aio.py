@@ -249,20 +249,24 @@ def test_a_window_that_is_over(cluster, fault, code):
 
 def test_a_clock_that_goes_back(cluster):
     clock = Clock(cluster)
+    told = []
 
     async def work(client):
-        source = client.snowflake()
+        source = client.snowflake("me")
         first = await source.next()
+        assert told == []
         clock.ms -= 4
         assert (await failure(source.next(50))).code == "window_over"
+        assert told == []
         clock.ms -= 10000
         rest = await source.next_many(4095 - LAYOUT.decode(first).sequence)
         assert rest == list(range(first + 1, first + 1 + len(rest)))
         assert (await failure(source.next(50))).code == "window_over"
+        assert told == [leafd.Event("clock_back", name="me", ms=10004)]
         clock.ms += 10005
         assert LAYOUT.decode(await source.next()) == (clock.ms, 0, 0)
 
-    run(cluster, work, _wall_ns=clock.ns)
+    run(cluster, work, _wall_ns=clock.ns, on_event=told.append)
 
 
 def test_nodes_that_do_not_know_the_layout(three):
@@ -309,3 +313,117 @@ def test_the_example(cluster):
     exec(code.replace("http://127.0.0.1:8080", cluster.urls[0]), names)
     asyncio.run(names["main"]())
     assert len(cluster.log) == 1
+
+
+LONG = {"attempt_ms": 60000, "deadline_ms": 60000}
+
+
+def test_ranges_end_with_age_and_generation(cluster):
+    told = []
+    cluster.nodes[0].generation = 4
+
+    async def work(client):
+        source = client.segment("order")
+        assert await take(source, 3) == [1, 2, 3]
+        cluster.nodes[0].generation = 5
+        assert await source.next_range(10) == range(101, 111)
+        assert client.stats()["burnt"] == 97
+        cluster.nodes[0].generation = None
+        await client.segment("other").next()
+        began = cluster.log[-1][1].at
+        await wait_for(lambda: client.stats()["burnt"] == 97 + 99)
+        assert time.monotonic() - began >= 1.9
+        assert client.gauges().ids_left == {"order": 0, "other": 0}
+        await asyncio.sleep(0)  # a turn, in which the events are told
+        return [event[:2] + (event.ids,) for event in told]
+
+    assert run(cluster, work, max_age_ms=2000, on_event=told.append, **LONG) == [
+        ("generation", "order", 97), ("aged", "other", 99)]
+
+
+def test_an_older_generation_is_asked_anew_elsewhere(three):
+    async def work(client):
+        client._ids.current = 0
+        source = client.segment("order")
+        for node, generation in zip(three.nodes, (7, 6, 7)):
+            node.generation = generation
+        await source.next_range(10)
+        client._ids.current = 1
+        assert await source.next_range(10) == range(21, 31)
+        return client.stats()["burnt"]
+
+    assert run(three, work, **LONG) == 10
+    assert [three.nodes.index(node) for node, _ in three.log] == [0, 1, 2]
+
+
+def test_ids_a_step_apart(cluster):
+    cluster.steps = {"order": 3, "invoice": 5}
+
+    async def work(client):
+        source = client.segment("order")
+        assert await take(source, 500) == list(range(1, 1501, 3))
+        assert (await source.next_range(4)).step == 3
+        strict = client.strict("invoice")
+        assert (await strict.request(2)).increment == 5
+        assert await strict.next() == 11
+        await strict.close()
+        assert (await failure(strict.next())).code == "closed"
+
+    run(cluster, work, **LONG)
+
+
+def test_a_second_node_is_asked_while_a_caller_waits(three):
+    async def work(client):
+        slow = client._ids.current
+        three.nodes[slow].always = fake.hangs
+        source = client.segment("order")
+        watch = fake.Stopwatch()
+        assert await source.next() == 101
+        watch.check_below(5)
+        assert client.stats()["hedges"] == 1
+        three.nodes[slow].always = None
+        client._ids.current = slow
+        three.nodes[slow].faults = [fake.hangs]
+        watch = fake.Stopwatch()
+        got = await client.strict("invoice").request(2)
+        watch.check_below(5)
+        assert got[:] == (1, 2, True) and client.stats()["ids_strict"] == 2
+        assert client.stats()["hedges"] == 2
+        three.nodes[slow].faults = [fake.hangs]
+        client._ids.current = slow
+        got = await client.texts("invoice").request(1)
+        assert got.texts == ["3"] and got.replayed
+        before = client.stats()["hedges"]
+        texts = client.texts("other")
+        await texts.next()
+        three.fault_all(lambda node, request, answer: time.sleep(0.3) or answer())
+        await texts.next()
+        assert client.stats()["hedges"] <= before + 1  # of the call by a key, that was refused
+
+    run(three, work, **LONG)
+
+
+def test_a_call_by_a_key_that_is_cancelled_ends_both_requests(three):
+    three.fault_all(fake.hangs)
+
+    async def work(client):
+        call = asyncio.get_running_loop().create_task(client.strict("invoice").next())
+        await wait_for(lambda: client.stats()["hedges"] == 1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await wait_for(lambda: not client._tasks)
+        return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+    assert run(three, work, **LONG) == []
+
+
+def test_a_hook_that_fails_harms_nothing(three):
+    def hear(event):
+        raise ValueError(event.kind)
+
+    async def work(client):
+        three.fault_all(*[fake.refusal_of(503, "not_ready")] * 3)
+        return await take(client.segment("order"), 200)
+
+    assert run(three, work, on_event=hear, **LONG) == list(range(1, 201))

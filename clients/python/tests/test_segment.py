@@ -9,6 +9,7 @@ import weakref
 
 import fake
 import leafd
+import leafd.fake
 import pytest
 
 
@@ -775,3 +776,24 @@ def test_a_closed_source_gives_no_ids_and_its_client_goes_on(cluster, open_clien
     for call in (strict.next, texts.next, lambda: texts.decode("1")):
         assert failure(call).code == "closed"
     assert other.next() == 2
+
+
+def test_the_fake_for_programs_tests():
+    with leafd.fake.Client() as client:
+        client.set_next("order", 1000)
+        source = client.segment("order")
+        assert source.next() == 1000 and source.try_next() == 1001
+        assert source.next_many(2) == [1002, 1003] and source.next_range(3) == range(1004, 1007)
+        client.fail("order", leafd.LeafdError("unreachable", "none"), times=2)
+        for _ in range(2):
+            assert failure(source.next).code == "unreachable"
+        assert client.segment("order").next(deadline_ms=5) == 1007
+        strict = client.strict("invoice")
+        assert strict.request(2, "mine")[:] == (1, 2, False)
+        assert strict.request(2, "mine")[:] == (1, 2, True) and strict.next() == 3
+        client.fail("invoice", leafd.LeafdError("unreachable", "none"))
+        assert failure(lambda: strict.next("this")).key == "this"
+        snowflake = client.snowflake()
+        assert snowflake.decode(snowflake.next()).sequence == 1
+        source.close()
+        assert failure(source.next).code == "closed"

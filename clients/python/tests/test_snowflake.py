@@ -204,12 +204,15 @@ def test_no_node_knows_the_layout(three, open_client):
 
 def test_a_clock_that_goes_back_a_little_is_waited_for(cluster, open_client):
     clock = Clock(cluster)
-    client = open_client(cluster, _wall_ns=clock.ns)
-    source = client.snowflake()
+    told = []
+    client = open_client(cluster, _wall_ns=clock.ns, on_event=told.append)
+    source = client.snowflake("me")
     first = source.next()
+    assert told == []
     clock.ms -= 4
     with pytest.raises(leafd.LeafdError, match="window_over"):
         source.next(50)
+    assert told == []
     clock.ms += 4
     assert source.next() == first + 1
     assert client.stats()["clock_waits"] == 1
@@ -217,7 +220,8 @@ def test_a_clock_that_goes_back_a_little_is_waited_for(cluster, open_client):
 
 def test_a_clock_that_goes_back_far(cluster, open_client):
     clock = Clock(cluster)
-    source = open_client(cluster, _wall_ns=clock.ns).snowflake()
+    told = []
+    source = open_client(cluster, _wall_ns=clock.ns, on_event=told.append).snowflake("me")
     first = source.next()
     clock.ms -= 10000
     sequence = LAYOUT.decode(first).sequence
@@ -227,6 +231,7 @@ def test_a_clock_that_goes_back_far(cluster, open_client):
     with pytest.raises(leafd.LeafdError) as caught:
         source.next(200)
     assert caught.value.code == "window_over" and 0.19 < time.monotonic() - begin < 5
+    assert told == [leafd.Event("clock_back", name="me", ms=10000)]
     clock.ms += 10001
     assert LAYOUT.decode(source.next()) == (clock.ms, 0, 0)
 

@@ -88,10 +88,11 @@ static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
 static void tag_room(struct id_tag *tag, uint64_t max_id)
 {
     uint64_t granted = max_id > tag->refill.end ? max_id : tag->refill.end;
+    uint32_t increment = atomic_load_explicit(&tag->increment, memory_order_relaxed);
     uint64_t first;
 
     atomic_store_explicit(&tag->room,
-                          ids_between(granted, tag->bound, tag->increment, tag->offset, &first),
+                          ids_between(granted, tag->bound, increment, tag->offset, &first),
                           memory_order_release);
 }
 

@@ -79,8 +79,8 @@ HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
         uint32_t size = slot_size(buffer, at.generation);
         uint64_t first;
         uint32_t take;
+        uint64_t terms;
         uint32_t by;
-        uint32_t of;
 
         if (at.used >= size) {
             uint32_t ready = ready_of(buffer);
@@ -96,8 +96,8 @@ HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
             at = (struct position){at.generation + 1, 0};
             size = slot_size(buffer, at.generation);
         }
-        by = atomic_load_explicit(&buffer->by, memory_order_relaxed);
-        of = atomic_load_explicit(&buffer->of, memory_order_relaxed);
+        terms = atomic_load_explicit(&buffer->terms, memory_order_relaxed);
+        by = (uint32_t)terms;
         first = slot_first(buffer, at.generation) + (uint64_t)at.used * by;
         take = size - at.used < count ? size - at.used : count;
         at.used += take;
@@ -105,7 +105,7 @@ HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
             ASSERT(take > 0);
             *ret_range = (struct segment_range){first, take, by};
             view_set(buffer, at, size, ret_view);
-            ret_view->of = of;
+            ret_view->of = (uint32_t)(terms >> 32);
             return 0;
         }
     }
@@ -121,8 +121,8 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
     for (;;) {
         struct position at = position_of(word);
         uint32_t size = slot_size(buffer, at.generation);
-        uint32_t by = atomic_load_explicit(&buffer->by, memory_order_relaxed);
-        uint32_t of = atomic_load_explicit(&buffer->of, memory_order_relaxed);
+        uint64_t terms = atomic_load_explicit(&buffer->terms, memory_order_relaxed);
+        uint32_t by = (uint32_t)terms;
         uint64_t first = slot_first(buffer, at.generation) + (uint64_t)at.used * by;
         bool enough = at.used <= size && size - at.used >= count;
         uint32_t ready;
@@ -132,7 +132,7 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
             if (move_word(buffer, &word, at)) {
                 *ret_range = (struct segment_range){first, count, by};
                 view_set(buffer, at, size, ret_view);
-                ret_view->of = of;
+                ret_view->of = (uint32_t)(terms >> 32);
                 ret_view->skipped = skipped;
                 return 0;
             }
@@ -180,7 +180,7 @@ static void slot_view(const struct segment_buffer *buffer, uint32_t generation, 
 {
     uint32_t size = slot_size(buffer, generation);
     uint64_t first = atomic_load_explicit(&buffer->first[generation & 1], memory_order_acquire);
-    uint32_t by = atomic_load_explicit(&buffer->by, memory_order_acquire);
+    uint32_t by = (uint32_t)atomic_load_explicit(&buffer->terms, memory_order_relaxed);
 
     *ret_slot = (struct segment_slot_view){0};
     if (used < size) {
@@ -194,21 +194,22 @@ void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t siz
                      uint32_t increment, uint32_t of)
 {
     uint32_t by = increment + (increment == 0);
+    uint64_t terms = (uint64_t)of << 32 | by;
+    bool same = atomic_load_explicit(&buffer->terms, memory_order_relaxed) == terms;
     uint32_t generation = atomic_load_explicit(&buffer->ready, memory_order_relaxed) + 1;
 
     ASSERT(size > 0);
     ASSERT(first <= UINT64_MAX - (uint64_t)size * by);
     ASSERT(segment_can_publish(buffer));
     /* They change only where nothing is left: then the swap that took the last id comes before
-     * these stores, as it does before those of its slot. */
-    ASSERT((atomic_load_explicit(&buffer->by, memory_order_relaxed) == by &&
-            atomic_load_explicit(&buffer->of, memory_order_relaxed) == of) ||
-           segment_left(buffer) == 0);
+     * this store, as it does before those of its slot. */
+    ASSERT(same || segment_left(buffer) == 0);
     /* The acquire load of `word` just above keeps these stores behind it; release is for
      * segment_inspect(), see slot_view(). */
     atomic_store_explicit(&buffer->first[generation & 1], first, memory_order_release);
-    atomic_store_explicit(&buffer->by, by, memory_order_release);
-    atomic_store_explicit(&buffer->of, of, memory_order_release);
+    if (!same) {
+        atomic_store_explicit(&buffer->terms, terms, memory_order_release);
+    }
     atomic_store_explicit(&buffer->size[generation & 1], size, memory_order_release);
     atomic_store_explicit(&buffer->ready, generation, memory_order_release);
 }

@@ -35,8 +35,9 @@ struct segment_buffer {
     _Atomic uint64_t first[2]; /* of each slot: first id of the range */
     _Atomic uint32_t size[2];  /* ids in the range */
     _Atomic uint32_t ready;    /* newest generation that was published */
-    _Atomic uint32_t by;       /* from one id to the next, in both slots; > 0 once one was filled */
-    _Atomic uint32_t of;       /* the tag's generation that both were granted under */
+    /* Of both slots: the tag's generation that they were granted under:32 | from one id to the
+     * next:32, > 0 once one was filled. */
+    _Atomic uint64_t terms;
 };
 
 /* What a claim learnt beside its ids, for the refill decision. */

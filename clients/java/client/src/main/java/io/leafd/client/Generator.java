@@ -23,7 +23,7 @@ final class Generator {
     /** It was frozen. */
     static final long FROZEN = -5;
 
-    private static final int SHORT_STEP_MS = 5;
+    static final int SHORT_STEP_MS = 5;
     private static final long FROZEN_WORD = Long.MAX_VALUE;
 
     final Layout layout;

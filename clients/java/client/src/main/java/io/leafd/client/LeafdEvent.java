@@ -12,7 +12,7 @@ public final class LeafdEvent {
         RECOVERED,
         /** The worker id is another's: {@link #name}. */
         FENCED,
-        /** The clock is behind the ids that were made: {@link #name}, {@link #amount} in ms. */
+        /** The clock is over 5 ms behind the ids made: {@link #name}, {@link #amount} in ms. */
         CLOCK_BACK,
         /** Ids were dropped, since they were too old: {@link #name}, {@link #amount}. */
         AGED,

@@ -25,7 +25,7 @@ import java.util.function.Predicate;
  * the ranges are used up; then a call waits, and gets an error by its deadline. Any thread, in any
  * number.
  */
-public final class SegmentSource implements AutoCloseable {
+public final class SegmentSource implements IdSource {
     private static final long FORGET_ERROR_NANOS = 1_000_000_000;
     private static final long SWEEP_NANOS = 20_000_000;
     /** So many answers in a row may lie below what was handed out: 6 million ids. */
@@ -119,6 +119,7 @@ public final class SegmentSource implements AutoCloseable {
      * @return 0 or more; larger than every one that this source gave before this call
      * @throws LeafdException no id came by the client's deadline
      */
+    @Override
     public long next() {
         RangeBuffer buffer = current;
         long at = buffer.take(1);
@@ -138,6 +139,7 @@ public final class SegmentSource implements AutoCloseable {
      * @return 0 or more
      * @throws LeafdException no id came by then
      */
+    @Override
     public long next(Duration deadline) {
         return fill(new long[1], Names.deadlineNanos(deadline))[0];
     }

@@ -29,7 +29,7 @@ import java.util.function.Consumer;
  * worker id that became another's is dropped, and the next call acquires anew. Whatever happens, no
  * id has a time outside the window, so none is made twice. Any thread, in any number.
  */
-public final class SnowflakeSource implements AutoCloseable {
+public final class SnowflakeSource implements IdSource {
     private static final long TICK_NANOS = 1_000_000;
     private static final long SWEEP_NANOS = 20_000_000;
     private static final long RENEW_PAUSE_NANOS = 100_000_000;
@@ -90,6 +90,7 @@ public final class SnowflakeSource implements AutoCloseable {
      * @return rising by time
      * @throws LeafdException none could be made by the client's deadline
      */
+    @Override
     public long next() {
         Generator now = generator;
         if (now != null) {
@@ -109,6 +110,7 @@ public final class SnowflakeSource implements AutoCloseable {
      * @return rising by time
      * @throws LeafdException none could be made by then
      */
+    @Override
     public long next(Duration deadline) {
         return slow(Names.deadlineNanos(deadline));
     }
@@ -258,7 +260,9 @@ public final class SnowflakeSource implements AutoCloseable {
     private boolean countClockWait(Generator now) {
         core.counters.clockWaits.increment();
         long behindMs = now.lastMs() - core.settings.clock.millis();
-        core.tell(LeafdEvent.of(LeafdEvent.Kind.CLOCK_BACK, heldName, Math.max(1, behindMs)));
+        if (behindMs > Generator.SHORT_STEP_MS) {
+            core.tell(LeafdEvent.of(LeafdEvent.Kind.CLOCK_BACK, heldName, behindMs));
+        }
         return true;
     }
 

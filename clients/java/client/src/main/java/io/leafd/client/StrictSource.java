@@ -13,7 +13,7 @@ import java.util.concurrent.CompletableFuture;
  * the deadline, which has the key ({@link LeafdException#idempotencyKey}); with it the caller may
  * come again, for a day. Any thread, in any number.
  */
-public final class StrictSource implements AutoCloseable {
+public final class StrictSource implements IdSource {
     private final Core core;
     private final SingleCalls calls;
     private final String tag;
@@ -52,6 +52,7 @@ public final class StrictSource implements AutoCloseable {
      * @return 0 or more
      * @throws LeafdException none came by the client's deadline
      */
+    @Override
     public long next() {
         return next(1).first();
     }
@@ -63,6 +64,7 @@ public final class StrictSource implements AutoCloseable {
      * @return 0 or more
      * @throws LeafdException none came by then
      */
+    @Override
     public long next(Duration deadline) {
         return next(1, Names.newKey(), deadline).first();
     }

@@ -302,4 +302,19 @@ class RangesTest {
             assertTrue(client.snowflake("me").next() > 0);
         }
     }
+
+    @Test
+    void theFakeForProgramsTests() {
+        FakeLeafd fake = new FakeLeafd();
+        fake.setNext("t", 1000);
+        IdSource source = fake.segment("t");
+        assertEquals(1000, source.next());
+        fake.fail("t", "unreachable", 2);
+        Expect.error("unreachable", () -> source.next());
+        Expect.error("unreachable", () -> fake.segment("t").next(Duration.ofSeconds(1)));
+        assertEquals(1001, fake.strict("t").next());
+        assertEquals(1, fake.snowflake("me").next());
+        source.close();
+        Expect.error("closed", () -> source.next());
+    }
 }

@@ -12,6 +12,7 @@ import java.time.Instant;
 import java.time.ZoneId;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -166,9 +167,11 @@ class SnowflakeTest {
 
     @Test
     void aClockThatIsSetBack() throws Exception {
+        List<LeafdEvent> told = Collections.synchronizedList(new ArrayList<>());
         try (FakeServer server = new FakeServer(cluster);
-                LeafdClient client = open(60_000, server.url())) {
-            SnowflakeSource source = client.snowflake();
+                LeafdClient client = LeafdClient.open(Expect.settings(server.url())
+                        .windowMs(60_000).clock(clock).onEvent(told::add).build())) {
+            SnowflakeSource source = client.snowflake("me");
             long last = source.next();
             clock.ms.set(NOW - 3);
             LeafdException error = Expect.error("window_over", () -> source.next(SHORT));
@@ -180,6 +183,14 @@ class SnowflakeTest {
             assertEquals(last + 1, later.get(5, TimeUnit.SECONDS));
             clock.ms.set(NOW - 3_600_000);
             assertEquals(last + 2, source.next(), "the last time's sequence goes on");
+            assertTrue(told.isEmpty(), told::toString);
+            Expect.error("window_over", () -> {
+                for (int i = 0; i < 4096; i++) {
+                    source.next(SHORT);
+                }
+            });
+            Expect.until("an event", () -> told.size() > 0);
+            assertEquals("[CLOCK_BACK me 3600001]", told.toString());
         }
     }
 
