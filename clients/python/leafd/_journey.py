@@ -1,8 +1,8 @@
 """The way of one call from node to node: which is asked next, and after which wait.
 
 It decides, and does nothing: both clients (threads, asyncio) drive it. The happy path: begin()
-takes the nodes, move() says try the first, it answers. Failure modes: failed() and cut() go to the next node, and after all of them to a
-wait that doubles; quota() waits and stays; past the deadline move() raises unreachable, or the
+takes the nodes, move() says try one, it answers. Failure modes: failed() and cut() go to the next
+node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline move() raises unreachable, or the
 quota's error; untrusted once no node of a round was trusted.
 """
 from __future__ import annotations
