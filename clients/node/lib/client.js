@@ -6,13 +6,14 @@
 // background keeps no process alive.
 
 import { randomBytes } from "node:crypto";
+import { lookup } from "node:dns/promises";
 import { EventEmitter } from "node:events";
 import { hostname } from "node:os";
 import * as api from "./api.js";
 import { IdBuffer, Rate } from "./buffer.js";
 import { LeafdError, badSetting, copyOf, isFinal } from "./errors.js";
 import { Generator, SMALL_STEP_MS, WHY } from "./generator.js";
-import { Door, Journey, Known, Usual } from "./journey.js";
+import { Door, Journey, Known, Usual, after } from "./journey.js";
 import { COUNT_MAX, MS_MAX, TEXTS_MAX, idText, idempotencyKey, makeSettings, options, textName,
     whole } from "./settings.js";
 import { newCounters, newGauges, statsText } from "./stats.js";
@@ -38,6 +39,7 @@ class Core {
         this.admin = new Door(settings.adminEndpoints, count, tell);
         this.usual = new Usual(settings.connectMs);
         this.wire = new Wire(settings);
+        this.lookups = new Map(); // of names of hosts, under way
         this.layout = undefined;
         this.sources = new Set();
         this.closed = false;
@@ -71,8 +73,8 @@ class Core {
         }
     }
 
-    /** Wait, at most until the client is closed. */
-    pause(ms, background) {
+    /** Wait, at most until the client is closed, or the promise sooner. */
+    pause(ms, background, sooner = undefined) {
         return new Promise((resolve) => {
             const end = () => {
                 clearTimeout(timer);
@@ -84,7 +86,38 @@ class Core {
                 timer.unref();
             }
             this.pauses.add(end);
+            sooner?.then(end);
         });
+    }
+
+    /** Ends once what was found is known; never fails. */
+    #resolve(host) {
+        if (!this.lookups.has(host)) {
+            this.lookups.set(host, lookup(host, { all: true }).then((found) => {
+                for (const door of found.length > 0 ? [this.ids, this.admin] : []) {
+                    door.found(host, found.map(({ address }) => address));
+                }
+                this.wire.keep([...this.ids.nodes, ...this.admin.nodes]);
+            }).catch(() => {}) // what was known stays
+                .finally(() => this.lookups.delete(host)));
+        }
+        return this.lookups.get(host);
+    }
+
+    /** A round, after names were resolved where that is due. */
+    async #begin(journey, background) {
+        const { door } = journey;
+        const time = now();
+        const { looks, waits } = journey.looks(time);
+        if (looks && door.names.length > 0) {
+            const done = Promise.all(door.names.map(({ host }) => this.#resolve(host)));
+            if (waits) {
+                await this.pause(Math.min(this.settings.connectMs, journey.deadline() - time),
+                    background, done);
+            }
+            door.resolvedAt = time;
+        }
+        journey.begin();
     }
 
     /** Ask nodes until one answers, by the journey's deadline. Replies of success alone. */
@@ -92,6 +125,10 @@ class Core {
         for (;;) {
             if (this.closed) {
                 throw new LeafdError("closed", "the client was closed");
+            }
+            if (!journey.begun) {
+                await this.#begin(journey, background);
+                continue;
             }
             const move = journey.move(now());
             if (move.waitMs > 0) {
@@ -103,7 +140,7 @@ class Core {
                 this.counters.retries++;
             }
             const request = makeRequest();
-            const reply = await this.#attempt(door, move.index, request, journey);
+            const reply = await this.#attempt(move.node, request, journey);
             if (reply === undefined) {
                 continue;
             }
@@ -157,14 +194,15 @@ class Core {
                 settle(value);
                 journeys.forEach((one) => one.abort());
             };
-            const begin = (index) => {
+            const begin = () => {
                 const journey = new Journey(door, () => (over ? -Infinity : deadline), undefined,
-                    index);
+                    journeys[0]);
                 journeys.push(journey);
+                journeys[0].onNodes = look;
                 call(journey).then((value) => {
                     if (!over) {
                         if (journey !== journeys[0]) {
-                            door.leave(journeys[0].index); // where the next call would begin
+                            door.leave(journeys[0].node); // where the next call would begin
                         }
                         end(resolve, value);
                     }
@@ -176,18 +214,20 @@ class Core {
                 });
             };
             const look = () => {
+                clearTimeout(timer);
+                if (over || failed > 0 || journeys.length > 1 || journeys[0].nodes.length === 1) {
+                    return;
+                }
                 const left = Math.min(journeys[0].askedAt, now()) + this.usual.patienceMs - now();
                 if (left > 0) {
                     timer = setTimeout(look, Math.ceil(left));
-                } else if (failed === 0) {
+                } else {
                     this.counters.hedges++;
-                    begin((journeys[0].index + 1) % door.addresses.length);
+                    begin();
                 }
             };
             begin();
-            if (door.addresses.length > 1) {
-                look();
-            }
+            look();
         });
     }
 
@@ -204,9 +244,9 @@ class Core {
     }
 
     /** One request to one node; undefined: it failed. */
-    async #attempt(door, index, request, journey) {
+    async #attempt(node, request, journey) {
         try {
-            return await this.wire.exchange(door.addresses[index], request,
+            return await this.wire.exchange(node, request,
                 journey.limits(this.settings, now()), journey);
         } catch (error) {
             if (!(error instanceof Failed)) {
@@ -523,7 +563,8 @@ export class Segment extends Endless {
             }
             return this.#buffer.empty && !journey.isNew
                 ? Math.max(this.#waiters.last, this.#wantedUntil) : Infinity;
-        }, undefined, first === undefined ? undefined : (first.index + 1) % door.addresses.length);
+        }, undefined, first);
+        journey.onNodes = () => this.#waiters.wake(); // there may be a second node now
         journey.askedAt = time;
         journey.onRound = () => this.#tellFailure("unreachable");
         this.#journeys.push(journey);
@@ -535,7 +576,7 @@ export class Segment extends Endless {
     #secondAt(time) {
         const [first] = this.#journeys;
         if (!this.#buffer.empty || this.#journeys.length !== 1 || !first.wanted ||
-            this.#core.ids.addresses.length === 1) {
+            first.nodes.length === 1) {
             return Infinity;
         }
         return Math.min(first.askedAt, time) + this.#core.usual.patienceMs;
@@ -590,7 +631,7 @@ export class Segment extends Endless {
             this.#rate.size = size;
             if (other !== undefined) {
                 other.wanted = false;
-                core.ids.leave(other.index); // which is where the next request would begin
+                core.ids.leave(other.node); // which is where the next request would begin
             }
         }
     }
@@ -963,8 +1004,8 @@ export class Snowflake extends Endless {
         }
         // The node makes no snowflake ids itself. A renewal gives no new window, and its answer has
         // the layout, too.
-        for (let asked = 1; asked < door.addresses.length; asked++) {
-            door.current = (door.current + 1) % door.addresses.length;
+        for (let asked = 1; asked < door.nodes.length; asked++) {
+            door.current = after(door.nodes, door.current);
             const told = api.grantOf(await core.call(door,
                 () => api.renewRequest(grant.workerId, grant.epoch, windowMs, undefined),
                 new Journey(door, () => deadline), background));

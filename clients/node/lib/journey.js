@@ -1,12 +1,14 @@
 // The way of one call from node to node: which is asked next, and after which wait. It decides, and
 // does nothing.
 //
-// The happy path: move() says try node 0, it answers. Failure modes: failed() goes to the next
-// node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline
-// move() throws unreachable, or the quota's error; untrusted once no node of a round was trusted.
+// The happy path: begin() takes the nodes, move() says try one, it answers. Failure modes: failed()
+// goes to the next node, and after all of them to a wait that doubles; quota() waits and stays;
+// past the deadline move() throws unreachable, or the quota's error; untrusted once no node of a round was trusted.
 
+import { isIP } from "node:net";
 import * as api from "./api.js";
 import { LeafdError } from "./errors.js";
+import { ENDPOINTS_MAX } from "./settings.js";
 
 const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1000;
@@ -15,6 +17,7 @@ const QUOTA_WAIT_MS = 1000; // where the server does not say
 const FIRST_PATIENCE_MS = 1000;
 
 const USUAL_LEAST_MS = 20;
+const RESOLVE_AGAIN_MS = 30000;
 
 /** How long an answer with ranges usually takes: a moving average. */
 export class Usual {
@@ -83,40 +86,73 @@ export class Known {
     }
 }
 
-/** The nodes' addresses for one kind of requests, and the one that is kept to. */
+/** The nodes for one kind of requests, and the one that is kept to. An endpoint is as many as its
+ * name has addresses; one whose name was not resolved yet is one. */
 export class Door {
     constructor(addresses, count, tell = () => {}) {
         this.addresses = addresses;
+        this.nodes = addresses;
+        this.names = addresses.filter(({ host }) => isIP(host) === 0);
+        this.resolvedAt = -Infinity; // when a call last had them resolved
         this.count = count;
         this.tell = tell;
-        this.current = Math.floor(Math.random() * addresses.length);
+        this.current = this.#any();
     }
 
-    /** This node failed: whoever comes next begins with the one behind it. */
-    leave(index) {
-        if (this.current === index && this.addresses.length > 1) {
-            this.current = (index + 1) % this.addresses.length;
+    /** These are all addresses of the host's name, at least one. */
+    found(host, ips) {
+        const sorted = [...new Set(ips)].sort();
+        const nodeOf = (address, ip) => this.nodes
+            .find((one) => one.of === address && one.ip === ip) ?? { ...address, of: address, ip, url: `${address.url} (${ip})` };
+        this.nodes = this.addresses.flatMap((address) => (
+            this.names.includes(address) && address.host === host
+                ? sorted.map((ip) => nodeOf(address, ip))
+                : this.nodes.filter((one) => one === address || one.of === address)))
+            .slice(0, ENDPOINTS_MAX);
+        if (!this.nodes.includes(this.current)) {
+            this.current = this.#any();
+        }
+    }
+
+    #any() {
+        return this.nodes[Math.floor(Math.random() * this.nodes.length)];
+    }
+
+    /** This node failed: the next call begins with the one after it. */
+    leave(node) {
+        if (this.current === node && this.nodes.length > 1) {
+            this.current = after(this.nodes, node);
             this.count("failovers");
-            this.tell({ kind: "failover", from: this.addresses[index].url,
-                to: this.addresses[this.current].url });
+            this.tell({ kind: "failover", from: node.url, to: this.current.url });
         }
     }
 }
 
+/** The node after this one, which is one of them. */
+export function after(nodes, node) {
+    return nodes[(nodes.indexOf(node) + 1) % nodes.length];
+}
+
 export class Journey {
-    /** deadline: asked each time; of a segment's request it lasts as long as somebody waits */
-    constructor(door, deadline, random = Math.random, index = door.current) {
+    /** deadline: asked each time; of a segment's request it lasts as long as somebody waits.
+     * beside: one under way, at whose next node this one begins */
+    constructor(door, deadline, random = Math.random, beside = undefined) {
         this.door = door;
         this.deadline = deadline;
         this.tries = 0;
         this.random = random;
-        this.index = index; // the node that is asked, or will be next
+        this.begun = beside !== undefined; // this round, with the nodes of now
+        this.nodes = beside?.nodes ?? door.nodes;
+        // The one that is asked, or will be next.
+        this.node = beside === undefined ? door.current : after(beside.nodes, beside.node);
         this.askedAt = Infinity; // when it was; Infinity while none is
         this.wanted = true; // false: another journey brought what this one is for
         this.onRound = () => {}; // all nodes failed
+        this.onNodes = () => {}; // they are others now
         this.abort = () => {}; // ends the attempt under way
         this.failedNow = 0; // in this round
         this.untrusted = 0; // of these by their certificate
+        this.trusted = true; // false: not a node of a round, and no other round would change it
         this.rounds = 0; // that are over
         this.roundWaitMs = FIRST_WAIT_MS;
         this.leastMs = 0; // what Retry-After said in this round
@@ -130,13 +166,31 @@ export class Journey {
         return this.failures.size === 0 && this.quotaError === undefined;
     }
 
-    /** {waitMs, index}: wait if waitMs > 0, else try the node. */
+    /** {looks, waits}: whether names are to be resolved before this round, and whether it waits. */
+    looks(now) {
+        const waits = this.rounds > 0 || this.door.resolvedAt === -Infinity;
+        return { looks: waits || now - this.door.resolvedAt >= RESOLVE_AGAIN_MS, waits };
+    }
+
+    /** A round, with the nodes of now. */
+    begin() {
+        this.begun = true;
+        this.node = this.door.current;
+        if (this.nodes !== this.door.nodes) {
+            this.nodes = this.door.nodes;
+            const known = [...this.failures].filter(([node]) => this.nodes.includes(node));
+            this.failures = known.length > 0 ? new Map(known) : this.failures;
+            this.onNodes();
+        }
+    }
+
+    /** {waitMs, node}: wait if waitMs > 0, else try the node. */
     move(now) {
         const left = this.deadline() - now;
         if (!(left > 0)) {
             throw this.unreachable();
         }
-        if (this.untrusted === this.door.addresses.length) { // no other round would change it
+        if (!this.trusted) {
             throw new LeafdError("untrusted",
                 `no node has a certificate that is trusted here (caFile); ${this.#told()}`);
         }
@@ -144,11 +198,11 @@ export class Journey {
             const waitMs = Math.min(this.waitMs, left);
             this.waitMs = 0;
             this.askedAt = Infinity;
-            return { waitMs, index: this.index };
+            return { waitMs, node: this.node };
         }
         this.tries++;
         this.askedAt = now;
-        return { waitMs: 0, index: this.index };
+        return { waitMs: 0, node: this.node };
     }
 
     /** {connectMs, withinMs} of a try: what a new connection may take, without TLS, and all of it.
@@ -159,24 +213,26 @@ export class Journey {
         const leftMs = deadline === Infinity ? settings.deadlineMs : deadline - now;
         return { connectMs: doubled(settings.connectMs),
             withinMs: Math.min(doubled(Math.max(FIRST_PATIENCE_MS, settings.attemptMs / 4)),
-                leftMs / (this.door.addresses.length - this.failedNow)) };
+                leftMs / (this.nodes.length - this.failedNow)) };
     }
 
     /** The node of the last move could not be reached, or answered 503. */
     failed(why, retryAfterMs = 0, untrusted = false) {
         this.untrusted += untrusted ? 1 : 0;
-        this.failures.set(this.index, why);
+        this.failures.set(this.node, why);
         this.quotaError = undefined;
-        this.door.leave(this.index);
-        this.index = (this.index + 1) % this.door.addresses.length;
+        this.door.leave(this.node);
+        this.node = after(this.nodes, this.node);
         this.leastMs = Math.max(this.leastMs, retryAfterMs);
-        if (++this.failedNow === this.door.addresses.length) {
+        if (++this.failedNow === this.nodes.length) {
             const random = this.roundWaitMs * (1 + this.random()) / 2;
             this.waitMs = Math.max(random, this.leastMs);
             this.roundWaitMs = Math.min(this.roundWaitMs * 2, LONGEST_WAIT_MS);
+            this.trusted = this.untrusted < this.failedNow;
             this.failedNow = 0;
-            this.untrusted = this.untrusted === this.door.addresses.length ? this.untrusted : 0;
+            this.untrusted = 0;
             this.rounds++;
+            this.begun = this.door.names.length === 0 || !this.trusted;
             this.leastMs = 0;
             this.onRound();
         }
@@ -197,7 +253,6 @@ export class Journey {
     }
 
     #told() {
-        return [...this.failures].sort(([a], [b]) => a - b)
-            .map(([index, why]) => `${this.door.addresses[index].url}: ${why}`).join("; ");
+        return [...this.failures].map(([{ url }, why]) => `${url}: ${why}`).join("; ");
     }
 }

@@ -55,6 +55,17 @@ export class Wire {
         }
     }
 
+    /** Idle connections to others are closed: nobody will ask them. */
+    keep(nodes) {
+        for (const { freeSockets } of Object.values(this.#agents)) {
+            for (const [name, sockets] of Object.entries(freeSockets)) {
+                if (!nodes.some((one) => name.startsWith(`${one.ip ?? one.host}:${one.port}:`))) {
+                    sockets.forEach((socket) => socket.destroy());
+                }
+            }
+        }
+    }
+
     close() {
         this.#closed = true;
         for (const abort of this.#running) {
@@ -120,8 +131,10 @@ export class Wire {
             headers["Content-Length"] = Buffer.byteLength(request.body);
         }
         const sent = (address.secure ? https : http).request({
-            host: address.host, port: address.port, method: request.method, path: request.target,
-            headers, maxHeaderSize: HEAD_MAX_BYTES,
+            host: address.ip ?? address.host, port: address.port, method: request.method,
+            path: request.target, headers, maxHeaderSize: HEAD_MAX_BYTES,
+            // What the certificate must say.
+            servername: address.ip === undefined ? undefined : address.host,
             agent: address.secure ? this.#agents.secure : this.#agents.plain,
         });
         sent.end(request.body);

@@ -35,7 +35,7 @@ export async function take(source, count) {
     return ids;
 }
 
-export async function waitFor(condition, limitMs = 10000) {
+export async function waitFor(condition, limitMs = 30000) {
     const end = performance.now() + limitMs;
     while (!await condition()) {
         assert.ok(performance.now() < end, "the condition never held");

@@ -7,7 +7,7 @@ import * as api from "../lib/api.js";
 import { IdBuffer, Rate, cut, nextSize } from "../lib/buffer.js";
 import { Client, LeafdError } from "../lib/index.js";
 import { Generator, WHY } from "../lib/generator.js";
-import { Door, Journey, Usual } from "../lib/journey.js";
+import { Door, Journey, Usual, after } from "../lib/journey.js";
 import { failure, randomOf } from "./help.js";
 
 function within(random, low, high) {
@@ -291,7 +291,8 @@ test("what makes sense to ask again", () => {
 
 function doorOf(nodes) {
     const counted = { failovers: 0 };
-    const addresses = Array.from({ length: nodes }, (_, n) => ({ url: `http://n${n}:1` }));
+    const addresses = Array.from({ length: nodes }, (_, n) => ({ host: `n${n}`,
+        url: `http://n${n}:1` }));
     return [new Door(addresses, (name) => counted[name]++), counted];
 }
 
@@ -309,7 +310,7 @@ test("rounds wait longer and longer, up to a second", () => {
                 waits.push(move.waitMs);
                 move = journey.move(0);
             }
-            asked.add(move.index);
+            asked.add(move.node);
             journey.failed("down");
         }
         waits.forEach((wait, n) => {
@@ -318,6 +319,78 @@ test("rounds wait longer and longer, up to a second", () => {
         });
         assert.equal(waits.length, 11);
     }
+});
+
+const ipsOf = (nodes) => nodes.map(({ ip }) => ip);
+
+test("a door has the addresses of its names", () => {
+    for (let seed = 0; seed < 300; seed++) {
+        const random = randomOf(seed);
+        const addresses = ["n", "o", "10.0.0.1"].map((host) => ({ host, url: `http://${host}` }));
+        let failovers = 0;
+        const door = new Door(addresses, () => failovers++);
+        assert.deepEqual(door.names, addresses.slice(0, 2));
+        const known = [[undefined], [undefined], [undefined]];
+        for (let n = 0; n < 10; n++) {
+            const at = within(random, 0, 1);
+            const count = within(random, 1, 5);
+            const ips = Array.from({ length: count }, () => `10.0.1.${within(random, 0, 8)}`);
+            const before = door.current;
+            const old = door.nodes;
+            door.found(addresses[at].host, ips);
+            known[at] = [...new Set(ips)].sort();
+            assert.deepEqual(ipsOf(door.nodes), known.flat());
+            assert.ok(door.nodes.includes(door.current));
+            assert.ok(door.current === before || !door.nodes.includes(before));
+            failovers = 0;
+            const begun = door.current;
+            old.filter((one) => !door.nodes.includes(one)).forEach((gone) => door.leave(gone));
+            assert.equal(door.current, begun);
+            door.leave(begun);
+            assert.equal(failovers, 1);
+        }
+    }
+});
+
+test("a door has 64 nodes at most", () => {
+    const [door] = doorOf(3);
+    for (const { host } of door.names) {
+        door.found(host, Array.from({ length: 50 }, (_, n) => `10.0.0.${n}`));
+        assert.ok(door.nodes.includes(door.current));
+    }
+    assert.equal(door.nodes.length, 64);
+});
+
+test("each round has the nodes of its beginning", () => {
+    const [door] = doorOf(1);
+    const journey = new Journey(door, () => 100000);
+    const told = [];
+    journey.onNodes = () => told.push(ipsOf(journey.nodes));
+    assert.ok(!journey.begun);
+    assert.deepEqual(journey.looks(1000), { looks: true, waits: true });
+    door.found("n0", ["10.0.0.1", "10.0.0.2"]);
+    door.resolvedAt = 1000;
+    journey.begin();
+    const next = new Journey(door, () => 100000);
+    assert.deepEqual(next.looks(30999), { looks: false, waits: false });
+    assert.deepEqual(next.looks(31000), { looks: true, waits: false });
+    const second = new Journey(door, () => 100000, Math.random, journey);
+    assert.ok(second.begun && second.node !== journey.node);
+    door.found("n0", ["10.0.0.3"]);
+    const asked = new Set();
+    for (let n = 0; n < 2; n++) {
+        assert.ok(journey.begun);
+        asked.add(journey.move(1000).node.ip);
+        journey.failed("down");
+    }
+    assert.deepEqual([...asked].sort(), ["10.0.0.1", "10.0.0.2"]);
+    assert.ok(!journey.begun);
+    assert.deepEqual(journey.looks(1000), { looks: true, waits: true });
+    journey.begin();
+    assert.ok(journey.move(1000).waitMs > 0);
+    assert.equal(journey.move(1000).node.ip, "10.0.0.3");
+    assert.deepEqual(told, [["10.0.0.1", "10.0.0.2"], ["10.0.0.3"]]);
+    assert.match(journey.unreachable().message, /http:\/\/n0:1 \(10\.0\.0\.2\): down/);
 });
 
 test("Retry-After is the least, and the deadline the most", async () => {
@@ -338,21 +411,21 @@ test("who fails is left once", () => {
     const [door, counted] = doorOf(3);
     const first = door.current;
     const [one, other] = [new Journey(door, () => 5), new Journey(door, () => 5)];
-    assert.equal(one.move(0).index, first);
-    assert.equal(other.move(0).index, first);
+    assert.equal(one.move(0).node, first);
+    assert.equal(other.move(0).node, first);
     one.failed("down");
     other.failed("down");
-    assert.equal(door.current, (first + 1) % 3);
+    assert.equal(door.current, after(door.nodes, first));
     assert.equal(counted.failovers, 1);
 });
 
 test("a quota waits at the same node, and is the error in the end", async () => {
     const [door] = doorOf(2);
     const journey = new Journey(door, () => 5000);
-    const { index } = journey.move(0);
+    const { node } = journey.move(0);
     journey.quota(new LeafdError("quota", "too many", 429), 3000);
     assert.equal(journey.move(0).waitMs, 3000);
-    assert.deepEqual([journey.move(3000).index, door.current], [index, index]);
+    assert.deepEqual([journey.move(3000).node, door.current], [node, node]);
     journey.quota(new LeafdError("quota", "too many", 429), undefined);
     assert.equal(journey.move(3000).waitMs, 1000);
     assert.equal((await failure(() => journey.move(5000))).code, "quota");

@@ -1,8 +1,51 @@
 // What is tried again, what is not, and what is waited for in between.
 
 import assert from "node:assert/strict";
+import dns from "node:dns/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { answers, closes, ends, halves, loses, refusal, reply } from "./fake.js";
 import { Stopwatch, clusterTest, failure, take, waitFor } from "./help.js";
+
+clusterTest("a name is looked at again after 30 s", 1, async ({ nodes: [node] }, open) => {
+    const real = { lookup: dns.lookup, now: performance.now };
+    const lookFor = (lookup) => {
+        dns.lookup = lookup;
+        syncBuiltinESMExports();
+    };
+    let ips = ["127.0.0.2", "127.0.0.1"]; // nobody listens at others than 127.0.0.1
+    let [looks, laterMs] = [0, 0];
+    lookFor(async () => {
+        looks++;
+        return ips.map((address) => ({ address, family: 4 }));
+    });
+    performance.now = () => real.now.call(performance) + laterMs;
+    try {
+        const { port } = new URL(node.url);
+        const source = open({ endpoints: `http://leafd.test:${port}` }).strict("invoice");
+        assert.equal(await source.next(), 1n);
+        ips = ["127.0.0.3"];
+        const before = looks;
+        assert.equal(await source.next(), 2n);
+        assert.equal(looks, before);
+        laterMs = 30000;
+        assert.equal(await source.next(), 3n); // which does not wait for the new ones
+        await waitFor(() => looks > before);
+        await waitFor(async () => {
+            const error = await failure(() => source.next({ deadlineMs: 300 }));
+            assert.equal(error.code, "unreachable");
+            const open = await new Promise((resolve) => {
+                node.server.getConnections((_, count) => resolve(count));
+            });
+            return error.message.includes("(127.0.0.3)") && open === 0; // what was idle is closed
+        });
+        ips = ["127.0.0.1"];
+        assert.equal(await source.next(), 4n);
+        assert.equal(node.cluster.log.at(-1).request.headers.host, `leafd.test:${port}`);
+    } finally {
+        lookFor(real.lookup);
+        performance.now = real.now;
+    }
+});
 
 const RETRIED = { closes, loses, halves, "503": ends(refusal(503, "no_leader")),
     "an end within the head": ends("HTTP/1.1 200 OK\r\nContent-Le"), "no bytes": ends("") };

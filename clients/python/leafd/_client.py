@@ -23,6 +23,7 @@ from ._events import Event, Teller
 from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
 from ._journey import NEVER, Door, Journey, Known, Usual, settled
+from ._settings import Address
 from ._wire import Connection, Pool, start
 
 _T = TypeVar("_T")
@@ -109,24 +110,24 @@ class _Second:
 
     def begin(self) -> None:
         self.at = NEVER
+        if len(self._first.nodes) == 1:
+            return
         self.begun = True
-        index = (self._first.index + 1) % len(self._client._ids.addresses)
+        second = Journey(self._client._ids, lambda: -NEVER if self.over else self._deadline,
+                         beside=self._first)
         try:
-            start(threading.Thread(target=self._run, args=(index,), name="leafd-second",
-                                   daemon=True))
+            start(threading.Thread(target=self._run, args=(second, self._first.node),
+                                   name="leafd-second", daemon=True))
         except OSError:
             self.done.set()
             return
         self._client._stats.add("hedges")
 
-    def _run(self, index: int) -> None:
-        door = self._client._ids
-        slow = self._first.index
+    def _run(self, second: Journey, slow: Address) -> None:
         try:
-            self.answer = self._call(Journey(
-                door, lambda: -NEVER if self.over else self._deadline, index=index))
+            self.answer = self._call(second)
             if not self.over:
-                door.leave(slow)  # which is where the next call would begin
+                second.door.leave(slow)  # which is where the next call would begin
         except LeafdError as error:
             self.error = error if is_final(error) else None
         finally:
@@ -164,7 +165,7 @@ class Client:
         self._stats = _stats.Stats()
         self._ids = Door(self._settings.endpoints, self._stats, self._tell)
         self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell)
-        self._pool = Pool(self._settings.tls)
+        self._pool = Pool(self._settings.tls, self._found)
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []
         self._usual = Usual(connect_ms / 1000)
@@ -280,12 +281,37 @@ class Client:
         _settings.whole("deadline_ms", deadline_ms, 1, _settings.MS_MAX)
         return time.monotonic() + deadline_ms / 1000
 
+    def _found(self, address: Address, ips: List[str]) -> None:
+        """The resolver says so, by one thread at a time."""
+        for door in (self._ids, self._admin):
+            if address in door.names:
+                door.found(address, ips)
+        self._pool.keep({*self._ids.nodes, *self._admin.nodes})
+
+    def _begin(self, journey: Journey) -> None:
+        """A round, after names were resolved where that is due."""
+        now = time.monotonic()
+        door = journey.door
+        looks, waits = journey.looks(now)
+        if looks and door.names:
+            until = min(now + self._settings.connect_ms / 1000, journey.deadline())
+            try:
+                lookups = [self._pool.resolver.begin(name) for name in door.names]
+                for lookup in lookups if waits else ():
+                    lookup.done.wait(max(0.0, until - time.monotonic()))
+            except OSError:
+                pass  # no thread: the nodes are those that were known
+            door.resolved_at = now
+        journey.begin()
+
     def _call(self, door: Door, make_request: Callable[[], Request],
               journey: Journey) -> Reply:
         """Ask nodes until one answers, by the journey's deadline. Replies of success alone."""
         while True:
             if self._closed.is_set():
                 raise LeafdError("closed", "the client was closed")
+            if not journey.begun:
+                self._begin(journey)
             if journey.second is not None and journey.second.decided:
                 raise LeafdError("unreachable", "another node has answered")
             move = journey.move(time.monotonic())
@@ -296,7 +322,7 @@ class Client:
             if journey.tries > 1:
                 self._stats.add("retries")
             request = make_request()
-            reply = self._attempt(door, move.node, request, journey)
+            reply = self._attempt(move.node, request, journey)
             if reply is not None and settled(journey, request, reply):
                 return reply
 
@@ -304,8 +330,6 @@ class Client:
         """A call that gets the same whichever node answers: a second one is asked where the first
         takes long."""
         first = Journey(self._ids, lambda: deadline)
-        if len(self._ids.addresses) == 1:
-            return call(first)
         second = first.second = _Second(self, first, call, deadline)
         try:
             return call(first)
@@ -336,10 +360,9 @@ class Client:
                 return answer
             self._stats.add("burnt", count)
 
-    def _attempt(self, door: Door, index: int, request: Request,
+    def _attempt(self, address: Address, request: Request,
                  journey: Journey) -> Optional[Reply]:
         """One request to one node; None: it failed."""
-        address = door.addresses[index]
         now = time.monotonic()
         try:
             data = request_bytes(request, address.authority, self._settings.token.current())
@@ -563,8 +586,8 @@ class Segment:
         client = self._client
         settings = client._settings
         self._error = None
-        index = None if first is None else (first.index + 1) % len(client._ids.addresses)
-        journey = Journey(client._ids, lambda: self._request_deadline(journey), index=index)
+        journey = Journey(client._ids, lambda: self._request_deadline(journey), beside=first)
+        journey.on_nodes = self._look
         journey.on_round = lambda: self._tell_failure("unreachable")
         journey.asked_at = now
         size = self._rate.size if first is not None else self._rate.next(
@@ -587,10 +610,15 @@ class Segment:
     def _second_at(self, now: float) -> float:
         """When those who wait may have a second node asked, or have to look again."""
         if not self._waiting or not self._buffer.empty or len(self._journeys) != 1 \
-                or not self._journeys[0].wanted or len(self._client._ids.addresses) < 2:
+                or not self._journeys[0].wanted or len(self._journeys[0].nodes) < 2:
             return NEVER
         asked_at = self._journeys[0].asked_at
         return (now if asked_at == NEVER else asked_at) + self._client._usual.patience_s
+
+    def _look(self) -> None:
+        """Those who wait look whether there is a second node now."""
+        with self._cond:
+            self._cond.notify_all()
 
     def _request_deadline(self, journey: Journey) -> float:
         """A request goes on as long as somebody waits or ids are left. It is sent once whatever
@@ -645,7 +673,7 @@ class Segment:
             elif failure is not None and journey.wanted and failure.code != "closed":
                 self._fail_request(failure, other)
         if slow is not None:
-            client._ids.leave(slow.index)  # which is where the next one would begin
+            client._ids.leave(slow.node)  # which is where the next one would begin
         if answer is not None:
             client._ager_wake.set()
             if self._failing:
@@ -1040,8 +1068,8 @@ class Snowflake:
             return grant, grant.layout
         # The node makes no snowflake ids itself. A renewal gives no new window, and its answer has
         # the layout, too.
-        for _ in range(len(door.addresses) - 1):
-            door.current = (door.current + 1) % len(door.addresses)
+        for _ in range(len(door.nodes) - 1):
+            door.current = door.behind(door.current)
             reply = client._call(
                 door, lambda: _api.renew_request(grant.worker_id, grant.epoch, window_ms, None),
                 Journey(door, lambda: deadline))

@@ -1,22 +1,22 @@
 """The way of one call from node to node: which is asked next, and after which wait.
 
-It decides, and does nothing: both clients (threads, asyncio) drive it. The happy path: move() says
-try node 0, it answers. Failure modes: failed() and cut() go to the next node, and after all of them to a
-wait that doubles; quota() waits and stays; past the deadline move() raises unreachable, or the
+It decides, and does nothing: both clients (threads, asyncio) drive it. The happy path: begin()
+takes the nodes, move() says try one, it answers. Failure modes: failed() and cut() go to the next
+node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline move() raises unreachable, or the
 quota's error; untrusted once no node of a round was trusted.
 """
 from __future__ import annotations
 
 import random
 import ssl
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _api
 from ._buffer import Answer
 from ._errors import LeafdError
 from ._events import Event
 from ._http import Reply, Request
-from ._settings import Address, Settings
+from ._settings import ENDPOINTS_MAX, Address, Settings
 from ._stats import Stats
 
 FIRST_WAIT_S = 0.020
@@ -25,6 +25,7 @@ QUOTA_WAIT_S = 1.0  # where the server does not say
 # What a node has for an answer in the first round, or a quarter of attempt_ms, if that is longer.
 FIRST_PATIENCE_S = 1.0
 USUAL_LEAST_S = 0.020
+RESOLVE_AGAIN_S = 30.0
 NEVER = float("inf")
 
 
@@ -47,22 +48,42 @@ class Usual:
 
 
 class Door:
-    """The nodes' addresses for one kind of requests, and the one that is kept to."""
+    """The nodes for one kind of requests, and the one that is kept to. An endpoint is as many as
+    its name has addresses; one whose name was not resolved yet is one."""
 
     def __init__(self, addresses: List[Address], stats: Stats,
                  tell: Callable[[Event], None] = lambda _: None) -> None:
         self.addresses = addresses
+        self.nodes: Tuple[Address, ...] = tuple(addresses)
+        self.names = [one for one in addresses if one.is_name]
+        self.resolved_at = -NEVER  # when a call last had them resolved
         self.stats = stats
         self.tell = tell
-        self.current = random.randrange(len(addresses))
+        self.current = self.nodes[random.randrange(len(self.nodes))]
 
-    def leave(self, index: int) -> None:
-        """This node failed: whoever comes next begins with the one behind it."""
-        if self.current == index and len(self.addresses) > 1:
-            self.current = (index + 1) % len(self.addresses)
+    def found(self, address: Address, ips: List[str]) -> None:
+        """These are all addresses of the name, at least one. One call at a time."""
+        nodes: List[Address] = []
+        for one in self.addresses:
+            if one == address:
+                nodes += [one._replace(ip=ip) for ip in sorted(set(ips))]
+            else:
+                nodes += [node for node in self.nodes if node._replace(ip=None) == one]
+        self.nodes = tuple(nodes[:ENDPOINTS_MAX])
+        if self.current not in self.nodes:
+            self.current = random.choice(self.nodes)
+
+    def behind(self, node: Address) -> Address:
+        nodes = self.nodes
+        return nodes[(nodes.index(node) + 1) % len(nodes)] if node in nodes else nodes[0]
+
+    def leave(self, node: Address) -> None:
+        """It failed: the next call begins with the one after it."""
+        next_one = self.behind(node)
+        if self.current == node and next_one != node:
+            self.current = next_one
             self.stats.add("failovers")
-            self.tell(Event("failover", from_url=str(self.addresses[index]),
-                            to_url=str(self.addresses[self.current])))
+            self.tell(Event("failover", from_url=str(node), to_url=str(next_one)))
 
 
 class Limits(NamedTuple):
@@ -76,33 +97,38 @@ class Move(NamedTuple):
     """What to do next: wait if wait_s > 0, else try the node."""
 
     wait_s: float
-    node: int
+    node: Address
 
 
 class Journey:
     """deadline: asked each time, by the same clock as move()'s now; the one of a segment's request
-    lasts as long as somebody waits. index: the node that is asked, or will be next; asked_at: when
-    it was, infinite while none is."""
+    lasts as long as somebody waits. beside: one under way, at whose next node this one begins.
+    node: the one that is asked, or will be next; asked_at: when it was, infinite while none is."""
 
     def __init__(self, door: Door, deadline: Callable[[], float],
                  uniform: Callable[[float, float], float] = random.uniform,
-                 index: Optional[int] = None) -> None:
+                 beside: "Optional[Journey]" = None) -> None:
         self.door = door
         self.deadline = deadline
         self.tries = 0
         self.on_round: Optional[Callable[[], None]] = None  # all nodes failed
+        self.on_nodes: Optional[Callable[[], None]] = None  # they are others now
         self.second: Any = None  # of leafd.Client: the second request beside this one
         self.wanted = True  # False: another journey brought what this one is for
         self.asked_at = NEVER
         self._uniform = uniform
-        self.index = door.current if index is None else index
+        self.begun = beside is not None  # this round, with the nodes of now
+        self.nodes, self.node = door.nodes, door.current
+        if beside is not None:
+            self.nodes, self.node = beside.nodes, beside._next()
         self._failed = 0  # in this round
         self._untrusted = 0  # of these by their certificate
+        self._trusted = True  # False: not a node of a round, and no other round would change it
         self._rounds = 0  # that are over
         self._round_wait_s = FIRST_WAIT_S
         self._least_s = 0.0  # what Retry-After said in this round
         self._wait_s = 0.0
-        self._failures: Dict[int, str] = {}
+        self._failures: Dict[Address, str] = {}
         self._quota: Optional[LeafdError] = None
 
     @property
@@ -110,20 +136,40 @@ class Journey:
         """No try of it has ended."""
         return not self._failures and self._quota is None
 
+    def looks(self, now: float) -> Tuple[bool, bool]:
+        """Whether names are to be resolved before this round, and whether it waits for that."""
+        waits = self._rounds > 0 or self.door.resolved_at == -NEVER
+        return waits or now - self.door.resolved_at >= RESOLVE_AGAIN_S, waits
+
+    def begin(self) -> None:
+        """A round, with the nodes of now."""
+        self.begun = True
+        nodes, self.nodes, self.node = self.nodes, self.door.nodes, self.door.current
+        if self.node not in self.nodes:  # they changed at this moment
+            self.node = self.nodes[0]
+        if nodes != self.nodes:
+            self._failures = {node: why for node, why in self._failures.items()
+                              if node in self.nodes} or self._failures
+            if self.on_nodes is not None:
+                self.on_nodes()
+
+    def _next(self) -> Address:
+        return self.nodes[(self.nodes.index(self.node) + 1) % len(self.nodes)]
+
     def move(self, now: float) -> Move:
         left = self.deadline() - now
         if left <= 0:
             raise self.unreachable()
-        if self._untrusted == len(self.door.addresses):  # no other round would change it
+        if not self._trusted:
             raise LeafdError("untrusted", "no node has a certificate that is trusted here "
                              f"(ca_file); {self._told()}")
         if self._wait_s > 0:
             wait_s, self._wait_s = min(self._wait_s, left), 0.0
             self.asked_at = NEVER
-            return Move(wait_s, self.index)
+            return Move(wait_s, self.node)
         self.tries += 1
         self.asked_at = now
-        return Move(0.0, self.index)
+        return Move(0.0, self.node)
 
     def limits(self, settings: Settings, now: float) -> Limits:
         """Of a try. Both are longer in each round. A node that is silent leaves time for the others
@@ -132,7 +178,7 @@ class Journey:
         doubled = 2.0 ** min(self._rounds, 20)
         deadline = self.deadline()
         left = settings.deadline_ms / 1000 if deadline == NEVER else deadline - now
-        share = left / (len(self.door.addresses) - self._failed)
+        share = left / (len(self.nodes) - self._failed)
         return Limits(min(settings.connect_ms / 1000 * doubled, attempt_s),
                       now + min(max(FIRST_PATIENCE_S, attempt_s / 4) * doubled, attempt_s, share))
 
@@ -141,7 +187,7 @@ class Journey:
         none, the failure before says more."""
         why = f"no answer within {round((now - began) * 1000)} ms"
         if now >= self.deadline():
-            why = self._failures.get(self.index, why)
+            why = self._failures.get(self.node, why)
         self.failed(why)
 
     def broke(self, error: Exception) -> None:
@@ -152,20 +198,20 @@ class Journey:
 
     def failed(self, why: str, retry_after_s: Optional[float] = None) -> None:
         """The node of the last move could not be reached, or answered 503."""
-        self._failures[self.index] = why
+        self._failures[self.node] = why
         self._quota = None
-        self.door.leave(self.index)
-        self.index = (self.index + 1) % len(self.door.addresses)
+        self.door.leave(self.node)
+        self.node = self._next()
         self._least_s = max(self._least_s, retry_after_s or 0.0)
         self._failed += 1
-        if self._failed == len(self.door.addresses):
+        if self._failed == len(self.nodes):
             self._wait_s = max(self._uniform(self._round_wait_s / 2, self._round_wait_s),
                                self._least_s)
             self._round_wait_s = min(self._round_wait_s * 2, LONGEST_WAIT_S)
-            self._failed = 0
-            if self._untrusted < len(self.door.addresses):
-                self._untrusted = 0
+            self._trusted = self._untrusted < self._failed
+            self._failed = self._untrusted = 0
             self._rounds += 1
+            self.begun = not self.door.names or not self._trusted
             self._least_s = 0.0
             if self.on_round is not None:
                 self.on_round()
@@ -182,8 +228,7 @@ class Journey:
                           + (self._told() or "none was asked in time"))
 
     def _told(self) -> str:
-        return "; ".join(f"{self.door.addresses[index]}: {why}"
-                         for index, why in sorted(self._failures.items()))
+        return "; ".join(f"{node}: {why}" for node, why in self._failures.items())
 
 
 def settled(journey: Journey, request: Request, reply: Reply) -> bool:

@@ -29,11 +29,21 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class Address(NamedTuple):
-    """One base URL."""
+    """One base URL; with ip, the node at that address of the host's name."""
 
     secure: bool
     host: str
     port: int
+    ip: Optional[str] = None
+
+    @property
+    def is_name(self) -> bool:
+        """Whether the host is a name, and no address."""
+        try:
+            ipaddress.ip_address(self.host)
+        except ValueError:
+            return True
+        return False
 
     @property
     def authority(self) -> str:
@@ -42,7 +52,8 @@ class Address(NamedTuple):
         return f"{host}:{self.port}"
 
     def __str__(self) -> str:
-        return f"{'https' if self.secure else 'http'}://{self.authority}"
+        node = f" ({self.ip})" if self.ip else ""
+        return f"{'https' if self.secure else 'http'}://{self.authority}{node}"
 
 
 _TOKEN_RULE = "1 to 1024 printable ASCII characters without a space"

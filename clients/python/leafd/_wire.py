@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 import time
-from typing import Any, Dict, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Set, Tuple
 
 from ._http import Reader, Reply
 from ._journey import Limits
@@ -44,28 +44,52 @@ def _left(until: float) -> float:
 
 class Resolver:
     """Names of hosts. The system's call knows no limit of time, so it has a thread; one at a time
-    for each name."""
+    for each name. found: told all addresses of a name, at least one; under the lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, found: Callable[[Address, List[str]], None] = lambda *_: None) -> None:
         self._lock = threading.Lock()
+        self._tell = found
         self._running: Dict[Address, "_Lookup"] = {}
 
-    def find(self, address: Address, until: float) -> _Found:
-        try:
-            return socket.getaddrinfo(address.host, address.port, 0, socket.SOCK_STREAM, 0,
-                                      socket.AI_NUMERICHOST)
-        except (socket.gaierror, UnicodeError):
-            pass  # a name
+    def begin(self, address: Address) -> "_Lookup":
+        """Resolve a name, unless that is under way."""
         with self._lock:
             lookup = self._running.get(address)
             if lookup is None or lookup.done.is_set():
                 lookup = self._running[address] = _Lookup(address)
-                start(threading.Thread(target=lookup.run, name="leafd-resolve", daemon=True))
+                start(threading.Thread(target=self._run, args=(lookup,), name="leafd-resolve",
+                                       daemon=True))
+            return lookup
+
+    def _run(self, lookup: "_Lookup") -> None:
+        lookup.run()
+        if lookup.found:
+            with self._lock:
+                self._tell(lookup.address, ips_of(lookup.found))
+        lookup.done.set()
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            for lookup in self._running.values():
+                lookup.done.set()
+
+    def find(self, address: Address, until: float) -> _Found:
+        try:
+            return socket.getaddrinfo(address.ip or address.host, address.port, 0,
+                                      socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST)
+        except (socket.gaierror, UnicodeError):
+            pass  # a name
+        lookup = self.begin(address)
         if not lookup.done.wait(_left(until)):
             raise TimeoutError("the name was not resolved in time")
         if lookup.error is not None:
             raise OSError(f"the name was not resolved: {lookup.error}")
         return lookup.found
+
+
+def ips_of(found: _Found) -> List[str]:
+    return [str(where[0]) for _, _, _, _, where in found]
 
 
 class _Lookup:
@@ -81,7 +105,6 @@ class _Lookup:
                                             socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             self.error = error if isinstance(error, OSError) else OSError(str(error))
-        self.done.set()
 
 
 class Slow(Protocol):
@@ -203,15 +226,17 @@ def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
 class Pool:
     """The connections of a client."""
 
-    def __init__(self, tls: Optional[ssl.SSLContext]) -> None:
+    def __init__(self, tls: Optional[ssl.SSLContext],
+                 found: Callable[[Address, List[str]], None]) -> None:
         self._tls = tls
-        self._resolver = Resolver()
+        self._found = found
+        self._nodes: Optional[Set[Address]] = None  # None: any
         self.reset()
 
     def reset(self) -> None:
         """As new; in a child of fork, where no lock of the parent's may be waited for."""
         self._lock = threading.Lock()
-        self._resolver = Resolver()
+        self.resolver = Resolver(self._found)
         self._idle: Dict[Address, List[Connection]] = {}
         self._busy: Dict[int, Connection] = {}
         self._closed = False
@@ -249,7 +274,7 @@ class Pool:
                     self._busy[id(connection)] = connection
                     return connection, False
                 connection.close()
-        connection = connect(address, self._resolver, self._tls, limits)
+        connection = connect(address, self.resolver, self._tls, limits)
         with self._lock:
             if self._closed:
                 connection.close()
@@ -260,11 +285,20 @@ class Pool:
     def _put_back(self, address: Address, connection: Connection, keep: bool) -> None:
         with self._lock:
             self._busy.pop(id(connection), None)
-            waiting = self._idle.setdefault(address, [])
-            if keep and not self._closed and len(waiting) < IDLE_MAX:
-                waiting.append(connection)
-                return
+            if keep and not self._closed and (self._nodes is None or address in self._nodes):
+                waiting = self._idle.setdefault(address, [])
+                if len(waiting) < IDLE_MAX:
+                    waiting.append(connection)
+                    return
         connection.close()
+
+    def keep(self, nodes: Set[Address]) -> None:
+        """Idle connections to others are closed: nobody will ask them."""
+        with self._lock:
+            self._nodes = nodes
+            for gone in set(self._idle) - nodes:
+                for connection in self._idle.pop(gone):
+                    connection.close()
 
     def close(self) -> None:
         with self._lock:
@@ -275,3 +309,4 @@ class Pool:
             self._idle.clear()
             for connection in self._busy.values():
                 connection.abort()
+        self.resolver.close()

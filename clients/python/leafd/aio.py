@@ -29,7 +29,7 @@ from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reader, Reply, Request, request_bytes
 from ._journey import NEVER, Door, Journey, Known, Usual, settled
 from ._settings import Address, Settings
-from ._wire import IDLE_MAX, READ_BYTES
+from ._wire import IDLE_MAX, READ_BYTES, ips_of
 
 __all__ = ["Client", "Segment", "Snowflake", "Strict", "Texts"]
 
@@ -96,7 +96,8 @@ async def _within(seconds: float, work: "Coroutine[Any, Any, None]") -> bool:
 
 async def _connect(address: Address, connect_s: float) -> socket.socket:
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    found = await loop.getaddrinfo(address.ip or address.host, address.port,
+                                   type=socket.SOCK_STREAM)
     until = time.monotonic() + connect_s
     error: Optional[OSError] = None
     for at, (family, kind, protocol, _, where) in enumerate(found):
@@ -122,6 +123,7 @@ class _Pool:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._idle: Dict[Address, List[_Connection]] = {}
+        self._nodes: Optional[Set[Address]] = None  # None: any
         self._closed = False
 
     def inherited(self) -> None:
@@ -139,9 +141,10 @@ class _Pool:
                 if fresh:
                     raise ConnectionError("the connection ended before an answer") from None
             finally:
-                waiting = self._idle.setdefault(address, [])
-                if reply is not None and reply.keep and not self._closed \
-                        and len(waiting) < IDLE_MAX:
+                kept = reply is not None and reply.keep and not self._closed \
+                    and (self._nodes is None or address in self._nodes)
+                waiting = self._idle.setdefault(address, []) if kept else []
+                if kept and len(waiting) < IDLE_MAX:
                     waiting.append(connection)
                 else:
                     connection.close()
@@ -157,6 +160,13 @@ class _Pool:
         tls, name = (self._settings.tls, address.host) if address.secure else (None, None)
         reader, writer = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
         return _Connection(reader, writer), True
+
+    def keep(self, nodes: Set[Address]) -> None:
+        """Idle connections to others are closed: nobody will ask them."""
+        self._nodes = nodes
+        for gone in set(self._idle) - nodes:
+            for connection in self._idle.pop(gone):
+                connection.close()
 
     def close(self) -> None:
         self._closed = True
@@ -230,6 +240,7 @@ class Client:
         self._sources: List[Union[Segment, Snowflake]] = []
         self._usual = Usual(connect_ms / 1000)
         self._tasks: "Set[asyncio.Task[Any]]" = set()
+        self._lookups: "Dict[Address, asyncio.Task[Any]]" = {}  # of names, under way
         self._closed = False
         _clients.add(self)
 
@@ -322,11 +333,12 @@ class Client:
             self._sources.remove(source)
             self._stats.add(kind, taken)
 
-    def _spawn(self, work: "Coroutine[Any, Any, None]") -> None:
+    def _spawn(self, work: "Coroutine[Any, Any, None]") -> "asyncio.Task[Any]":
         """In the background; the loop itself holds tasks by weak references only."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _deadline(self, deadline_ms: Optional[int]) -> float:
         """By the monotonic clock."""
@@ -335,12 +347,40 @@ class Client:
         _settings.whole("deadline_ms", deadline_ms, 1, _settings.MS_MAX)
         return time.monotonic() + deadline_ms / 1000
 
+    async def _resolve(self, address: Address) -> None:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port,
+                                                                 type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return  # what was known stays
+        for door in (self._ids, self._admin):
+            if found and address in door.names:
+                door.found(address, ips_of(found))
+        self._pool.keep({*self._ids.nodes, *self._admin.nodes})
+
+    async def _begin(self, journey: Journey) -> None:
+        """A round, after names were resolved where that is due."""
+        now = time.monotonic()
+        door = journey.door
+        looks, waits = journey.looks(now)
+        if looks and door.names:
+            for name in door.names:
+                if name not in self._lookups or self._lookups[name].done():
+                    self._lookups[name] = self._spawn(self._resolve(name))
+            if waits:
+                await asyncio.wait({self._lookups[name] for name in door.names}, timeout=max(
+                    0.0, min(self._settings.connect_ms / 1000, journey.deadline() - now)))
+            door.resolved_at = now
+        journey.begin()
+
     async def _call(self, door: Door, make_request: Callable[[], Request],
                     journey: Journey) -> Reply:
         """Ask nodes until one answers, by the journey's deadline. Replies of success alone."""
         while True:
             if self._closed:
                 raise LeafdError("closed", "the client was closed")
+            if not journey.begun:
+                await self._begin(journey)
             move = journey.move(time.monotonic())
             if move.wait_s > 0:
                 await asyncio.sleep(move.wait_s)
@@ -349,7 +389,7 @@ class Client:
             if journey.tries > 1:
                 self._stats.add("retries")
             request = make_request()
-            reply = await self._attempt(door.addresses[move.node], request, journey)
+            reply = await self._attempt(move.node, request, journey)
             if reply is not None and settled(journey, request, reply):
                 return reply
 
@@ -396,11 +436,12 @@ class Client:
         takes long."""
         loop = asyncio.get_running_loop()
         first = Journey(self._ids, lambda: deadline)
+        await self._begin(first)
         tasks = [loop.create_task(call(first))]
         try:
             while True:
                 now = time.monotonic()
-                due = NEVER if len(tasks) == 2 or len(self._ids.addresses) == 1 else \
+                due = NEVER if len(tasks) == 2 or len(first.nodes) == 1 else \
                     min(first.asked_at, now) + self._usual.patience_s
                 waiting = [task for task in tasks if not task.done()]
                 await asyncio.wait(waiting, timeout=None if due == NEVER else max(0.0, due - now),
@@ -410,14 +451,13 @@ class Client:
                     if task.done() and (all(one.done() for one in tasks) or error is None
                                         or not isinstance(error, LeafdError) or is_final(error)):
                         if task is not tasks[0] and error is None:
-                            self._ids.leave(first.index)  # where the next call would begin
+                            self._ids.leave(first.node)  # where the next call would begin
                         return task.result()
                 if len(tasks) == 1 and first.asked_at + self._usual.patience_s <= time.monotonic() \
                         and due < NEVER:
                     self._stats.add("hedges")
                     tasks.append(loop.create_task(call(Journey(
-                        self._ids, lambda: deadline,
-                        index=(first.index + 1) % len(self._ids.addresses)))))
+                        self._ids, lambda: deadline, beside=first))))
         finally:
             for task in tasks:
                 task.cancel()
@@ -445,6 +485,7 @@ class Client:
         self._pool.inherited()
         _inherited.append(self._tasks)
         self._tasks = set()
+        self._lookups = {}
         for source in self._sources:
             source._after_fork()
 
@@ -605,8 +646,8 @@ class Segment:
         client = self._client
         settings = client._settings
         self._error = None
-        index = None if first is None else (first.index + 1) % len(client._ids.addresses)
-        journey = Journey(client._ids, lambda: self._request_deadline(journey), index=index)
+        journey = Journey(client._ids, lambda: self._request_deadline(journey), beside=first)
+        journey.on_nodes = self._waiters.wake  # there may be a second node now
         journey.on_round = lambda: self._tell_failure("unreachable")
         journey.asked_at = now
         if first is None:
@@ -621,7 +662,7 @@ class Segment:
     def _second_at(self, now: float) -> float:
         """When a caller who waits may have a second node asked, or has to look again."""
         if not self._buffer.empty or len(self._journeys) != 1 or not self._journeys[0].wanted \
-                or len(self._client._ids.addresses) < 2:
+                or len(self._journeys[0].nodes) < 2:
             return NEVER
         asked_at = self._journeys[0].asked_at
         return (now if asked_at == NEVER else asked_at) + self._client._usual.patience_s
@@ -668,7 +709,7 @@ class Segment:
                 self._rate.size = size
                 if other is not None:
                     other.wanted = False
-                    client._ids.leave(other.index)  # which is where the next one would begin
+                    client._ids.leave(other.node)  # which is where the next one would begin
         elif failure is not None and journey.wanted and failure.code != "closed":
             self._tell_failure(failure.code)
             if failure.code == "unreachable":
@@ -1007,8 +1048,8 @@ class Snowflake:
         if grant.layout is not None:
             return grant, grant.layout
         renew = _api.renew_request(grant.worker_id, grant.epoch, window_ms, None)
-        for _ in range(len(door.addresses) - 1):
-            door.current = (door.current + 1) % len(door.addresses)
+        for _ in range(len(door.nodes) - 1):
+            door.current = door.behind(door.current)
             told = _api.grant_of(await client._own_call(door, lambda: renew, deadline))
             if told.layout is not None:
                 return told._replace(from_ms=max(told.from_ms, grant.from_ms)), told.layout

@@ -8,7 +8,7 @@ import types
 import fake
 import leafd.aio
 import pytest
-from test_segment import in_child, self_closing
+from test_segment import in_child, index_of_current, ips_of, name, self_closing  # noqa: F401
 from test_snowflake import LAYOUT, Clock, asked
 
 
@@ -25,7 +25,7 @@ async def take(source, count):
     return [await source.next() for _ in range(count)]
 
 
-async def wait_for(condition, limit_s=10):
+async def wait_for(condition, limit_s=30):
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end, "the condition never held"
@@ -54,6 +54,25 @@ def test_ids_come_from_a_range_and_the_next_one_is_asked_for_at_the_half(cluster
         return client.stats()
 
     assert run(cluster, work)["ids_segment"] == 1300 + 77 + 1
+
+
+def test_a_name_is_looked_at_again_after_30_s(cluster, name):
+    """As with threads."""
+    cluster.nodes[0].url = f"http://leafd.test:{cluster.nodes[0].port}"
+
+    async def work(client):
+        source = client.strict("invoice")
+        assert await source.next() == 1
+        assert ips_of(client) == ["127.0.0.1", "127.0.0.2"]
+        name[:] = ["127.0.0.3"]
+        client._ids.resolved_at -= 30
+        assert await source.next() == 2  # which does not wait for the new ones
+        await wait_for(lambda: ips_of(client) == ["127.0.0.3"])
+        await wait_for(lambda: not cluster.nodes[0].open)  # what was idle is closed
+        name[:] = ["127.0.0.1"]
+        assert await source.next() == 3
+
+    run(cluster, work, deadline_ms=60000)
 
 
 def test_the_last_ids_of_a_tag(cluster):
@@ -273,7 +292,7 @@ def test_nodes_that_do_not_know_the_layout(three):
     three.nodes[0].layout = three.nodes[1].layout = None
 
     async def work(client):
-        client._admin.current = 0
+        client._admin.current = client._admin.nodes[0]
         await client.snowflake().next()
         assert [request.method for _, request in three.log] == ["POST", "PUT", "PUT"]
         three.nodes[2].layout = None
@@ -343,12 +362,12 @@ def test_ranges_end_with_age_and_generation(cluster):
 
 def test_an_older_generation_is_asked_anew_elsewhere(three):
     async def work(client):
-        client._ids.current = 0
+        client._ids.current = client._ids.nodes[0]
         source = client.segment("order")
         for node, generation in zip(three.nodes, (7, 6, 7)):
             node.generation = generation
         await source.next_range(10)
-        client._ids.current = 1
+        client._ids.current = client._ids.nodes[1]
         assert await source.next_range(10) == range(21, 31)
         return client.stats()["burnt"]
 
@@ -374,7 +393,7 @@ def test_ids_a_step_apart(cluster):
 
 def test_a_second_node_is_asked_while_a_caller_waits(three):
     async def work(client):
-        slow = client._ids.current
+        slow = index_of_current(client)
         three.nodes[slow].always = fake.hangs
         source = client.segment("order")
         watch = fake.Stopwatch()
@@ -382,7 +401,7 @@ def test_a_second_node_is_asked_while_a_caller_waits(three):
         watch.check_below(5)
         assert client.stats()["hedges"] == 1
         three.nodes[slow].always = None
-        client._ids.current = slow
+        client._ids.current = client._ids.nodes[slow]
         three.nodes[slow].faults = [fake.hangs]
         watch = fake.Stopwatch()
         got = await client.strict("invoice").request(2)
@@ -390,7 +409,7 @@ def test_a_second_node_is_asked_while_a_caller_waits(three):
         assert got[:] == (1, 2, True) and client.stats()["ids_strict"] == 2
         assert client.stats()["hedges"] == 2
         three.nodes[slow].faults = [fake.hangs]
-        client._ids.current = slow
+        client._ids.current = client._ids.nodes[slow]
         got = await client.texts("invoice").request(1)
         assert got.texts == ["3"] and got.replayed
         before = client.stats()["hedges"]

@@ -363,6 +363,69 @@ def one_journey(nodes, deadline):
     return door, _journey.Journey(door, lambda: deadline)
 
 
+def addresses(name, *ips):
+    return [_settings.Address(False, name, 1, ip) for ip in ips]
+
+
+def test_a_door_has_the_addresses_of_its_names():
+    for seed in range(300):
+        rng = random.Random(seed)
+        named, other, fixed = (_settings.Address(False, host, 1) for host in ("n", "o", "10.0.0.1"))
+        door = _journey.Door([named, other, fixed], _stats.Stats())
+        assert door.names == [named, other]
+        known = {named: [named], other: [other], fixed: [fixed]}
+        for _ in range(10):
+            one = rng.choice(door.names)
+            ips = rng.sample([f"10.0.1.{n}" for n in range(9)], rng.randint(1, 5))
+            current = door.current
+            door.found(one, ips + ips)
+            known[one] = addresses(one.host, *sorted(ips))
+            assert list(door.nodes) == known[named] + known[other] + [fixed]
+            assert door.current in door.nodes
+            assert door.current == current or current not in door.nodes
+            failovers = door.stats.values()["failovers"]
+            door.leave(door.current)
+            door.leave(named)  # which is no node of it any more
+            assert door.stats.values()["failovers"] - failovers in ([1] if named not in door.nodes
+                                                                    else [1, 2])
+
+
+def test_a_door_has_64_nodes_at_most():
+    door = _journey.Door([_settings.Address(False, f"n{n}", 1) for n in range(3)], _stats.Stats())
+    for one in door.names:
+        door.found(one, [f"10.0.0.{n}" for n in range(50)])
+        assert door.current in door.nodes
+    assert len(door.nodes) == 64
+
+
+def test_each_round_has_the_nodes_of_its_beginning():
+    door = _journey.Door([_settings.Address(False, "n", 1)], _stats.Stats())
+    journey, told = _journey.Journey(door, lambda: 100.0), []
+    journey.on_nodes = lambda: told.append(journey.nodes)
+    assert not journey.begun and journey.looks(1.0) == (True, True)
+    door.found(door.names[0], ["10.0.0.1", "10.0.0.2"])
+    door.resolved_at = 1.0
+    journey.begin()
+    assert _journey.Journey(door, lambda: 100.0).looks(30.9) == (False, False)
+    assert _journey.Journey(door, lambda: 100.0).looks(31.0) == (True, False)
+    second = _journey.Journey(door, lambda: 100.0, beside=journey)
+    assert second.begun and {second.node, journey.node} == set(addresses("n", "10.0.0.1",
+                                                                         "10.0.0.2"))
+    door.found(door.names[0], ["10.0.0.3"])
+    asked = []
+    for _ in range(2):
+        assert journey.begun
+        asked.append(journey.move(1.0).node.ip)
+        journey.failed("down")
+    assert sorted(asked) == ["10.0.0.1", "10.0.0.2"]
+    assert not journey.begun and journey.looks(1.0) == (True, True)
+    journey.begin()
+    assert journey.move(1.0).wait_s > 0 and journey.move(1.0).node.ip == "10.0.0.3"
+    assert [[node.ip for node in nodes] for nodes in told] == [["10.0.0.1", "10.0.0.2"],
+                                                               ["10.0.0.3"]]
+    assert "http://n:1 (10.0.0.2): down" in journey.unreachable().message
+
+
 def test_retry_after_is_the_least_and_the_deadline_the_most():
     _, journey = one_journey(1, 5.0)
     journey.move(0.0)
@@ -383,7 +446,7 @@ def test_who_fails_is_left_once():
     assert journey.move(0.0).node == other.move(0.0).node == first
     journey.failed("down")
     other.failed("down")
-    assert door.current == (first + 1) % 3
+    assert door.current == door.nodes[(door.nodes.index(first) + 1) % 3]
     assert door.stats.values()["failovers"] == 1
 
 

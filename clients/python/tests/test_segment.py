@@ -17,11 +17,15 @@ def take(source, count):
     return [source.next() for _ in range(count)]
 
 
-def wait_for(condition, limit_s=10):
+def wait_for(condition, limit_s=30):
     end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end, "the condition never held"
         time.sleep(0.002)
+
+
+def index_of_current(client):
+    return client._ids.nodes.index(client._ids.current)
 
 
 def counts(cluster):
@@ -365,6 +369,46 @@ def test_a_proxy_of_the_environment_is_not_used(cluster, open_client, monkeypatc
     assert open_client(cluster).segment("order").next() == 1
 
 
+@pytest.fixture
+def name(monkeypatch):
+    """The addresses of leafd.test."""
+    ips = ["127.0.0.2", "127.0.0.1"]
+    real = socket.getaddrinfo
+
+    def find(host, port, *rest, **named):
+        if host != "leafd.test":
+            return real(host, port, *rest, **named)
+        if rest and rest[-1] == socket.AI_NUMERICHOST:
+            raise socket.gaierror(-2, "no number")
+        return [one for ip in ips for one in real(ip, port, type=socket.SOCK_STREAM)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", find)
+    return ips
+
+
+def ips_of(client):
+    return [node.ip for node in client._ids.nodes]
+
+
+def test_a_name_is_looked_at_again_after_30_s(cluster, open_client, name):
+    """Nobody listens at the addresses other than 127.0.0.1."""
+    cluster.nodes[0].url = f"http://leafd.test:{cluster.nodes[0].port}"
+    client = open_client(cluster)
+    source = client.strict("invoice")
+    assert source.next() == 1
+    assert ips_of(client) == ["127.0.0.1", "127.0.0.2"]
+    name[:] = ["127.0.0.3"]
+    assert source.next() == 2
+    assert ips_of(client) == ["127.0.0.1", "127.0.0.2"]
+    client._ids.resolved_at -= 30
+    assert source.next() == 3  # which does not wait for the new ones
+    wait_for(lambda: ips_of(client) == ["127.0.0.3"])
+    wait_for(lambda: not cluster.nodes[0].open)  # what was idle is closed
+    name[:] = ["127.0.0.1"]
+    assert source.next() == 4
+    assert cluster.log[-1][1].headers["host"] == f"leafd.test:{cluster.nodes[0].port}"
+
+
 def test_names_of_hosts_are_resolved_within_the_deadline(cluster, monkeypatch):
     with leafd.Client(cluster.urls[0].replace("127.0.0.1", "localhost")) as client:
         assert client.segment("order").next() == 1
@@ -602,10 +646,10 @@ def test_held_ranges_of_an_older_generation_are_dropped(three, open_client):
 def test_an_answer_of_an_older_generation_is_asked_anew_elsewhere(three, open_client):
     generations(three, 7, 6, 6)
     client = open_client(three)
-    client._ids.current = 0
+    client._ids.current = client._ids.nodes[0]
     source = client.segment("order")
     assert source.next_range(10) == range(1, 11)
-    client._ids.current = 1
+    client._ids.current = client._ids.nodes[1]
     ids = source.next_range(10)
     nodes = [three.nodes.index(node) for node, _ in three.log]
     assert nodes == [0, 1, 2, 0] and ids == range(31, 41)
@@ -648,7 +692,7 @@ def test_ids_a_step_apart(cluster, open_client):
 def test_a_second_node_is_asked_while_a_caller_waits_for_the_first(three, open_client):
     client = open_client(three)
     source = client.segment("order")
-    slow = client._ids.current
+    slow = index_of_current(client)
     three.nodes[slow].always = fake.hangs
     watch = fake.Stopwatch()
     assert source.next() == 101
@@ -671,7 +715,7 @@ def test_the_ids_of_the_slower_answer_never_come_after_higher_ones(three, open_c
         go.wait(30)
         return data
 
-    three.nodes[client._ids.current].faults = [late]
+    three.nodes[index_of_current(client)].faults = [late]
     assert source.next() == 101
     go.set()
     wait_for(lambda: not source._journeys)
@@ -684,7 +728,7 @@ def test_a_second_node_is_asked_for_ids_by_a_key(three, open_client, kind):
     client = open_client(three)
     source = getattr(client, kind)("invoice")
     source.next()
-    slow = client._ids.current
+    slow = index_of_current(client)
     three.nodes[slow].faults = [fake.hangs]
     watch = fake.Stopwatch()
     got = source.request(2)
@@ -728,7 +772,7 @@ def test_events(three, open_client):
 
     client = open_client(three, on_event=hear, max_age_ms=60000)
     source = client.segment("order")
-    begun = client._ids.current
+    begun = index_of_current(client)
     three.nodes[begun].faults = [fake.closes]
     generations(three, 1, 1, 1)
     source.next()

@@ -185,7 +185,7 @@ def test_a_node_that_does_not_know_the_layout(three, open_client):
     first = three.nodes[0]
     first.layout = three.nodes[1].layout = None
     client = open_client(three)
-    client._admin.current = 0
+    client._admin.current = client._admin.nodes[0]
     source = client.snowflake()
     id = source.next()
     assert LAYOUT.decode(id).timestamp_ms <= time.time_ns() // 1000000
