@@ -3,7 +3,8 @@
 //
 // The happy path: begin() takes the nodes, move() says try one, it answers. Failure modes: failed()
 // goes to the next node, and after all of them to a wait that doubles; quota() waits and stays;
-// past the deadline move() throws unreachable, or the quota's error; untrusted once no node of a round was trusted.
+// past the deadline move() throws unreachable, or the quota's error; untrusted once no node of a
+// round was trusted.
 
 import { isIP } from "node:net";
 import * as api from "./api.js";
@@ -103,7 +104,8 @@ export class Door {
     found(host, ips) {
         const sorted = [...new Set(ips)].sort();
         const nodeOf = (address, ip) => this.nodes
-            .find((one) => one.of === address && one.ip === ip) ?? { ...address, of: address, ip, url: `${address.url} (${ip})` };
+            .find((one) => one.of === address && one.ip === ip)
+            ?? { ...address, of: address, ip, url: `${address.url} (${ip})` };
         this.nodes = this.addresses.flatMap((address) => (
             this.names.includes(address) && address.host === host
                 ? sorted.map((ip) => nodeOf(address, ip))

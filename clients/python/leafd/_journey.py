@@ -2,8 +2,8 @@
 
 It decides, and does nothing: both clients (threads, asyncio) drive it. The happy path: begin()
 takes the nodes, move() says try one, it answers. Failure modes: failed() and cut() go to the next
-node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline move() raises unreachable, or the
-quota's error; untrusted once no node of a round was trusted.
+node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline
+move() raises unreachable, or the quota's error; untrusted once no node of a round was trusted.
 """
 from __future__ import annotations
 

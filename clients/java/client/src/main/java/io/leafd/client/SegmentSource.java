@@ -1,6 +1,7 @@
 package io.leafd.client;
 
 import io.leafd.client.net.Call;
+import io.leafd.client.net.Endpoint;
 import io.leafd.client.net.Outcome;
 import io.leafd.client.net.Request;
 import java.time.Duration;
@@ -260,7 +261,8 @@ public final class SegmentSource implements IdSource {
                     future.completeExceptionally(e);
                 }
             }
-        }, -1, response -> known.check(response, () -> core.counters.burnt.add(n)), () -> { });
+        }, null, response -> known.check(response, () -> core.counters.burnt.add(n)),
+                () -> { });
     }
 
     /** Drops what is at hand; calls that wait, and later ones, get {@code closed}. */
@@ -529,7 +531,7 @@ public final class SegmentSource implements IdSource {
             lock.unlock();
         }
         if (first.call == null) {
-            start(first, -1);
+            start(first, null);
         }
         lookForSecond(first);
     }
@@ -551,7 +553,7 @@ public final class SegmentSource implements IdSource {
         try {
             boolean starves = isAwaited() && current.left() == 0 && spare == null;
             if (closed || !starves || underWay.size() != 1 || !underWay.contains(first)
-                    || !first.wanted || core.ids.size() == 1) {
+                    || !first.wanted || core.ids.isAlone()) {
                 return;
             }
             if (due - System.nanoTime() > 0) {
@@ -569,10 +571,10 @@ public final class SegmentSource implements IdSource {
             lock.unlock();
         }
         core.counters.hedges.increment();
-        start(second, (first.call.node() + 1) % core.ids.size());
+        start(second, core.ids.after(first.call.node()));
     }
 
-    private void start(Refill refill, int node) {
+    private void start(Refill refill, Endpoint node) {
         refill.stepped = known.stepped;
         Request request = Request.get(target + refill.count + Known.options(refill.stepped), null);
         Call begun = Call.start(core.ids, () -> request, Call.NO_DEADLINE, () -> isWanted(refill),

@@ -2,6 +2,7 @@ package io.leafd.client;
 
 import io.leafd.client.net.Call;
 import io.leafd.client.net.Cluster;
+import io.leafd.client.net.Endpoint;
 import io.leafd.client.net.Outcome;
 import io.leafd.client.net.Request;
 import io.leafd.client.net.Response;
@@ -82,18 +83,18 @@ final class SingleCalls {
         }
 
         void begin() {
-            first = start(-1);
+            first = start(null);
             future.call = first;
-            if (question.key != null && question.cluster.size() > 1) {
+            if (question.key != null && !question.cluster.isAlone()) {
                 look();
             }
         }
 
-        private Call start(int node) {
+        private Call start(Endpoint node) {
             calls++;
             Request request = Request.get(question.target, question.key);
             return Call.start(question.cluster, () -> request, question.deadlineNanos, () -> !over,
-                    outcome -> ended(outcome, node >= 0), node, question.check, () -> { });
+                    outcome -> ended(outcome, node != null), node, question.check, () -> { });
         }
 
         private void look() {
@@ -106,7 +107,7 @@ final class SingleCalls {
                 return;
             }
             core.counters.hedges.increment();
-            start((first.node() + 1) % question.cluster.size());
+            start(question.cluster.after(first.node()));
         }
 
         private void ended(Outcome outcome, boolean second) {

@@ -1,6 +1,7 @@
 package io.leafd.client;
 
 import io.leafd.client.net.Call;
+import io.leafd.client.net.Endpoint;
 import io.leafd.client.net.Json;
 import io.leafd.client.net.Loop;
 import io.leafd.client.net.Outcome;
@@ -490,7 +491,7 @@ public final class SnowflakeSource implements IdSource {
             grant = grant(outcome);
             Map<?, ?> told = (Map<?, ?>) grant.get("layout");
             if (told == null && layout == null) {
-                askLayout(outcome, grant, 1);
+                askLayout(core.admin.others(outcome.node()), grant);
                 return;
             }
             made = generator(outcome, grant, layout != null ? layout : layout(outcome, told));
@@ -516,8 +517,8 @@ public final class SnowflakeSource implements IdSource {
     }
 
     /** This node has no layout to tell; a renewal at another one costs nothing, and may. */
-    private void askLayout(Outcome outcome, Map<String, Object> grant, int step) {
-        if (step >= core.admin.size()) {
+    private void askLayout(List<Endpoint> nodes, Map<String, Object> grant) {
+        if (nodes.isEmpty()) {
             release(worker(grant), epoch(grant), Math.max(1, from(grant)));
             acquireEnded();
             failAll(new LeafdException("layout_unknown", 0, true, "none of "
@@ -525,11 +526,10 @@ public final class SnowflakeSource implements IdSource {
                     + " has snowflake.workers = 0, or did not answer", null));
             return;
         }
-        int node = (outcome.node() + step) % core.admin.size();
         String target = "/api/workers/" + worker(grant);
         String body = "{\"epoch\":" + epoch(grant) + ",\"window_ms\":"
                 + core.settings.windowMs + "}";
-        Call.once(core.admin, node, () -> Request.of("PUT", target, body), core.defaultDeadline(),
+        Call.once(core.admin, nodes.get(0), () -> Request.of("PUT", target, body), core.defaultDeadline(),
                 answer -> {
                     if (answer.kind() == Outcome.Kind.CLOSED) {
                         acquireEnded();
@@ -546,7 +546,7 @@ public final class SnowflakeSource implements IdSource {
                         // The next one is asked; who told nothing is in the message at the end.
                         core.counters.retries.increment();
                     }
-                    askLayout(outcome, grant, step + 1);
+                    askLayout(nodes.subList(1, nodes.size()), grant);
                 });
     }
 

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -351,20 +352,28 @@ class RetryTest {
 
     @Test
     void connectionsHaveABound() throws Exception {
-        try (FakeServer server = new FakeServer(FakeServer.Exchange::hang);
-                LeafdClient client = LeafdClient.open(
-                        Expect.settings(server.url()).deadlineMs(60_000).attemptMs(600_000).build())) {
+        CountDownLatch release = new CountDownLatch(1);
+        try (FakeServer server = new FakeServer(exchange -> {
+            release.await(60, TimeUnit.SECONDS);
+            cluster.handle(exchange);
+        }); LeafdClient client = LeafdClient.open(Expect.settings(server.url())
+                .connectMs(60_000).attemptMs(600_000).build())) { // so no attempt ends early
             StrictSource source = client.strict("t");
             List<CompletableFuture<Long>> futures = new ArrayList<>();
             for (int i = 0; i < 200; i++) {
                 futures.add(source.nextAsync());
             }
-            Expect.until("all connections", () -> server.seen.size() == 64);
-            Thread.sleep(100); // nothing more is to come
-            assertEquals(64, server.connections.get());
-            LeafdException late = Expect.error("unreachable", () -> source.next(SHORT));
+            Expect.until("all have begun", () -> client.stats().get("requests") == 200
+                    && server.seen.size() >= 64);
+            LeafdException late = Expect.error("unreachable",
+                    () -> source.next(Duration.ofSeconds(2)));
             assertTrue(late.getMessage().contains("all connections are in use"),
                     late.getMessage());
+            release.countDown();
+            for (CompletableFuture<Long> future : futures) {
+                future.get(60, TimeUnit.SECONDS);
+            }
+            assertEquals(64, server.connections.get()); // one for each that was let begin
         }
     }
 

@@ -11,7 +11,7 @@ abstract class Attempt {
     final Supplier<Request> request;
     /** The end of it, by System.nanoTime(); set when it gets its turn. */
     long deadlineNanos;
-    /** What a new connection may take, to each address of the node; set with the other. */
+    /** What a new connection may take; set with the other. */
     long connectNanos;
     /** It was sent over a kept connection that turned out to be closed, and is sent once more. */
     boolean again;

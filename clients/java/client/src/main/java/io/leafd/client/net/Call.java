@@ -1,5 +1,8 @@
 package io.leafd.client.net;
 
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
@@ -7,12 +10,12 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * One call: attempts at one address after the other, until one is answered for good.
+ * One call: attempts at one node after the other, until one is answered for good.
  *
- * <p>Happy path: the first attempt, at the preferred address, gets an answer. An attempt that
- * breaks or takes too long, and a 503, lead to the next address; once all have failed the call
+ * <p>Happy path: the first attempt, at the preferred node, gets an answer. An attempt that breaks
+ * or takes too long, and a 503, lead to the next node; once all have failed the call
  * waits: 20 ms, doubled each round up to a second, of which a random half to all, and at least what
- * Retry-After said. A 429 `quota` waits at the same address. It ends once: with an answer, at its
+ * Retry-After said. A 429 `quota` waits at the same node. It ends once: with an answer, at its
  * deadline, when nobody wants it any more, or with the client. Owner: the loop's thread, but for
  * {@link #describe}.
  */
@@ -27,16 +30,18 @@ public final class Call {
     private final long deadlineNanos;
     private final BooleanSupplier wanted;
     private final Consumer<Outcome> done;
-    private final int only;
+    private final Endpoint only;
     private final Function<Response, String> check;
     private final Runnable onRound;
-    private volatile String[] failures;
+    private volatile Map<Endpoint, String> failures = Map.of();
     private volatile Response lastRefusal;
-    private int index;
+    private List<Endpoint> endpoints; // of this round
+    private Endpoint endpoint;
     private int tried;
     private int untrusted;
     private int round;
     private boolean first = true;
+    private boolean failed; // all of the last round
     private boolean stay;
     private long retryAfterNanos;
     private Loop.Timer timer;
@@ -45,7 +50,7 @@ public final class Call {
     private long askedNanos;
 
     private Call(Cluster cluster, Supplier<Request> request, long deadlineNanos,
-            BooleanSupplier wanted, Consumer<Outcome> done, int only,
+            BooleanSupplier wanted, Consumer<Outcome> done, Endpoint only,
             Function<Response, String> check, Runnable onRound) {
         this.cluster = cluster;
         this.request = request;
@@ -55,7 +60,8 @@ public final class Call {
         this.only = only;
         this.check = check;
         this.onRound = onRound;
-        failures = new String[cluster.size()];
+        endpoints = cluster.endpoints();
+        endpoint = cluster.preferred();
     }
 
     /**
@@ -67,43 +73,44 @@ public final class Call {
      */
     public static Call start(Cluster cluster, Supplier<Request> request, long deadlineNanos,
             BooleanSupplier wanted, Consumer<Outcome> done) {
-        return start(cluster, request, deadlineNanos, wanted, done, -1, response -> null,
+        return start(cluster, request, deadlineNanos, wanted, done, null, response -> null,
                 () -> { });
     }
 
     /**
      * The same for ids.
      *
-     * @param from the place of the node that is asked first; -1: the preferred one
+     * @param from the node that is asked first; null: the preferred one
      * @param check says why a good answer is none for its caller, so that the next node is asked;
      *     null: it is one
      * @param onRound is run where all nodes of a round have failed
      */
     public static Call start(Cluster cluster, Supplier<Request> request, long deadlineNanos,
-            BooleanSupplier wanted, Consumer<Outcome> done, int from,
+            BooleanSupplier wanted, Consumer<Outcome> done, Endpoint from,
             Function<Response, String> check, Runnable onRound) {
-        Call call = new Call(cluster, request, deadlineNanos, wanted, done, -1, check, onRound);
+        Call call = new Call(cluster, request, deadlineNanos, wanted, done, null, check, onRound);
         cluster.calls.add(call);
-        if (from >= 0) {
-            call.index = from;
+        if (from != null) {
+            call.endpoint = from;
             call.stay = true;
         }
         call.nextRound();
         return call;
     }
 
-    /** The place of the node that is asked, or will be next. */
-    public int node() {
-        return index;
+    /** The node that is asked, or will be next. */
+    public Endpoint node() {
+        return endpoint;
     }
 
     /** When a second node may be asked beside this call's, whose caller waits. */
     public long secondNanos() {
-        return (asking ? askedNanos : System.nanoTime()) + cluster.patienceNanos();
+        return (asking && cluster.size() > 1 ? askedNanos : System.nanoTime())
+                + cluster.patienceNanos();
     }
 
-    /** The same for one attempt at the node of this place alone. */
-    public static Call once(Cluster cluster, int node, Supplier<Request> request,
+    /** The same for one attempt at this node alone. */
+    public static Call once(Cluster cluster, Endpoint node, Supplier<Request> request,
             long deadlineNanos, Consumer<Outcome> done) {
         Call call = new Call(cluster, request, deadlineNanos, () -> true, done, node,
                 response -> null, () -> { });
@@ -112,16 +119,13 @@ public final class Call {
         return call;
     }
 
-    /** The last failure of each address, in one line. From any thread. */
+    /** The last failure of each node, in one line. From any thread. */
     public String describe() {
         StringBuilder out = new StringBuilder();
-        String[] now = failures;
-        for (int i = 0; i < now.length; i++) {
-            if (now[i] != null) {
-                out.append(out.length() == 0 ? "" : "; ");
-                out.append(cluster.endpoints.get(i).address()).append(": ").append(now[i]);
-            }
-        }
+        failures.forEach((node, why) -> {
+            out.append(out.length() == 0 ? "" : "; ");
+            out.append(node).append(": ").append(why);
+        });
         return out.length() == 0 ? "no answer yet" : out.toString();
     }
 
@@ -132,7 +136,7 @@ public final class Call {
 
     /** Ends it with {@link Outcome.Kind#CLOSED}. */
     void abandon() {
-        end(new Outcome(Outcome.Kind.CLOSED, null, index, ""));
+        end(new Outcome(Outcome.Kind.CLOSED, null, endpoint, ""));
     }
 
     private boolean isOver() {
@@ -144,12 +148,34 @@ public final class Call {
         if (ended) {
             return;
         }
-        if (!first && !wanted.getAsBoolean()) {
-            end(new Outcome(Outcome.Kind.UNWANTED, null, index, ""));
+        if (only != null || stay) {
+            beginRound();
             return;
         }
-        index = only >= 0 ? only : stay ? index : cluster.preferred();
+        long until = System.nanoTime() + cluster.limits.connectNanos(0);
+        boolean cut = deadlineNanos != NO_DEADLINE && deadlineNanos - until < 0;
+        cluster.resolve(failed, cut ? deadlineNanos : until, this::beginRound);
+    }
+
+    private void beginRound() {
+        if (ended) {
+            return;
+        }
+        if (!first && !wanted.getAsBoolean()) {
+            end(new Outcome(Outcome.Kind.UNWANTED, null, endpoint, ""));
+            return;
+        }
+        List<Endpoint> now = cluster.endpoints();
+        if (now != endpoints) {
+            endpoints = now;
+            Map<Endpoint, String> known = new LinkedHashMap<>(failures);
+            known.keySet().retainAll(now);
+            failures = known.isEmpty() ? failures : known;
+        }
+        endpoint = only != null ? only : stay && now.contains(endpoint) ? endpoint
+                : cluster.preferred();
         stay = false;
+        failed = false;
         tried = 0;
         untrusted = 0;
         retryAfterNanos = 0;
@@ -166,7 +192,7 @@ public final class Call {
             cluster.counters.retries.increment();
         }
         first = false;
-        cluster.endpoints.get(index).start(new Try());
+        endpoint.start(new Try());
     }
 
     /** One attempt of this call. */
@@ -181,7 +207,7 @@ public final class Call {
                 return false;
             }
             if (isOver()) {
-                if (failures[index] == null) {
+                if (failures.get(endpoint) == null) {
                     note("all connections are in use");
                 }
                 unreachable();
@@ -192,7 +218,7 @@ public final class Call {
             askedNanos = now;
             long left = Call.this.deadlineNanos == NO_DEADLINE ? NO_DEADLINE
                     : Call.this.deadlineNanos - now;
-            int nodesLeft = only >= 0 ? 1 : cluster.size() - tried;
+            int nodesLeft = only != null ? 1 : endpoints.size() - tried;
             deadlineNanos = now + cluster.limits.attemptNanos(round, left, nodesLeft);
             connectNanos = cluster.limits.connectNanos(round);
             return true;
@@ -223,14 +249,14 @@ public final class Call {
         @Override
         void garbage(String why) {
             if (!ended) {
-                cluster.leave(index);
-                end(new Outcome(Outcome.Kind.GARBAGE, null, index, url() + ": " + why));
+                cluster.leave(endpoint);
+                end(new Outcome(Outcome.Kind.GARBAGE, null, endpoint, url() + ": " + why));
             }
         }
     }
 
     private String url() {
-        return cluster.endpoints.get(index).address().toString();
+        return endpoint.toString();
     }
 
     private void judge(Response response) {
@@ -242,10 +268,10 @@ public final class Call {
         }
         if (response.status() != 503 && !quota) {
             boolean foreign = response.status() >= 300 && response.code().isEmpty();
-            if (foreign || (!response.keepAlive() && only < 0)) {
-                cluster.leave(index); // it is no leafd, or about to stop
+            if (foreign || (!response.keepAlive() && only == null)) {
+                cluster.leave(endpoint); // it is no leafd, or about to stop
             }
-            end(new Outcome(Outcome.Kind.ANSWER, response, index, url(), askedNanos));
+            end(new Outcome(Outcome.Kind.ANSWER, response, endpoint, url(), askedNanos));
             return;
         }
         lastRefusal = response;
@@ -262,37 +288,38 @@ public final class Call {
     }
 
     private void note(String why) {
-        String[] now = failures.clone();
-        now[index] = why;
+        Map<Endpoint, String> now = new LinkedHashMap<>(failures);
+        now.put(endpoint, why);
         failures = now;
     }
 
     private void fail(String why) {
         // What the deadline cut short says less than what went wrong there before.
-        if (failures[index] == null || !isOver()) {
+        if (failures.get(endpoint) == null || !isOver()) {
             note(why);
         }
         tried++;
-        if (only >= 0) {
+        if (only != null) {
             unreachable();
             return;
         }
-        cluster.leave(index);
-        if (tried < cluster.size()) {
-            index = (index + 1) % cluster.size();
+        cluster.leave(endpoint);
+        if (tried < endpoints.size()) {
+            endpoint = endpoints.get((endpoints.indexOf(endpoint) + 1) % endpoints.size());
             if (wanted.getAsBoolean()) {
                 attempt();
             } else {
-                end(new Outcome(Outcome.Kind.UNWANTED, null, index, ""));
+                end(new Outcome(Outcome.Kind.UNWANTED, null, endpoint, ""));
             }
             return;
         }
-        if (untrusted == cluster.size()) { // which no other round would change
-            end(new Outcome(Outcome.Kind.UNTRUSTED, null, index, describe()));
+        if (untrusted == endpoints.size()) { // which no other round would change
+            end(new Outcome(Outcome.Kind.UNTRUSTED, null, endpoint, describe()));
             return;
         }
         long most = Math.min(LAST_WAIT_NANOS, FIRST_WAIT_NANOS << Math.min(round++, 10));
         long wait = most / 2 + ThreadLocalRandom.current().nextLong(most / 2 + 1);
+        failed = true;
         onRound.run();
         waitFor(Math.max(wait, retryAfterNanos));
     }
@@ -308,7 +335,7 @@ public final class Call {
     }
 
     private void unreachable() {
-        end(new Outcome(Outcome.Kind.UNREACHABLE, lastRefusal, index, describe()));
+        end(new Outcome(Outcome.Kind.UNREACHABLE, lastRefusal, endpoint, describe()));
     }
 
     private void end(Outcome outcome) {

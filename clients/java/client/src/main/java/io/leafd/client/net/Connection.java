@@ -29,9 +29,8 @@ final class Connection implements Loop.Ready {
     private enum State { CONNECTING, HANDSHAKE, OPEN, CLOSED }
 
     private final Endpoint endpoint;
-    private final InetAddress[] addresses;
-    private int nextAddress;
-    private long connectEndNanos; // of the address that is tried
+    private final InetAddress ip;
+    private long connectEndNanos;
     private State state = State.CONNECTING;
     private SocketChannel channel;
     private SelectionKey key;
@@ -45,15 +44,28 @@ final class Connection implements Loop.Ready {
     private Loop.Timer timer;
     private long timerAtNanos;
 
-    Connection(Endpoint endpoint, InetAddress[] addresses, Attempt attempt) {
+    Connection(Endpoint endpoint, InetAddress ip, Attempt attempt) {
         this.endpoint = endpoint;
-        this.addresses = addresses;
+        this.ip = ip;
         this.attempt = attempt;
     }
 
     /** Connects, and sends the attempt once it can. */
     void open() {
-        connectNext(null);
+        try {
+            channel = SocketChannel.open();
+            channel.configureBlocking(false);
+            channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+            connectEndNanos = System.nanoTime() + attempt.connectNanos;
+            watchTime();
+            boolean done = channel.connect(new InetSocketAddress(ip, endpoint.address().port()));
+            key = channel.register(endpoint.loop().selector(), SelectionKey.OP_CONNECT, this);
+            if (done) {
+                connected();
+            }
+        } catch (IOException | RuntimeException e) {
+            end(reason(e), null);
+        }
     }
 
     /** Sends the attempt over this connection, which was kept. */
@@ -70,37 +82,9 @@ final class Connection implements Loop.Ready {
         close();
     }
 
-    private void connectNext(String lastFailure) {
-        String failure = lastFailure;
-        while (nextAddress < addresses.length) {
-            try {
-                channel = SocketChannel.open();
-                channel.configureBlocking(false);
-                channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
-                InetAddress address = addresses[nextAddress++];
-                connectEndNanos = System.nanoTime() + attempt.connectNanos;
-                watchTime();
-                boolean done = channel.connect(
-                        new InetSocketAddress(address, endpoint.address().port()));
-                key = channel.register(endpoint.loop().selector(), SelectionKey.OP_CONNECT, this);
-                if (done) {
-                    connected();
-                }
-                return;
-            } catch (IOException | RuntimeException e) {
-                failure = reason(e);
-                closeChannel();
-            }
-        }
-        end(failure, null);
-    }
-
     @Override
     public void ready(SelectionKey ready) {
         try {
-            if (ready != key) {
-                return; // of an address that was given up
-            }
             if (state == State.CONNECTING) {
                 finishConnect();
                 return;
@@ -124,16 +108,9 @@ final class Connection implements Loop.Ready {
 
     private void finishConnect() {
         try {
-            if (!channel.finishConnect()) {
-                return;
+            if (channel.finishConnect()) {
+                connected();
             }
-        } catch (IOException e) {
-            closeChannel();
-            connectNext(reason(e));
-            return;
-        }
-        try {
-            connected();
         } catch (IOException e) {
             end(reason(e), null);
         }
@@ -371,8 +348,7 @@ final class Connection implements Loop.Ready {
             return;
         }
         if (state == State.CONNECTING && attempt.deadlineNanos - System.nanoTime() > 0) {
-            closeChannel();
-            connectNext("no connection within " + attempt.connectNanos / 1_000_000 + " ms");
+            end("no connection within " + attempt.connectNanos / 1_000_000 + " ms", null);
             return;
         }
         end(state == State.CONNECTING ? "no connection within the time of an attempt"

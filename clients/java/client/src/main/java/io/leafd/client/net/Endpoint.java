@@ -1,48 +1,47 @@
 package io.leafd.client.net;
 
 import java.net.InetAddress;
-import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashSet;
-import java.util.List;
 import java.util.Set;
 
 /**
- * One address with its connections: those that are kept for the next attempt, and those in use.
+ * One node with its connections: those that are kept for the next attempt, and those in use.
  *
  * <p>At most {@value #CONNECTIONS} at a time; attempts beyond wait in order, by the deadlines of
- * their calls. A name is looked up by a thread of its own, one at a time an endpoint, since a
- * resolver may take any time. Owner: the loop's thread.
+ * their calls. Owner: the loop's thread.
  */
-final class Endpoint {
+public final class Endpoint {
     static final int CONNECTIONS = 64;
     private static final long SWEEP_NANOS = 20_000_000;
 
     private final Loop loop;
     private final Address address;
+    private final InetAddress ip; // null: the name is not resolved yet
+    private final String text;
     private final Tls tls;
     private final Token token;
     private final ByteBuffer buffer = ByteBuffer.allocateDirect(16 * 1024);
     private final ArrayDeque<Connection> idle = new ArrayDeque<>();
     private final Set<Connection> open = new HashSet<>();
     private final ArrayDeque<Attempt> waiting = new ArrayDeque<>();
-    private final List<Attempt> lookups = new ArrayList<>();
-    private int opening;
     private boolean sweeping;
-    private boolean lookingUp;
+    private boolean retired;
 
-    Endpoint(Loop loop, Address address, Tls tls, Token token) {
+    Endpoint(Loop loop, Address address, InetAddress ip, String text, Tls tls, Token token) {
         this.loop = loop;
         this.address = address;
+        this.ip = ip;
+        this.text = text;
         this.tls = tls;
         this.token = token;
     }
 
     /** Sends it as soon as there is a connection. */
     void start(Attempt attempt) {
-        if (!idle.isEmpty() || open.size() + opening < CONNECTIONS) {
+        if (!idle.isEmpty() || open.size() < CONNECTIONS) {
             launch(attempt);
         } else {
             waiting.add(attempt);
@@ -64,81 +63,29 @@ final class Endpoint {
 
     /** Sends it over a new connection. */
     void openFor(Attempt attempt) {
-        opening++;
-        InetAddress literal = literal(address.host());
-        if (literal != null) {
-            connect(new InetAddress[] {literal}, attempt);
+        if (ip == null) {
+            attempt.broken("the name " + address.host() + " is not resolved");
             return;
         }
-        lookups.add(attempt);
-        loop.schedule(attempt.deadlineNanos, () -> {
-            if (lookups.remove(attempt)) {
-                opening--;
-                attempt.broken("the name was not looked up within the time of an attempt");
-                next();
-            }
-        });
-        if (!lookingUp) {
-            lookingUp = true;
-            lookUp();
-        }
-    }
-
-    private void lookUp() {
-        Thread thread = new Thread(() -> {
-            InetAddress[] found = null;
-            String why = null;
-            try {
-                found = InetAddress.getAllByName(address.host());
-            } catch (UnknownHostException e) {
-                why = "the name " + address.host() + " is not known";
-            }
-            InetAddress[] addresses = found;
-            String failure = why;
-            loop.execute(() -> lookedUp(addresses, failure));
-        }, "leafd-client-lookup");
-        thread.setDaemon(true);
-        thread.start();
-    }
-
-    private void lookedUp(InetAddress[] addresses, String failure) {
-        lookingUp = false;
-        List<Attempt> all = new ArrayList<>(lookups);
-        lookups.clear();
-        for (Attempt attempt : all) {
-            if (addresses != null) {
-                connect(addresses, attempt);
-            } else {
-                opening--;
-                attempt.broken(failure);
-            }
-        }
-        next();
-    }
-
-    private void connect(InetAddress[] addresses, Attempt attempt) {
-        opening--;
-        Connection connection = new Connection(this, addresses, attempt);
+        Connection connection = new Connection(this, ip, attempt);
         open.add(connection);
         connection.open();
     }
 
-    /** The address that the text is, without asking anybody; null: it is a name. */
-    private static InetAddress literal(String host) {
-        if (!host.matches("[0-9]+(\\.[0-9]+){3}") && host.indexOf(':') < 0) {
-            return null;
-        }
-        try {
-            return InetAddress.getByName(host);
-        } catch (UnknownHostException e) {
-            return null;
+    /** The connection has no attempt any more, and can take the next one. */
+    void keep(Connection connection) {
+        if (retired) {
+            connection.abandon();
+        } else {
+            idle.addLast(connection);
+            next();
         }
     }
 
-    /** The connection has no attempt any more, and can take the next one. */
-    void keep(Connection connection) {
-        idle.addLast(connection);
-        next();
+    /** It is an address of the name no more: idle connections are closed, the others once they are. */
+    void retire() {
+        retired = true;
+        new ArrayList<>(idle).forEach(Connection::abandon);
     }
 
     void closed(Connection connection) {
@@ -150,7 +97,6 @@ final class Endpoint {
     /** Whatever is under way ends in silence; the caller tells those who wait. */
     void abandon() {
         waiting.clear();
-        lookups.clear();
         for (Connection connection : new ArrayList<>(open)) {
             connection.abandon();
         }
@@ -161,7 +107,7 @@ final class Endpoint {
         if (!waiting.isEmpty()) {
             loop.execute(() -> {
                 while (!waiting.isEmpty()
-                        && (!idle.isEmpty() || open.size() + opening < CONNECTIONS)) {
+                        && (!idle.isEmpty() || open.size() < CONNECTIONS)) {
                     launch(waiting.poll());
                 }
             });
@@ -188,6 +134,16 @@ final class Endpoint {
         if (!waiting.isEmpty()) {
             sweepLater();
         }
+    }
+
+    boolean isAt(Address base, InetAddress where) {
+        return address.equals(base) && where.equals(ip);
+    }
+
+    /** The URL, with the address where its host is a name. */
+    @Override
+    public String toString() {
+        return text;
     }
 
     Loop loop() {

@@ -20,15 +20,15 @@ public final class Outcome {
 
     private final Kind kind;
     private final Response response;
-    private final int node;
+    private final Endpoint node;
     private final String text;
     private final long askedNanos;
 
-    Outcome(Kind kind, Response response, int node, String text) {
+    Outcome(Kind kind, Response response, Endpoint node, String text) {
         this(kind, response, node, text, 0);
     }
 
-    Outcome(Kind kind, Response response, int node, String text, long askedNanos) {
+    Outcome(Kind kind, Response response, Endpoint node, String text, long askedNanos) {
         this.kind = kind;
         this.response = response;
         this.node = node;
@@ -51,8 +51,8 @@ public final class Outcome {
         return response;
     }
 
-    /** The place of the node that answered. */
-    public int node() {
+    /** The node that answered. */
+    public Endpoint node() {
         return node;
     }
 
