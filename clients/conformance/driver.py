@@ -82,9 +82,7 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads",
                  "events": "php has no hook: what fails is an exception of the call"}}
 # Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"java": {
-    "test_names.py": "java asks an endpoint as one node, whatever addresses it has",
-}, "php": {
+NOT_DONE = {"php": {
     "test_hedges.py": "php sends no second requests",
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
     "test_a_spare_range_that_is_too_old": "php has no spare ranges",
