@@ -314,7 +314,7 @@ static void test_formats(void **state)
 {
     struct id_claim claim = {.count = 6,
                              .range_count = 2,
-                             .ranges = {{98, 4}, {INT64_MAX - 2, 2}},
+                             .ranges = {{98, 4, 0}, {INT64_MAX - 2, 2, 0}},
                              .name = "a\"b",
                              .name_len = 3};
 
@@ -333,7 +333,7 @@ static void test_lines_at_carries(void **state)
 {
     (void)state;
     for (uint64_t power = 10; power <= UINT64_C(1000000000000000000); power *= 10) {
-        struct id_claim claim = {.count = 25, .range_count = 1, .ranges = {{power - 12, 25}}};
+        struct id_claim claim = {.count = 25, .range_count = 1, .ranges = {{power - 12, 25, 0}}};
         struct buf buf = BUF_INIT;
         char wanted[25 * 21 + 1];
         size_t at = 0;

@@ -455,7 +455,7 @@ static void test_segments(void **state)
 static struct id_segment_info held(const char *name, uint64_t next_id)
 {
     struct id_segment_info info = {.state = ID_TAG_ACTIVE,
-                                   .slots = {{next_id, next_id + 5, 10}},
+                                   .slots = {{next_id, next_id + 5, 10, 0}},
                                    .step = 10,
                                    .last_refill_ago_ms = UINT64_MAX};
 

@@ -662,7 +662,9 @@ static void import_put_result(struct importing *importing, bool dry)
         if (tag->state <= IMPORT_CHANGE) {
             buf_printf(&ctl->out, "  %.*s: next id %" PRIu64, (int)tag->name_len, tag->name,
                        tag->max_id);
-            buf_printf(&ctl->out, tag->step != 0 ? ", step %" PRIu64 : "", tag->step);
+            if (tag->step != 0) {
+                buf_printf(&ctl->out, ", step %" PRIu64, tag->step);
+            }
             buf_printf(&ctl->out, importing->rules.is_ahead ? ", %s is at %" PRIu64 "\n" : "\n",
                        importing->source->what, tag->at);
             shown++;

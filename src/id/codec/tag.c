@@ -196,7 +196,8 @@ static const struct field ROW_FIELDS[] = {
 };
 #define ROW_FIELDS_ALL (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
 #define ROW_FIELD_COUNT(form)                                                                      \
-    ((form) == TAG_FORM_STEPPED ? ROW_FIELDS_ALL : ROW_FIELDS_ALL - 2 - (TAG_FORM_OWNED - (form)))
+    ((form) == TAG_FORM_STEPPED ? ROW_FIELDS_ALL                                                   \
+                                : ROW_FIELDS_ALL - 2 - (size_t)(TAG_FORM_OWNED - (form)))
 
 static bool tag_row_is_sound(const void *row)
 {

@@ -340,7 +340,7 @@ static bool record_put_since(struct recorder *recorder, enum command_type type,
                              void (*put)(struct prng *prng, struct buf *buf), uint64_t node_id,
                              uint64_t step)
 {
-    bool does = state_level(fsm_state(recorder->side.apply.fsm)) >= command_since(type) &&
+    bool does = state_level(fsm_state(recorder->side.apply.fsm)) >= command_since((int)type) &&
                 prng_below(&recorder->prng, 9) == 0;
     struct buf command = BUF_INIT;
 

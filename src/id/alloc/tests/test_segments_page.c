@@ -19,7 +19,7 @@
 static struct id_segment_info info_of(const char *name)
 {
     struct id_segment_info info = {.state = ID_TAG_STRICT,
-                                   .slots = {{0x0102, 0x0110, 0x20}, {0x0200, 0x0240, 0x40}},
+                                   .slots = {{0x0102, 0x0110, 0x20, 0}, {0x0200, 0x0240, 0x40, 0}},
                                    .step = 0x30,
                                    .refill_in_flight = true,
                                    .last_refill_ago_ms = 7,
