@@ -77,13 +77,17 @@ def wait_waits(node, *reasons):
     """The node says in its log and in /readyz that it waits, and for whom."""
     for reason in reasons:
         node.wait_log(rf'"the cluster is not born yet[^"]*".*{reason}')
-    ready = node.get("/readyz?verbose")
-    assert ready.status == 503, ready
-    checks = {check["name"]: check for check in ready.json()["checks"]}
-    assert not checks["born"]["ok"]
-    for reason in reasons:
-        assert reason in checks["born"]["reason"], checks["born"]
-    assert any("the cluster is not born yet" in text for text in ready.json()["reasons"])
+
+    def seen():
+        """At the end of the turn of the raft loop that logged it."""
+        ready = node.get("/readyz?verbose")
+        assert ready.status == 503, ready
+        checks = {check["name"]: check for check in ready.json()["checks"]}
+        assert not checks["born"]["ok"]
+        assert any("the cluster is not born yet" in text for text in ready.json()["reasons"])
+        return all(reason in checks["born"]["reason"] for reason in reasons)
+
+    wait_until(seen, 30, f"/readyz of {node} names {reasons}")
 
 
 def expect_unborn(*nodes):

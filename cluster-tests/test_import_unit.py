@@ -730,16 +730,17 @@ def test_tinyid_with_its_increment(fake, tmp_path):
     """
     rows = TINYID % "(1,'a',1,101,100,3,2,0),(2,'b',1,7,200,1,0,0)"
     cluster = fake()
-    code, text = run_import(cluster, tmp_path, rows, "--increment", source="tinyid")
+    kept = (cluster, tmp_path, rows, "--keep-increment")
+    code, text = run_import(*kept, source="tinyid")
     assert code == 0, text
     a = {"tag": "a", "max_id": "102", "step": 100, "increment": 3, "offset": 2}
     assert cluster.posts == [[a, {"tag": "b", "max_id": "8", "step": 200}]]
-    assert "2 were there" in run_import(cluster, tmp_path, rows, "--increment", source="tinyid")[1]
+    assert "2 were there" in run_import(*kept, source="tinyid")[1]
     del cluster.tags["a"]["increment"]
-    run_import(cluster, tmp_path, rows, "--increment", source="tinyid")
+    run_import(*kept, source="tinyid")
     assert cluster.posts[1:] == [[a]]
-    code, text = run_import(cluster, tmp_path, TINYID % "(1,'a',1,101,100,3,3,0)", "--increment",
-                            source="tinyid")
+    wrong = TINYID % "(1,'a',1,101,100,3,3,0)"
+    code, text = run_import(cluster, tmp_path, wrong, "--keep-increment", source="tinyid")
     assert code == 65 and 'remainder is "3", not a number from 0 to 2' in text
 
 

@@ -28,6 +28,7 @@ from leafctl import Leafctl
 from node import ROOT
 from ports import take_port
 from test_listeners import Listeners, Tokens
+from upgrade import wait_level
 from wait import wait_until
 
 
@@ -94,6 +95,7 @@ def test_leader_members_level(make_cluster, tmp_path):
     cluster = make_cluster()
     ctl = leafctl.of(cluster, tmp_path)
     to = cluster.followers()[0]
+    wait_level(cluster, to.get_json("/version")["levels"]["max"])
     assert ctl("leader", to.id).out == f"node {to.id} leads\n"
     assert ctl("leader", "--json").json == {"leader_id": to.id}
     assert ctl("leader", 9, code=4).err.count("unknown_member") == 1

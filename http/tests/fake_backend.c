@@ -597,11 +597,15 @@ void fake_delete_tag(struct fake *fake, const char *name)
     buf_free(&reply);
 }
 
-/* As what the buffer has, if it has any. */
-static void publish_more(struct id_tag *tag, uint64_t first, uint32_t size)
+/* As what the buffer has, or else the row, as grants do. */
+static void publish_more(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_t size)
 {
+    const struct tag_row *row = fsm_tag(fake->fsm, tag->name, tag->name_len);
     uint64_t terms = atomic_load(&tag->buffer.terms);
 
+    if (terms == 0 && row != NULL) {
+        terms = (uint64_t)row->generation << 32;
+    }
     segment_publish(&tag->buffer, first, size, (uint32_t)terms, (uint32_t)(terms >> 32));
 }
 
@@ -618,7 +622,7 @@ struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, ui
         id_tag_take_shape(tag, row);
     }
     if (size > 0) {
-        publish_more(tag, first, size);
+        publish_more(fake, tag, first, size);
     }
     unlock(fake);
     return tag;
@@ -630,7 +634,7 @@ void fake_publish(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_
         sched_yield(); /* a claimer that asked before it had seen the last range, and sees it yet */
     }
     lock(fake);
-    publish_more(tag, first, size);
+    publish_more(fake, tag, first, size);
     atomic_store(&tag->refill_wanted, false);
     wake(fake, tag);
     unlock(fake);

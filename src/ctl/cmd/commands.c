@@ -187,7 +187,7 @@ static const struct option_about IMPORT_OPTIONS[] = {
     IMPORT_LIVE,
     {"table", 0, "NAME", "the table's name"},
     {"every-number", 0, NULL, "rows with a delta: all databases are in the file"},
-    {"increment", 0, NULL, "rows with a delta: the tag has the same numbers (from level 3 on)"},
+    {"keep-increment", 0, NULL, "rows with a delta: the tag has the same numbers (level 3)"},
     END,
 };
 
@@ -200,7 +200,7 @@ static const struct option_about IMPORT_SQL_OPTIONS[] = {
     {"query", 0, "SELECT", "rows with the columns tag, max_id (the next id) and maybe step"},
     {"pattern", 0, "PATTERN", "of Redis's keys, as KEYS takes it"},
     {"every-number", 0, NULL, "sequences with an increment above 1: nobody hands out the rest"},
-    {"increment", 0, NULL, "the same: the tag has the same numbers (from level 3 on)"},
+    {"keep-increment", 0, NULL, "the same: the tag has the same numbers (level 3)"},
     END,
 };
 

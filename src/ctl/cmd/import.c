@@ -793,7 +793,7 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
 
     importing->rules.is_ahead = ahead != NULL || finish;
     importing->rules.every_number |= import_option(ctl, "every-number") != NULL;
-    importing->rules.increment = import_option(ctl, "increment") != NULL;
+    importing->rules.increment = import_option(ctl, "keep-increment") != NULL;
     if (code == CTL_DONE && ahead != NULL && strcmp(ahead, "auto") != 0) {
         code = ctl_number("ahead (or auto)", ahead, 1, INT64_MAX, &importing->rules.ahead_ids);
     }

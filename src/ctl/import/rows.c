@@ -319,13 +319,14 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
         tag->offset = remainder;
         return;
     }
-    ADD_WHY(why,
-            "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
-            "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
-            "Where other databases hand out the rest, ids would repeat: --increment lets the tag "
-            "have these numbers alone; with the rows of all databases in one file, --every-number "
-            "continues above the largest max_id",
-            delta, remainder, remainder, delta);
+    ADD_WHY(
+        why,
+        "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
+        "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
+        "Where other databases hand out the rest, ids would repeat: --keep-increment lets the "
+        "tag have these numbers alone; with the rows of all databases in one file, --every-number "
+        "continues above the largest max_id",
+        delta, remainder, remainder, delta);
 }
 
 /* What is odd about a tag that is taken all the same. */
