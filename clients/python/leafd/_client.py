@@ -1069,7 +1069,7 @@ class Snowflake:
         # The node makes no snowflake ids itself. A renewal gives no new window, and its answer has
         # the layout, too.
         for _ in range(len(door.nodes) - 1):
-            door.current = door.behind(door.current)
+            door.current = door.after(door.current)
             reply = client._call(
                 door, lambda: _api.renew_request(grant.worker_id, grant.epoch, window_ms, None),
                 Journey(door, lambda: deadline))

@@ -73,13 +73,13 @@ class Door:
         if self.current not in self.nodes:
             self.current = random.choice(self.nodes)
 
-    def behind(self, node: Address) -> Address:
+    def after(self, node: Address) -> Address:
         nodes = self.nodes
         return nodes[(nodes.index(node) + 1) % len(nodes)] if node in nodes else nodes[0]
 
     def leave(self, node: Address) -> None:
         """It failed: the next call begins with the one after it."""
-        next_one = self.behind(node)
+        next_one = self.after(node)
         if self.current == node and next_one != node:
             self.current = next_one
             self.stats.add("failovers")

@@ -1049,7 +1049,7 @@ class Snowflake:
             return grant, grant.layout
         renew = _api.renew_request(grant.worker_id, grant.epoch, window_ms, None)
         for _ in range(len(door.nodes) - 1):
-            door.current = door.behind(door.current)
+            door.current = door.after(door.current)
             told = _api.grant_of(await client._own_call(door, lambda: renew, deadline))
             if told.layout is not None:
                 return told._replace(from_ms=max(told.from_ms, grant.from_ms)), told.layout

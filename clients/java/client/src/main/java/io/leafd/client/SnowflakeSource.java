@@ -529,8 +529,8 @@ public final class SnowflakeSource implements IdSource {
         String target = "/api/workers/" + worker(grant);
         String body = "{\"epoch\":" + epoch(grant) + ",\"window_ms\":"
                 + core.settings.windowMs + "}";
-        Call.once(core.admin, nodes.get(0), () -> Request.of("PUT", target, body), core.defaultDeadline(),
-                answer -> {
+        Call.once(core.admin, nodes.get(0), () -> Request.of("PUT", target, body),
+                core.defaultDeadline(), answer -> {
                     if (answer.kind() == Outcome.Kind.CLOSED) {
                         acquireEnded();
                         return;

@@ -128,7 +128,7 @@ public final class Cluster {
 
     /**
      * A round of nodes begins. Names are resolved before it where none was yet, or where failed
-     * says that all nodes have, and beside it once {@value #RESOLVE_AGAIN_NANOS} ns have passed.
+     * says that all nodes have, and beside it once 30 s have passed.
      *
      * @param then begins the round; it is run at once, or by untilNanos, by System.nanoTime()
      */
@@ -171,7 +171,7 @@ public final class Cluster {
             InetAddress[] found;
             try {
                 found = InetAddress.getAllByName(spelled);
-            } catch (UnknownHostException e) {
+            } catch (UnknownHostException | SecurityException e) {
                 found = new InetAddress[0];
             }
             InetAddress[] ips = found;
@@ -182,14 +182,16 @@ public final class Cluster {
     }
 
     /**
-     * The name with some of its letters large, which makes none to a resolver. The Java machine
-     * remembers for 30 s what it found for a name as it is written, moved nodes or not.
+     * The name with some letters in the other case, which is the same name to a resolver. The Java
+     * machine keeps for 30 s what it found for a spelling, even if the name has moved.
      */
     static String spelled(String name, int number) {
         StringBuilder out = new StringBuilder(name);
         for (int i = 0; i < Math.min(SPELLINGS_BITS, name.length()); i++) {
             if ((number >> i & 1) == 1) {
-                out.setCharAt(i, Character.toUpperCase(name.charAt(i)));
+                char at = name.charAt(i);
+                out.setCharAt(i, Character.isUpperCase(at) ? Character.toLowerCase(at)
+                        : Character.toUpperCase(at));
             }
         }
         return out.toString();

@@ -82,7 +82,7 @@ public final class Endpoint {
         }
     }
 
-    /** It is an address of the name no more: idle connections are closed, the others once they are. */
+    /** It is an address of the name no more: no connection is kept. */
     void retire() {
         retired = true;
         new ArrayList<>(idle).forEach(Connection::abandon);

@@ -188,7 +188,7 @@ class ClusterTest {
     void spellingsOfANameAreTheSameName() {
         Set<String> all = new HashSet<>();
         for (int number = 0; number < 1000; number++) {
-            String spelled = Cluster.spelled("leafd.example", number);
+            String spelled = Cluster.spelled("LEAFd.example", number);
             assertEquals("leafd.example", spelled.toLowerCase(Locale.ROOT));
             all.add(spelled);
         }
