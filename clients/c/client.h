@@ -46,6 +46,13 @@ void source_nothing(void *source);
 uint64_t source_ageless(void *source, uint64_t now);
 bool source_holds_nothing(void *source, struct leafd_gauge *gauge, char name[SOURCE_NAME_BYTES]);
 
+/* A kind whose sources keep nothing from one call to the next. */
+#define SOURCE_KEEPS_NOTHING                                                                       \
+    {                                                                                              \
+        .forget = source_nothing, .stop = source_nothing, .finish = source_nothing,                \
+        .free = source_nothing, .age = source_ageless, .gauge = source_holds_nothing,              \
+    }
+
 /* Begins each source. */
 struct source {
     struct leafd *client;

@@ -105,15 +105,7 @@ void leafd_strict_close(struct leafd_strict *strict)
     source_close(&strict->source);
 }
 
-/* Nothing is kept, so there is nothing to end. */
-static const struct source_kind kind = {
-    .forget = source_nothing,
-    .stop = source_nothing,
-    .finish = source_nothing,
-    .free = source_nothing,
-    .age = source_ageless,
-    .gauge = source_holds_nothing,
-};
+static const struct source_kind kind = SOURCE_KEEPS_NOTHING;
 
 static bool make(void *source)
 {

@@ -167,15 +167,7 @@ void leafd_texts_close(struct leafd_texts *texts)
     source_close(&texts->source);
 }
 
-/* Nothing is kept that could not stay, so there is nothing to end. */
-static const struct source_kind kind = {
-    .forget = source_nothing,
-    .stop = source_nothing,
-    .finish = source_nothing,
-    .free = source_nothing,
-    .age = source_ageless,
-    .gauge = source_holds_nothing,
-};
+static const struct source_kind kind = SOURCE_KEEPS_NOTHING;
 
 static bool make(void *source)
 {
