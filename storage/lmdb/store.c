@@ -393,7 +393,7 @@ static bool deletes_owed(const struct commit *commit, const struct store_op *op)
 static int commit_apply(struct commit *commit, const struct store_op *op,
                         const struct store_position *before)
 {
-    const struct store_row **rows = MUST_HAVE(calloc(op->row_count + 1, sizeof *rows));
+    const struct store_row **rows = NULL; /* those that are owed from now on */
     struct lmdb_owed *owed = &commit->owed;
     bool all = owes_all(commit, op);
     uint64_t table;
@@ -404,13 +404,16 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
         all = false;
         err = settle(commit, UINT32_MAX, before);
     }
+    if (all || !nothing_owed(owed)) {
+        rows = MUST_HAVE(calloc(op->row_count + 1, sizeof *rows));
+    }
     table = owed->digest;
     err = err == 0 ? lmdb_rows_begin(&commit->txn) : err;
     for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
         const struct store_row *row = &op->rows[i];
 
-        if (row->value_len > 0 &&
-            (all || (!nothing_owed(owed) && owed_has(&commit->lmdb->owed_keys, row)))) {
+        if (rows != NULL && row->value_len > 0 &&
+            (all || owed_has(&commit->lmdb->owed_keys, row))) {
             rows[count++] = row;
         } else {
             err = change_row(commit, row, &owed->digest);
