@@ -160,6 +160,20 @@ static uint64_t lines_bytes(const struct segment_range *range)
     return bytes;
 }
 
+static void put_stepped_lines(const struct segment_range *range, struct buf *buf)
+{
+    char *at;
+
+    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX);
+    at = (char *)buf->data + buf->len;
+    for (uint32_t i = 0; i < range->count; i++) {
+        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
+        *at++ = '\n';
+    }
+    buf->len = (size_t)(at - (char *)buf->data);
+    ASSERT(buf->len <= buf->capacity);
+}
+
 /* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
  * and its last digit set. It is copied with what lies after it, which the next line overwrites,
  * since to copy a length that the compiler knows takes a move or two. */
@@ -170,14 +184,14 @@ static void put_number_lines(const struct segment_range *range, struct buf *buf)
     char last = line[len - 1];
     char *at;
 
+    if (range->increment > 1) {
+        put_stepped_lines(range, buf);
+        return;
+    }
     buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
     at = (char *)buf->data + buf->len;
     line[len] = '\n';
-    for (uint32_t i = 0; i < range->count && range->increment > 1; i++) {
-        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
-        *at++ = '\n';
-    }
-    for (uint32_t left = range->increment > 1 ? 0 : range->count; left > 0; left--) {
+    for (uint32_t left = range->count; left > 0; left--) {
         memcpy(at, line, LINE_COPY_BYTES);
         at[len - 1] = last;
         at += len + 1;
