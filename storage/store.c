@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/buf.h"
 #include "src/base/assert.h"
+#include "src/base/buf.h"
 #include "src/base/hash.h"
 
 int store_error_of(int number)

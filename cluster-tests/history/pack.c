@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/buf.h"
 #include "src/base/assert.h"
+#include "src/base/buf.h"
 
 #define LEAST_STEPS 64       /* a gap's, even if all other steps are used up */
 #define SUM_STEPS (1u << 22) /* lengths times classes: beyond, sums are not looked at */

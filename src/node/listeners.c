@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "http/resp/api/resp.h"
-#include "src/node/config/config.h"
-#include "src/node/report.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
+#include "src/node/config/config.h"
+#include "src/node/report.h"
 
 /* --- the certificate --- */
 

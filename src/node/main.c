@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "http/auth/tokens.h"
+#include "src/base/assert.h"
+#include "src/base/crypto.h"
+#include "src/base/process.h"
 #include "src/node/config/config.h"
 #include "src/node/config/load.h"
 #include "src/node/config/table.h"
@@ -19,9 +22,6 @@
 #include "src/node/report.h"
 #include "src/node/run.h"
 #include "src/node/signals.h"
-#include "src/base/assert.h"
-#include "src/base/crypto.h"
-#include "src/base/process.h"
 
 /* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
  * peer would wait after its network came back, and the end of a process that is to stop, since a

@@ -34,9 +34,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "src/node/config/table.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/node/config/table.h"
 
 /* --- Landlock: paths --- */
 

@@ -36,8 +36,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "src/node/config/config.h"
 #include "src/base/err.h"
+#include "src/node/config/config.h"
 
 /* --- Landlock: paths --- */
 

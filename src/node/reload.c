@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/node/config/load.h"
-#include "src/node/config/table.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
+#include "src/node/config/load.h"
+#include "src/node/config/table.h"
 
 #define TEXT_BYTES 1500 /* of what a line of the log says of changes; the rest is cut */
 #define VALUE_BYTES 128

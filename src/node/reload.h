@@ -25,8 +25,8 @@
 
 #include "http/api/context.h"
 #include "raft/node/node.h"
-#include "src/node/config/config.h"
 #include "src/base/buf.h"
+#include "src/node/config/config.h"
 
 #define RELOAD_PARTS_MAX 8
 

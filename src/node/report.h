@@ -11,8 +11,8 @@
 #ifndef LEAFD_NODE_REPORT_H
 #define LEAFD_NODE_REPORT_H
 
-#include "src/node/config/config.h"
 #include "src/base/buf.h"
+#include "src/node/config/config.h"
 
 /* --- exit codes --- */
 

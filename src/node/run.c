@@ -13,18 +13,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/node/listeners.h"
-#include "src/node/privileges.h"
-#include "src/node/reload.h"
-#include "src/node/replace_lost.h"
-#include "src/node/report.h"
-#include "src/node/signals.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"
 #include "src/base/process.h"
+#include "src/node/listeners.h"
+#include "src/node/privileges.h"
+#include "src/node/reload.h"
+#include "src/node/replace_lost.h"
+#include "src/node/report.h"
+#include "src/node/signals.h"
 #include "src/service/node_backend.h"
 #include "storage/lmdb/store.h"
 

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "http/proto/text.h"
-#include "src/node/report.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
+#include "src/node/report.h"
 
 /* --- signals --- */
 

@@ -36,8 +36,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "src/node/listeners.h"
 #include "src/id/backend/id_backend.h"
+#include "src/node/listeners.h"
 
 /* --- signals --- */
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/buf.h"
 #include "src/base/assert.h"
+#include "src/base/buf.h"
 
 /* --- facts --- */
 

@@ -12,8 +12,8 @@
 #include <strings.h>
 
 #include "http/proto/text.h"
-#include "src/base/buf.h"
 #include "src/base/assert.h"
+#include "src/base/buf.h"
 #include "src/base/limits.h"
 #include "src/base/utf8.h"
 #include "src/ctl/import/import.h"

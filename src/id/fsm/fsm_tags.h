@@ -10,8 +10,8 @@
 
 #include <bsd/sys/tree.h>
 
-#include "src/base/buf.h"
 #include "src/base/assert.h"
+#include "src/base/buf.h"
 #include "src/base/hash.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_settings.h"

@@ -18,14 +18,14 @@
 #include <uv.h>
 
 #include "http/auth/tokens.h"
-#include "src/node/config/config.h"
-#include "src/node/config/table.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/alloc/refill.h"
+#include "src/node/config/config.h"
+#include "src/node/config/table.h"
 
 /* --- rules between settings --- */
 

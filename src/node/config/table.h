@@ -15,8 +15,8 @@
 #ifndef LEAFD_NODE_CONFIG_TABLE_H
 #define LEAFD_NODE_CONFIG_TABLE_H
 
-#include "src/node/config/config.h"
 #include "src/base/buf.h"
+#include "src/node/config/config.h"
 
 #define CONFIG_ENVIRONMENT_PREFIX "LEAFD_"
 

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/assert.h"
 #include "src/node/config/load.h"
 #include "src/node/config/table.h"
-#include "src/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -14,14 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/node/recovery/renew.h"
-#include "src/node/recovery/saved.h"
-#include "src/node/recovery/tests/recovery_fixture.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "src/base/zone.h"
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"
+#include "src/node/recovery/renew.h"
+#include "src/node/recovery/saved.h"
+#include "src/node/recovery/tests/recovery_fixture.h"
 #include "src/state/journal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

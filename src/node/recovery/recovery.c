@@ -10,11 +10,11 @@
 
 #include "http/proto/text.h"
 #include "raft/core/rollback.h"
-#include "src/node/recovery/renew.h"
-#include "src/node/recovery/saved.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/id/codec/tag.h"
+#include "src/node/recovery/renew.h"
+#include "src/node/recovery/saved.h"
 #include "src/state/codec/cluster_command.h"
 #include "src/state/journal.h"
 #include "storage/lmdb/store.h"

@@ -27,13 +27,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/node/config/config.h"
-#include "src/node/recovery/renew.h"
-#include "src/node/recovery/saved.h"
 #include "src/base/buf.h"
 #include "src/base/container.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
+#include "src/node/config/config.h"
+#include "src/node/recovery/renew.h"
+#include "src/node/recovery/saved.h"
 
 /* --- the command line --- */
 

@@ -25,8 +25,8 @@
 #ifndef LEAFD_NODE_RECOVERY_RENEW_H
 #define LEAFD_NODE_RECOVERY_RENEW_H
 
-#include "src/node/recovery/saved.h"
 #include "src/base/buf.h"
+#include "src/node/recovery/saved.h"
 #include "src/state/codec/cluster_command.h"
 #include "storage/store.h"
 

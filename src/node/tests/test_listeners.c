@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "src/node/listeners.h"
 #include "src/base/limits.h"
+#include "src/node/listeners.h"
 
 static void expect(uint64_t allowed, uint32_t loops, uint32_t admin_wanted, uint32_t connections,
                    uint32_t admin_connections)

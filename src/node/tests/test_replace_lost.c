@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/node/replace_lost.h"
 #include "src/base/assert.h"
+#include "src/node/replace_lost.h"
 
 struct world {
     char root[64];

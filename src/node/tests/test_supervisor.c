@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "src/node/signals.h"
 #include "src/base/assert.h"
+#include "src/node/signals.h"
 
 static struct fixture {
     uv_loop_t loop;

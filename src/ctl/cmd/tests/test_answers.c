@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-#include "src/ctl/cmd/command.h"
-
 #define MEMBER(id, host, more)                                                                     \
     "{\"id\":" #id ",\"role\":\"voter\",\"reachable\":true,\"peer_address\":\"" host ":7\"" more "}"
 #define THREE MEMBER(1, "a", "") "," MEMBER(2, "b", "") "," MEMBER(3, "c", "")

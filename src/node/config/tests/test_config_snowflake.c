@@ -2,8 +2,8 @@
  * test_config_snowflake.c - the settings of snowflake ids: every bound and one beyond it, the
  * layout's forms, and the rules about window and clock. Thread: one.
  */
-#include "src/node/config/tests/config_fixture.h"
 #include "src/base/clock.h"
+#include "src/node/config/tests/config_fixture.h"
 
 #define NOW_MS 1795176469348ULL /* 2026-11-20 */
 #define HOUR_MS 3600000

@@ -6,9 +6,9 @@
 #ifndef LEAFD_NODE_RECOVERY_TESTS_RECOVERY_FIXTURE_H
 #define LEAFD_NODE_RECOVERY_TESTS_RECOVERY_FIXTURE_H
 
-#include "src/node/recovery/saved.h"
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm.h"
+#include "src/node/recovery/saved.h"
 
 #define FIXTURE_LOG_MS 1700000000000ULL
 #define FIXTURE_NOW_MS (FIXTURE_LOG_MS + 3600000)

@@ -25,11 +25,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/assert.h"
 #include "src/node/recovery/recovery.h"
 #include "src/node/recovery/renew.h"
 #include "src/node/recovery/saved.h"
 #include "src/node/recovery/tests/recovery_fixture.h"
-#include "src/base/assert.h"
 #include "storage/lmdb/store.h"
 
 #define TAGS 300
