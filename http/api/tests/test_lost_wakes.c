@@ -27,7 +27,7 @@
 #define LOOPS 3
 #define CLIENTS 9
 #define LOST_MS 5000
-#define ROUNDS_MS 12000 /* threads that yield get little of a processor beside others: then fewer, */
+#define ROUNDS_MS 12000 /* threads that yield get little of a busy processor: then fewer, */
 #define ROUNDS_LEAST 30 /* but so many */
 
 struct bench {
