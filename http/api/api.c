@@ -454,7 +454,6 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
     if (api->auth != NULL) {
         loop->tokens = auth_take(api->auth, &loop->tokens_generation);
     }
-    waiters_init(&loop->waiters);
     LIST_INIT(&loop->live.viewers);
     SLIST_INIT(&loop->kept);
     timer_init(&loop->snowflake_retry, snowflake_retry_fire);

@@ -355,30 +355,13 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
     return ANSWERED;
 }
 
-HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
+int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
-    struct api_loop *loop = conn->conns->data;
-    struct api_counts *counts = &loop->counts;
     struct buf *body;
-    char digits[TEXT_DECIMAL_BYTES];
     char headers[80];
 
-    conns_count(claim->snowflake                    ? &counts->snowflake_ids
-                : claim->strict && claim->monotonic ? &counts->monotonic_ids
-                : claim->strict                     ? &counts->strict_ids
-                                                    : &counts->segment_ids,
-                claim->count);
-    if (claim->format == ID_FORMAT_OTHER) {
-        return claim->answer(conn, claim);
-    }
     if (!id_text_is_number(&claim->text)) {
         return answer_texts(conn, claim, extra);
-    }
-    if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
-        ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
-        conn_answer(conn, 200, conn->request.wants_json ? ANSWER_JSON : ANSWER_TEXT, extra, digits,
-                    text_decimal(claim->ranges[0].first, digits));
-        return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
         return answer_lines(conn, claim, extra);
