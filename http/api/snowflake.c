@@ -202,13 +202,6 @@ static bool no_worker_id(const struct id_health *health)
            atomic_load(&health->leader_known) && atomic_load(&health->applied_once);
 }
 
-static bool waited_for_worker_id(const struct api_loop *loop, const struct id_claim *claim)
-{
-    uint64_t begun_ms = claim->deadline_ms - claim->timeout_ms;
-
-    return conns_now_ms(loop->conns) >= begun_ms + WORKER_ID_WAIT_MS;
-}
-
 /* Claim what is still wanted, as far as there is time for it. 0; ERR_EMPTY: try again in a
  * millisecond; or what refuses it. */
 HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
@@ -230,9 +223,11 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
             id_claim_insert(claim, &range);
         }
     }
-    if (rv == ERR_NO_WORKER_ID &&
-        !(no_worker_id(backend->health) && waited_for_worker_id(loop, claim))) {
-        return ERR_EMPTY;
+    if (rv == ERR_NO_WORKER_ID) {
+        uint64_t until_ms = claim->deadline_ms - claim->timeout_ms + WORKER_ID_WAIT_MS;
+
+        return no_worker_id(backend->health) && conns_now_ms(loop->conns) >= until_ms ? rv
+                                                                                      : ERR_EMPTY;
     }
     return rv;
 }

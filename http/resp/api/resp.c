@@ -783,6 +783,7 @@ static int handle_snowflake(struct conn *conn)
     .route = {.path = (name_),                                                                     \
               .role = (role_),                                                                     \
               .listeners = LISTENER_IDS,                                                           \
+              .takes_options = true, /* its words, which are its handler's to read */              \
               .handle = (handle_),                                                                 \
               __VA_ARGS__}
 #define TAG .names_tag = true
@@ -996,9 +997,17 @@ static void resp_put_error(struct conn *conn, struct buf *out, const struct answ
     reply_failure(out, kind_of(error->status, error->code), error->code, error->message);
 }
 
+static int resp_refuse(struct conn *conn);
+
 /* The request is there: what is asked, and whether it may be. */
 HOT static void resp_admit(struct conn *conn)
 {
+    /* Of what is none of the methods, or has other words. */
+    static const struct route refused = {.path = "",
+                                         .role = ROLE_NONE,
+                                         .listeners = LISTENER_IDS,
+                                         .takes_options = true,
+                                         .handle = resp_refuse};
     struct resp_caller *caller = resp_caller(conn);
     struct request *request = &conn->request;
     const struct words *words = &caller->words;
@@ -1006,7 +1015,7 @@ HOT static void resp_admit(struct conn *conn)
         resp_method_find(conn_at(conn, words->word[0].at), words->word[0].len);
 
     caller->method = method;
-    request->route = NULL;
+    request->route = &refused;
     request->traffic = TRAFFIC_RESP;
     if (method == NULL || words->count < method->words_min || words->count > method->words_max) {
         return;
@@ -1128,33 +1137,12 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
                        advice != NULL ? advice : "", names);
 }
 
-HOT static void resp_handle(struct conn *conn)
-{
-    const struct route *route = conn->request.route;
-    int result;
-
-    if (!conn_charge(conn, &conn->client->requests, 1)) {
-        return;
-    }
-    if (route == NULL) {
-        result = resp_refuse(conn);
-    } else if (!gate_is_open(conn)) {
-        result = deny(conn);
-    } else {
-        result = route->handle(conn);
-    }
-    if (result != ANSWERED) {
-        reply_finish(conn, result);
-    }
-}
-
 const struct talker *resp_talker(void)
 {
     static const struct talker talker = {
         .begin = resp_begin,
         .end = resp_end,
         .step = resp_step,
-        .handle = resp_handle,
         .put = resp_put,
         .put_error = resp_put_error,
         .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
