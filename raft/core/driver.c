@@ -23,9 +23,9 @@
 #include "src/state/codec/cluster_command.h"
 
 #define APPLY_PER_TURN 2048
-#define APPLY_LOOK 16                 /* entries, then it looks at the clock */
-#define APPLY_LARGE_BYTES (256 << 10) /* such an entry is the last of its turn */
-#define APPLY_MS 5                    /* then what else waits for the loop gets its turn */
+#define APPLY_LOOK 16                /* entries, or KiB of them, then it looks at the clock */
+#define APPLY_LARGE_BYTES (64 << 10) /* such an entry is the last of its turn */
+#define APPLY_MS 5                   /* then what else waits for the loop gets its turn */
 
 _Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
                    (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
@@ -1452,12 +1452,13 @@ static void apply(struct driver *driver, const struct log_entry *entry)
     entry_block_unref(block);
 }
 
-/* Of the entries of a turn so many are applied: may another one? */
-static bool has_time(const struct driver *driver, unsigned count, uint64_t until_ms)
+/* May another entry of a turn be applied, after what was since it looked at the clock? */
+static bool has_time(const struct driver *driver, size_t *since, uint64_t until_ms)
 {
-    if (count == 0 || count % APPLY_LOOK != 0) {
+    if (*since < APPLY_LOOK) {
         return true;
     }
+    *since = 0;
     clock_look(driver->clock);
     return clock_now_ms(driver->clock) < until_ms;
 }
@@ -1468,9 +1469,11 @@ static bool apply_some(struct driver *driver)
     const struct log_entry *entry;
     uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
+    size_t since = 0;
 
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
-           has_time(driver, count, until_ms)) {
+           has_time(driver, &since, until_ms)) {
+        since += 1 + entry->block->len / 1024;
         if (entry->block->len < APPLY_LARGE_BYTES) {
             apply(driver, entry);
             count++;
