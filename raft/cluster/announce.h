@@ -1,5 +1,5 @@
 /*
- * announce.h - what a node tells the cluster by itself: its address, version, levels, store id and
+ * announce.h - what a node reports to the cluster: its address, version, levels, store id and
  * the start that it is in; as the leader, the digest that all nodes compare their state with.
  *
  * The happy path: announce_turn() looks what is due and proposes it, one command of a kind at a
