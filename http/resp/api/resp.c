@@ -196,8 +196,6 @@ static int handle_config(struct conn *conn)
 
 /* --- who asks: AUTH and HELLO --- */
 
-#define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
-
 static bool fail_token(struct conn *conn, const char *reason, const char *message)
 {
     audited_refuse_as(conn, 401, reason);
@@ -210,7 +208,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
 {
     struct api_loop *loop = api_loop(conn);
     struct resp_caller *caller = resp_caller(conn);
-    const struct identity *identity = NULL;
+    const struct identity *identity;
     struct token_hash hash;
     size_t len;
     const char *text = caller_word(conn, token, &len);
@@ -219,9 +217,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
         return reply_error(conn, 400, "no_tokens",
                            "this node has no tokens (auth.tokens-file): AUTH is not needed");
     }
-    if (len > 0 && len <= TOKEN_BYTES_MAX && token_hash(text, len, &hash)) {
-        identity = tokens_find(loop->tokens, &hash);
-    }
+    identity = tokens_find_text(loop->tokens, text, len, &hash);
     if (identity == NULL) {
         return fail_token(conn, "unknown token", "this token is not known here");
     }
