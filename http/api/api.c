@@ -64,6 +64,7 @@ static const struct route routes[] = {
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_decode)),
+    ROUTE(BIT(METHOD_GET), "/api/snowflake/at", OPTIONS, FOR_IDS, SERVED_BY(handle_snowflake_at)),
     ROUTE(BIT(METHOD_GET), "/decodeSnowflakeId", OPTIONS, LEAF, FOR_IDS,
           SERVED_BY(handle_leaf_decode)),
     ROUTE(BIT(METHOD_POST), "/decodeSnowflakeId", BODY, OPTIONS, LEAF, FOR_IDS,

@@ -397,12 +397,8 @@ static bool decode_own(struct conn *conn, uint64_t id, struct snowflake_parts *r
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
 
-    if (snowflake == NULL) {
-        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
-    }
-    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        return reply_error(conn, 503, "no_leader",
-                           "the cluster's layout is not known on this node yet");
+    if (!snowflake_is_known(conn)) {
+        return false;
     }
     *ret_parts = snowflake_decode(&snowflake->layout, id);
     return true;
@@ -455,6 +451,25 @@ static int handle_decode(struct conn *conn)
     reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
     reply_number(out, "worker_id", parts.worker);
     reply_number(out, "sequence", parts.sequence);
+    return 200;
+}
+
+static int handle_at(struct conn *conn)
+{
+    uint32_t count = resp_caller(conn)->words.count;
+    struct param time = {.present = true};
+    struct param layout = {.present = count > 2};
+    uint64_t id;
+
+    if (count > 2 && (count != 4 || !caller_word_is(conn, 2, "LAYOUT"))) {
+        return caller_wrong_words(conn);
+    }
+    time.text = caller_word(conn, 1, &time.len);
+    layout.text = count > 2 ? caller_word(conn, 3, &layout.len) : NULL;
+    if (!snowflake_id_at(conn, &time, &layout, &id)) {
+        return ANSWERED;
+    }
+    reply_integer(reply_begin(conn), id);
     return 200;
 }
 
@@ -752,6 +767,8 @@ static const struct resp_method methods[] = {
      .summary = "Take a snowflake id, or so many as an array."},
     {METHOD("LEAFD.DECODE", ROLE_IDS, handle_decode), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
      .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Take a snowflake id apart."},
+    {METHOD("LEAFD.AT", ROLE_IDS, handle_at), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
+     .usage = "LEAFD.AT time [LAYOUT name]", .summary = "The smallest snowflake id of a time."},
     {METHOD("GET", ROLE_READ, handle_get, TAG), .traffic = TRAFFIC_READ, WORDS(2, 2),
      .usage = "GET tag", .summary = "The max_id of a tag: all its ids lie below it."},
     {METHOD("SET", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(4, 4),
