@@ -502,9 +502,10 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED;
+        bool known =
+            (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED) || type == COMMAND_PLACEMENT;
         bool is_clusters = cluster_command_since(type) > 0;
-        int since = type == COMMAND_TAGS_PUT_STEPPED ? 3 : type == COMMAND_TAGS_PUT_BY ? 2 : 1;
+        int since = type >= COMMAND_TAGS_PUT_STEPPED ? 3 : type == COMMAND_TAGS_PUT_BY ? 2 : 1;
 
         assert_int_equal(command_number(head, 3), type);
         assert_int_equal(command_type(head, 3), known && !is_clusters ? type : ERR_NEWER);
