@@ -19,7 +19,7 @@ static void on_registered(struct node_command *command, int status)
     struct announce *announce = CONTAINER(command, struct announce, registration);
 
     (void)status; /* the row tells */
-    ground_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
+    context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
 }
 
 static bool announce_is_registered(const struct announce *announce)
@@ -40,7 +40,7 @@ static bool announce_is_registered(const struct announce *announce)
  * when the zone is in its row. */
 static void warn_of_zone(struct announce *announce)
 {
-    const struct ground *on = announce->on;
+    const struct raft_context *on = announce->on;
     const struct configuration *conf = driver_configuration(on->driver);
     struct placement places[LIMIT_NODES];
     const char *shared = NULL;
@@ -77,7 +77,7 @@ static void register_node(struct announce *announce)
     struct buf payload = BUF_INIT;
 
     if (announce->registration.in_flight || timer_is_armed(&announce->registration_pause) ||
-        !way_is_known(announce->way) || announce->info->node_id == 0) {
+        !leader_route_is_known(announce->route) || announce->info->node_id == 0) {
         return;
     }
     if (!announce_is_registered(announce)) {
@@ -87,7 +87,7 @@ static void register_node(struct announce *announce)
         warn_of_zone(announce);
         return;
     } else if (state_level(announce->on->state) < PLACEMENT_LEVEL) {
-        ground_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
+        context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
         return;
     } else {
         cluster_command_put(&payload, COMMAND_PLACEMENT, &announce->zone);
@@ -112,7 +112,7 @@ static void compare_digests(struct announce *announce)
         timer_is_armed(&announce->digest_pause)) {
         return;
     }
-    ground_arm_in(announce->on, &announce->digest_pause, announce->digest_ms);
+    context_arm_in(announce->on, &announce->digest_pause, announce->digest_ms);
     /* Since then nothing but the comparison itself: a quiet cluster writes little for it. */
     if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
         ++announce->digest_skipped < DIGEST_QUIET) {
@@ -134,11 +134,12 @@ void announce_turn(struct announce *announce)
     compare_digests(announce);
 }
 
-void announce_init(struct announce *announce, const struct ground *on, const struct way *way,
-                   const struct node_info *info, const char *zone, uint32_t digest_ms)
+void announce_init(struct announce *announce, const struct raft_context *on,
+                   const struct leader_route *route, const struct node_info *info, const char *zone,
+                   uint32_t digest_ms)
 {
     *announce = (struct announce){.on = on,
-                                  .way = way,
+                                  .route = route,
                                   .info = info,
                                   .zone = {.node_id = info->node_id, .set = PLACE_ZONE},
                                   .digest_ms = digest_ms,
@@ -150,5 +151,5 @@ void announce_init(struct announce *announce, const struct ground *on, const str
     if (zone != NULL) {
         strncpy(announce->zone.zone, zone, LIMIT_ZONE_BYTES);
     }
-    ground_arm_in(announce->on, &announce->digest_pause, digest_ms);
+    context_arm_in(announce->on, &announce->digest_pause, digest_ms);
 }

@@ -14,11 +14,11 @@
 #define LEAFD_RAFT_CLUSTER_ANNOUNCE_H
 
 #include "raft/cluster/node_command.h"
-#include "raft/cluster/way.h"
+#include "raft/cluster/leader_route.h"
 
 struct announce {
-    const struct ground *on;
-    const struct way *way;
+    const struct raft_context *on;
+    const struct leader_route *route;
     const struct node_info *info; /* what this node registers; node_id 0: nothing */
     struct placement zone;        /* the command that says where this node is */
     bool zone_told;               /* it was looked at beside the others' */
@@ -33,10 +33,11 @@ struct announce {
 
 /* info is borrowed as long as the announcer lives. zone: one that zone_check() takes; "" or NULL:
  * none. */
-void announce_init(struct announce *announce, const struct ground *on, const struct way *way,
-                   const struct node_info *info, const char *zone, uint32_t digest_ms);
+void announce_init(struct announce *announce, const struct raft_context *on,
+                   const struct leader_route *route, const struct node_info *info, const char *zone,
+                   uint32_t digest_ms);
 
-/* Woken by its timers, its commands, a way to the leader that is found or lost, and what wakes
+/* Woken by its timers, its commands, a route to the leader that is found or lost, and what wakes
  * all. */
 void announce_turn(struct announce *announce);
 
