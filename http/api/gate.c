@@ -156,7 +156,7 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
     if (route->role == ROLE_HEALTH) { /* whoever may ask without a token may with one */
         roles |= tokens_anonymous(api_loop(conn)->tokens)->roles;
     }
-    if ((roles & (unsigned)route->role) == 0) {
+    if ((roles & ((unsigned)route->role | route->also)) == 0) {
         return conn->identity->kind == IDENTITY_ANONYMOUS && conn_certificate(conn) == NULL
                    ? GATE_NO_TOKEN
                    : GATE_ROLE;
