@@ -293,6 +293,25 @@ static bool is_over(const struct call *call, const struct attempts *attempts)
     return !call->wanted(call->context, failures, attempts->rounds);
 }
 
+/* Of the nodes that are still there. */
+static void keep_failures(struct attempts *attempts, const struct nodes *before)
+{
+    char kept[NODES_MAX][FAILURE_BYTES] = {{0}};
+    char texts[2][NODE_TEXT_BYTES];
+    for (unsigned i = 0; i < attempts->nodes->count; i++) {
+        struct node now = node_of(attempts->nodes, i);
+        node_text(&now, texts[0]);
+        for (unsigned old = 0; old < before->count; old++) {
+            struct node was = node_of(before, old);
+            node_text(&was, texts[1]);
+            if (strcmp(texts[0], texts[1]) == 0) {
+                memcpy(kept[i], attempts->failures[old], FAILURE_BYTES);
+            }
+        }
+    }
+    memcpy(attempts->failures, kept, sizeof kept);
+}
+
 /* The nodes as they are now; they may be others than in the round before. */
 static void find_nodes(const struct call *call, struct attempts *attempts, bool failed)
 {
@@ -305,7 +324,7 @@ static void find_nodes(const struct call *call, struct attempts *attempts, bool 
     attempts->nodes =
         door_nodes(call->door, failed, call->client->settings.connect_ms, &attempts->at);
     if (before != NULL && before != attempts->nodes) {
-        memset(attempts->failures, 0, sizeof attempts->failures);
+        keep_failures(attempts, before);
     }
     if (before != NULL) {
         nodes_put(call->door, before);

@@ -67,7 +67,8 @@ struct leafd_series {
 
 /* Make a client. settings: "name=value" texts, ended by NULL; they are copied.
  *
- *   endpoints        one to 16 base URLs, separated by commas: http:// or https://, host, port
+ *   endpoints        one to 16 base URLs, separated by commas: http:// or https://, host, port;
+ *                    or http+srv://, https+srv:// and the name of an SRV record
  *   admin_endpoints  the same, of the listener for worker ids (default: endpoints)
  *   token            1 to 512 visible ASCII characters (default: none)
  *   token_file       a file with it, read again once it has changed

@@ -3,9 +3,13 @@
 
 #include "client.h"
 #include "fault.h"
+#include "text.h"
 
 #include <arpa/inet.h>
+#include <arpa/nameser.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,13 +77,56 @@ static bool add_addresses(struct nodes *nodes, unsigned endpoint, const char *ur
     return nodes->count > before;
 }
 
+static unsigned get_16(const unsigned char *at)
+{
+    return (unsigned)at[0] << 8 | at[1];
+}
+
+/* The hosts and ports of an SRV record; its priorities and weights are not used. False: there are
+ * none, or nobody knows. */
+static bool add_services(struct nodes *nodes, unsigned endpoint, const char *url, const char *name)
+{
+    enum { HEAD_BYTES = 12, QUESTION_BYTES = 4, RECORD_BYTES = 10, SRV = 33, SRV_BYTES = 6 };
+    unsigned char text[NS_MAXMSG];
+    unsigned before = nodes->count;
+    int bytes = res_query(name, ns_c_in, SRV, text, sizeof text);
+    if (bytes < HEAD_BYTES || bytes > (int)sizeof text) {
+        return false;
+    }
+    unsigned questions = get_16(text + 4), records = questions + get_16(text + 6);
+    const unsigned char *at = text + HEAD_BYTES, *end = text + bytes;
+    for (unsigned i = 0; i < records; i++) {
+        int skip = dn_skipname(at, end), fixed = i < questions ? QUESTION_BYTES : RECORD_BYTES;
+        if (skip < 0 || end - at - skip < fixed) {
+            break;
+        }
+        at += skip + fixed;
+        unsigned data_bytes = i < questions ? 0 : get_16(at - 2);
+        char host[NS_MAXDNAME], node[URL_BYTES];
+        if (data_bytes > end - at) {
+            break;
+        }
+        if (data_bytes > SRV_BYTES && get_16(at - RECORD_BYTES) == SRV &&
+            dn_expand(text, end, at + SRV_BYTES, host, sizeof host) > 0 && strlen(host) < 256 &&
+            text_is_visible(host, 255) && strpbrk(host, "/?#@:\\\"'<>{}|^`[]") == NULL) {
+            (void)snprintf(node, sizeof node, "%.*s://%.255s:%u", (int)strcspn(url, "+"), url, host,
+                           get_16(at + 4));
+            add_node(nodes, endpoint, node, "");
+        }
+        at += data_bytes;
+    }
+    return nodes->count > before;
+}
+
 static void look_up(const struct resolving *work, struct nodes *nodes)
 {
     for (unsigned i = 0; i < work->endpoints.count; i++) {
         char host[URL_BYTES];
         const char *url = work->endpoints.urls[i];
         read_host(url, host);
-        if (is_name(host) && add_addresses(nodes, i, url, host)) {
+        bool is_srv = strstr(url, "+srv://") != NULL;
+        if (is_srv ? add_services(nodes, i, url, host)
+                   : is_name(host) && add_addresses(nodes, i, url, host)) {
             continue;
         }
         for (unsigned n = 0; n < work->old->count + work->old->hidden; n++) {

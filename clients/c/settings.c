@@ -46,25 +46,27 @@ static int read_number(struct settings *settings, const struct number_rule *rule
                  (unsigned long long)rule->min, (unsigned long long)rule->max);
 }
 
-/* scheme://host[:port], with nothing behind it. */
+/* scheme://host[:port], with nothing after it; or of an SRV record without a port. */
 static bool is_url(const char *url)
 {
-    if (strncmp(url, "http://", 7) == 0) {
-        url += 7;
-    } else if (strncmp(url, "https://", 8) == 0) {
-        url += 8;
-    } else {
+    static const char *const schemes[] = {"http://", "https://", "http+srv://", "https+srv://"};
+    size_t scheme = 0;
+    while (scheme < 4 && strncmp(url, schemes[scheme], strlen(schemes[scheme])) != 0) {
+        scheme++;
+    }
+    if (scheme == 4) {
         return false;
     }
-    return text_is_visible(url, URL_BYTES) && strpbrk(url, "/?#@\\\"'<>{}|^`") == NULL &&
-           *url != ':';
+    url += strlen(schemes[scheme]);
+    return text_is_visible(url, URL_BYTES) && *url != ':' &&
+           strpbrk(url, scheme < 2 ? "/?#@\\\"'<>{}|^`" : ":[]/?#@\\\"'<>{}|^`") == NULL;
 }
 
 static int read_endpoints(struct endpoints *endpoints, const char *name, const char *value,
                           struct leafd_error *error)
 {
     static const char rule[] = "1 to 16 addresses separated by commas, each http:// or https:// "
-                               "with a host and maybe a port";
+                               "with a host and maybe a port, or http+srv:// with a name";
     endpoints->count = 0;
     for (const char *at = value;; at++) {
         size_t bytes = strcspn(at, ",");

@@ -275,6 +275,9 @@ func (c *Client) limits(ctx context.Context, round, left int, nodes []node, at i
 
 // attempt sends the request to one node, once.
 func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*answer, *outcome) {
+	if isService(n.base) {
+		return nil, &outcome{err: failure(CodeUnreachable, true, "no SRV record of this name was found"), elsewhere: true}
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
 	h, err := http.NewRequestWithContext(ctx, rq.method, n.base+rq.path, bytes.NewReader(rq.body))

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type node struct {
 	ip   string // empty: the host's own, or what the system resolves
 	tier int    // those of lower ones are asked first
 	id   int64  // of a node that was listed; 0: of an endpoint
+	of   string // the endpoint whose SRV record it is in; empty: none
 }
 
 func (n node) String() string {
@@ -157,6 +159,11 @@ func (d *door) resolve(ctx context.Context, r *random) {
 		host := hostOf(base)
 		_, err := netip.ParseAddr(host)
 		var ips []netip.Addr
+		services := lookUpService(ctx, base)
+		nodes = append(nodes, services...)
+		if isService(base) {
+			err = nil
+		}
 		if err != nil {
 			ips, _ = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
@@ -164,9 +171,9 @@ func (d *door) resolve(ctx context.Context, r *random) {
 		for _, ip := range ips {
 			nodes = append(nodes, node{base: base, ip: ip.Unmap().String(), tier: lastTier})
 		}
-		if len(ips) == 0 {
+		if len(ips)+len(services) == 0 {
 			for _, n := range old {
-				if n.base == base && n.id == 0 {
+				if (n.base == base || n.of == base) && n.id == 0 {
 					nodes = append(nodes, n)
 				}
 			}
@@ -179,6 +186,25 @@ func (d *door) resolve(ctx context.Context, r *random) {
 	defer d.mu.Unlock()
 	d.set(nodes, false, nil, r)
 	d.resolving, d.resolved = false, time.Now()
+}
+
+// isService: of an SRV record, as http+srv://NAME.
+func isService(base string) bool { return strings.Contains(base, "+srv://") }
+
+// lookUpService gives the hosts and ports of an SRV record; its priorities and weights are not used.
+func lookUpService(ctx context.Context, base string) (nodes []node) {
+	if !isService(base) {
+		return nil
+	}
+	scheme, name, _ := strings.Cut(base, "+srv://")
+	_, found, _ := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+	for _, one := range found {
+		host := strings.TrimSuffix(one.Target, ".")
+		if address := net.JoinHostPort(host, strconv.Itoa(int(one.Port))); isAddress(address) {
+			nodes = append(nodes, node{base: scheme + "://" + address, tier: lastTier, of: base})
+		}
+	}
+	return nodes
 }
 
 // target is where the context of an attempt has what its connection is for.

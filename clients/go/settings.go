@@ -217,15 +217,18 @@ func checkURLs(name string, urls []string) ([]string, error) {
 	}
 	for _, text := range urls {
 		u, err := url.Parse(text)
+		if err == nil && strings.HasSuffix(u.Scheme, "+srv") && u.Port() == "" && u.Path == "" {
+			u.Scheme = strings.TrimSuffix(u.Scheme, "+srv")
+		}
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
 			u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
-			return nil, badSetting("%s=%q is not http://HOST:PORT or https://HOST:PORT", name,
+			return nil, badSetting("%s=%q is not http://HOST:PORT, https://HOST:PORT or http+srv://NAME", name,
 				shown(text, 200))
 		}
 		if u.User != nil { // what stands there is not shown
 			return nil, badSetting("%s: a URL has a user or a password; use token", name)
 		}
-		bases = append(bases, strings.TrimRight(u.String(), "/"))
+		bases = append(bases, strings.TrimRight(text, "/"))
 	}
 	return bases, nil
 }
