@@ -245,6 +245,7 @@ static void publish(struct leafd *client, struct door *door, const struct draw *
     pthread_mutex_lock(&door->lock);
     bool told = door->discovery.drawn && moved;
     door->discovery.drawn |= chosen < NODES_MAX;
+    pthread_cond_broadcast(&door->changed);
     pthread_mutex_unlock(&door->lock);
     if (told) {
         COUNT(client, failovers);

@@ -317,7 +317,7 @@ def test_ten_thousand_nodes(start, fake):
 def test_addresses_that_the_client_cannot_reach(start, fake, hole, what):
     """Those of containers, say: the endpoints are asked as ever."""
     cluster = Cluster(fake, "ab")
-    silent = fake(lambda request: silent.ended.wait(60) and None)
+    silent = fake(lambda request: [silent.ended.wait(60)] and None)
     for row in cluster.rows:
         row["http_address"] = {"refused": "127.0.0.1:1", "silent": f"127.0.0.1:{silent.port}",
                                "hole": hole().partition("//")[2]}[what]
@@ -372,11 +372,11 @@ def test_what_is_held_of_a_paused_tag(start, fake):
     granter = Granter()
     node, held = granter.node(), []
     server = fake(lambda request: paused(request) if held else node(request))
-    client = start().open(endpoints=server.url, min_count=1000, max_count=1000)
-    ids = client.ids("segment orders 100")
+    client = start().open(endpoints=server.url, min_count=10000, max_count=10000)
+    ids = client.ids("segment orders 4900")  # of 5000 after which it asks for more
     held.append(True)
     with pytest.raises(Exception) as seen:
-        within(lambda: ids.extend(client.ids("segment orders 1")) or False, 30, "it is paused")
+        within(lambda: ids.extend(client.ids("segment orders 10")) or False, 30, "it is paused")
     assert getattr(seen.value, "code", "") == "paused", seen.value
     assert granter.granted() > ids.count(), "the rest was not handed out"
     stats = client.stats()
