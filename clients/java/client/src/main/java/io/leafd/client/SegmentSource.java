@@ -548,12 +548,13 @@ public final class SegmentSource implements IdSource {
 
     private void lookForSecond(Refill first) {
         Refill second;
+        Endpoint node = core.ids.after(first.call.node());
         long due = first.call.secondNanos();
         lock.lock();
         try {
             boolean starves = isAwaited() && current.left() == 0 && spare == null;
             if (closed || !starves || underWay.size() != 1 || !underWay.contains(first)
-                    || !first.wanted || core.ids.isAlone()) {
+                    || !first.wanted || node == null) {
                 return;
             }
             if (due - System.nanoTime() > 0) {
@@ -571,7 +572,7 @@ public final class SegmentSource implements IdSource {
             lock.unlock();
         }
         core.counters.hedges.increment();
-        start(second, core.ids.after(first.call.node()));
+        start(second, node);
     }
 
     private void start(Refill refill, Endpoint node) {
@@ -688,6 +689,9 @@ public final class SegmentSource implements IdSource {
         if (failure.code().equals("exhausted") && refill.count > 1) {
             fewer = size = refill.count / 2; // of those that are left below the tag's max
             return false;
+        }
+        if (failure.code().equals("paused")) {
+            drop(buffer -> true);
         }
         error = failure;
         errorNanos = System.nanoTime();

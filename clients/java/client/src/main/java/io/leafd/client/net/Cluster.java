@@ -6,16 +6,20 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
  * The nodes for one kind of requests, the one that calls begin with, and the calls under way.
  *
- * <p>It begins with a random one and stays there as long as that one answers. An address whose host
+ * <p>It begins with a random one and stays there as long as that one answers. A {@link Listing} adds
+ * nodes, and puts all of them into tiers: a call that fails goes through the tier of its first node,
+ * and then through the others from the best one on. An address whose host
  * is a name is as many nodes as the name has addresses; while these are not known, it is one, which
  * cannot be reached. A name is resolved by a thread of its own, one at a time, since a resolver may
  * take any time. Owner: the loop's thread.
@@ -30,9 +34,15 @@ public final class Cluster {
     private static final long RESOLVE_AGAIN_NANOS = 30_000_000_000L;
     private static final int SPELLINGS_BITS = 8;
     private final List<Address> addresses;
+    private final String zone;
+    private final boolean forSnowflakes;
     private final Tls tls;
     private final Token token;
     private final FailoverHook failedOver;
+    Discovery discovery; // null: there is none
+    private Map<Address, Listing.Node> listed = Map.of();
+    private boolean begun; // at a node of the best tier of the first listing
+    private final Map<String, List<InetAddress>> ips = new HashMap<>(); // of names
     private final Set<String> names = new LinkedHashSet<>();
     final Set<String> lookups = new HashSet<>(); // names that are being resolved
     private final Set<Runnable> waiting = new LinkedHashSet<>(); // until there are none
@@ -49,28 +59,114 @@ public final class Cluster {
         void failedOver(String from, String to);
     }
 
-    /** tls is needed where an address is https. */
-    public Cluster(Loop loop, List<Address> addresses, Tls tls, Token token, Counters counters,
-            Limits limits, FailoverHook failedOver) {
+    /**
+     * tls is needed where an address is https.
+     *
+     * @param zone whose nodes are the first tier; null: those of any
+     * @param forSnowflakes nodes that make no snowflake ids are in the last tier
+     */
+    public Cluster(Loop loop, List<Address> addresses, String zone, boolean forSnowflakes, Tls tls,
+            Token token, Counters counters, Limits limits, FailoverHook failedOver) {
         this.loop = loop;
         this.addresses = addresses;
+        this.zone = zone;
+        this.forSnowflakes = forSnowflakes;
         this.tls = tls;
         this.token = token;
         this.counters = counters;
         this.limits = limits;
         this.failedOver = failedOver;
-        for (Address address : addresses) {
-            InetAddress literal = literal(address.host());
-            if (literal == null) {
-                names.add(address.host());
-            }
-            endpoints.add(new Endpoint(loop, address, literal, address.toString(), tls, token));
-        }
-        preferred = anyEndpoint();
+        rebuild();
     }
 
-    private Endpoint anyEndpoint() {
-        return endpoints.get(ThreadLocalRandom.current().nextInt(endpoints.size()));
+    private int tier(Endpoint endpoint) {
+        Listing.Node node = listed.get(endpoint.address());
+        return node == null ? Listing.LAST_TIER : node.tier(zone, forSnowflakes);
+    }
+
+    private List<Endpoint> ofTier(int tier) {
+        List<Endpoint> found = new ArrayList<>(endpoints);
+        found.removeIf(one -> tier(one) != tier);
+        return found;
+    }
+
+    private int bestTier() {
+        return endpoints.stream().mapToInt(this::tier).min().getAsInt();
+    }
+
+    /** One of them, at random by weight; by nothing where none has any. */
+    private Endpoint drawn(List<Endpoint> from) {
+        int[] weights = from.stream().mapToInt(one -> listed.containsKey(one.address())
+                ? listed.get(one.address()).weight() : 0).toArray();
+        int sum = Arrays.stream(weights).sum();
+        if (sum == 0) {
+            return from.get(ThreadLocalRandom.current().nextInt(from.size()));
+        }
+        int at = 0;
+        for (int left = ThreadLocalRandom.current().nextInt(sum); left >= weights[at]; at++) {
+            left -= weights[at];
+        }
+        return from.get(at);
+    }
+
+    /** All nodes in the order in which a call asks them that begins at this one, which is one. */
+    List<Endpoint> route(Endpoint first) {
+        List<Endpoint> route = ofTier(tier(first));
+        Collections.rotate(route, -route.indexOf(first));
+        for (int tier = 1; tier <= Listing.LAST_TIER; tier++) {
+            List<Endpoint> more = ofTier(tier);
+            if (tier != tier(first) && !more.isEmpty()) {
+                Collections.rotate(more, -more.indexOf(drawn(more)));
+                route.addAll(more);
+            }
+        }
+        return route;
+    }
+
+    /** In how many nodes of its tier a call has to be done with this one's zone; 0: it may stay. */
+    int sharers(Endpoint endpoint) {
+        int count = ofTier(tier(endpoint)).size();
+        return count == endpoints.size() ? 0 : count;
+    }
+
+    /** What a node lists: its nodes come before the addresses that were given. */
+    void listed(Listing listing) {
+        listed = listing.nodes();
+        rebuild();
+        resolved &= ips.keySet().containsAll(names);
+    }
+
+    /** The first listing is there: calls begin at a node of its best tier. */
+    void begin() {
+        if (!begun) {
+            begun = true;
+            preferred = drawn(ofTier(bestTier()));
+        }
+    }
+
+    /** Nodes of better tiers than that of the one which calls begin with, in order. */
+    List<Endpoint> better() {
+        int now = tier(preferred);
+        List<Endpoint> better = new ArrayList<>();
+        if (bestTier() < now) {
+            better = route(drawn(ofTier(bestTier())));
+            better.removeIf(one -> tier(one) >= now);
+        }
+        return better;
+    }
+
+    /** Calls begin there from now on, if it is in a better tier than where they begin now. */
+    void moveTo(Endpoint endpoint) {
+        if (endpoints.contains(endpoint) && tier(endpoint) < tier(preferred)) {
+            prefer(endpoint);
+        }
+    }
+
+    private void prefer(Endpoint endpoint) {
+        Endpoint before = preferred;
+        preferred = endpoint;
+        counters.failovers.increment();
+        failedOver.failedOver(before.toString(), preferred.toString());
     }
 
     /** The address that the text is, without asking anybody; null: it is a name. */
@@ -92,7 +188,7 @@ public final class Cluster {
 
     /** There is one node, and never another. */
     public boolean isAlone() {
-        return endpoints.size() == 1 && names.isEmpty();
+        return endpoints.size() == 1 && names.isEmpty() && discovery == null;
     }
 
     List<Endpoint> endpoints() {
@@ -103,26 +199,30 @@ public final class Cluster {
         return preferred;
     }
 
-    /** The node after this one. */
+    /** The next one of the same tier, for a second request beside its own; null: there is none. */
     public Endpoint after(Endpoint endpoint) {
-        return endpoints.get((endpoints.indexOf(endpoint) + 1) % endpoints.size());
+        List<Endpoint> tier = ofTier(tier(endpoint));
+        int at = tier.indexOf(endpoint);
+        return tier.size() < 2 || at < 0 ? null : tier.get((at + 1) % tier.size());
     }
 
     /** All but this one, beginning with the one after it. */
     public List<Endpoint> others(Endpoint endpoint) {
-        List<Endpoint> others = new ArrayList<>(endpoints);
-        int at = others.indexOf(endpoint);
-        Collections.rotate(others, -(at + 1));
+        List<Endpoint> others = route(endpoints.contains(endpoint) ? endpoint : preferred);
         others.remove(endpoint);
         return others;
     }
 
     /** The node does not answer, or is about to stop: others begin at the next. */
     public void leave(Endpoint endpoint) {
-        if (preferred == endpoint && endpoints.size() > 1) {
-            preferred = after(endpoint);
-            counters.failovers.increment();
-            failedOver.failedOver(endpoint.toString(), preferred.toString());
+        leave(endpoint, preferred == endpoint && endpoints.size() > 1 ? route(endpoint).get(1)
+                : null);
+    }
+
+    /** The same, for a next one that is known. */
+    void leave(Endpoint endpoint, Endpoint next) {
+        if (preferred == endpoint && next != endpoint && endpoints.contains(next)) {
+            prefer(next);
         }
     }
 
@@ -208,24 +308,37 @@ public final class Cluster {
     }
 
     /** These are all addresses of the name, at least one. */
-    void found(String name, InetAddress[] ips) {
-        InetAddress[] sorted = Arrays.stream(ips).distinct()
-                .sorted(Comparator.comparing(InetAddress::getHostAddress))
-                .toArray(InetAddress[]::new);
+    void found(String name, InetAddress[] found) {
+        List<InetAddress> sorted = new ArrayList<>(new LinkedHashSet<>(Arrays.asList(found)));
+        sorted.sort(Comparator.comparing(InetAddress::getHostAddress));
+        ips.put(name, sorted);
+        rebuild();
+    }
+
+    /** The nodes of the listing and of the addresses; those that are there already stay. */
+    private void rebuild() {
         List<Endpoint> old = endpoints;
-        Set<Endpoint> now = new LinkedHashSet<>();
-        for (Address address : addresses) {
-            boolean moves = address.host().equals(name);
-            for (InetAddress ip : moves ? sorted : new InetAddress[0]) {
-                now.add(old.stream().filter(one -> one.isAt(address, ip)).findFirst()
-                        .orElseGet(() -> new Endpoint(loop, address, ip,
-                                address + " (" + ip.getHostAddress() + ")", tls, token)));
+        Set<Address> all = new LinkedHashSet<>(listed.keySet());
+        all.addAll(addresses);
+        endpoints = new ArrayList<>();
+        names.clear();
+        for (Address address : all) {
+            InetAddress literal = literal(address.host());
+            if (literal == null) {
+                names.add(address.host());
             }
-            old.stream().filter(one -> !moves && one.address().equals(address)).forEach(now::add);
+            for (InetAddress ip : literal != null ? Collections.singletonList(literal)
+                    : ips.getOrDefault(address.host(), Collections.singletonList(null))) {
+                String text = literal != null || ip == null ? address.toString()
+                        : address + " (" + ip.getHostAddress() + ")";
+                endpoints.add(old.stream().filter(one -> one.isAt(address, ip)).findFirst()
+                        .orElseGet(() -> new Endpoint(loop, address, ip, text, tls, token)));
+            }
         }
-        endpoints = new ArrayList<>(now).subList(0, Math.min(now.size(), MAX_ENDPOINTS));
+        endpoints = endpoints.subList(0, Math.min(endpoints.size(), MAX_ENDPOINTS));
+        ips.keySet().retainAll(names);
         if (!endpoints.contains(preferred)) {
-            preferred = anyEndpoint();
+            preferred = drawn(ofTier(bestTier()));
         }
         old.stream().filter(one -> !endpoints.contains(one)).forEach(Endpoint::retire);
     }

@@ -4,10 +4,12 @@ package io.leafd.client.net;
  * How long attempts may take. In the first round a node has {@value #PATIENCE_MS} ms for its answer,
  * or a quarter of attemptMs if that is longer, and connectMs for a new connection; both twice as
  * long after each round, up to attemptMs. And it has an equal share of the call's time with the
- * nodes that the round has not asked yet. Immutable.
+ * nodes that the round has not asked yet, and in the first round one of {@value #ZONE_MS} ms with
+ * those of its tier, where others are there. Immutable.
  */
 public final class Limits {
     private static final long PATIENCE_MS = 1000;
+    private static final long ZONE_MS = 1500;
 
     private final long connectMs;
     private final long attemptMs;
@@ -34,10 +36,12 @@ public final class Limits {
         return doubledNanos(connectMs, rounds);
     }
 
-    /** What an attempt may take of what its call has left, or of {@link Call#NO_DEADLINE}. */
-    long attemptNanos(int rounds, long leftNanos, int nodesLeft) {
+    /** What an attempt may take of what its call has left, or of {@link Call#NO_DEADLINE}. sharers: of
+     * the zone's time; 0: none. */
+    long attemptNanos(int rounds, long leftNanos, int nodesLeft, int sharers) {
         long left = leftNanos == Call.NO_DEADLINE ? deadlineMs * 1_000_000 : leftNanos;
         long first = Math.max(PATIENCE_MS, attemptMs / 4);
-        return Math.min(doubledNanos(first, rounds), left / nodesLeft);
+        long zone = rounds > 0 || sharers == 0 ? left : ZONE_MS * 1_000_000 / sharers;
+        return Math.min(Math.min(doubledNanos(first, rounds), zone), left / nodesLeft);
     }
 }
