@@ -4,7 +4,7 @@
 
 import { randomInt } from "node:crypto";
 import { LeafdError } from "./errors.js";
-import { TEXT_MAX } from "./settings.js";
+import { ENDPOINTS_MAX, TEXT_MAX, addressOf } from "./settings.js";
 
 export const ID_MAX = (1n << 63n) - 1n;
 const RANGES_MAX = 64;
@@ -21,6 +21,32 @@ export function segmentRequest(tag, count,
     const target = `/api/segment/get/${encodeURIComponent(tag)}?count=${count}&format=range` +
         (contiguous ? "&contiguous=1" : "") + (stepped ? "&stepped=1" : "");
     return { method: "GET", target, headers: key === undefined ? {} : { "Idempotency-Key": key } };
+}
+
+export const NODES_REQUEST = { method: "GET", target: "/api/nodes", headers: {} };
+const STATES = ["ready", "drained", "not_ready", "unreachable"];
+
+/** [{address, zone, weight, ready, snowflake}] of those that have an address; undefined: the reply
+ * is no listing. secure: as the node that gave it */
+export function nodesOf(reply, secure) {
+    let rows;
+    try {
+        rows = reply.status === 200 ? JSON.parse(reply.body).nodes : undefined;
+    } catch {
+        return undefined;
+    }
+    const isRow = (row) => typeof row === "object" && row !== null &&
+        (row.zone === null || typeof row.zone === "string") && Number.isInteger(row.weight) &&
+        row.weight >= 0 && row.weight <= 1000 && STATES.includes(row.state) &&
+        typeof row.snowflake === "boolean";
+    if (!Array.isArray(rows) || rows.length > ENDPOINTS_MAX || !rows.every(isRow)) {
+        return undefined;
+    }
+    return rows.flatMap(({ http_address: at, zone, weight, state, snowflake }) => {
+        const address = addressOf(`${secure ? "https" : "http"}://${at}`);
+        return address === undefined ? []
+            : [{ address, zone, weight, ready: state === "ready", snowflake }];
+    });
 }
 
 export function textsRequest(tag, count, key) {
