@@ -4,7 +4,7 @@
 
 import { randomInt } from "node:crypto";
 import { LeafdError } from "./errors.js";
-import { ENDPOINTS_MAX, TEXT_MAX, addressOf } from "./settings.js";
+import { TEXT_MAX, addressOf } from "./settings.js";
 
 export const ID_MAX = (1n << 63n) - 1n;
 const RANGES_MAX = 64;
@@ -13,6 +13,7 @@ const RANGE = /^([0-9]{1,19}) ([0-9]{1,19})$/;
 const STEPPED = /^([0-9]{1,19}) ([0-9]{1,19}) ([0-9]{1,19})$/;
 const SHAPED = " has a shape, "; // in the refusal of ranges
 const WORKER_MAX = 1023;
+const WEIGHT_MAX = 1000;
 const RETRY_AFTER_MAX_S = 86400;
 const KEY_LETTERS = "abcdefghijklmnopqrstuvwxyz234567";
 
@@ -24,30 +25,35 @@ export function segmentRequest(tag, count,
 }
 
 export const NODES_REQUEST = { method: "GET", target: "/api/nodes", headers: {} };
-const STATES = ["ready", "drained", "not_ready", "unreachable"];
+const HOST_AND_PORT = /^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}$/;
 
-/** [{address, zone, weight, ready, snowflake}] of those that have an address; undefined: the reply
- * is no listing. secure: as the node that gave it */
-export function nodesOf(reply, secure) {
-    let rows;
+/** {self, rows}: {id, address, zone, weight, ready, snowflake} by id, of those that can be asked;
+ * undefined: the reply is no listing. secure: as the node that gave it */
+export function listingOf(reply, secure) {
+    let listing;
     try {
-        rows = reply.status === 200 ? JSON.parse(reply.body).nodes : undefined;
+        listing = JSON.parse(reply.body);
     } catch {
         return undefined;
     }
-    const isRow = (row) => typeof row === "object" && row !== null &&
-        (row.zone === null || typeof row.zone === "string") && Number.isInteger(row.weight) &&
-        row.weight >= 0 && row.weight <= 1000 && STATES.includes(row.state) &&
-        typeof row.snowflake === "boolean";
-    if (!Array.isArray(rows) || rows.length > ENDPOINTS_MAX || !rows.every(isRow)) {
+    if (reply.status !== 200 || !isId(listing?.self) || !Array.isArray(listing.nodes)) {
         return undefined;
     }
-    return rows.flatMap(({ http_address: at, zone, weight, state, snowflake }) => {
-        const address = addressOf(`${secure ? "https" : "http"}://${at}`);
-        return address === undefined ? []
-            : [{ address, zone, weight, ready: state === "ready", snowflake }];
-    });
+    const rows = new Map();
+    for (const row of listing.nodes) {
+        const { id, http_address: at, zone, weight, state, snowflake } = row ?? {};
+        const address = typeof at === "string" && HOST_AND_PORT.test(at)
+            ? addressOf(`${secure ? "https" : "http"}://${at}`) : undefined;
+        if (address !== undefined && isId(id) && Number.isInteger(weight) && weight >= 0 &&
+            weight <= WEIGHT_MAX) {
+            rows.set(id, { id, address, zone, weight, ready: state === "ready",
+                snowflake: snowflake === true });
+        }
+    }
+    return { self: listing.self, rows };
 }
+
+const isId = (value) => Number.isInteger(value) && value > 0;
 
 export function textsRequest(tag, count, key) {
     return { method: "GET", target: `/api/segment/get/${encodeURIComponent(tag)}?count=${count}`,

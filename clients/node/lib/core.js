@@ -29,9 +29,8 @@ export class Core {
         this.counters = newCounters();
         const count = (name) => this.counters[name]++;
         const tell = (event) => this.tell(event);
-        const { zone } = settings;
-        this.ids = new Door(settings.endpoints, count, tell, { zone });
-        this.admin = new Door(settings.adminEndpoints, count, tell, { zone, forSnowflakes: true });
+        this.ids = new Door(settings.endpoints, count, tell);
+        this.admin = new Door(settings.adminEndpoints, count, tell, true);
         this.usual = new Usual(settings.connectMs);
         this.wire = new Wire(settings);
         this.lookups = new Map(); // of names of hosts, under way
@@ -126,7 +125,7 @@ export class Core {
 
     /** Idle connections to nodes that are known no more are closed. */
     keepNodes() {
-        this.wire.keep([...this.ids.nodes, ...this.admin.nodes]);
+        this.wire.keep([...this.ids.known, ...this.admin.known]);
     }
 
     /** Ask nodes until one answers, by the journey's deadline. Replies of success alone. */

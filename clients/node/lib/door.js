@@ -2,16 +2,23 @@
 //
 // The happy path: calls begin at `current`, one of the best tier that was drawn by weight, and keep to
 // it. Failure modes: a call whose node fails goes by route(): through that node's tier, then through
-// the others from the best one on; leave() has the next calls begin there.
+// the others from the best one on; leave() has the next calls begin there. A node that is listed and
+// no endpoint is asked for ids once it is proven (discovery.js).
 
 import { isIP } from "node:net";
-import { ENDPOINTS_MAX } from "./settings.js";
 
-const LAST_TIER = 4; // of an address that no listing has
+const NODES_MAX = 64;const LAST_TIER = 3; // also of an endpoint that no listing has
 
 /** The node after this one, which is one of them. */
 export function after(nodes, node) {
     return nodes[(nodes.indexOf(node) + 1) % nodes.length];
+}
+
+/** One of them, at random by weight; undefined: there is none. */
+function drawn(nodes, weightOf) {
+    const sum = nodes.reduce((all, one) => all + weightOf(one), 0);
+    let left = Math.random() * sum;
+    return nodes.find((one) => (left -= weightOf(one)) < 0) ?? nodes.at(-1);
 }
 
 /** An endpoint, or a node that is listed, is as many nodes as its name has addresses; one whose name
@@ -21,16 +28,16 @@ export class Door {
     #ips = new Map(); // of names of hosts, in order
     #began = false; // at a node of the best tier of the first listing
 
-    /** zone: whose nodes are the first tier; forSnowflakes: nodes that make none are in the third */
-    constructor(addresses, count, tell = () => {}, { zone, forSnowflakes = false } = {}) {
+    /** forSnowflakes: it is for worker ids */
+    constructor(addresses, count, tell = () => {}, forSnowflakes = false) {
         this.addresses = addresses;
-        this.zone = zone;
-        this.forSnowflakes = forSnowflakes;
         this.resolvedAt = -Infinity; // when a call last had names resolved
         this.discovers = false;
+        this.forSnowflakes = forSnowflakes;
         this.count = count;
         this.tell = tell;
-        this.nodes = [];
+        this.known = []; // also those that are not proven
+        this.nodes = []; // which may be asked for ids
         this.#rebuild();
     }
 
@@ -45,100 +52,102 @@ export class Door {
         this.#rebuild();
     }
 
-    /** What a node lists: its nodes come before the endpoints. */
+    /** rows: {address, tier, weight, proven}, at most LISTED_MAX, instead of those before. A row that
+     * is proven later is to be listed anew. */
     list(rows) {
         this.#listed = new Map(rows.map((row) => [row.address.url, row]));
         this.#rebuild();
     }
 
     #rebuild() {
-        const listed = [...this.#listed.values()].map(({ address }) => address);
-        const all = [...listed, ...this.addresses.filter(({ url }) => !this.#listed.has(url))];
+        const given = new Set(this.addresses.map(({ url }) => url));
+        const all = [...this.addresses, ...[...this.#listed.values()]
+            .map(({ address }) => address).filter(({ url }) => !given.has(url))];
         this.names = all.filter(({ host }) => isIP(host) === 0);
-        const old = new Map(this.nodes.map((one) => [one.url, one]));
-        this.nodes = all.flatMap((address) => (this.#ips.get(address.host) ?? [undefined])
+        const old = new Map(this.known.map((one) => [one.url, one]));
+        this.known = all.flatMap((address) => (this.#ips.get(address.host) ?? [undefined])
             .map((ip) => (ip === undefined ? address
                 : { ...address, of: address.url, ip, url: `${address.url} (${ip})` })))
-            .map((one) => old.get(one.url) ?? one).slice(0, ENDPOINTS_MAX);
+            .map((one) => old.get(one.url) ?? one).slice(0, NODES_MAX);
+        this.nodes = this.known.filter((one) => given.has(one.of ?? one.url) ||
+            this.row(one).proven);
         if (!this.nodes.includes(this.current)) {
-            this.current = this.#drawn(this.#ofTier(this.#bestTier));
+            this.current = drawn(this.#best(this.nodes), (one) => this.#weight(one));
         }
     }
 
-    #row(node) {
+    /** What the listing has of the node; undefined: nothing. */
+    row(node) {
         return this.#listed.get(node.of ?? node.url);
     }
 
     #tier(node) {
-        const row = this.#row(node);
-        if (row === undefined) {
-            return LAST_TIER;
-        }
-        if (!row.ready || row.weight === 0 || (this.forSnowflakes && !row.snowflake)) {
-            return 3;
-        }
-        return this.zone === undefined || row.zone === this.zone ? 1 : 2;
+        return this.row(node)?.tier ?? LAST_TIER;
     }
 
-    #ofTier(tier) {
-        return this.nodes.filter((one) => this.#tier(one) === tier);
+    #weight(node) {
+        return this.#tier(node) < LAST_TIER ? this.row(node).weight : 1;
     }
 
-    get #bestTier() {
-        return Math.min(...this.nodes.map((one) => this.#tier(one)));
+    /** Those of the best tier of these. */
+    #best(nodes) {
+        const best = Math.min(...nodes.map((one) => this.#tier(one)));
+        return nodes.filter((one) => this.#tier(one) === best);
     }
 
-    /** One of them, at random by weight; by nothing where none has any. */
-    #drawn(nodes) {
-        const weights = nodes.map((one) => this.#row(one)?.weight ?? 0);
-        const sum = weights.reduce((all, one) => all + one, 0);
-        let left = Math.random() * sum;
-        return sum === 0 ? nodes[Math.floor(Math.random() * nodes.length)]
-            : nodes.find((_, at) => (left -= weights[at]) < 0) ?? nodes.at(-1);
+    /** These in the order of their tiers, each of which begins at a node that is drawn by weight. The
+     * first tier is that of the first, if there is one, and begins there. */
+    #ordered(nodes, first) {
+        const tiers = new Set([...first === undefined ? [] : [this.#tier(first)], 1, 2, LAST_TIER]);
+        return [...tiers].flatMap((tier) => {
+            const own = nodes.filter((one) => this.#tier(one) === tier);
+            const at = own.indexOf(own.includes(first) ? first
+                : drawn(own, (one) => this.#weight(one)));
+            return [...own.slice(at), ...own.slice(0, at)];
+        });
     }
 
     /** All nodes in the order in which a call asks them that begins at this one, which is one. */
     route(first) {
-        const tiers = [...new Set([this.#tier(first), 1, 2, 3, LAST_TIER])];
-        return tiers.flatMap((tier, number) => {
-            const nodes = this.#ofTier(tier);
-            const at = nodes.indexOf(number === 0 ? first : this.#drawn(nodes));
-            return [...nodes.slice(at), ...nodes.slice(0, at)];
-        });
+        return this.#ordered(this.nodes, first);
+    }
+
+    #peers(node) {
+        return this.nodes.filter((one) => this.#tier(one) === this.#tier(node));
     }
 
     /** The next one of its tier, for a second request; undefined: there is none. */
     beside(node) {
-        const nodes = this.#ofTier(this.#tier(node));
+        const nodes = this.#peers(node);
         return nodes.length > 1 && nodes.includes(node) ? after(nodes, node) : undefined;
     }
 
     /** How many nodes share the time that its tier has; 0: there is no other tier. */
     sharers(node) {
-        const { length } = this.#ofTier(this.#tier(node));
+        const { length } = this.#peers(node);
         return length === this.nodes.length ? 0 : length;
     }
 
-    /** The first listing is there: calls begin at a node of its best tier. */
-    begin() {
-        if (!this.#began) {
-            this.#began = true;
-            this.current = this.#drawn(this.#ofTier(this.#bestTier));
-        }
-    }
-
-    /** Nodes of better tiers than that of the one which calls begin with, in order. */
+    /** Nodes, proven or not, where calls should rather begin, in order: with the first listing those
+     * up to the drawn one of the tier in which they begin, later those of better tiers. */
     get better() {
         const tier = this.#tier(this.current);
-        return this.#bestTier === tier ? [] : this.route(this.#drawn(this.#ofTier(this.#bestTier)))
-            .filter((one) => this.#tier(one) < tier);
+        const better = this.#ordered(this.known).filter((one) => this.#tier(one) < LAST_TIER &&
+            (this.#tier(one) < tier || (!this.#began && this.#tier(one) === tier)));
+        return better.includes(this.current) ? better.slice(0, better.indexOf(this.current)) : better;
     }
 
-    /** Calls begin there, if it is in a better tier than where they begin now. */
+    /** Calls begin there, which is one of the better ones. With the first listing that is no change;
+     * undefined: they begin where they did. */
     moveTo(node) {
-        if (this.nodes.includes(node) && this.#tier(node) < this.#tier(this.current)) {
-            this.#prefer(node);
+        if (node !== undefined && this.nodes.includes(node)) {
+            if (this.#began) {
+                this.#prefer(node);
+            } else {
+                this.current = node;
+            }
         }
+        this.#began = true;
     }
 
     /** This node failed: the next call begins with the one after it. */

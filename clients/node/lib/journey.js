@@ -15,7 +15,7 @@ const LONGEST_WAIT_MS = 1000;
 const QUOTA_WAIT_MS = 1000; // where the server does not say
 // What a node has for an answer in the first round, or a quarter of attemptMs, if that is longer.
 const FIRST_PATIENCE_MS = 1000;
-const ZONE_PATIENCE_MS = 1500; // of all nodes of a tier, where there is another
+const TIER_PATIENCE = 1.5;
 
 const USUAL_LEAST_MS = 20;
 const RESOLVE_AGAIN_MS = 30000;
@@ -163,15 +163,15 @@ export class Journey {
 
     /** {connectMs, withinMs} of a try: what a new connection may take, without TLS, and all of it.
      * Both are longer in each round. A node that is silent leaves time for the others of the round,
-     * and a silent zone is left after ZONE_PATIENCE_MS. */
+     * and a tier that is silent is left after TIER_PATIENCE times as long as a node. */
     limits(settings, now) {
         const doubled = (first) => Math.min(first * 2 ** this.rounds, settings.attemptMs);
         const deadline = this.deadline();
         const leftMs = deadline === Infinity ? settings.deadlineMs : deadline - now;
-        const sharers = this.rounds === 0 ? this.door.sharers(this.node) : 0;
+        const attemptMs = doubled(Math.max(FIRST_PATIENCE_MS, settings.attemptMs / 4));
+        const sharers = this.door.sharers(this.node) || 1;
         return { connectMs: doubled(settings.connectMs),
-            withinMs: Math.min(doubled(Math.max(FIRST_PATIENCE_MS, settings.attemptMs / 4)),
-                sharers > 0 ? ZONE_PATIENCE_MS / sharers : Infinity,
+            withinMs: Math.min(attemptMs, attemptMs * TIER_PATIENCE / sharers,
                 leftMs / (this.nodes.length - this.failedNow)) };
     }
 
