@@ -84,8 +84,8 @@ LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no th
 NO_ZONES = {name: "it knows no zones and no paused tags yet" for name in (
     "test_zones.py",)}
 # Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"c": NO_ZONES, "cpp": NO_ZONES, "go": NO_ZONES, "java": NO_ZONES, "node": NO_ZONES,
-            "python": NO_ZONES, "rust": NO_ZONES, "php": {
+NOT_DONE = {"c": NO_ZONES, "cpp": NO_ZONES, "go": NO_ZONES,
+            "rust": NO_ZONES, "php": {
     **NO_ZONES,
     "test_hedges.py": "php sends no second requests",
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",

@@ -129,6 +129,8 @@ class Driver {
                 settings[NUMBERS[name]] = number(value);
             } else if (Object.hasOwn(LISTS, name)) {
                 settings[LISTS[name]] = value === "" ? [] : value.split(",");
+            } else if (name === "discover") {
+                settings.discover = SWITCHES[value] ?? value;
             } else if (Object.hasOwn(TEXTS, name)) {
                 settings[TEXTS[name]] = value;
             } else {

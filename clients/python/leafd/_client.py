@@ -18,11 +18,13 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Protoco
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
 from ._buffer import Answer, Buffer, Rate, fewer
+from ._discovery import REQUEST, Discovery
+from ._door import NEVER, Door
 from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
 from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
-from ._journey import NEVER, Door, Journey, Known, Usual, settled
+from ._journey import Journey, Known, Limits, Usual, settled
 from ._settings import Address
 from ._wire import Connection, Pool, start
 
@@ -110,7 +112,7 @@ class _Second:
 
     def begin(self) -> None:
         self.at = NEVER
-        if len(self._first.nodes) == 1:
+        if self._client._ids.beside(self._first.node) is None:
             return
         self.begun = True
         second = Journey(self._client._ids, lambda: -NEVER if self.over else self._deadline,
@@ -149,23 +151,30 @@ class Client:
                  token: Optional[str] = None, token_file: Optional[str] = None,
                  ca_file: Optional[str] = None, cert_file: Optional[str] = None,
                  key_file: Optional[str] = None,
+                 zone: Optional[str] = None, discover: Optional[bool] = None,
                  connect_ms: int = 300, attempt_ms: int = 4000, deadline_ms: int = 10000,
                  cover_ms: int = 10000, min_count: int = 100, max_count: int = 100000,
                  window_ms: int = 60000, max_age_ms: int = 3600000,
                  on_event: Optional[Callable[[Event], object]] = None,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = _settings.make(endpoints, admin_endpoints, token, token_file, ca_file,
-                                        cert_file, key_file, connect_ms, attempt_ms, deadline_ms,
-                                        cover_ms, min_count, max_count, window_ms,
-                                        max_age_ms)
+                                        cert_file, key_file, zone, discover, connect_ms,
+                                        attempt_ms, deadline_ms, cover_ms, min_count, max_count,
+                                        window_ms, max_age_ms)
         if on_event is not None and not callable(on_event):
             raise bad_setting("on_event", on_event, "a function of an Event")
         self._wall_ns = _wall_ns
         self._teller = Teller(on_event)
         self._stats = _stats.Stats()
         self._ids = Door(self._settings.endpoints, self._stats, self._tell)
-        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell)
+        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell, True)
         self._pool = Pool(self._settings.tls, self._found)
+        self._listed = threading.Event()  # the first listing of nodes, or that there is none
+        # Other admin endpoints are of another listener, which no listing has.
+        same = self._settings.admin_endpoints == self._settings.endpoints
+        self._discovery = Discovery([self._ids, self._admin] if same else [self._ids],
+                                    self._settings.zone, lambda: self._listed.set()) \
+            if self._settings.discover else None
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []
         self._usual = Usual(connect_ms / 1000)
@@ -286,10 +295,12 @@ class Client:
         for door in (self._ids, self._admin):
             if address in door.names:
                 door.found(address, ips)
-        self._pool.keep({*self._ids.nodes, *self._admin.nodes})
+        self._pool.keep({*self._ids.known, *self._admin.known})
 
     def _begin(self, journey: Journey) -> None:
         """A round, after names were resolved where that is due."""
+        if self._discovery is not None:
+            self._look(self._discovery, journey)
         now = time.monotonic()
         door = journey.door
         looks, waits = journey.looks(now)
@@ -303,6 +314,59 @@ class Client:
                 pass  # no thread: the nodes are those that were known
             door.resolved_at = now
         journey.begin()
+
+    def _look(self, discovery: Discovery, journey: Journey) -> None:
+        """Have nodes listed, where that is due."""
+        now = time.monotonic()
+        if discovery.due(journey, now):
+            try:
+                start(threading.Thread(target=self._discover, args=(discovery,), daemon=True,
+                                       name="leafd-discover"))
+            except OSError:
+                discovery.end()
+        wait_s = discovery.wait_s(journey, now)
+        if wait_s > 0:
+            self._listed.wait(wait_s)
+
+    def _discover(self, discovery: Discovery) -> None:
+        """In a thread of its own."""
+        try:
+            steps = discovery.steps()
+            nodes = next(steps, None)
+            while nodes is not None:
+                try:
+                    nodes = steps.send(self._ask_nodes(nodes))
+                except StopIteration:
+                    nodes = None
+        finally:
+            discovery.end()
+        self._pool.keep({*self._ids.known, *self._admin.known})
+
+    def _ask_nodes(self, nodes: List[Address]) -> List[Optional[Reply]]:
+        """All at once, but the first, each in a thread."""
+        settings = self._settings
+        replies: List[Optional[Reply]] = [None] * len(nodes)
+
+        def ask(at: int) -> None:
+            until = time.monotonic() + max(1.0, settings.attempt_ms / 4000)
+            try:
+                data = request_bytes(REQUEST, nodes[at].authority, settings.token.current())
+                replies[at] = self._pool.exchange(nodes[at], data,
+                                                  Limits(settings.connect_ms / 1000, until))
+            except (BadAnswer, OSError):
+                pass
+
+        threads = [threading.Thread(target=ask, args=(at,), daemon=True, name="leafd-discover")
+                   for at in range(1, len(nodes))]
+        try:
+            for thread in threads:
+                start(thread)
+        except OSError:
+            return replies
+        ask(0)
+        for thread in threads:
+            thread.join()
+        return list(replies)
 
     def _call(self, door: Door, make_request: Callable[[], Request],
               journey: Journey) -> Reply:
@@ -403,6 +467,12 @@ class Client:
         if closed:
             self._closed.set()
         self._stats.reset()
+        self._ids.lock, self._admin.lock = threading.Lock(), threading.Lock()
+        listed, self._listed = self._listed.is_set(), threading.Event()
+        if listed:
+            self._listed.set()
+        if self._discovery is not None:
+            self._discovery.reset()
         self._pool.inherited()
         self._ager = None
         self._ager_wake = threading.Event()
@@ -610,7 +680,7 @@ class Segment:
     def _second_at(self, now: float) -> float:
         """When those who wait may have a second node asked, or have to look again."""
         if not self._waiting or not self._buffer.empty or len(self._journeys) != 1 \
-                or not self._journeys[0].wanted or len(self._journeys[0].nodes) < 2:
+                or not self._journeys[0].wanted or self._client._ids.beside(self._journeys[0].node) is None:
             return NEVER
         asked_at = self._journeys[0].asked_at
         return (now if asked_at == NEVER else asked_at) + self._client._usual.patience_s
@@ -687,6 +757,8 @@ class Segment:
         if failure.code == "unreachable":
             self._unreachable = failure
         elif other is None or is_final(failure):
+            if failure.code == "paused":
+                self._client._stats.add("burnt", self._buffer.burn())
             self._error = failure
             self._error_until = time.monotonic() + FORGET_S
 
@@ -1068,8 +1140,8 @@ class Snowflake:
             return grant, grant.layout
         # The node makes no snowflake ids itself. A renewal gives no new window, and its answer has
         # the layout, too.
-        for _ in range(len(door.nodes) - 1):
-            door.current = door.after(door.current)
+        for node in door.route(door.current)[1:]:
+            door.current = node
             reply = client._call(
                 door, lambda: _api.renew_request(grant.worker_id, grant.epoch, window_ms, None),
                 Journey(door, lambda: deadline))

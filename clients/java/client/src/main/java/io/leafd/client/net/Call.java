@@ -224,7 +224,7 @@ public final class Call {
             long left = Call.this.deadlineNanos == NO_DEADLINE ? NO_DEADLINE
                     : Call.this.deadlineNanos - now;
             deadlineNanos = now + cluster.limits.attemptNanos(round, left,
-                    endpoints.size() - tried, only != null ? 0 : cluster.sharers(endpoint));
+                    endpoints.size() - tried, only != null ? 1 : cluster.sharers(endpoint));
             connectNanos = cluster.limits.connectNanos(round);
             return true;
         }

@@ -8,6 +8,7 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -18,8 +19,8 @@ import java.util.concurrent.ThreadLocalRandom;
  * The nodes for one kind of requests, the one that calls begin with, and the calls under way.
  *
  * <p>It begins with a random one and stays there as long as that one answers. A {@link Listing} adds
- * nodes, and puts all of them into tiers: a call that fails goes through the tier of its first node,
- * and then through the others from the best one on. An address whose host
+ * nodes once they are proven, and puts all of them into tiers: a call that fails goes through the
+ * tier of its first node, and then through the others from the best one on. An address whose host
  * is a name is as many nodes as the name has addresses; while these are not known, it is one, which
  * cannot be reached. A name is resolved by a thread of its own, one at a time, since a resolver may
  * take any time. Owner: the loop's thread.
@@ -30,6 +31,7 @@ public final class Cluster {
     final Set<Call> calls = new HashSet<>();
     final Limits limits;
     private static final int MAX_ENDPOINTS = 64;
+    private static final int MAX_LISTED = 48;
     private static final long USUAL_LEAST_NANOS = 20_000_000;
     private static final long RESOLVE_AGAIN_NANOS = 30_000_000_000L;
     private static final int SPELLINGS_BITS = 8;
@@ -41,7 +43,7 @@ public final class Cluster {
     private final FailoverHook failedOver;
     Discovery discovery; // null: there is none
     private Map<Address, Listing.Node> listed = Map.of();
-    private boolean begun; // at a node of the best tier of the first listing
+    private boolean begun; // where the first listing says
     private final Map<String, List<InetAddress>> ips = new HashMap<>(); // of names
     private final Set<String> names = new LinkedHashSet<>();
     final Set<String> lookups = new HashSet<>(); // names that are being resolved
@@ -79,87 +81,107 @@ public final class Cluster {
         rebuild();
     }
 
-    private int tier(Endpoint endpoint) {
-        Listing.Node node = listed.get(endpoint.address());
-        return node == null ? Listing.LAST_TIER : node.tier(zone, forSnowflakes);
+    /** What the listing has of it; null: nothing. */
+    Listing.Node row(Endpoint endpoint) {
+        return listed.get(endpoint.address());
     }
 
-    private List<Endpoint> ofTier(int tier) {
-        List<Endpoint> found = new ArrayList<>(endpoints);
+    private int tier(Endpoint endpoint) {
+        Listing.Node row = row(endpoint);
+        return row == null ? Listing.LAST_TIER : row.tier(zone, forSnowflakes);
+    }
+
+    /** May it be asked for ids? */
+    private boolean isUsable(Endpoint endpoint) {
+        return addresses.contains(endpoint.address()) || discovery.isProven(row(endpoint));
+    }
+
+    private List<Endpoint> usable() {
+        List<Endpoint> usable = new ArrayList<>(endpoints);
+        usable.removeIf(one -> !isUsable(one));
+        return usable;
+    }
+
+    private List<Endpoint> ofTier(List<Endpoint> from, int tier) {
+        List<Endpoint> found = new ArrayList<>(from);
         found.removeIf(one -> tier(one) != tier);
         return found;
     }
 
-    private int bestTier() {
-        return endpoints.stream().mapToInt(this::tier).min().getAsInt();
+    private int weight(Endpoint endpoint) {
+        return tier(endpoint) < Listing.LAST_TIER ? row(endpoint).weight() : 1;
     }
 
-    /** One of them, at random by weight; by nothing where none has any. */
-    private Endpoint drawn(List<Endpoint> from) {
-        int[] weights = from.stream().mapToInt(one -> listed.containsKey(one.address())
-                ? listed.get(one.address()).weight() : 0).toArray();
-        int sum = Arrays.stream(weights).sum();
-        if (sum == 0) {
-            return from.get(ThreadLocalRandom.current().nextInt(from.size()));
+    /**
+     * These in the order of their tiers, each of which begins at a node that is drawn by weight.
+     *
+     * @param first whose tier is the first one, and begins there; or null
+     */
+    private List<Endpoint> ordered(List<Endpoint> from, Endpoint first) {
+        List<Endpoint> ordered = new ArrayList<>();
+        for (int tier = 0; tier <= Listing.LAST_TIER; tier++) {
+            int now = tier > 0 ? tier : first == null ? 0 : tier(first);
+            List<Endpoint> own = ofTier(from, now);
+            if (own.isEmpty() || (tier > 0 && first != null && now == tier(first))) {
+                continue;
+            }
+            int left = ThreadLocalRandom.current()
+                    .nextInt(own.stream().mapToInt(this::weight).sum());
+            int at = 0;
+            while (left >= weight(own.get(at))) {
+                left -= weight(own.get(at++));
+            }
+            Collections.rotate(own, -(tier == 0 ? own.indexOf(first) : at));
+            ordered.addAll(own);
         }
-        int at = 0;
-        for (int left = ThreadLocalRandom.current().nextInt(sum); left >= weights[at]; at++) {
-            left -= weights[at];
-        }
-        return from.get(at);
+        return ordered;
     }
 
     /** All nodes in the order in which a call asks them that begins at this one, which is one. */
     List<Endpoint> route(Endpoint first) {
-        List<Endpoint> route = ofTier(tier(first));
-        Collections.rotate(route, -route.indexOf(first));
-        for (int tier = 1; tier <= Listing.LAST_TIER; tier++) {
-            List<Endpoint> more = ofTier(tier);
-            if (tier != tier(first) && !more.isEmpty()) {
-                Collections.rotate(more, -more.indexOf(drawn(more)));
-                route.addAll(more);
-            }
-        }
-        return route;
+        return ordered(usable(), first);
     }
 
-    /** In how many nodes of its tier a call has to be done with this one's zone; 0: it may stay. */
+    /** How many nodes share the time that its tier has; 1: there is no other tier. */
     int sharers(Endpoint endpoint) {
-        int count = ofTier(tier(endpoint)).size();
-        return count == endpoints.size() ? 0 : count;
+        List<Endpoint> usable = usable();
+        int count = ofTier(usable, tier(endpoint)).size();
+        return count == usable.size() ? 1 : count;
     }
 
-    /** What a node lists: its nodes come before the addresses that were given. */
+    /** Takes what a node lists, in place of what was known before; null: nothing. */
     void listed(Listing listing) {
-        listed = listing.nodes();
+        List<Listing.Node> rows = new ArrayList<>(
+                listing == null ? List.of() : listing.nodes.values());
+        rows.sort(Comparator.comparingInt(row -> row.tier(zone, forSnowflakes)));
+        listed = new LinkedHashMap<>();
+        for (Listing.Node row : rows.subList(0, Math.min(rows.size(), MAX_LISTED))) {
+            listed.put(row.address, row);
+        }
         rebuild();
         resolved &= ips.keySet().containsAll(names);
     }
 
-    /** The first listing is there: calls begin at a node of its best tier. */
-    void begin() {
-        if (!begun) {
-            begun = true;
-            preferred = drawn(ofTier(bestTier()));
-        }
-    }
-
-    /** Nodes of better tiers than that of the one which calls begin with, in order. */
+    /**
+     * Nodes, proven or not, where calls should rather begin, in order: with the first listing those
+     * up to the drawn one of the tier in which they begin, later those of better tiers.
+     */
     List<Endpoint> better() {
-        int now = tier(preferred);
-        List<Endpoint> better = new ArrayList<>();
-        if (bestTier() < now) {
-            better = route(drawn(ofTier(bestTier())));
-            better.removeIf(one -> tier(one) >= now);
-        }
-        return better;
+        List<Endpoint> better = ordered(endpoints, null);
+        better.removeIf(one -> tier(one) == Listing.LAST_TIER
+                || tier(one) > tier(preferred) || (begun && tier(one) == tier(preferred)));
+        return better.contains(preferred) ? better.subList(0, better.indexOf(preferred)) : better;
     }
 
-    /** Calls begin there from now on, if it is in a better tier than where they begin now. */
+    /** Calls begin there, which is one of the better ones. With the first listing that is no change;
+     * null: they begin where they did. */
     void moveTo(Endpoint endpoint) {
-        if (endpoints.contains(endpoint) && tier(endpoint) < tier(preferred)) {
+        if (endpoint != null && begun && endpoints.contains(endpoint)) {
             prefer(endpoint);
+        } else if (endpoint != null && endpoints.contains(endpoint)) {
+            preferred = endpoint;
         }
+        begun = true;
     }
 
     private void prefer(Endpoint endpoint) {
@@ -201,7 +223,7 @@ public final class Cluster {
 
     /** The next one of the same tier, for a second request beside its own; null: there is none. */
     public Endpoint after(Endpoint endpoint) {
-        List<Endpoint> tier = ofTier(tier(endpoint));
+        List<Endpoint> tier = ofTier(usable(), tier(endpoint));
         int at = tier.indexOf(endpoint);
         return tier.size() < 2 || at < 0 ? null : tier.get((at + 1) % tier.size());
     }
@@ -215,8 +237,8 @@ public final class Cluster {
 
     /** The node does not answer, or is about to stop: others begin at the next. */
     public void leave(Endpoint endpoint) {
-        leave(endpoint, preferred == endpoint && endpoints.size() > 1 ? route(endpoint).get(1)
-                : null);
+        List<Endpoint> route = preferred == endpoint ? route(endpoint) : List.of();
+        leave(endpoint, route.size() > 1 ? route.get(1) : endpoint);
     }
 
     /** The same, for a next one that is known. */
@@ -318,8 +340,8 @@ public final class Cluster {
     /** The nodes of the listing and of the addresses; those that are there already stay. */
     private void rebuild() {
         List<Endpoint> old = endpoints;
-        Set<Address> all = new LinkedHashSet<>(listed.keySet());
-        all.addAll(addresses);
+        Set<Address> all = new LinkedHashSet<>(addresses);
+        all.addAll(listed.keySet());
         endpoints = new ArrayList<>();
         names.clear();
         for (Address address : all) {
@@ -338,7 +360,7 @@ public final class Cluster {
         endpoints = endpoints.subList(0, Math.min(endpoints.size(), MAX_ENDPOINTS));
         ips.keySet().retainAll(names);
         if (!endpoints.contains(preferred)) {
-            preferred = drawn(ofTier(bestTier()));
+            preferred = ordered(usable(), null).get(0);
         }
         old.stream().filter(one -> !endpoints.contains(one)).forEach(Endpoint::retire);
     }

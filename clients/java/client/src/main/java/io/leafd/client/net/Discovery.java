@@ -1,8 +1,10 @@
 package io.leafd.client.net;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Set;
 import java.util.function.Consumer;
 
 /**
@@ -11,10 +13,11 @@ import java.util.function.Consumer;
  * <p>Happy path: {@link #look} before each round of a call; once {@value #AGAIN_MS} ms have passed,
  * the node that calls begin with is asked for the listing, and the clusters of the client take it.
  * A cluster whose calls begin at a node of a worse tier than the listing has moves to a better one
- * once that one has answered the same request. Failure modes: a node without an answer is left for
- * the next; where all that answer do not know the request (404), they are older servers, and none is
- * asked for {@value #OLDER_MS} ms; whatever fails, calls go on with what is known. Only the first call waits,
- * for a second at most. None of it is in the counters. Owner: the loop's thread.
+ * once that one has answered the same request. So has each node that is listed before it is asked
+ * for ids: an address may lead to another cluster. Failure modes: a node without an answer is left
+ * for the next; where all that answer do not know the request (404), they are older servers, and
+ * none is asked for {@value #OLDER_MS} ms; whatever fails, calls go on with what is known. Only the
+ * first call waits, for a second at most. None of it is in the counters. Owner: the loop's thread.
  */
 public final class Discovery {
     private static final long AGAIN_MS = 5_000;
@@ -31,6 +34,9 @@ public final class Discovery {
     private boolean older; // a node does not know the request
     private long askedNanos;
     private long againMs; // after that; 0: nothing was asked yet
+    private Listing found; // the last one, or null
+    private final Set<String> proven = new HashSet<>(); // nodes by number and address
+    private final Set<String> answered = new HashSet<>(); // of these, since the last listing
     private List<Runnable> waiting = new ArrayList<>();
 
     /** For the clusters that are added. */
@@ -43,6 +49,10 @@ public final class Discovery {
     public void add(Cluster cluster) {
         clusters.add(cluster);
         cluster.discovery = this;
+    }
+
+    boolean isProven(Listing.Node node) {
+        return proven.contains(node.key());
     }
 
     /**
@@ -58,10 +68,9 @@ public final class Discovery {
         if (!asking && (againMs == 0 || sinceMs >= againMs || soon)) {
             asking = true;
             askedNanos = System.nanoTime();
-            againMs = AGAIN_MS;
             older = false;
             Cluster first = clusters.get(0);
-            ask(first.route(first.preferred()).iterator(), this::listed);
+            list(first.route(first.preferred()).iterator());
         }
         if (known) {
             then.run();
@@ -78,95 +87,133 @@ public final class Discovery {
         loop.schedule(System.nanoTime() + Math.min(FIRST_WAIT_NANOS, leftNanos / 2), once);
     }
 
-    /** Asks one node after the other; done is given a listing, or null. */
-    private void ask(Iterator<Endpoint> nodes, Consumer<Found> done) {
-        if (!nodes.hasNext()) {
-            done.accept(null);
-            return;
-        }
-        Endpoint node = nodes.next();
+    /** done is given the listing of the node, or null. */
+    private void ask(Endpoint node, Consumer<Listing> done) {
         node.start(new Attempt(() -> REQUEST) {
             @Override
             boolean begin() {
-                deadlineNanos = System.nanoTime() + limits.attemptNanos(0, Call.NO_DEADLINE, 1, 0);
+                deadlineNanos = System.nanoTime() + limits.attemptNanos(0, Call.NO_DEADLINE, 1, 1);
                 connectNanos = limits.connectNanos(0);
                 return true;
             }
 
             @Override
             void answered(Response response) {
-                Listing listing = response.status() == 200
-                        ? Listing.parse(response.text(), node.address().isTls()) : null;
-                if (listing != null) {
-                    done.accept(new Found(node, listing));
-                } else {
-                    older |= response.status() == 404;
-                    ask(nodes, done);
-                }
+                older |= response.status() == 404;
+                done.accept(Listing.of(response, node.address().isTls()));
             }
 
             @Override
             void broken(String why) {
-                ask(nodes, done);
+                done.accept(null);
             }
 
             @Override
             void untrusted(String why) {
-                ask(nodes, done);
+                done.accept(null);
             }
 
             @Override
             void garbage(String why) {
-                ask(nodes, done);
+                done.accept(null);
             }
         });
     }
 
-    private static final class Found {
-        final Endpoint node;
-        final Listing listing;
-
-        Found(Endpoint node, Listing listing) {
-            this.node = node;
-            this.listing = listing;
-        }
-    }
-
-    private void listed(Found found) {
-        if (found == null) {
+    private void list(Iterator<Endpoint> nodes) {
+        if (!nodes.hasNext()) {
             againMs = older ? OLDER_MS : AGAIN_MS;
+            found = older ? null : found;
+            clusters.forEach(cluster -> cluster.listed(found));
+            known();
             asking = false;
-            end();
             return;
         }
-        for (Cluster cluster : clusters) {
-            cluster.listed(found.listing);
-        }
-        // Nodes that are listed by name can be asked once the name is resolved.
-        long until = System.nanoTime() + limits.connectNanos(0);
-        clusters.get(0).resolve(false, until,
-                () -> clusters.get(clusters.size() - 1).resolve(false, until, () -> {
-                    clusters.forEach(Cluster::begin);
-                    end();
-                    improve(clusters.iterator());
-                }));
+        Endpoint node = nodes.next();
+        ask(node, listing -> {
+            if (listing == null) {
+                list(nodes);
+                return;
+            }
+            againMs = AGAIN_MS;
+            found = listing;
+            answered.clear();
+            Listing.Node own = listing.nodes.get(listing.self);
+            if (own != null && own.address.equals(node.address())) {
+                proven.add(own.key());
+            }
+            clusters.forEach(cluster -> cluster.listed(listing));
+            improve(clusters.iterator());
+        });
     }
 
     private void improve(Iterator<Cluster> each) {
-        if (each.hasNext()) {
-            Cluster cluster = each.next();
-            ask(cluster.better().iterator(), found -> {
-                if (found != null) {
-                    cluster.moveTo(found.node);
-                }
-                improve(each);
-            });
-        } else {
-            asking = false;
+        if (!each.hasNext()) {
+            known();
+            proveOthers();
+            return;
         }
+        Cluster cluster = each.next();
+        // Nodes that are listed by name can be asked once the name is resolved.
+        cluster.resolve(false, System.nanoTime() + limits.connectNanos(0),
+                () -> improve(cluster, cluster.better().iterator(), each));
     }
 
-    private void end() {
+    private void improve(Cluster cluster, Iterator<Endpoint> better, Iterator<Cluster> each) {
+        if (!better.hasNext()) {
+            cluster.moveTo(null);
+            improve(each);
+            return;
+        }
+        Endpoint node = better.next();
+        prove(cluster, node, isRight -> {
+            if (isRight) {
+                cluster.moveTo(node);
+                improve(each);
+            } else {
+                improve(cluster, better, each);
+            }
+        });
+    }
+
+    /** Is the node the one that is listed? It knows its own number, and the address of the node that
+     * listed it. */
+    private void prove(Cluster cluster, Endpoint node, Consumer<Boolean> done) {
+        Listing.Node row = cluster.row(node);
+        if (answered.contains(row.key())) {
+            done.accept(true); // for another cluster
+            return;
+        }
+        Listing.Node lister = found.nodes.get(found.self);
+        ask(node, listing -> {
+            Listing.Node same = listing == null || lister == null ? null
+                    : listing.nodes.get(lister.id);
+            boolean isRight = same != null && listing.self == row.id
+                    && same.address.equals(lister.address);
+            if (isRight) {
+                answered.add(row.key());
+                proven.add(row.key());
+            }
+            done.accept(isRight);
+        });
+    }
+
+    /** Before they are needed. */
+    private void proveOthers() {
+        int[] left = {1};
+        Consumer<Boolean> ended = isRight -> asking = --left[0] > 0;
+        for (Cluster cluster : clusters) {
+            for (Endpoint node : cluster.endpoints()) {
+                if (cluster.row(node) != null && !isProven(cluster.row(node))) {
+                    left[0]++;
+                    prove(cluster, node, ended);
+                }
+            }
+        }
+        ended.accept(true);
+    }
+
+    private void known() {
         known = true;
         List<Runnable> begin = waiting;
         waiting = new ArrayList<>();

@@ -4,12 +4,11 @@ package io.leafd.client.net;
  * How long attempts may take. In the first round a node has {@value #PATIENCE_MS} ms for its answer,
  * or a quarter of attemptMs if that is longer, and connectMs for a new connection; both twice as
  * long after each round, up to attemptMs. And it has an equal share of the call's time with the
- * nodes that the round has not asked yet, and in the first round one of {@value #ZONE_MS} ms with
- * those of its tier, where others are there. Immutable.
+ * nodes that the round has not asked yet, and one of one and a half times the time with
+ * those of its tier, where there is another tier. Immutable.
  */
 public final class Limits {
     private static final long PATIENCE_MS = 1000;
-    private static final long ZONE_MS = 1500;
 
     private final long connectMs;
     private final long attemptMs;
@@ -37,11 +36,10 @@ public final class Limits {
     }
 
     /** What an attempt may take of what its call has left, or of {@link Call#NO_DEADLINE}. sharers: of
-     * the zone's time; 0: none. */
+     * its tier's time. */
     long attemptNanos(int rounds, long leftNanos, int nodesLeft, int sharers) {
         long left = leftNanos == Call.NO_DEADLINE ? deadlineMs * 1_000_000 : leftNanos;
-        long first = Math.max(PATIENCE_MS, attemptMs / 4);
-        long zone = rounds > 0 || sharers == 0 ? left : ZONE_MS * 1_000_000 / sharers;
-        return Math.min(Math.min(doubledNanos(first, rounds), zone), left / nodesLeft);
+        long nanos = doubledNanos(Math.max(PATIENCE_MS, attemptMs / 4), rounds);
+        return Math.min(Math.min(nanos, nanos * 3 / 2 / sharers), left / nodesLeft);
     }
 }
