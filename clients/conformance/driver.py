@@ -86,7 +86,8 @@ NO_ZONES = {name: "it knows no zones and no paused tags yet" for name in (
 # Tests, or files of them, of what a library does not do, and why.
 NOT_DONE = {"c": NO_ZONES, "cpp": NO_ZONES, "go": NO_ZONES,
             "rust": NO_ZONES, "php": {
-    **NO_ZONES,
+    "test_second_requests_stay_in_the_zone": "php sends no second requests",
+    "test_what_is_held_of_a_paused_tag": "php asks only once it holds nothing",
     "test_hedges.py": "php sends no second requests",
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
     "test_a_spare_range_that_is_too_old": "php has no spare ranges",

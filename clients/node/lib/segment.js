@@ -79,6 +79,7 @@ export class Segment extends Endless {
             core.counters.ids_segment += count;
             return boundsOf(ranges[0]);
         } catch (error) {
+            this.#dropPaused(error);
             throw core.fail(error);
         }
     }
@@ -140,6 +141,13 @@ export class Segment extends Endless {
             if (this.#waiters.last === -Infinity) {
                 this.#rate.go(now());
             }
+        }
+    }
+
+    /** What is held of a tag that is paused is handed out no more. */
+    #dropPaused({ code }) {
+        if (code === "paused") {
+            this.#core.counters.burnt += this.#buffer.burn();
         }
     }
 
@@ -227,9 +235,7 @@ export class Segment extends Endless {
             if (failure.code === "unreachable") {
                 this.#unreachable = failure;
             } else if (other === undefined || isFinal(failure)) {
-                if (failure.code === "paused") {
-                    this.#core.counters.burnt += this.#buffer.burn();
-                }
+                this.#dropPaused(failure);
                 this.#error = failure;
                 this.#errorUntil = now() + FORGET_MS;
             }

@@ -7,12 +7,10 @@ Threads: everything may be called from any. Fork: the child drops all that it in
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import threading
 import time
 import weakref
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Protocol, \
+from typing import Callable, Dict, Iterator, List, Optional, Protocol, \
     Sequence, TypeVar, Union, cast
 
 from . import _api, _settings, _stats
@@ -26,12 +24,12 @@ from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
 from ._journey import Journey, Known, Limits, Usual, settled
 from ._settings import Address
+from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
+    made_up_name, no_generator, strict_ids
 from ._wire import Connection, Pool, start
 
 _T = TypeVar("_T")
 
-FORGET_S = 1.0  # an error of a background request
-CLOCK_LOOK_S = 0.1  # how often a long wait for the clock looks at it
 SPIN_S = 0.002  # a shorter one sleeps just so long
 
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
@@ -48,35 +46,6 @@ class IdSource(Protocol):
 
     def close(self) -> None:
         """Later calls raise "closed"."""
-
-
-class _StrictIds(NamedTuple):
-    first: int
-    last: int
-    replayed: bool
-
-
-class StrictIds(_StrictIds):
-    """Ids of a strict tag, both bounds included; replayed: another request with the same key had
-    been given them before; increment: from one to the next."""
-
-    increment = 1
-
-    @property
-    def ids(self) -> range:
-        return range(self.first, self.last + 1, self.increment)
-
-
-class TextIds(NamedTuple):
-    """Ids as texts; replayed: another request with the same key had been given them before."""
-
-    texts: List[str]
-    replayed: bool
-
-
-def is_final(error: LeafdError) -> bool:
-    """Whether another node would refuse it as well."""
-    return error.status > 0 and error.code != "bad_answer"
 
 
 class _Second:
@@ -492,17 +461,12 @@ def _drop_aged(find: "Callable[[], Optional[Client]]", wake: threading.Event) ->
         wake.wait(None if left_s == NEVER else max(0.0, left_s))
 
 
-def _check_open(closed: bool) -> None:
-    if closed:
-        raise LeafdError("closed", "the source was closed")
-
-
-class Segment:
+class Segment(Told):
     """Ids of a tag, from ranges held here. Also an iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = client
+        self._client = self._owner = client
         self._buffer = Buffer()
         self._start()
 
@@ -532,7 +496,7 @@ class Segment:
             return id
         with self._cond:
             if self._closed:
-                raise self._client._count_error(self._closed_error())
+                raise self._client._count_error(LeafdError("closed", "the source was closed"))
             while self._buffer.advance():
                 id = next(self._buffer.piece, None)
                 if id is not None:
@@ -554,12 +518,13 @@ class Segment:
         client = self._client
         deadline = client._deadline(deadline_ms)
         try:
-            if self._closed:
-                raise self._closed_error()
+            check_open(self._closed)
             client._stats.add("waits")
             answer = client._call_for_ranges(self._known, count,
                                              Journey(client._ids, lambda: deadline), one=True)
         except LeafdError as error:
+            with self._cond:
+                self._drop_paused(error)
             raise client._count_error(error)
         client._stats.add("ids_segment", count)
         return answer.ranges[0]
@@ -579,9 +544,6 @@ class Segment:
 
     def __next__(self) -> int:
         return self.next()
-
-    def _closed_error(self) -> LeafdError:
-        return LeafdError("closed", "the source was closed")
 
     def _measure(self, gauges: _stats.Gauges) -> None:
         with self._cond:
@@ -629,17 +591,11 @@ class Segment:
 
     def _check_closed(self, burnt: int) -> None:
         if self._closed:
-            raise self._fail(self._closed_error(), burnt)
+            raise self._fail(LeafdError("closed", "the source was closed"), burnt)
 
     def _check_error(self, burnt: int) -> None:
         if self._error is not None and time.monotonic() < self._error_until:
             raise self._fail(copy_of(self._error), burnt)
-
-    def _fail(self, error: LeafdError, burnt: int) -> LeafdError:
-        """burnt: ids that the call had taken already."""
-        if burnt:
-            self._client._stats.add("burnt", burnt)
-        return self._client._count_error(error)
 
     def _ask_if_due(self) -> None:
         """Begin a request in the background, unless one is under way, none is needed, or the last
@@ -746,9 +702,7 @@ class Segment:
             client._ids.leave(slow.node)  # which is where the next one would begin
         if answer is not None:
             client._ager_wake.set()
-            if self._failing:
-                self._failing = False
-                client._tell(Event("recovered", tag=self.tag))
+            self._tell_recovery()
         elif failure is not None and journey.wanted and failure.code != "closed":
             self._tell_failure(failure.code)
 
@@ -757,21 +711,9 @@ class Segment:
         if failure.code == "unreachable":
             self._unreachable = failure
         elif other is None or is_final(failure):
-            if failure.code == "paused":
-                self._client._stats.add("burnt", self._buffer.burn())
+            self._drop_paused(failure)
             self._error = failure
             self._error_until = time.monotonic() + FORGET_S
-
-    def _tell_failure(self, code: str) -> None:
-        """Once, until ids come again."""
-        if not self._failing:
-            self._failing = True
-            self._client._tell(Event("refill_failed", tag=self.tag, code=code))
-
-    def _tell_dropped(self, kind: str, dropped: int) -> None:
-        if dropped:
-            self._client._stats.add("burnt", dropped)
-            self._client._tell(Event(kind, tag=self.tag, ids=dropped))
 
     def _saw(self, generation: int) -> bool:
         with self._cond:
@@ -826,17 +768,14 @@ class Strict:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             answer = client._call_twice(lambda journey: client._call_for_ranges(
                 self._known, count, journey, one=True, key=key), deadline)
         except LeafdError as error:
             error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        ids = answer.ranges[0]
-        strict = StrictIds(ids[0], ids[-1], answer.replayed)
-        strict.increment = ids.step
-        return strict
+        return strict_ids(answer.ranges[0], answer.replayed)
 
     def close(self) -> None:
         """Later calls get "closed"."""
@@ -874,7 +813,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             texts = self._ask(count, given, deadline)
         except LeafdError as error:
             raise client._count_error(error)
@@ -914,7 +853,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             return _api.text_id_of(client._call(client._admin, lambda: request,
                                                 Journey(client._admin, lambda: deadline)))
         except LeafdError as error:
@@ -925,12 +864,6 @@ class Texts:
         self._closed = True
 
 
-def made_up_name() -> str:
-    """Of a holder of a worker id, for whom the program gave none."""
-    host = "".join(c for c in socket.gethostname() if c.isprintable() and c.isascii())[:64]
-    return f"{host or 'host'}/{os.getpid()}/{secrets.token_hex(8)}"
-
-
 class Snowflake:
     """Snowflake ids, made here under a worker id that nobody else uses."""
 
@@ -938,12 +871,8 @@ class Snowflake:
         self._client = client
         self._name = name
         self._wall_ns = client._wall_ns
-        self._generator = self._none()
+        self._generator = no_generator()
         self._start()
-
-    def _none(self) -> Generator:
-        """A generator that has no id."""
-        return Generator(Grant(0, 1, 0, 0, None), Layout(0, 41, 10, 12), lambda: 0)
 
     def _start(self) -> None:
         self._cond = threading.Condition()
@@ -1168,7 +1097,7 @@ class Snowflake:
         """The generator, under the lock. No thread takes an id of it from now on."""
         self._generator.drop()
         self._done += self._generator.taken
-        self._generator, self._held = self._none(), False
+        self._generator, self._held = no_generator(), False
         self._renew_at = NEVER
 
     def _renew_loop(self, generator: Generator) -> None:
@@ -1240,7 +1169,7 @@ class Snowflake:
         """The parent has its worker id still: nothing of it is used or released here."""
         closed = self._closed
         self._generator.drop()
-        self._generator = self._none()
+        self._generator = no_generator()
         self._start()
         self._closed = closed
 

@@ -23,7 +23,6 @@ from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
 from ._buffer import Answer, Buffer, Rate, fewer
-from ._client import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, is_final, made_up_name
 from ._discovery import REQUEST, Discovery
 from ._door import NEVER, Door
 from ._errors import LeafdError, bad_setting, copy_of
@@ -32,6 +31,8 @@ from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reader, Reply, Request, request_bytes
 from ._journey import Journey, Known, Usual, settled
 from ._settings import Address, Settings
+from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
+    made_up_name, no_generator, strict_ids
 from ._wire import IDLE_MAX, READ_BYTES, ips_of
 
 __all__ = ["Client", "Segment", "Snowflake", "Strict", "Texts"]
@@ -534,11 +535,6 @@ class Client:
             source._after_fork()
 
 
-def _check_open(closed: bool) -> None:
-    if closed:
-        raise LeafdError("closed", "the source was closed")
-
-
 def _drop_aged(find: "weakref.ref[Segment]") -> None:
     source = find()
     if source is not None:
@@ -546,12 +542,12 @@ def _drop_aged(find: "weakref.ref[Segment]") -> None:
         source._drop_aged()
 
 
-class Segment:
+class Segment(Told):
     """Ids of a tag, from ranges held here. Also an asynchronous iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = client
+        self._client = self._owner = client
         self._buffer = Buffer()
         self._closed = False
         self._start()
@@ -605,6 +601,7 @@ class Segment:
             answer = await client._own(client._call_for_ranges(
                 self._known, count, Journey(client._ids, lambda: deadline), one=True))
         except LeafdError as error:
+            self._drop_paused(error)
             raise client._count_error(error)
         client._stats.add("ids_segment", count)
         return answer.ranges[0]
@@ -670,12 +667,6 @@ class Segment:
     def _check_closed(self, burnt: int) -> None:
         if self._closed:
             raise self._fail(LeafdError("closed", "the source was closed"), burnt)
-
-    def _fail(self, error: LeafdError, burnt: int) -> LeafdError:
-        """burnt: ids that the call had taken already."""
-        if burnt:
-            self._client._stats.add("burnt", burnt)
-        return self._client._count_error(error)
 
     def _ask_if_due(self, waits: bool = False) -> None:
         """As that of leafd.Segment; waits: there is a caller who is about to."""
@@ -746,9 +737,7 @@ class Segment:
             client._stats.add("burnt", self._buffer.add(answer, not journey.wanted))
             self._rate.go(time.monotonic())
             self._drop_aged()
-            if self._failing:
-                self._failing = False
-                client._tell(Event("recovered", tag=self.tag))
+            self._tell_recovery()
             if journey.wanted:
                 self._rate.size = size
                 if other is not None:
@@ -759,21 +748,9 @@ class Segment:
             if failure.code == "unreachable":
                 self._unreachable = failure
             elif other is None or is_final(failure):
-                if failure.code == "paused":
-                    client._stats.add("burnt", self._buffer.burn())
+                self._drop_paused(failure)
                 self._error = failure
                 self._error_until = time.monotonic() + FORGET_S
-
-    def _tell_failure(self, code: str) -> None:
-        """Once, until ids come again."""
-        if not self._failing:
-            self._failing = True
-            self._client._tell(Event("refill_failed", tag=self.tag, code=code))
-
-    def _tell_dropped(self, kind: str, dropped: int) -> None:
-        if dropped:
-            self._client._stats.add("burnt", dropped)
-            self._client._tell(Event(kind, tag=self.tag, ids=dropped))
 
     def _saw(self, generation: int) -> bool:
         fresh = self._known.note(generation)
@@ -824,7 +801,7 @@ class Strict:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             answer = await client._own(client._call_twice(
                 lambda journey: client._call_for_ranges(self._known, count, journey, True, key),
                 deadline))
@@ -832,10 +809,7 @@ class Strict:
             error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        ids = answer.ranges[0]
-        strict = StrictIds(ids[0], ids[-1], answer.replayed)
-        strict.increment = ids.step
-        return strict
+        return strict_ids(answer.ranges[0], answer.replayed)
 
     async def close(self) -> None:
         """Later calls get "closed"."""
@@ -869,7 +843,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             texts = await self._ask(count, given, deadline)
         except LeafdError as error:
             raise client._count_error(error)
@@ -908,7 +882,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             return _api.text_id_of(
                 await client._own_call(client._admin, lambda: request, deadline))
         except LeafdError as error:
@@ -919,11 +893,6 @@ class Texts:
         self._closed = True
 
 
-def _no_generator() -> Generator:
-    """One that has no id."""
-    return Generator(Grant(0, 1, 0, 0, None), Layout(0, 41, 10, 12), lambda: 0)
-
-
 class Snowflake:
     """Snowflake ids, made here under a worker id that nobody else uses."""
 
@@ -931,7 +900,7 @@ class Snowflake:
         self._client = client
         self._name = name
         self._wall_ns = client._wall_ns
-        self._generator = _no_generator()
+        self._generator = no_generator()
         self._closed = False
         self._start()
 
@@ -1119,7 +1088,7 @@ class Snowflake:
         """The generator; the task that renews it ends."""
         self._generator.drop()
         self._done += self._generator.taken
-        self._generator, self._held = _no_generator(), False
+        self._generator, self._held = no_generator(), False
         self._renew_at = NEVER
         self._renewer.wake()
 
@@ -1183,7 +1152,7 @@ class Snowflake:
 
     def _after_fork(self) -> None:
         self._generator.drop()
-        self._generator = _no_generator()
+        self._generator = no_generator()
         self._start()
 
 

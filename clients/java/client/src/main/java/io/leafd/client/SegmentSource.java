@@ -258,6 +258,7 @@ public final class SegmentSource implements IdSource {
                 if (known.repeats(e, stepped)) {
                     askRange(future, n, deadlineNanos, true);
                 } else {
+                    dropPaused(e);
                     future.completeExceptionally(e);
                 }
             }
@@ -690,15 +691,25 @@ public final class SegmentSource implements IdSource {
             fewer = size = refill.count / 2; // of those that are left below the tag's max
             return false;
         }
-        if (failure.code().equals("paused")) {
-            drop(buffer -> true);
-        }
+        dropPaused(failure);
         error = failure;
         errorNanos = System.nanoTime();
         ready.addAll(pending);
         pending.clear();
         endStarving();
         return true;
+    }
+
+    /** What is held of a tag that is paused is handed out no more. */
+    private void dropPaused(LeafdException failure) {
+        if (failure.code().equals("paused")) {
+            lock.lock();
+            try {
+                drop(buffer -> true);
+            } finally {
+                lock.unlock();
+            }
+        }
     }
 
     /** Remembers the generation of an answer, and drops what is held of an older one. */
