@@ -29,6 +29,7 @@ with 0.
   bench TAG N                 bench NS for one next(), after a warm-up
   benchthreads T TAG N        bench NS: wall time an id, T threads with a source each
   decode ID                   decode TIME_MS WORKER SEQUENCE
+  at TIME_MS                  at ID: the smallest of the time
   stats                       stats KEY=VALUE ...: the counters
   statstext                   statstext TEXT: stats_text(), with | for each end of a line
   events                      events KIND COUNT ...: what the hook was given since the last such

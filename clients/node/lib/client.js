@@ -9,7 +9,7 @@ import { EventEmitter } from "node:events";
 import * as api from "./api.js";
 import { Strict, Texts } from "./asking.js";
 import { Core } from "./core.js";
-import { LeafdError, badSetting } from "./errors.js";
+import { badSetting } from "./errors.js";
 import { Segment } from "./segment.js";
 import { makeSettings, textName } from "./settings.js";
 import { Snowflake } from "./snowflake.js";
@@ -52,11 +52,11 @@ export class Client extends EventEmitter {
         if (typeof number !== "bigint" || number < 0n || number > api.ID_MAX) {
             throw badSetting("id", id, `a BigInt from 0 to ${api.ID_MAX}`);
         }
-        if (this.#core.layout === undefined) {
-            throw this.#core.fail(new LeafdError("layout_unknown",
-                "a snowflake source learns the layout with its first id"));
-        }
-        return api.decode(this.#core.layout, number);
+        return api.decode(this.#core.knownLayout(), number);
+    }
+
+    at(timeMs) {
+        return api.at(this.#core.knownLayout(), timeMs);
     }
 
     stats() {

@@ -64,6 +64,14 @@ export class Core {
         return error;
     }
 
+    knownLayout() {
+        if (this.layout === undefined) {
+            throw this.fail(new LeafdError("layout_unknown",
+                "a snowflake source learns the layout with its first id"));
+        }
+        return this.layout;
+    }
+
     checkOpen() {
         if (this.closed) {
             throw this.fail(new LeafdError("closed", "the client was closed"));

@@ -74,6 +74,10 @@ export class Snowflake extends Endless {
         return api.decode(this.#core.layout, id);
     }
 
+    at(timeMs) {
+        return api.at(this.#core.knownLayout(), timeMs);
+    }
+
     async close() {
         if (this.#closed) {
             return;
