@@ -140,6 +140,25 @@ static int read_path(char *into, const char *name, const char *value, struct lea
     return 0;
 }
 
+static int read_zone(struct settings *settings, const char *value, struct leafd_error *error)
+{
+    if (!text_is_name(value)) {
+        return refuse(error, "zone", value, "1 to 128 bytes of UTF-8 without control characters");
+    }
+    memcpy(settings->zone, value, strlen(value) + 1);
+    return 0;
+}
+
+static int read_discover(struct settings *settings, const char *value, struct leafd_error *error)
+{
+    bool yes = strcmp(value, "true") == 0;
+    if (!yes && strcmp(value, "false") != 0) {
+        return refuse(error, "discover", value, "true or false");
+    }
+    settings->discover = yes ? DISCOVER : DISCOVER_NOT;
+    return 0;
+}
+
 static int read_one(struct settings *settings, const char *text, struct leafd_error *error)
 {
     size_t name_bytes = strcspn(text, "=");
@@ -164,6 +183,12 @@ static int read_one(struct settings *settings, const char *text, struct leafd_er
     if (strcmp(name, "token") == 0) {
         return read_token(settings, value, error);
     }
+    if (strcmp(name, "zone") == 0) {
+        return read_zone(settings, value, error);
+    }
+    if (strcmp(name, "discover") == 0) {
+        return read_discover(settings, value, error);
+    }
     char *path = path_of(settings, name);
     if (path != NULL) {
         return read_path(path, name, value, error);
@@ -181,7 +206,8 @@ static int read_environment(struct settings *settings, struct leafd_error *error
         {"LEAFD_ENDPOINTS", "endpoints"}, {"LEAFD_ADMIN_ENDPOINTS", "admin_endpoints"},
         {"LEAFD_TOKEN", "token"},         {"LEAFD_TOKEN_FILE", "token_file"},
         {"LEAFD_CA_FILE", "ca_file"},     {"LEAFD_CERT_FILE", "cert_file"},
-        {"LEAFD_KEY_FILE", "key_file"},
+        {"LEAFD_KEY_FILE", "key_file"},   {"LEAFD_ZONE", "zone"},
+        {"LEAFD_DISCOVER", "discover"},
     };
     bool has_token = settings->token[0] != 0 || settings->token_file[0] != 0;
     int result = 0;
@@ -191,7 +217,9 @@ static int read_environment(struct settings *settings, struct leafd_error *error
         char *path = path_of(settings, name);
         bool is_set = strncmp(name, "token", 5) == 0         ? has_token
                       : strcmp(name, "admin_endpoints") == 0 ? settings->admin.count > 0
-                                                             : path != NULL && path[0] != 0;
+                      : strcmp(name, "zone") == 0            ? settings->zone[0] != 0
+                      : strcmp(name, "discover") == 0 ? settings->discover != DISCOVER_WITH_ZONE
+                                                      : path != NULL && path[0] != 0;
         char text[sizeof settings->admin.urls];
         if (value != NULL && !is_set) {
             int used = snprintf(text, sizeof text, "%s=%s", name, value);
@@ -243,7 +271,8 @@ int settings_read(struct settings *settings, const char *const *texts, struct le
     if (settings->ids.count == 0 && read_environment(settings, error) != 0) {
         return -1;
     }
-    if (settings->admin.count == 0) {
+    settings->has_admin = settings->admin.count > 0;
+    if (!settings->has_admin) {
         settings->admin = settings->ids;
     }
     return check_all(settings, error);

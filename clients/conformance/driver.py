@@ -82,11 +82,8 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 # reason, and no other command may be answered so. (For forks see FORKING.)
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads",
                  "events": "php has no hook: what fails is an exception of the call"}}
-NO_ZONES = {name: "it knows no zones and no paused tags yet" for name in (
-    "test_zones.py",)}
 # Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"c": NO_ZONES, "cpp": NO_ZONES, "go": NO_ZONES,
-            "rust": NO_ZONES, "php": {
+NOT_DONE = {"php": {
     "test_second_requests_stay_in_the_zone": "php sends no second requests",
     "test_what_is_held_of_a_paused_tag": "php asks only once it holds nothing",
     "test_hedges.py": "php sends no second requests",
