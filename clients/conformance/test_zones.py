@@ -1,8 +1,8 @@
 """Nodes that a client finds by asking one, and the zone that it keeps to (docs/clients.md, Zones).
 
-Nodes are fakes of one Cluster: each answers GET /api/nodes with all of them, as the test has them at
-that moment. Waiting times are long where the contract has no bound, so that a slow machine sends no
-request to a second node.
+Nodes are fakes of one Cluster: each answers GET /api/nodes with all of them, as the test has them
+at that moment. Waiting times are long where the contract has no bound, so that a slow machine sends
+no request to a second node.
 """
 
 import json

@@ -376,7 +376,7 @@ struct answer_parts {
     struct http_wait wait; /* the connection's own */
 } BY_NAME;
 
-/* Answer with a 200 of `len` bytes in all, len > 0, or as many as the protocol makes of them. */
+/* Answer with a 200 of `len` bytes in all, len > 0; over RESP, of an array of `len` elements. */
 void conn_answer_parts(struct conn *conn, const char *type, const char *extra, size_t len,
                        struct answer_parts *parts);
 
