@@ -30,6 +30,16 @@ static void put_link(const struct id_member *member, struct buf *json)
     text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
 }
 
+/* What clients choose a node by. */
+static void put_placement(const struct id_member *member, struct buf *json)
+{
+    const struct placement *placement = &member->placement;
+
+    text_put_field(json, ",\"zone\":", placement->zone[0] != '\0' ? placement->zone : NULL);
+    buf_printf(json, ",\"weight\":%u,\"state\":\"%s\",\"snowflake\":%s", placement->weight,
+               id_serving_name(member->serving), member->has_snowflake ? "true" : "false");
+}
+
 static void put_cluster_member(const struct id_member *member, bool with_links, struct buf *json)
 {
     buf_printf(json, "{\"id\":%llu", ull(member->id));
@@ -37,6 +47,7 @@ static void put_cluster_member(const struct id_member *member, bool with_links, 
     text_put_field(json, ",\"http_address\":", member->http_address);
     text_put_field(json, ",\"role\":", member->role);
     text_put_field(json, ",\"version\":", member->version);
+    put_placement(member, json);
     if (member->levels.max != 0) {
         buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
                    member->levels.max);
@@ -101,6 +112,26 @@ void cluster_json_put(const struct id_cluster_status *status, bool with_links, s
     put_change(&status->change, json);
 }
 
+/* A node that has not registered yet has no address that a client could ask. */
+void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
+{
+    const char *comma = "";
+
+    buf_printf(json, "{\"self\":%llu,\"nodes\":[", ull(status->node_id));
+    for (size_t i = 0; i < status->member_count; i++) {
+        const struct id_member *member = &status->members[i];
+
+        if (member->http_address[0] != '\0') {
+            buf_printf(json, "%s{\"id\":%llu", comma, ull(member->id));
+            text_put_field(json, ",\"http_address\":", member->http_address);
+            put_placement(member, json);
+            buf_printf(json, "}");
+            comma = ",";
+        }
+    }
+    buf_printf(json, "]}");
+}
+
 /* --- GET /api/cluster, and segments --- */
 
 static int cluster_cb(struct conn *conn, struct call *call)
@@ -135,11 +166,10 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
 
 static void put_segment(const struct id_segment_info *info, struct buf *buf)
 {
-    static const char *const states[] = {[ID_TAG_ACTIVE] = "active",
-                                         [ID_TAG_UNKNOWN] = "unknown",
-                                         [ID_TAG_EXHAUSTED] = "exhausted",
-                                         [ID_TAG_STRICT] = "strict",
-                                         [ID_TAG_MONOTONIC] = "monotonic"};
+    static const char *const states[] = {
+        [ID_TAG_ACTIVE] = "active",       [ID_TAG_UNKNOWN] = "unknown",
+        [ID_TAG_EXHAUSTED] = "exhausted", [ID_TAG_STRICT] = "strict",
+        [ID_TAG_MONOTONIC] = "monotonic", [ID_TAG_PAUSED] = "paused"};
 
     ASSERT(info->state < COUNT_OF(states));
     text_put_field_of(buf, "{\"tag\":", info->name, info->name_len);
@@ -150,7 +180,12 @@ static void put_segment(const struct id_segment_info *info, struct buf *buf)
     buf_printf(buf, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
                info->refill_in_flight ? "true" : "false");
     text_put_number(buf, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
-    buf_printf(buf, ",\"rate_per_s\":%llu}", ull(info->rate_per_s));
+    buf_printf(buf, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
+    text_put_number(buf, ",\"lasts_s\":", info->lasts_s);
+    if (info->cover_s > 0) {
+        buf_printf(buf, ",\"cover_s\":%u", info->cover_s);
+    }
+    buf_put_u8(buf, '}');
 }
 
 static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)

@@ -352,7 +352,7 @@ static void start_requests(struct replica *replica, struct disk *disk)
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
     clock_sync_init(&replica->clock_sync, on, &config->clock);
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
-    announce_init(&replica->announce, on, &replica->requests.route, &config->info,
+    announce_init(&replica->announce, on, &replica->requests.route, &config->info, config->zone,
                   config->digest_ms);
     durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on, disk, config->driver.seed);

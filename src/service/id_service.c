@@ -78,14 +78,22 @@ struct open_request {
     struct id_service *service;
 };
 
-/* An answer that came round a cut link may be older than what the log has told since. */
+/* An answer that came round a cut link may be older than what the log has told since. That a tag is
+ * paused, or resumed, is no new generation: the log alone says it. */
 static int open_row(struct id_service *service, const struct tag_row *row)
 {
     const struct tag_row *own = fsm_tag(service->context.fsm, row->name, row->name_len);
-    bool newer = own != NULL && own->generation > row->generation;
-    struct id_tag *tag = allocator_open(service->allocator, newer ? own : row);
+    struct tag_row taken = *row;
 
-    return tag != NULL ? 0 : ERR_OVERLOADED;
+    if (own != NULL && own->generation > row->generation) {
+        taken = *own;
+    } else if (own != NULL && own->generation == row->generation) {
+        taken.paused = own->paused;
+        taken.reason = own->reason;
+        taken.reason_len = own->reason_len;
+        taken.cover_s = own->cover_s;
+    }
+    return allocator_open(service->allocator, &taken) != NULL ? 0 : ERR_OVERLOADED;
 }
 
 static void ids_queried_cb(struct cluster_request *query)
@@ -587,6 +595,17 @@ static bool on_receive(struct service *base, uint64_t from, enum frame_type type
     return type == FRAME_BUFFERS && buffers_receive(&service_of(base)->buffers, from, payload, len);
 }
 
+static uint8_t on_serves(const struct service *base)
+{
+    const struct id_service *service = CONTAINER(base, struct id_service, base);
+    const struct id_health *health = &service->health.seen;
+    bool has_snowflake = atomic_load(&service->snowflake.refusal) != ERR_DISABLED &&
+                         atomic_load(&health->snowflake_refusal) == 0;
+
+    return (uint8_t)(WIRE_SERVES_KNOWN | (id_health_lacks(health) == 0 ? WIRE_SERVES_READY : 0) |
+                     (has_snowflake ? WIRE_SERVES_SNOWFLAKE : 0));
+}
+
 static void ids_link_changed_cb(struct replica_listener *hears, uint64_t peer, bool up)
 {
     (void)up;
@@ -776,6 +795,7 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .is_over = on_is_over,
         .woken = on_woken,
         .receive = on_receive,
+        .serves = on_serves,
         .reset = on_reset,
         .query = on_query,
         .accepts = on_accepts,

@@ -77,7 +77,8 @@ void facts_time_value(uint64_t log_ms, struct buf *out);
  * The configuration keeps the address that a member was added with: the consensus core cannot
  * change it. A member that moved has a row here, which holds in its place. A node that starts with
  * another address than it last reported says so with its registration, or an operator does by
- * COMMAND_MEMBER_MOVE; the last of them counts. The row goes with the member.
+ * COMMAND_MEMBER_MOVE; the last of them counts. The row goes with the member, as that of its
+ * placement does.
  */
 
 struct members {
@@ -90,6 +91,9 @@ struct members {
     struct member_move *moves; /* in no order */
     size_t move_count;
     size_t move_capacity;
+    struct placement *placements; /* in no order; none of a node that has only defaults */
+    size_t placement_count;
+    size_t placement_capacity;
     uint64_t move_changes; /* how often one changed since the start; no part of the state */
 };
 
@@ -120,7 +124,14 @@ void members_move_forget(struct members *members, uint64_t node_id);
 /* NULL: where the configuration says. Borrowed until the next change. */
 const char *members_address(const struct members *members, uint64_t node_id);
 
-/* Rows of the tables MEMBERS, REMOVED, NODES and ADDRESSES. */
+/* COMMAND_PLACEMENT: what it names is set, the rest stays. 0 or ERR_REMOVED. */
+int members_place(struct members *members, const struct placement *placement) MUST_CHECK;
+/* It is no member any more. */
+void members_place_forget(struct members *members, uint64_t node_id);
+/* With the defaults where nothing was set. */
+struct placement members_placement(const struct members *members, uint64_t node_id);
+
+/* Rows of the tables MEMBERS, REMOVED, NODES, ADDRESSES and PLACEMENTS. */
 int members_load(struct members *members, const struct row_loaded *row) MUST_CHECK;
 
 #endif

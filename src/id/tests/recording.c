@@ -337,12 +337,12 @@ static void record_birth(struct recorder *recorder, uint16_t level)
 }
 
 /* Sometimes, where the level has it. */
-static bool record_put_since(struct recorder *recorder, enum command_type type,
+static bool record_put_since(struct recorder *recorder, int type,
                              void (*put)(struct prng *prng, struct buf *buf), uint64_t node_id,
                              uint64_t step)
 {
-    bool does = state_level(fsm_state(recorder->side.apply.fsm)) >= command_since((int)type) &&
-                prng_below(&recorder->prng, 9) == 0;
+    const struct state *now = fsm_state(recorder->side.apply.fsm);
+    bool does = state_level(now) >= state_since(now, type) && prng_below(&recorder->prng, 9) == 0;
     struct buf command = BUF_INIT;
 
     if (does) {
@@ -353,11 +353,28 @@ static bool record_put_since(struct recorder *recorder, enum command_type type,
     return does;
 }
 
+static void random_placement(struct prng *prng, struct buf *command)
+{
+    struct placement placement = {.node_id = 1 + prng_below(prng, 5),
+                                  .set =
+                                      (uint8_t)(prng_below(prng, 2) ? PLACE_WEIGHT : PLACE_DRAINED),
+                                  .weight = (uint16_t)prng_below(prng, NODE_WEIGHT_MAX + 1),
+                                  .drained = prng_below(prng, 2) == 0};
+
+    if (prng_below(prng, 4) == 0) {
+        placement.weight = NODE_WEIGHT_DEFAULT;
+        placement.drained = false;
+        placement.set = PLACE_WEIGHT | PLACE_DRAINED;
+    }
+    cluster_command_put(command, COMMAND_PLACEMENT, &placement);
+}
+
 static bool record_of_level(struct recorder *recorder, uint64_t node_id, uint64_t step)
 {
     return record_put_since(recorder, COMMAND_TAGS_PUT_BY, id_random_owned_put, node_id, step) ||
            record_put_since(recorder, COMMAND_TAGS_PUT_STEPPED, id_random_stepped_put, node_id,
-                            step);
+                            step) ||
+           record_put_since(recorder, COMMAND_PLACEMENT, random_placement, node_id, step);
 }
 
 static void record_step(struct recorder *recorder)

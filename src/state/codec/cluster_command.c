@@ -12,6 +12,19 @@
 #include "src/base/utf8.h"
 #include "src/state/codec/session.h"
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+static bool all_of(const char *text, size_t len, const char *allowed)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\0' || strchr(allowed, text[i]) == NULL) {
+            return false;
+        }
+    }
+    return len > 0;
+}
+
 /* --- birth --- */
 
 #define VERSION_MASK 0xf000ULL /* of the high half */
@@ -134,6 +147,29 @@ bool member_move_is_sound(const void *data)
 const struct row_format member_move_format =
     ROW_FORMAT(1, FIELDS(MEMBER_MOVE_ROW_FIELDS), member_move_is_sound);
 
+static const struct field PLACEMENT_ROW_FIELDS[] = {
+    FIELD_TEXT(struct placement, zone),
+    FIELD_NUMBER(struct placement, weight),
+    FIELD_BOOL(struct placement, drained),
+};
+
+bool zone_check(const char *zone, size_t len)
+{
+    return len <= LIMIT_ZONE_BYTES && all_of(zone, len, LETTERS DIGITS ".-_");
+}
+
+bool placement_is_sound(const void *data)
+{
+    const struct placement *placement = data;
+    size_t len = strlen(placement->zone);
+
+    return placement->node_id >= 1 && placement->node_id <= LIMIT_NODE_ID &&
+           placement->weight <= NODE_WEIGHT_MAX && (len == 0 || zone_check(placement->zone, len));
+}
+
+const struct row_format placement_format =
+    ROW_FORMAT(1, FIELDS(PLACEMENT_ROW_FIELDS), placement_is_sound);
+
 static bool is_of_level(uint8_t kind)
 {
     return kind == MEMBER_ASK_LEVEL || kind == MEMBER_ASK_LEVEL_SEE;
@@ -205,19 +241,6 @@ static bool port_fits(const char *text, size_t len)
     }
     return port >= 1 && port <= 65535;
 }
-
-static bool all_of(const char *text, size_t len, const char *allowed)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\0' || strchr(allowed, text[i]) == NULL) {
-            return false;
-        }
-    }
-    return len > 0;
-}
-
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#define DIGITS "0123456789"
 
 static bool host_fits(const char *host, size_t len)
 {
@@ -309,6 +332,20 @@ static const struct field MEMBER_MOVE_FIELDS[] = {
     FIELD_TEXT(struct member_move, address),
 };
 
+static const struct field PLACEMENT_FIELDS[] = {
+    FIELD_NUMBER(struct placement, node_id), /* in a row it stands in the key */
+    FIELD_NUMBER(struct placement, set),     FIELD_TEXT(struct placement, zone),
+    FIELD_NUMBER(struct placement, weight),  FIELD_BOOL(struct placement, drained),
+};
+
+static bool placement_command_is_sound(const void *data)
+{
+    const struct placement *placement = data;
+
+    return placement_is_sound(placement) && placement->set != 0 &&
+           placement->set <= (PLACE_ZONE | PLACE_WEIGHT | PLACE_DRAINED);
+}
+
 static const struct field LEVEL_FIELDS[] = {
     FIELD_NUMBER(struct level_command, to),
     FIELD_NUMBER(struct level_command, wall_ms),
@@ -325,6 +362,7 @@ static const struct form FORMS[] = {
     [COMMAND_MEMBER_BEGIN] = {1, FIELDS(MEMBER_BEGIN_FIELDS), member_change_is_sound},
     [COMMAND_MEMBER_END] = {1, FIELDS(MEMBER_END_FIELDS), NULL},
     [COMMAND_MEMBER_MOVE] = {1, FIELDS(MEMBER_MOVE_FIELDS), member_move_is_sound},
+    [COMMAND_PLACEMENT] = {PLACEMENT_LEVEL, FIELDS(PLACEMENT_FIELDS), placement_command_is_sound},
     [COMMAND_BIRTH_AT] = {BIRTH_LEVEL_MIN, FIELDS(BIRTH_AT_FIELDS), birth_at_is_sound},
 };
 

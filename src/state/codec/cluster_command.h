@@ -142,6 +142,33 @@ bool member_move_is_sound(const void *move);
 /* Of its row, whose key holds the id. */
 extern const struct row_format member_move_format;
 
+/* --- where a node is, and what share of the work it is given --- */
+
+#define PLACEMENT_LEVEL 3 /* of the cluster, for there to be any */
+#define NODE_WEIGHT_DEFAULT 100
+#define NODE_WEIGHT_MAX 1000
+
+/* What a command sets of it. */
+enum placement_set { PLACE_ZONE = 1 << 0, PLACE_WEIGHT = 1 << 1, PLACE_DRAINED = 1 << 2 };
+
+/* A node that has no row has no zone, the default weight, and is not drained. */
+struct placement {
+    uint64_t node_id;
+    uint8_t set; /* of a command: bits of enum placement_set; no part of a row */
+    char zone[LIMIT_ZONE_BYTES + 1]; /* names of zone_check(); "": none */
+    uint16_t weight;                 /* 0..NODE_WEIGHT_MAX: clients draw nodes by it */
+    bool drained;                    /* it is to be given no new work */
+};
+
+/* Letters, digits, '.', '-' and '_', 1..LIMIT_ZONE_BYTES of them. */
+bool zone_check(const char *zone, size_t len);
+
+/* What it says may stand in a row. placement: a struct placement. */
+bool placement_is_sound(const void *placement);
+
+/* Of its row, whose key holds the id. */
+extern const struct row_format placement_format;
+
 /* A member of a configuration. */
 struct member {
     uint64_t node_id;
@@ -247,6 +274,7 @@ enum cluster_command_type {
     COMMAND_MEMBER_BEGIN = 17, /* member_change */
     COMMAND_MEMBER_END = 18,   /* member_change: index and given_up */
     COMMAND_MEMBER_MOVE = 19,  /* member_move */
+    COMMAND_PLACEMENT = 36,    /* placement: what its `set` names; a zone is said by the node */
     COMMAND_BIRTH_AT = 56      /* birth, which brings the cluster its level with it */
 };
 
@@ -286,6 +314,7 @@ struct cluster_command {
         struct clock_command clock;
         struct member_change change;
         struct member_move move;
+        struct placement placement;
         struct birth birth;
         struct level_command level;
     };

@@ -466,13 +466,14 @@ static const struct golden GOLDEN[] = {
     {"stepped put", encode_stepped_put, decode_command,
      "03 19 " ID_STAMP_EMPTY "00 00 " WALL "1100000000000000 50c3000000000000"
      "01 0100 61 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "03 10000000 03000000 "
+     "00000000 00 0000 "
      "00"},
     {"stepped put result", encode_stepped_put_result, decode_put_result,
      "01 8a 00000000 00000000 01000000 00000000 0000000000000000 0000000000000000 0000 " ROW
-     "0000000000000000 10000000 03000000"},
+     "0000000000000000 10000000 03000000 00000000 00 0000"},
     {"stepped rows", encode_stepped_rows, decode_rows,
-     "01 8b 0000 02000000 " ROW "0000000000000000 00000000 00000000 " ROW
-     "0000000000000000 10000000 03000000"},
+     "01 8b 0000 02000000 " ROW "0000000000000000 00000000 00000000 00000000 00 0000" ROW
+     "0000000000000000 10000000 03000000 00000000 00 0000"},
     {"stepped grants", encode_stepped_grants, decode_grant_results,
      "01 89 02000000 00000000 e8030000 8877665544332211 03000000 f4010000 d0070000 02000000 "
      "fbffffff 00000000 0000000000000000 04000000 01000000 02000000 00000000"},
@@ -511,8 +512,8 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known =
-            (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED) || type == COMMAND_BIRTH_AT;
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED) ||
+                     type == COMMAND_BIRTH_AT || type == COMMAND_PLACEMENT;
         bool is_clusters = cluster_command_since(type) > 0;
         int since = type >= COMMAND_TAGS_PUT_STEPPED ? 3 : type == COMMAND_TAGS_PUT_BY ? 2 : 1;
 
