@@ -7,9 +7,9 @@
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
  * have applied its entry (ID_REQUEST_BARRIER), and the result is shown only then.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409; a
- * client whose tags count as much as they may 429;
- * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
+ * Failure modes: bad input 400 before anything is proposed; would_repeat, needs_force, a cover_s
+ * for which too few ids are left: 409; a client whose tags count as much as they may 429; unknown
+ * tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
  * not_everywhere, which says that the change is made and names those that are missing. It is an
  * error, though something was done: who asks for all must not take less for it.
  *
@@ -18,6 +18,7 @@
 #include "http/api/route.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "http/api/audited.h"
 #include "http/api/context.h"
@@ -261,10 +262,66 @@ static int tag_put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
+/* Ids of a tag that this node hands out a second, if it is one of the busiest; else 0. */
+static double tag_rate(const struct id_backend *backend, const struct id_tag *tag)
+{
+    struct id_figures *now;
+    double per_s = 0;
+
+    if (backend->figures == NULL) {
+        return 0;
+    }
+    now = MUST_HAVE(malloc(sizeof *now));
+    id_figures_copy(backend->figures, now);
+    for (size_t i = 0; i < now->busiest_count; i++) {
+        const struct id_tag_figures *busy = &now->busiest[i];
+
+        if (tag_name_compare(busy->name, busy->name_len, tag->name, tag->name_len) == 0) {
+            per_s = busy->per_s;
+        }
+    }
+    free(now);
+    return per_s;
+}
+
+/* Has each tag of the command ids left for its cover_s, at the rate of this node, as far as both
+ * are known here? Else answered. Not where max or max_id changes as well. */
+static bool covers_fit(struct conn *conn, const struct buf *payload)
+{
+    const struct id_backend *backend = api_loop(conn)->backend;
+    char shown[SHOWN_BYTES];
+    struct command command;
+    struct tag_put put;
+
+    if (command_read(payload->data, payload->len, &command) != 0) {
+        return true; /* what cannot be read is refused by whoever applies it */
+    }
+    while (command_next(&command.list, &put)) {
+        const struct id_tag *tag = id_table_find(backend->table, put.name, put.name_len);
+        bool asked = (put.step_fields & TAG_FIELD_COVER) != 0 && put.cover_s > 0 &&
+                     (put.fields & (TAG_FIELD_MAX | TAG_FIELD_MAX_ID)) == 0;
+        double per_s = tag != NULL && asked ? tag_rate(backend, tag) : 0;
+        double left;
+
+        if (per_s <= 0) {
+            continue;
+        }
+        left = (double)atomic_load(&tag->room) + (double)segment_left(&tag->buffer);
+        if (per_s * put.cover_s > left) {
+            return reply_error(conn, 409, "exhausted",
+                               "tag %s hands out %.0f ids a second here: for cover_s=%u it needs "
+                               "%.0f ids, and has %.0f left below its max, or 2^63",
+                               text_show(put.name, put.name_len, shown, sizeof shown), per_s,
+                               put.cover_s, per_s * put.cover_s, left);
+        }
+    }
+    return true;
+}
+
 /* The command is whole: propose it. */
 static int propose_put(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
-    if (!may_put(conn, &call->request.payload)) {
+    if (!may_put(conn, &call->request.payload) || !covers_fit(conn, &call->request.payload)) {
         call_free(call);
         return ANSWERED;
     }

@@ -938,6 +938,8 @@ static const char *kind_of(int status, const char *code)
         return strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
     case 403:
         return "NOPERM";
+    case 423:
+        return "PAUSED";
     case 429:
         return "BUSY";
     case 503:
