@@ -656,6 +656,17 @@ static int by_idle_since(const void *a, const void *b)
     return ((*one)->since_ms > (*other)->since_ms) - ((*one)->since_ms < (*other)->since_ms);
 }
 
+/* For how long a connection that retires is left alone: one that was used just now will be used
+ * again, and the client may have sent its next request before it sees the end. */
+static uint32_t retire_floor_ms(const struct conn *conn, uint64_t now_ms, uint32_t over_ms)
+{
+    uint64_t used_ago_ms = now_ms - conn->since_ms;
+    uint32_t floor_ms = LIMIT_HTTP_RETIRE_MS / 2;
+
+    floor_ms = used_ago_ms < floor_ms ? floor_ms - (uint32_t)used_ago_ms : 0;
+    return floor_ms < over_ms ? floor_ms : over_ms;
+}
+
 void conns_retire(struct conns *conns, uint32_t over_ms)
 {
     uint64_t now_ms = conns_now_ms(conns);
@@ -673,7 +684,10 @@ void conns_retire(struct conns *conns, uint32_t over_ms)
     }
     qsort(idle, count, sizeof *idle, by_idle_since);
     for (uint64_t i = 0; i < count; i++) {
-        timer_arm(&conns->timers, &idle[i]->read_timer, now_ms + over_ms * (i + 1) / count);
+        uint32_t floor_ms = retire_floor_ms(idle[i], now_ms, over_ms);
+
+        timer_arm(&conns->timers, &idle[i]->read_timer,
+                  now_ms + floor_ms + (over_ms - floor_ms) * (i + 1) / count);
     }
     free(idle);
 }

@@ -70,7 +70,8 @@ void conns_flush(struct conns *conns);
 bool conns_turn_end(struct conns *conns);
 
 /* From now on each reply is its connection's last, and idle connections end, one by one over so
- * long. New ones may still come. At most once. */
+ * long; those used within the last half of LIMIT_HTTP_RETIRE_MS not before it is over. New ones may
+ * still come. At most once. */
 void conns_retire(struct conns *conns, uint32_t over_ms);
 
 /* After conns_retire(): requests that wait for no more than an answer that may never come are

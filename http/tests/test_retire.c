@@ -128,6 +128,7 @@ static void test_idle_ones_end_one_by_one(void **state)
     while (recv(fds[0][1], &byte, 1, 0) == 1) {
         continue;
     }
+    conn_world_pass(world, LIMIT_HTTP_RETIRE_MS / 2);
     retire(world);
     for (unsigned i = 1; i <= 3; i++) {
         int ends = fds[i % 3][1];
@@ -146,6 +147,31 @@ static void test_idle_ones_end_one_by_one(void **state)
         conn_world_rest(world);
         assert_int_equal(world->loop->conns.counts.conns, 3 - i);
     }
+}
+
+/* Its client may have sent the next request, and not been heard yet. */
+static void test_one_used_just_now_is_left_alone(void **state)
+{
+    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    struct conn_world *world = *state;
+    int fds[50][2];
+
+    conn_world_connect(world);
+    for (unsigned i = 0; i < 50; i++) {
+        ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds[i]) == 0);
+        conns_take(&world->loop->conns, &world->loop->acceptor.listener, fds[i][0], &nobody);
+    }
+    conn_world_send_text(world, ASK);
+    retire(world);
+    conn_world_pass(world, LIMIT_HTTP_RETIRE_MS / 2 - 1);
+    assert_int_equal(world->loop->conns.counts.conns, 51);
+    assert_false(world->ended);
+    conn_world_send_text(world, ASK);
+    expect_last(world, 2);
+    for (unsigned i = 0; i < 50; i++) {
+        close(fds[i][1]);
+    }
+    conn_world_rest(world);
 }
 
 /* A client that does not look is not waited for. */
@@ -245,11 +271,17 @@ static void test_keep_alive_of_http_1_0_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_reply_is_the_last),          TEST(test_a_pipeline_is_answered),
-        TEST(test_a_pipeline_ends_in_time),      TEST(test_idle_ones_end_one_by_one),
-        TEST(test_a_client_that_stays_is_left),  TEST(test_what_has_arrived_is_answered),
-        TEST(test_half_a_request_is_waited_for), TEST(test_a_request_that_waits_is_answered),
-        TEST(test_new_ones_are_served),          TEST(test_keep_alive_of_http_1_0_ends),
+        TEST(test_a_reply_is_the_last),
+        TEST(test_a_pipeline_is_answered),
+        TEST(test_a_pipeline_ends_in_time),
+        TEST(test_idle_ones_end_one_by_one),
+        TEST(test_a_client_that_stays_is_left),
+        TEST(test_what_has_arrived_is_answered),
+        TEST(test_half_a_request_is_waited_for),
+        TEST(test_a_request_that_waits_is_answered),
+        TEST(test_one_used_just_now_is_left_alone),
+        TEST(test_new_ones_are_served),
+        TEST(test_keep_alive_of_http_1_0_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
