@@ -67,7 +67,7 @@ export class Discovery {
             found = reply && api.listingOf(reply, node.secure);
             if (found !== undefined) {
                 const own = found.rows.get(found.self);
-                if (own?.address.url === (node.of ?? node.url)) {
+                if ([node.of, node.url].includes(own?.address.url)) {
                     this.#proven.add(keyOf(own));
                 }
                 break;
