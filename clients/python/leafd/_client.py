@@ -468,12 +468,12 @@ def _drop_aged(find: "Callable[[], Optional[Client]]", wake: threading.Event) ->
         wake.wait(None if left_s == NEVER else max(0.0, left_s))
 
 
-class Segment(Told):
+class Segment(Told[Client]):
     """Ids of a tag, from ranges held here. Also an iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = self._owner = client
+        self._client = client
         self._buffer = Buffer()
         self._start()
 

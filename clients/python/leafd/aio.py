@@ -549,12 +549,12 @@ def _drop_aged(find: "weakref.ref[Segment]") -> None:
         source._drop_aged()
 
 
-class Segment(Told):
+class Segment(Told[Client]):
     """Ids of a tag, from ranges held here. Also an asynchronous iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = self._owner = client
+        self._client = client
         self._buffer = Buffer()
         self._closed = False
         self._start()
