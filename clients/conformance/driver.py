@@ -88,6 +88,7 @@ NOT_DONE = {"java": NO_SRV, "python": NO_SRV, "php": {
     **NO_SRV,
     "test_second_requests_stay_in_the_zone": "php sends no second requests",
     "test_what_is_held_of_a_paused_tag": "php asks only once it holds nothing",
+    "test_nodes_of_a_cluster": "php asks a listed node only once it needs it",
     "test_hedges.py": "php sends no second requests",
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
     "test_a_spare_range_that_is_too_old": "php has no spare ranges",

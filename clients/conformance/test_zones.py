@@ -6,14 +6,15 @@ second node is asked.
 """
 
 import json
+import re
 import threading
 import time
 
 import pytest
 
-from driver import SLACK_S, TOLERANCE_S, check_once
+from driver import SLACK_S, TOLERANCE_S, check_once, urls
 from fake import Granter, error, granted, http
-from wait import within
+from wait import wait_until, within
 
 PATIENT = {"attempt_ms": 40000, "deadline_ms": 60000}
 SMALL = {"min_count": 10, "max_count": 10}
@@ -243,6 +244,29 @@ def test_snowflake_where_the_clock_is_refused(start, fake):
     assert cluster.used(client) == 1
     client.ask("snowflake 1")
     assert [request.path for request in cluster.asked(0)] == ["/api/workers"]
+
+
+def test_nodes_of_a_cluster(start, faulty, strict_tag):
+    """Real ones: of one endpoint, the others are found, and asked once that node is gone."""
+    first, *others = faulty.nodes
+
+    def served():
+        found = [re.search(r'^leafd_http_requests_total{status="2xx"} (\d+)$',
+                           node.get("/metrics").text, re.M) for node in others]
+        return [int(number[1]) for number in found]
+
+    before = served()
+    client = start().open(endpoints=urls(faulty, first), discover="true", deadline_ms=60000)
+    ids = client.ids(f"strict1 {strict_tag} 10")
+
+    def met():
+        ids.extend(client.ids(f"strict1 {strict_tag} 1"))
+        return all(now > then for now, then in zip(served(), before))
+
+    wait_until(met, 30, "each node is asked")
+    first.kill9()
+    ids += client.ids(f"strict1 {strict_tag} 10")
+    check_once(ids)
 
 
 # --- older servers, and listings that are wrong ---
