@@ -84,7 +84,7 @@ LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no th
                  "events": "php has no hook: what fails is an exception of the call"}}
 NO_SRV = {"test_srv.py": "it looks up no SRV records"}
 # Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"java": NO_SRV, "node": NO_SRV, "python": NO_SRV, "php": {
+NOT_DONE = {"java": NO_SRV, "python": NO_SRV, "php": {
     **NO_SRV,
     "test_second_requests_stay_in_the_zone": "php sends no second requests",
     "test_what_is_held_of_a_paused_tag": "php asks only once it holds nothing",

@@ -1,7 +1,7 @@
 // Types of leafd for Node. What settings, errors and counters mean: docs/clients.md.
 
 export interface Settings {
-    /** One or more base URLs of the listener for ids; default: those of LEAFD_ENDPOINTS, and what
+    /** One or more base URLs of the listener for ids, or http+srv://NAME of an SRV record; default: those of LEAFD_ENDPOINTS, and what
      * else the environment says. */
     endpoints?: string | readonly string[] | undefined;
     /** Base URLs of the listener for worker ids (snowflake ids alone); default: endpoints. */

@@ -3,7 +3,7 @@
 // The happy path: call() has a Journey say which node is asked, and gives its reply. Failure modes:
 // those of Journey, as a LeafdError. Nothing here is shown to the program.
 
-import { lookup } from "node:dns/promises";
+import { lookup, resolveSrv } from "node:dns/promises";
 import * as api from "./api.js";
 import { Discovery } from "./discovery.js";
 import { Door } from "./door.js";
@@ -96,17 +96,20 @@ export class Core {
     }
 
     /** Ends once what was found is known; never fails. */
-    #lookUp(host) {
-        if (!this.lookups.has(host)) {
-            this.lookups.set(host, lookup(host, { all: true }).then((found) => {
-                for (const door of found.length > 0 ? [this.ids, this.admin] : []) {
-                    door.found(host, found.map(({ address }) => address));
+    #lookUp({ url, host, srv }) {
+        const found = srv === undefined
+            ? async () => (await lookup(host, { all: true })).map(({ address }) => address)
+            : async () => (await resolveSrv(srv)).map(({ name, port }) => `${name}:${port}`);
+        if (!this.lookups.has(url)) {
+            this.lookups.set(url, found().then((places) => {
+                for (const door of places.length > 0 ? [this.ids, this.admin] : []) {
+                    door.found(srv === undefined ? host : url, places);
                 }
                 this.keepNodes();
             }).catch(() => {}) // what was known stays
-                .finally(() => this.lookups.delete(host)));
+                .finally(() => this.lookups.delete(url)));
         }
-        return this.lookups.get(host);
+        return this.lookups.get(url);
     }
 
     /** A round, after names were resolved where that is due. */
@@ -128,7 +131,7 @@ export class Core {
 
     /** Ends once the addresses of all its names, or that there are none, are known. */
     resolve(door) {
-        return Promise.all(door.names.map(({ host }) => this.#lookUp(host)));
+        return Promise.all(door.names.map((one) => this.#lookUp(one)));
     }
 
     /** Idle connections to nodes that are known no more are closed. */

@@ -6,7 +6,7 @@
 // So has each node that is listed before it is asked for ids: an address may lead to another cluster.
 // Failure modes: a node without an answer is left for the next; where all that answer do not know
 // the request (404), they are older servers, and none is asked for OLDER_MS; whatever fails, calls go
-// on with what is known. Only the first call waits, for a second at most. None of it is in the
+// on with what is known. Only the first call waits, as long as one attempt may take. None of it is in the
 // counters.
 
 import * as api from "./api.js";
@@ -14,7 +14,6 @@ import * as api from "./api.js";
 const AGAIN_MS = 5000;
 const OLDER_MS = 60000;
 const AFTER_FAILURES_MS = 1000;
-const FIRST_WAIT_MS = 1000;
 const LISTED_MAX = 48;
 
 const keyOf = ({ id, address }) => `${id} ${address.url}`;
@@ -38,6 +37,11 @@ export class Discovery {
         doors.forEach((door) => { door.discovers = true; });
     }
 
+    /** What one request may take. */
+    get #attemptMs() {
+        return Math.max(1000, this.#core.settings.attemptMs / 4);
+    }
+
     /** A round of the journey begins. */
     async look(journey, background) {
         const time = performance.now();
@@ -52,7 +56,7 @@ export class Discovery {
                 .finally(() => { this.#asking = false; });
         }
         if (!this.#known) {
-            const ms = Math.min(FIRST_WAIT_MS, (journey.deadline() - time) / 2);
+            const ms = Math.min(this.#attemptMs, (journey.deadline() - time) / 2);
             await this.#core.pause(ms, background, this.#first);
         }
     }
@@ -67,7 +71,7 @@ export class Discovery {
             found = reply && api.listingOf(reply, node.secure);
             if (found !== undefined) {
                 const own = found.rows.get(found.self);
-                if (own?.address.url === (node.of ?? node.url)) {
+                if ([node.of, node.url].includes(own?.address.url)) {
                     this.#proven.add(keyOf(own));
                 }
                 break;
@@ -154,7 +158,7 @@ export class Discovery {
         const { wire, settings } = this.#core;
         try {
             return await wire.exchange(node, api.NODES_REQUEST, { connectMs: settings.connectMs,
-                withinMs: Math.max(1000, settings.attemptMs / 4) }, {});
+                withinMs: this.#attemptMs }, {});
         } catch {
             return undefined;
         }

@@ -21,11 +21,24 @@ function drawn(nodes, weightOf) {
     return nodes.find((one) => (left -= weightOf(one)) < 0) ?? nodes.at(-1);
 }
 
+/** The node of an address that is at one of the places that its name has. */
+function nodeAt(address, place) {
+    if (place === undefined) {
+        return address;
+    }
+    if (address.srv === undefined) {
+        return { ...address, of: address.url, ip: place, url: `${address.url} (${place})` };
+    }
+    const colon = place.lastIndexOf(":");
+    return { secure: address.secure, host: place.slice(0, colon), port: Number(place.slice(colon + 1)),
+        authority: place, of: address.url, url: `${address.secure ? "https" : "http"}://${place}` };
+}
+
 /** An endpoint, or a node that is listed, is as many nodes as its name has addresses; one whose name
  * was not resolved yet is one. */
 export class Door {
     #listed = new Map(); // by the URL of an address
-    #ips = new Map(); // of names of hosts, in order
+    #places = new Map(); // of names of hosts, and of URLs of SRV records, in order
     #began = false; // at a node of the best tier of the first listing
 
     /** forSnowflakes: it is for worker ids */
@@ -46,9 +59,10 @@ export class Door {
         return this.names.length === 0 && !this.discovers;
     }
 
-    /** These are all addresses of the host's name, at least one. */
-    found(host, ips) {
-        this.#ips.set(host, [...new Set(ips)].sort());
+    /** These are all addresses of the host's name, at least one; or, for the URL of an SRV record, all
+     * that are in it, as HOST:PORT. */
+    found(name, places) {
+        this.#places.set(name, [...new Set(places)].sort());
         this.#rebuild();
     }
 
@@ -63,12 +77,17 @@ export class Door {
         const given = new Set(this.addresses.map(({ url }) => url));
         const all = [...this.addresses, ...[...this.#listed.values()]
             .map(({ address }) => address).filter(({ url }) => !given.has(url))];
-        this.names = all.filter(({ host }) => isIP(host) === 0);
-        const old = new Map(this.known.map((one) => [one.url, one]));
-        this.known = all.flatMap((address) => (this.#ips.get(address.host) ?? [undefined])
-            .map((ip) => (ip === undefined ? address
-                : { ...address, of: address.url, ip, url: `${address.url} (${ip})` })))
-            .map((one) => old.get(one.url) ?? one).slice(0, NODES_MAX);
+        this.names = all.filter(({ host, srv }) => srv !== undefined || isIP(host) === 0);
+        const before = new Map(this.known.map((one) => [one.url, one]));
+        const known = new Map(); // a record of an SRV name may be listed, too
+        for (const address of all) {
+            const name = address.srv === undefined ? address.host : address.url;
+            for (const place of this.#places.get(name) ?? [undefined]) {
+                const node = nodeAt(address, place);
+                known.set(node.url, known.get(node.url) ?? before.get(node.url) ?? node);
+            }
+        }
+        this.known = [...known.values()].slice(0, NODES_MAX);
         this.nodes = this.known.filter((one) => given.has(one.of ?? one.url) ||
             this.row(one).proven);
         if (!this.nodes.includes(this.current)) {
@@ -78,7 +97,7 @@ export class Door {
 
     /** What the listing has of the node; undefined: nothing. */
     row(node) {
-        return this.#listed.get(node.of ?? node.url);
+        return this.#listed.get(node.of ?? node.url) ?? this.#listed.get(node.url);
     }
 
     #tier(node) {

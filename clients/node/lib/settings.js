@@ -91,8 +91,15 @@ export function options(given, ...known) {
     return given;
 }
 
-/** {secure, host, port, authority, url} of a base URL; undefined: it is none */
+/** {secure, host, port, authority, url} of a base URL, or {secure, srv, url} of the name of an SRV
+ * record; undefined: it is none */
 export function addressOf(url) {
+    const [, scheme, name] = /^(https?)\+srv:\/\/([^\s/?#@\\:]+)\/?$/i.exec(url) ?? [];
+    if (name !== undefined) {
+        const secure = scheme.toLowerCase() === "https";
+        return name.length > HOST_MAX || !HOST.test(name) ? undefined
+            : { secure, srv: name, url: `${secure ? "https" : "http"}+srv://${name}` };
+    }
     if (typeof url !== "string" || !/^https?:\/\/[^\s/?#@\\]+\/?$/i.test(url)) {
         return undefined;
     }

@@ -81,6 +81,10 @@ export class Wire {
                 reject(new Failed("the client was closed"));
                 return;
             }
+            if (address.srv !== undefined) {
+                reject(new Failed(`there is no SRV record of ${address.srv}`));
+                return;
+            }
             const sent = this.#send(address, request);
             const abort = () => settle(new Failed("the client was closed"));
             journey.abort = () => settle(new Failed("another node has answered"));

@@ -1,6 +1,9 @@
 // Nodes that are learnt from a node, and which of them is asked.
 
 import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Door } from "../lib/door.js";
+import { addressOf } from "../lib/settings.js";
 import { answers, closes, refusal, reply } from "./fake.js";
 import { clusterTest, failure, take, waitFor } from "./help.js";
 
@@ -96,6 +99,23 @@ clusterTest("what is no listing does no harm", 4, async (cluster, open) => {
         rows[1][name] = value;
         assert.ok(await used(cluster, open({ endpoints: cluster.urls[2], zone: "a" })) >= 2);
         rows[1][name] = right;
+    }
+});
+
+test("a record of an SRV name that is listed is one node, of its tier", () => {
+    const srv = addressOf("http+srv://_leafd._tcp.example");
+    const door = new Door([srv], () => {});
+    assert.equal(door.known[0].srv, "_leafd._tcp.example");
+    door.found(srv.url, ["a.example:1", "b.example:2"]);
+    door.list([3, 2, 1].map((tier) => ({ id: tier, tier, weight: 1, proven: tier > 1,
+        address: addressOf(`http://${"cba"[tier - 1]}.example:${4 - tier}`) })));
+    assert.deepEqual(door.known.map(({ url }) => url).sort(),
+        ["http://a.example:1", "http://b.example:2", "http://c.example:3"]);
+    assert.deepEqual(door.route(door.nodes[0]).length, door.nodes.length);
+    assert.deepEqual(door.better.map(({ url }) => url)[0], "http://c.example:3");
+    assert.equal(door.nodes.length, 2, "the third is not proven");
+    for (const bad of ["http+srv://a:80", "http+srv://", "srv://a", "http+srv://a/b"]) {
+        assert.equal(addressOf(bad), undefined);
     }
 });
 

@@ -18,7 +18,7 @@ final class Discovery
     private const OLDER_MS = 60000;
     private const AFTER_FAILURES_MS = 1000;
     private const LISTED_MAX = 48;
-    private const TIME_MS = 1000; // that one call spends on it
+    private const TIME_LEAST_MS = 1000; // that one call spends on it
     private const LAST_TIER = 3;
     private const REQUEST = ['GET', '/api/nodes', [], null];
 
@@ -141,7 +141,8 @@ final class Discovery
     {
         $connectMs = $this->settings->numbers['connect_ms'];
         try {
-            $answer = ($this->attempt)($url, self::REQUEST, [$connectMs, self::TIME_MS / $share]);
+            $timeMs = max(self::TIME_LEAST_MS, $this->settings->numbers['attempt_ms'] / 4);
+            $answer = ($this->attempt)($url, self::REQUEST, [$connectMs, $timeMs / $share]);
         } catch (LeafdException) {
             return null; // it is too long
         }

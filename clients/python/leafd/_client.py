@@ -300,7 +300,7 @@ class Client:
                                        name="leafd-discover"))
             except OSError:
                 discovery.end()
-        wait_s = discovery.wait_s(journey, now)
+        wait_s = discovery.wait_s(journey, self._settings, now)
         if wait_s > 0:
             self._listed.wait(wait_s)
 
@@ -324,7 +324,7 @@ class Client:
         replies: List[Optional[Reply]] = [None] * len(nodes)
 
         def ask(at: int) -> None:
-            until = time.monotonic() + max(1.0, settings.attempt_ms / 4000)
+            until = time.monotonic() + Discovery.attempt_s(settings)
             try:
                 data = request_bytes(REQUEST, nodes[at].authority, settings.token.current())
                 replies[at] = self._pool.exchange(nodes[at], data,
@@ -468,12 +468,12 @@ def _drop_aged(find: "Callable[[], Optional[Client]]", wake: threading.Event) ->
         wake.wait(None if left_s == NEVER else max(0.0, left_s))
 
 
-class Segment(Told):
+class Segment(Told[Client]):
     """Ids of a tag, from ranges held here. Also an iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = self._owner = client
+        self._client = client
         self._buffer = Buffer()
         self._start()
 

@@ -20,13 +20,13 @@ from ._door import LAST_TIER, NEVER, Door, Listed
 from ._errors import LeafdError
 from ._http import Reply, Request
 from ._journey import Journey
-from ._settings import Address, address
+from ._settings import Address, Settings, address
 
 REQUEST = Request("GET", "/api/nodes")
 AGAIN_S = 5.0
 OLDER_S = 60.0
 AFTER_FAILURES_S = 1.0
-FIRST_WAIT_S = 1.0
+ATTEMPT_LEAST_S = 1.0
 LISTED_MAX = 48
 WEIGHT_MAX = 1000
 _AT = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
@@ -117,9 +117,15 @@ class Discovery:
             self._asked_at = now
             return True
 
-    def wait_s(self, journey: Journey, now: float) -> float:
+    @staticmethod
+    def attempt_s(settings: Settings) -> float:
+        """What one request may take."""
+        return max(ATTEMPT_LEAST_S, settings.attempt_ms / 4000)
+
+    def wait_s(self, journey: Journey, settings: Settings, now: float) -> float:
         """How long the round may wait until the first listing is known."""
-        return 0.0 if self.known else max(0.0, min(FIRST_WAIT_S, (journey.deadline() - now) / 2))
+        left_s = journey.deadline() - now
+        return 0.0 if self.known else max(0.0, min(self.attempt_s(settings), left_s / 2))
 
     def end(self) -> None:
         self._know()

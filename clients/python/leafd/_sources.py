@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from typing import List, NamedTuple, Protocol
+from typing import Generic, List, NamedTuple, Protocol, TypeVar
 
 from ._api import Grant, Layout
 from ._buffer import Buffer
@@ -78,37 +78,40 @@ class Owner(Protocol):
     def _count_error(self, error: LeafdError) -> LeafdError: ...
 
 
-class Told:
+_Client = TypeVar("_Client", bound=Owner)
+
+
+class Told(Generic[_Client]):
     """A segment source: what it says of its tag, by counters and events."""
 
     tag: str
-    _owner: Owner
+    _client: _Client
     _buffer: Buffer
     _failing: bool
 
     def _fail(self, error: LeafdError, burnt: int) -> LeafdError:
         """burnt: ids that the call had taken already."""
         if burnt:
-            self._owner._stats.add("burnt", burnt)
-        return self._owner._count_error(error)
+            self._client._stats.add("burnt", burnt)
+        return self._client._count_error(error)
 
     def _tell_failure(self, code: str) -> None:
         """Once, until ids come again."""
         if not self._failing:
             self._failing = True
-            self._owner._tell(Event("refill_failed", tag=self.tag, code=code))
+            self._client._tell(Event("refill_failed", tag=self.tag, code=code))
 
     def _tell_recovery(self) -> None:
         if self._failing:
             self._failing = False
-            self._owner._tell(Event("recovered", tag=self.tag))
+            self._client._tell(Event("recovered", tag=self.tag))
 
     def _tell_dropped(self, kind: str, dropped: int) -> None:
         if dropped:
-            self._owner._stats.add("burnt", dropped)
-            self._owner._tell(Event(kind, tag=self.tag, ids=dropped))
+            self._client._stats.add("burnt", dropped)
+            self._client._tell(Event(kind, tag=self.tag, ids=dropped))
 
     def _drop_paused(self, error: LeafdError) -> None:
         """What is held of a tag that is paused is handed out no more."""
         if error.code == "paused":
-            self._owner._stats.add("burnt", self._buffer.burn())
+            self._client._stats.add("burnt", self._buffer.burn())

@@ -381,7 +381,7 @@ class Client:
             now = time.monotonic()
             if self._discovery.due(journey, now):
                 self._spawn(self._discover(self._discovery))
-            wait_s = self._discovery.wait_s(journey, now)
+            wait_s = self._discovery.wait_s(journey, self._settings, now)
             if wait_s > 0:
                 await self._listed.wait(now + wait_s)
         now = time.monotonic()
@@ -418,7 +418,7 @@ class Client:
             data = request_bytes(REQUEST, node.authority, settings.token.current())
             return await asyncio.wait_for(
                 self._pool.exchange(node, data, settings.connect_ms / 1000),
-                max(1.0, settings.attempt_ms / 4000))
+                Discovery.attempt_s(settings))
         except (BadAnswer, OSError, UnicodeError, asyncio.TimeoutError):
             return None
 
@@ -549,12 +549,12 @@ def _drop_aged(find: "weakref.ref[Segment]") -> None:
         source._drop_aged()
 
 
-class Segment(Told):
+class Segment(Told[Client]):
     """Ids of a tag, from ranges held here. Also an asynchronous iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = self._owner = client
+        self._client = client
         self._buffer = Buffer()
         self._closed = False
         self._start()

@@ -82,7 +82,8 @@ class ZonesTest {
         for (int i = 0; i < first.length; i++) {
             urls[i] = servers.get(first[i]).url();
         }
-        return LeafdClient.open(Expect.settings(urls).deadlineMs(60_000).zone(zone).build());
+        return LeafdClient.open(Expect.settings(urls).deadlineMs(60_000)
+                .connectMs(60_000).attemptMs(240_000).zone(zone).build());
     }
 
     /** The node that gives this client an id now. */
@@ -191,7 +192,7 @@ class ZonesTest {
     void aSecondRequestStaysInTheZone() throws Exception {
         set(1, "b 100 ready true"); // alone in its zone
         try (LeafdClient client = LeafdClient.open(Expect.settings(servers.get(0).url())
-                .connectMs(50).deadlineMs(60_000).zone("a").build())) {
+                .connectMs(50).attemptMs(240_000).deadlineMs(60_000).zone("a").build())) {
             client.strict("t").next();
             servers.get(0).handler(exchange -> {
                 Thread.sleep(300); // slow, but within the time of an attempt

@@ -79,6 +79,8 @@ class StarterTest {
         Map<String, Object> properties = new HashMap<>();
         properties.put("leafd.endpoints[0]", "http://127.0.0.1:" + server.getAddress().getPort());
         properties.put("leafd.deadline-ms", "60000");
+        properties.put("leafd.attempt-ms", "240000"); // whatever else this machine does
+        properties.put("leafd.connect-ms", "60000");
         for (int i = 0; i < more.length; i += 2) {
             properties.put(more[i], more[i + 1]);
         }

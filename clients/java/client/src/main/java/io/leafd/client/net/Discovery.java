@@ -17,13 +17,12 @@ import java.util.function.Consumer;
  * for ids: an address may lead to another cluster. Failure modes: a node without an answer is left
  * for the next; where all that answer do not know the request (404), they are older servers, and
  * none is asked for {@value #OLDER_MS} ms; whatever fails, calls go on with what is known. Only the
- * first call waits, for a second at most. None of it is in the counters. Owner: the loop's thread.
+ * first call waits, as long as one attempt may take. None of it is in the counters. Owner: the loop's thread.
  */
 public final class Discovery {
     private static final long AGAIN_MS = 5_000;
     private static final long OLDER_MS = 60_000;
     private static final long AFTER_FAILURES_MS = 1_000;
-    private static final long FIRST_WAIT_NANOS = 1_000_000_000;
     private static final Request REQUEST = Request.get("/api/nodes", null);
 
     private final Loop loop;
@@ -84,7 +83,8 @@ public final class Discovery {
             }
         };
         waiting.add(once);
-        loop.schedule(System.nanoTime() + Math.min(FIRST_WAIT_NANOS, leftNanos / 2), once);
+        loop.schedule(System.nanoTime() + Math.min(limits.attemptNanos(0, Call.NO_DEADLINE, 1, 1),
+                leftNanos / 2), once);
     }
 
     /** done is given the listing of the node, or null. */
