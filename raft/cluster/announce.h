@@ -1,5 +1,5 @@
 /*
- * announce.h - what a node tells the cluster by itself: its address, version, levels, store id, the
+ * announce.h - what a node reports to the cluster: its address, version, levels, store id, the
  * start that it is in, and its zone (from PLACEMENT_LEVEL on); as the leader, the digest that all
  * nodes compare their state with.
  *

@@ -3,7 +3,7 @@
  * may it be?
  *
  * A cluster is born once: its first leader draws a uid, which the log keeps for good
- * (cluster_command.h), and each node tells each other at the handshake. Until then all there is is
+ * (cluster_command.h), and nodes exchange at the handshake. Until then all there is is
  * the list of first members that each node was given, and lists may differ, by a slip of somebody's
  * finger. So each node says the digest of its list, and one that is *unborn* (its log holds nothing
  * but that list) stands for election only once it has met every other member of it, in this run,

@@ -25,7 +25,7 @@ struct clock_sync_config {
 
 /* To a peer and back. */
 struct clock_link {
-    uint64_t peer;        /* 0: nobody's */
+    uint64_t peer;        /* 0: of no peer */
     uint64_t sent_ms;     /* the last question, */
     uint64_t sent_us;     /* by a finer clock */
     uint64_t answered_ms; /* 0: never */

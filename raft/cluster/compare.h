@@ -53,7 +53,7 @@ struct compare_view {
     bool dropped; /* close it when it does */
     uint64_t index;
     struct buf chunk; /* the last that was read */
-    bool end;         /* nothing is behind it */
+    bool end;         /* nothing comes after it */
     int status;
 };
 
@@ -96,7 +96,7 @@ struct compare_lender {
     uint64_t number;
     struct compare_view rows;
     uint8_t asked; /* enum wire_compare_kind that waits for the read under way; 0: none */
-    bool fresh;    /* the chunk was not told of yet */
+    bool fresh;    /* the chunk was not used yet */
     uint64_t quiet_until_ms;
     struct timer due;
 };

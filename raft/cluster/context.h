@@ -74,7 +74,7 @@ static inline void answers_deliver(struct answers *answers)
     }
 }
 
-/* What happens to this node, for whoever is to hear of it; NULL: does not matter to it. On the
+/* What happens to this node, for those that want to hear of it; NULL: they do not. On the
  * loop, but for failed. */
 struct replica_listener {
     SLIST_ENTRY(replica_listener) link;
@@ -125,7 +125,7 @@ struct raft_context {
     struct timers *timers;          /* all deadlines and repeats of the replica */
     struct state *state;
     struct answers *answers; /* by which requests that are over leave */
-    struct service *service; /* what stands on the replica */
+    struct service *service; /* what uses the replica */
     struct replica_listeners listeners;
     /* Takes any request of this node. */
     void (*submit)(const struct raft_context *on, struct cluster_request *request);
@@ -147,7 +147,7 @@ static inline void context_wake(const struct raft_context *on, uint32_t parts)
 }
 
 /* Queue a message as a frame of this type. 0 or why it does not leave (net.h). Should it be lost,
- * whoever asked asks again. */
+ * the sender sends it again when it has no answer. */
 #define CONTEXT_SEND(name)                                                                         \
     static inline int context_send_##name(const struct raft_context *on, uint64_t to,              \
                                           enum frame_type type, const struct wire_##name *message) \

@@ -140,7 +140,7 @@ void numbers_free(struct numbers *numbers);
 /* The number of an item from now on. At most NUMBERS_MAX are given at once. */
 uint64_t numbers_give(struct numbers *numbers, void *item);
 
-/* Whose number it is; NULL: nobody's (any more). Any number may be asked for. */
+/* The item with this number; NULL: there is none (any more). Any number may be asked for. */
 void *numbers_find(const struct numbers *numbers, uint64_t number);
 
 /* The number, which was given, is over. */
@@ -152,7 +152,7 @@ void numbers_end(struct numbers *numbers, uint64_t number);
  * requests of other members that this node passes on to the leader, since they do not
  * reach it themselves (leader_route.h).
  *
- * The happy path: a FRAME_FORWARD comes; it goes on to the leader as a FRAME_REQUEST that names its
+ * The happy path: a FRAME_FORWARD comes; it is sent to the leader as a FRAME_REQUEST that names its
  * origin, under a number of this node's own; the leader's FRAME_REPLY goes back to the origin under
  * the origin's number. A FRAME_REQUEST is never passed on, so there is one hop and no loop.
  *

@@ -7,7 +7,7 @@
  * registered its data directory -> configuration with it as a voter -> applied, which ends the
  * change. Of a removal: configuration with the node as a standby -> applied -> configuration
  * without it -> applied. A leader that is itself removed hands its leadership over first; its
- * successor finds the change in its state and goes on. Every step is taken from the state and the
+ * successor finds the change in its state and continues. Every step is taken from the state and the
  * configuration alone, so it does not matter who led when it began.
  *
  * Leadership is handed to another voter because somebody asked for it, because this node is to be

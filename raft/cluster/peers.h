@@ -1,5 +1,5 @@
 /*
- * peers.h - a node's peers: with whom it keeps links, whom it lets in, and what it tells a node
+ * peers.h - a node's peers: with whom it keeps links, whom it lets in, and its answer to a node
  * that wants to join.
  *
  * Links follow the configuration in force and the applied one (the first may be rolled back). A
@@ -113,9 +113,9 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
                 struct buf *answer);
 
 /*
- * --- what this node tells its peers of itself ---
+ * --- durable_report: what this node's disk holds, for its peers ---
  *
- * a node tells its peers what its own disk holds of the consensus.
+ * a node reports to its peers what its own disk holds of the consensus.
  *
  * Acknowledgements go to the leader alone, and nobody hears what a leader has on its own disk. With
  * this all know of all, and a copy of any node's data that is put back is noticed by whoever was in
@@ -136,16 +136,16 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 struct durable_report {
     const struct raft_context *on;
     struct timer timer;
-    struct peer_durable told; /* last, to all */
+    struct peer_durable told; /* reported last, to all */
     uint64_t told_ms;
 };
 
 void durable_report_init(struct durable_report *durable, const struct raft_context *on);
 
-/* This node is about to stop: tell all, once more. */
+/* This node is about to stop: report to all, once more. */
 void durable_report_stop(struct durable_report *durable);
 
-/* A link came up: tell that peer. */
+/* A link came up: report to that peer. */
 void durable_report_link_up(struct durable_report *durable, uint64_t peer);
 
 #endif

@@ -4,7 +4,7 @@
  *
  *   what comes in           frames and handshakes (net_receiver), finished writes, requests of the
  *                           node's clients, time
- *   driver                  the consensus core and the log; tells what is applied
+ *   driver                  the consensus core and the log; reports what is applied
  *   requests                commands and queries to the leader and back: leader_route,
  *                           forwarder, serving
  *   barrier,                requests of other kinds
@@ -12,12 +12,12 @@
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   compare                 states differ: is it this node's that is wrong, and in which row
  *   peers, birth_watch      links, and who is let in; which cluster is this?
- *   announce, durable,      what the node tells the cluster by itself
+ *   announce, durable,      what the node reports to the cluster
  *   clock_sync
  *   service                 what uses it (service.h)
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
- * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
+ * virtual ones. The rule for its driver: after every event (frame, finished write, request,
  * timer) call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an
  * event or a timer has woken (context.h), and at no other.
  *
@@ -106,7 +106,7 @@ struct replica {
     uint64_t logged_term;     /* of that leader */
     uint64_t through;         /* and the member by which it is reached, or 0 */
     uint64_t told_births;     /* changes of the birth watch */
-    struct timer births_told; /* armed: so long a birth that does not come is not told again */
+    struct timer births_told; /* armed: a birth that does not come was logged lately */
     bool born_told;
     bool apart;          /* the listeners know that its cluster has no majority */
     bool draining;       /* leadership is handed over because the node stops */

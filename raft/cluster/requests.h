@@ -14,7 +14,7 @@
  *
  * The answer to a forwarded change carries what the change made old (service_ops.marks). The
  * service hears of it before the answer is passed on, and the answer waits for nothing: this node's
- * log may be behind for as long as the leader does not reach it.
+ * log may lag for as long as the leader does not reach it.
  *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
  * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.

@@ -5,11 +5,11 @@
  * waited when it began. Why the answer of a node whose term equals ours proves it: a newer leader
  * needs a majority of votes in a newer term, and any majority that confirmed afterwards would
  * contain one of those voters. Rounds do not wait for each other, up to LIMIT_ROUNDS of them
- * unanswered. An answer to a round is one to all before it, and to none behind it. Who is no voter
+ * unanswered. An answer to a round is one to all before it, and to none after it. Who is no voter
  * (any more) is not counted.
  *
  * The happy path: rounds_begin() asks as many voters as a majority needs beside this node, those
- * who were the quickest at the last look; rounds_confirm() tells how far a majority has answered. A
+ * who were the quickest at the last look; rounds_confirm() says how far a majority has answered. A
  * look is a round that all are asked. It is the first of a term, and each that begins ROUND_LOOK_MS
  * after the last one: so rounds that are rare go to all, and of many that follow each other a node
  * of three, or two of five, hear nothing.

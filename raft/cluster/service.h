@@ -1,5 +1,5 @@
 /*
- * service.h - what stands on a replica: the service for which there is a cluster. It is handed to
+ * service.h - what uses a replica: the service for which there is a cluster. It is handed to
  * replica_start() beside the machine (src/state/machine.h), of which it knows the meaning; raft/
  * knows no more of it than this.
  *
@@ -72,7 +72,7 @@ struct service_ops {
     /* Another thread has woken the loop (node.h). */
     void (*woken)(struct service *service);
 
-    /* --- what the replica tells --- */
+    /* --- what the replica reports --- */
 
     /* A frame of a kind that is not the replica's. False: malformed, or of no kind. */
     bool (*receive)(struct service *service, uint64_t from, enum frame_type type,

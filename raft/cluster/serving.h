@@ -54,7 +54,7 @@ struct serving {
     bool holding; /* leadership is handed over, or a vote taken away: take nothing new */
     bool no_room; /* the disk is low, and nobody takes the lead over: refuse what needs it */
     struct work_list todo;       /* commands to append */
-    struct work_list large;      /* those of many bytes: behind all others, one at a time */
+    struct work_list large;      /* those of many bytes: after all others, one at a time */
     uint64_t large_index;        /* of the last one that was appended in this leadership; 0: none */
     uint64_t large_seen;         /* the last one that a turn has found applied */
     struct timer large_time;     /* armed: no other begins yet */

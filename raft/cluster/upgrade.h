@@ -10,7 +10,7 @@
  * The happy path: all members have stood for the next level for hold_ms, and all are reached: the
  * leader proposes COMMAND_LEVEL. Or somebody asks for it (upgrade_answer()): then at once.
  *
- * Failure modes: a member is in the way: nothing happens, and whoever asks is told its name. A new
+ * Failure modes: a member is in the way: nothing happens, and the answer names it. A new
  * leader begins to wait anew. A proposal that is lost is made again. One that could not be appended
  * yet when this node lost its lead, or when a member came to be in the way, is withdrawn: by the
  * time that it could be, another node, whose leafd is too old, may be a member.

@@ -1,8 +1,8 @@
 /*
  * applier.h - the state machine's place in the log: entries into it, its rows to the disk, a whole
- * state out of a snapshot, and how much of the log may be forgotten behind it.
+ * state out of a snapshot, and how much of the log may be forgotten after it.
  *
- * Rows are written behind the log, and what they stand for is in the log: so there is no hurry, and
+ * Rows are written after the log, which has the changes that they hold: so there is no hurry, and
  * a commit of their own would cost as much as one that carries new entries. The happy path:
  * applier_command() leaves the changes here; once they are rows_join_ms old they go right before
  * the next entries that go to the disk, in the same group commit (applier_join()); if none do until
@@ -30,7 +30,7 @@
 
 struct applier_config {
     uint32_t snapshot_entries; /* compact after so many entries applied durably */
-    uint32_t trailing_entries; /* kept behind a compaction */
+    uint32_t trailing_entries; /* kept after a compaction */
     uint32_t rows_join_ms;     /* so old changed rows go with the next entries, */
     uint32_t rows_hold_ms;     /* and so old ones without any; >= rows_join_ms */
     uint32_t rows_many_ms;     /* those of a bulk wait so long; another time on each node */
@@ -59,7 +59,7 @@ void applier_init(struct applier *applier, const struct applier_config *config, 
                   const struct store_position *at);
 void applier_free(struct applier *applier);
 
-/* --- entries: each the one behind the applied index --- */
+/* --- entries: each the one after the applied index --- */
 
 /* One that needs nothing done. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
@@ -108,7 +108,7 @@ void applier_written(struct applier *applier, const struct write *write);
 
 /* --- compaction --- */
 
-/* Is the log to be cut behind the durable state? Returns up to where it may be forgotten, and how
+/* Is the log to be cut after the durable state? Returns up to where it may be forgotten, and how
  * many entries up to there are to stay nevertheless; 0: not now. needed: entries above this index
  * are needed by peers that get a snapshot, unless the disk is low: then it is cut at once. */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,

@@ -1,5 +1,5 @@
 /*
- * consensus.h - the consensus library behind one door: C-Raft's struct raft, one event in, one
+ * consensus.h - the only user of the consensus library: C-Raft's struct raft, one event in, one
  * update out, and the guards that need to see inside (guard.h).
  *
  * The library has no clock, no disk and no links. The driver gives it events, and carries out what

@@ -7,7 +7,7 @@
  * snapshot (transfers), leader_watch (is the leader gone?), trust and witness (may it be true?),
  * peer_memory (was a peer's data set back?), vote_floor (may this node have voted already?).
  * It decides the order of things: term and vote first, then entries to the cache and the disk, then
- * messages; committed entries are applied in order, and their rows written behind the log.
+ * messages; committed entries are applied in order, and their rows written after the log.
  *
  * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so
  * the very same file runs in the simulator. What disk and links have to say waits in queues until
@@ -170,7 +170,7 @@ void driver_birth_level(struct driver *driver, uint16_t level);
 void driver_halt(struct driver *driver);
 void driver_apply_until(struct driver *driver, uint64_t index);
 
-/* It was right; or it was wrong, or nobody can tell: observer->failed() with ERR_DIVERGED. */
+/* It was right; or it was wrong, or it is not known: observer->failed() with ERR_DIVERGED. */
 void driver_resume(struct driver *driver);
 void driver_end_diverged(struct driver *driver, const char *text);
 
@@ -225,7 +225,7 @@ bool driver_disk_owes(const struct driver *driver);
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data);
 
-/* Take the mark of a node that joins off the disk, behind the log that came. incarnation: of this
+/* Take the mark of a node that joins off the disk, after the log that came. incarnation: of this
  * start. */
 void driver_mark_joined(struct driver *driver, uint64_t incarnation);
 

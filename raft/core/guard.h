@@ -2,7 +2,7 @@
  * guard.h - the guards against the known defects of C-Raft 0.22.1: pure decisions on one message or
  * one update, no I/O and no state of their own.
  *
- * Each G-number names a defect that was reproduced against the library; docs/replication.md tells
+ * Each G-number names a defect that was reproduced against the library; docs/replication.md lists
  * the story of each. raft/core/tests/test_guard.c has a directed test a guard, and runs the core
  * itself with and without it where the defect can be shown on one server.
  *

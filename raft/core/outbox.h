@@ -81,7 +81,7 @@ void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload);
 /* What is left for one follower. */
 struct append_rest {
     uint64_t to;                     /* 0: nothing is left here */
-    struct raft_append_entries next; /* that goes on, without entries */
+    struct raft_append_entries next; /* that continues it, without entries */
     uint64_t last;                   /* index of the last entry */
     bool fresh;                      /* it had a frame in this turn */
 };

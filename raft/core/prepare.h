@@ -14,7 +14,7 @@
  * before and has no log, without that mark, has lost it: a node that began anew, or joined, with it
  * would have forgotten what it acknowledged. A term or an index that cannot be (trust.h) is
  * refused: no assertion of a later step may be where it shows. Data of a later level, and entries
- * of one behind the state, are refused before anything is written.
+ * of one after the state, are refused before anything is written.
  *
  * Thread: the one that starts the driver, before the writer runs.
  */

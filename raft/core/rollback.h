@@ -21,7 +21,7 @@
  * the tail of.
  *
  * A node that hears that it contradicts this marks its directory, and never starts on it again: its
- * term and its log may grow, until they tell nothing any more.
+ * term and its log may grow, until they prove nothing any more.
  *
  * All of it is on disk (LOCAL_PEERS; below is when), so that also a node that was
  * restarted knows. docs/failure-model.md says which copies are noticed, and which cannot be.
@@ -75,7 +75,7 @@ struct rollback {
     bool older;   /* of this node itself: a peer said that its data directory is an older copy */
 };
 
-/* What a peer contradicts: it says `said` where it must not fall behind `known`. */
+/* What a peer contradicts: it says `said` where it must not be below `known`. */
 struct rollback_evidence {
     const char *what; /* static */
     uint64_t said;
@@ -126,8 +126,8 @@ int rollback_load(struct rollback *memory, const void *record, size_t len) MUST_
  * the incarnations that a node had itself: the count of each start, and the random
  * half that was drawn for it.
  *
- * The count alone does not tell a copy of a data directory from the original: once it was started
- * as often, it counts as high. The random halves do. They are on the disk (LOCAL_INCARNATIONS)
+ * The count alone does not show a copy of a data directory: once the copy was started as often as
+ * the original, it counts as high. The random halves do. They are on the disk (LOCAL_INCARNATIONS)
  * before anybody hears of them, and with each dial a node says those that it had, so that whoever
  * met another one under the same count knows it for a copy (rollback.h).
  *
@@ -135,7 +135,7 @@ int rollback_load(struct rollback *memory, const void *record, size_t len) MUST_
  * the same commit as the count; incarnations_earlier() into each statement.
  *
  * Failure modes: a record that is damaged or of another version is refused. More than
- * LIMIT_INCARNATIONS: the oldest are forgotten, and told by their count alone.
+ * LIMIT_INCARNATIONS: the oldest are forgotten, and known by their count alone.
  *
  * Thread: pure functions, one owner.
  */
@@ -179,7 +179,7 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
  * pre-votes, which bind nobody, it gives. Whoever stands for election knows from the handshakes at
  * which terms its peers started, and takes the term after, so that it costs no election.
  *
- * Votes in later terms than that are told to everybody within a second (peers.h), and missed by
+ * All nodes hear of votes in later terms than that within a second (peers.h), and missed by
  * them (rollback.h). What neither covers is in docs/failure-model.md.
  *
  * The happy path: vote_floor_own() at the start, vote_floor_met() at each handshake;
@@ -217,7 +217,7 @@ bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
  * anybody waits for: it goes with a commit that happens anyway (peer_memory_join()), at most every
  * PEER_MEMORY_JOIN_MS, and by itself only if none comes. Where nothing changes nothing is written.
  *
- * The happy path: a message tells something, and is put into `seen`; peer_memory_join() right
+ * The happy path: a message says something, and is put into `seen`; peer_memory_join() right
  * before another write is submitted; peer_memory_changed() after it; peer_memory_save() at the end.
  * A new incarnation of a peer is written at once.
  *

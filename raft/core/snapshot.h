@@ -9,7 +9,7 @@
  *
  * Whoever has all of it is at work for a while: it tries the rows, and writes them. Until then no
  * head of the same leader makes it begin anew, or a state whose trial takes longer than the core
- * waits would never arrive. And the leader's log keeps what comes behind what it gave, or a peer
+ * waits would never arrive. And the leader's log keeps what comes after what it gave, or a peer
  * that takes it in more slowly than the log is cut would be given one after the other for ever.
  *
  * What the disk has read, and links that went down, wait for snapshot_turn().

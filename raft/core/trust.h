@@ -134,7 +134,7 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
  *    not know, comes from an honest leader only if this node itself has said that it speaks that:
  *    an earlier start of it, by its row of the state (raft/cluster/upgrade.h). That row may stand
  *    in the log just before the entry, so the entry is left out until all before it is applied.
- *    Then the row tells: the node went back to an older leafd, and has to stop before the entry; or
+ *    The row shows it: the node went back to an older leafd, and has to stop before the entry; or
  *    it is a lie.
  *
  * Failure modes: ENTRIES_LIE, and the caller refuses the message, which closes the link, and raises

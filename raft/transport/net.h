@@ -1,5 +1,5 @@
 /*
- * net.h - links to the other nodes behind a vtable: frames out, frames in.
+ * net.h - links to the other nodes, as a vtable: frames out, frames in.
  *
  * net_uv.h is the real one (libuv TCP); the simulation has its own. A link is best effort: a frame
  * may be lost when the link breaks or its queue is full, never damaged, duplicated within a

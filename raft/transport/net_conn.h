@@ -113,7 +113,7 @@ void net_out_init(struct net_out *out, uv_stream_t *stream,
 void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload);
 void net_out_bytes(struct net_out *out, struct buf *bytes);
 
-/* Write what is queued, unless a write is under way (then that goes on with it). */
+/* Write what is queued, unless a write is under way (whose end begins the next). */
 void net_out_flush(struct net_out *out);
 
 /* For how long the socket has taken nothing of what it was given; 0 while it has nothing. */

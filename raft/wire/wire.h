@@ -128,7 +128,7 @@ WIRE_MESSAGE(probe);
 #define PEER_INCARNATION_RANDOM_BITS 32
 
 /* What a node's disk holds of the consensus. Of an honest node that forgets nothing it says what
- * its later starts cannot fall behind (raft/core/rollback.h). */
+ * its later starts cannot be below (raft/core/rollback.h). */
 struct peer_durable {
     uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
     uint64_t term;        /* current term */
@@ -137,7 +137,7 @@ struct peer_durable {
     uint64_t last_term;   /* of the last entry; 0: there is none */
 };
 
-/* The sender's durable now: so that all others, and not the leader alone, know what it must not
+/* What the sender's disk holds: so that all others, and not the leader alone, know what it must not
  * forget. */
 struct wire_durable {
     struct peer_durable now;
@@ -192,7 +192,7 @@ WIRE_MESSAGE(compared);
 /* --- buffers --- */
 
 /* A question, whose data is a QUERY_TAG_LIST; or its answer, whose data is a page of buffers
- * (segments_page.h). Whoever gets it reads the data. */
+ * (segments_page.h). The receiver reads the data. */
 struct wire_buffers {
     uint64_t number; /* the asker's, given back */
     bool answer;
@@ -216,7 +216,7 @@ struct wire_birth {
     uint64_t list_digest; /* of the first list of members; 0: it has no such list (it joins) */
 };
 
-/* What a dialler says of itself: its durable as it started; that it is a member by this
+/* What a dialler says of itself: what its disk held as it started; that it is a member by this
  * configuration; of which cluster; where it is; and which incarnations it had before. */
 struct wire_statement {
     struct peer_durable start;

@@ -4,7 +4,7 @@
  *
  * The happy path of the first request: the leader is asked for an index that everything which was
  * acknowledged before is at or below (a query, confirmed as any other); when this node has applied
- * that, its rows go to the disk, and behind them, in the same queue, a read that opens a fixed view
+ * that, its rows go to the disk, and after them, in the same queue, a read that opens a fixed view
  * of the store. Each further request reads on in the view, on the disk's thread. Behind the last
  * row comes the closing record, and the view is closed.
  *

@@ -9,8 +9,8 @@
  * The happy path: change_log_begin() with the replica as it is loaded; change_log_turn() each turn,
  * which costs some comparisons where nothing has changed.
  *
- * Failure modes: none. What is applied again after a crash is told again. What came and went within
- * one turn, or in a snapshot, is told by what is left of it.
+ * Failure modes: none. What is applied again after a crash is logged again. What came and went in
+ * one turn, or in a snapshot, is logged by what is left of it.
  *
  * Thread: the raft loop.
  */

@@ -18,7 +18,7 @@ enum {
     WAKE_LAYOUT = WAKE_BACKUPS << 2,
     WAKE_LEASE = WAKE_BACKUPS << 3,
     WAKE_PREFETCH = WAKE_BACKUPS << 4,
-    WAKE_STRICT = WAKE_BACKUPS << 5 /* and what strict requests are told: dates, numbers of keys */
+    WAKE_STRICT = WAKE_BACKUPS << 5 /* and what strict requests need: dates, numbers of keys */
 };
 _Static_assert(WAKE_STRICT == 1u << WAKE_LAST, "each part has a bit");
 

@@ -6,7 +6,7 @@
  * wall decide no more than they do for the log's time: their median.
  *
  * The happy path: dates_turn() in each turn; the batcher of strict requests asks dates_period() for
- * each, which is told to the state machine with the request.
+ * each, which the state machine gets with the request.
  *
  * Failure modes: 0 while the log has no time, or where this system's time zone database does not
  * know the zone (logged, once a minute at most); then the requests wait until their deadline.

@@ -36,7 +36,7 @@ struct figures_sources {
 
 /* How fast max_id of one of the busiest tags rises: what all nodes take together. */
 struct figures_growth {
-    const struct id_tag *tag; /* whose it is; NULL: nobody's */
+    const struct id_tag *tag; /* whose it is; NULL: of no tag */
     uint32_t generation;      /* as of the last look */
     uint64_t max_id;
     struct meter ids;

@@ -104,7 +104,9 @@ void growth_note(struct growth *growth, const struct tag_row *row, uint64_t now_
     struct growth_period *period;
     struct growth_slot *slot;
 
-    growth_turn_over(growth, now_ms);
+    if (now_ms >= growth->periods[growth->newest].began_ms + GROWTH_PERIOD_MS) {
+        growth_turn_over(growth, now_ms);
+    }
     period = &growth->periods[growth->newest];
     if (period->capacity > 0 && slot_of(period, hash)->hash == hash) {
         return;

@@ -1,6 +1,6 @@
 /*
  * growth.h - how far each tag grew in the last hour, as this node applied it: what a backup says of
- * it, so that a restore can tell how far a tag may have grown since.
+ * it, so that a restore knows how far a tag may have grown since.
  *
  * The happy path: growth_note() gets each tag whose max_id changes; the first time in a period it
  * is written down with the one before. growth_tag() finds max_id of a tag as it was when the oldest
@@ -8,7 +8,7 @@
  *
  * Memory is bounded: a tag that changes takes 16 bytes a period, in a table that is at most half
  * full, and of more than LIMIT_GROWTH_TAGS in one period the rest is not known. A tag that does not
- * grow takes nothing. Tags are told apart by a hash of 64 bits of their names.
+ * grow takes nothing. Tags are distinguished by a hash of 64 bits of their names.
  *
  * The time is the log's, so that a node that catches up does not see a day's growth in a minute; of
  * a cluster without it, the node's clock. Failure modes: a node knows nothing of the time before

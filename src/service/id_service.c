@@ -257,7 +257,9 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
     }
     service->recalled = false;
     allocator_tag_changed(service->allocator, row);
-    recalls_tag_changed(&service->recalls, row);
+    if (row->recalling) {
+        recalls_look(&service->recalls);
+    }
 }
 
 static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *row)
@@ -345,18 +347,6 @@ static void start_prefetch(struct id_service *service, const struct store_loaded
     allocator_set_prefetch(service->allocator, service->prefetch);
 }
 
-static bool has_keys(void *data, const struct id_request *request, uint64_t first)
-{
-    struct allocator *allocator = data;
-    struct strict_item item;
-
-    if (!allocator_has_rekeyable(allocator)) {
-        return true; /* as nearly always: at no cost */
-    }
-    ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
-    return allocator_has_keys(allocator, item.name, item.name_len, first, item.count);
-}
-
 /* What hands out ids: all but snowflake ids. */
 static void start_allocation(struct id_service *service, const struct store_loaded *loaded)
 {
@@ -371,11 +361,11 @@ static void start_allocation(struct id_service *service, const struct store_load
     ASSERT(service->table != NULL && service->allocator != NULL);
     service->strict =
         strict_new(config->strict_keys, on->clock, on->timers, proposer, on_strict_answer, service);
-    service->windows = windows_new(on->clock);
+    service->windows = windows_new(on->clock, on->timers, proposer);
     service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
     dates_init(&service->dates, &service->context);
     strict_dates(service->strict, dates_period, &service->dates);
-    strict_keys(service->strict, has_keys, service->allocator);
+    strict_keys(service->strict, allocator_has_keys, service->allocator);
     start_prefetch(service, loaded);
 }
 
@@ -721,7 +711,7 @@ static bool on_may_transfer(struct service *base)
     }
     if (!windows_are_closed(windows)) {
         service->windows_until_ms = now_ms + service->replica->config.driver.election_ms;
-        windows_close(windows, &service->context.proposer, service->windows_until_ms);
+        windows_close(windows, service->windows_until_ms);
     }
     return windows_given_back(windows) || now_ms >= service->windows_until_ms;
 }
@@ -744,7 +734,7 @@ static void on_give_back(struct service *base, uint64_t deadline_ms)
     prefetch_save(service->prefetch, id_tags_ms(&service->context));
     allocator_give_back(service->allocator, deadline_ms, on_row_of, service->context.fsm);
     if (driver_leads(service->context.on->driver)) {
-        windows_close(service->windows, &service->context.proposer, deadline_ms);
+        windows_close(service->windows, deadline_ms);
     }
 }
 

@@ -11,13 +11,11 @@
 #define RECALLED_AGAIN_MS 100   /* longer than a follower takes to apply what it has proposed */
 #define RECALLED_SLOWLY_MS 5000 /* the log does not reach a node that is cut off from its leader */
 
-void recalls_tag_changed(struct recalls *recalls, const struct tag_row *row)
+void recalls_look(struct recalls *recalls)
 {
-    if (row->recalling) {
-        recalls->look = true;
-        recalls->after_len = 0;
-        timer_cancel(recalls->context->on->timers, &recalls->pause);
-    }
+    recalls->look = true;
+    recalls->after_len = 0;
+    timer_cancel(recalls->context->on->timers, &recalls->pause);
 }
 
 static void on_recalled_said(struct node_command *command, int status)

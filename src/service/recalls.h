@@ -1,5 +1,5 @@
 /*
- * recalls.h - tags on their way to strict mode: the node tells the cluster that it holds no segment
+ * recalls.h - tags that become strict: the node reports to the cluster that it holds no segment
  * of them any more.
  *
  * The happy path: recalls_turn() looks whether a tag waits for this node, and proposes one command
@@ -31,8 +31,8 @@ struct recalls {
 void recalls_init(struct recalls *recalls, struct id_context *context,
                   const struct leader_route *route, struct id_table *table);
 
-/* A tag's row changed: it may wait for this node to say that it holds no segment of it. */
-void recalls_tag_changed(struct recalls *recalls, const struct tag_row *row);
+/* A tag that changed may wait for this node to say that it holds no segment of it. */
+void recalls_look(struct recalls *recalls);
 
 void recalls_turn(struct recalls *recalls);
 

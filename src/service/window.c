@@ -14,8 +14,10 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
+#include "src/id/alloc/batch.h"
 
 #define RATE_MIN_MS 100 /* a rate is measured over no less: a moment says little */
+#define RETURN_ABANDON_MS 1000
 
 /* What the leader has of one tag. */
 struct window {
@@ -47,38 +49,19 @@ struct window {
 TAILQ_HEAD(window_list, window);
 SLIST_HEAD(touched_list, window);
 
-/* One COMMAND_GIVE_BACK under way. */
-struct returned {
-    struct id_request request;
-    struct windows *windows;
-    uint32_t count;
-    uint64_t sizes[LIMIT_GRANTS_PER_ENTRY];
-};
-
 struct windows {
     const struct clock *clock;
     struct hash_table table;
     struct window_list uses;   /* the one used longest ago first */
     struct window_list wanted; /* oldest first */
     bool closing;
-    size_t returning; /* COMMAND_GIVE_BACKs under way */
+    struct batcher returns; /* of COMMAND_GIVE_BACKs; a place's note: the ids that it has */
     struct window_counts counts;
 };
 
 static uint32_t window_hash_of(const struct hash_link *link)
 {
     return CONTAINER(link, const struct window, link)->hash;
-}
-
-struct windows *windows_new(const struct clock *clock)
-{
-    struct windows *windows = MUST_HAVE(calloc(1, sizeof *windows));
-
-    windows->clock = clock;
-    hash_table_init(&windows->table, window_hash_of);
-    TAILQ_INIT(&windows->uses);
-    TAILQ_INIT(&windows->wanted);
-    return windows;
 }
 
 /* --- one window --- */
@@ -122,16 +105,6 @@ void windows_forget(struct windows *windows)
     }
     ASSERT(windows->table.count == 0 && windows->counts.left == 0);
     windows->closing = false;
-}
-
-void windows_free(struct windows *windows)
-{
-    if (windows != NULL) {
-        ASSERT(windows->returning == 0);
-        windows_forget(windows);
-        hash_table_free(&windows->table);
-        free(windows);
-    }
 }
 
 static struct window *window_find(const struct windows *windows, const char *name, size_t len)
@@ -546,55 +519,23 @@ void windows_lost(struct windows *windows, const struct buf *command)
     entry_over(windows, 0, command, NULL, 0);
 }
 
-/* --- the end --- */
+/* --- giving back --- */
 
-static void returned_done_cb(struct id_request *request)
+static void windows_returned_cb(struct batcher *batcher, struct batch_item *item, uint64_t note,
+                                int err, const void *result, uint64_t now_ms)
 {
-    struct returned *returned = CONTAINER(request, struct returned, request);
-    struct windows *windows = returned->windows;
-    int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
-    size_t count = 0;
+    struct windows *windows = CONTAINER(batcher, struct windows, returns);
+    bool taken = err == 0 && *(const int32_t *)result == 0;
 
-    if (request->status != 0 ||
-        results_decode(RESULT_STATUSES, request->reply.data, request->reply.len, statuses,
-                       LIMIT_GRANTS_PER_ENTRY, &count) != 0) {
-        count = 0;
-    }
-    for (uint32_t i = 0; i < returned->count; i++) {
-        bool taken = i < count && statuses[i] == 0;
-
-        windows->counts.returned += taken ? returned->sizes[i] : 0;
-        windows->counts.burnt_stop += taken ? 0 : returned->sizes[i];
-    }
-    windows->returning--;
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-    free(returned);
+    (void)item;
+    (void)now_ms;
+    windows->counts.returned += taken ? note : 0;
+    windows->counts.burnt_stop += taken ? 0 : note;
 }
 
-static struct returned *returned_new(struct windows *windows, uint64_t deadline_ms)
+void windows_close(struct windows *windows, uint64_t deadline_ms)
 {
-    struct returned *returned = MUST_HAVE(calloc(1, sizeof *returned));
-
-    returned->windows = windows;
-    returned->request.kind = ID_REQUEST_COMMAND;
-    returned->request.deadline_ms = deadline_ms;
-    returned->request.done = returned_done_cb;
-    command_put(&returned->request.payload, COMMAND_GIVE_BACK,
-                &(struct command_list){.wall_ms = clock_wall_ms(windows->clock)});
-    return returned;
-}
-
-static void returned_send(struct returned *returned, struct id_proposer *proposer)
-{
-    command_items_end(&returned->request.payload);
-    returned->windows->returning++;
-    proposer->propose(proposer, &returned->request);
-}
-
-void windows_close(struct windows *windows, struct id_proposer *proposer, uint64_t deadline_ms)
-{
-    struct returned *returned = NULL;
+    struct batch *batch = NULL;
     struct window *window;
 
     windows->closing = true;
@@ -607,22 +548,26 @@ void windows_close(struct windows *windows, struct id_proposer *proposer, uint64
         }
         item.end = window->high - increment_of(window->increment) + 1;
         window->closed = true; /* R10: before anybody hears of it */
-        returned = returned != NULL ? returned : returned_new(windows, deadline_ms);
-        command_item_put(&returned->request.payload, COMMAND_GIVE_BACK, &item);
-        returned->sizes[returned->count++] = left_of(window);
-        if (returned->count == LIMIT_GRANTS_PER_ENTRY) {
-            returned_send(returned, proposer);
-            returned = NULL;
+        if (batch == NULL) {
+            batch = batch_begin(&windows->returns);
+            batch->request.deadline_ms = deadline_ms;
+            command_put(&batch->request.payload, COMMAND_GIVE_BACK,
+                        &(struct command_list){.wall_ms = clock_wall_ms(windows->clock)});
+        }
+        batch_put(batch, NULL, left_of(window), &item);
+        if (batch->count == LIMIT_GRANTS_PER_ENTRY) {
+            batch_send(batch);
+            batch = NULL;
         }
     }
-    if (returned != NULL) {
-        returned_send(returned, proposer);
+    if (batch != NULL) {
+        batch_send(batch);
     }
 }
 
 bool windows_given_back(const struct windows *windows)
 {
-    return windows->returning == 0;
+    return windows->returns.batch_count == 0;
 }
 
 bool windows_are_closed(const struct windows *windows)
@@ -638,4 +583,36 @@ void windows_open(struct windows *windows)
 const struct window_counts *windows_counts(const struct windows *windows)
 {
     return &windows->counts;
+}
+
+/* --- begin and end --- */
+
+struct windows *windows_new(const struct clock *clock, struct timers *timers,
+                            struct id_proposer *proposer)
+{
+    static const struct batcher_ops returns_ops = {.result = windows_returned_cb};
+    const struct batcher_config returns = {.kind = ID_REQUEST_COMMAND,
+                                           .command = COMMAND_GIVE_BACK,
+                                           .result = RESULT_STATUSES,
+                                           .items = LIMIT_GRANTS_PER_ENTRY,
+                                           .batches = 1,
+                                           .abandon_ms = RETURN_ABANDON_MS};
+    struct windows *windows = MUST_HAVE(calloc(1, sizeof *windows));
+
+    windows->clock = clock;
+    hash_table_init(&windows->table, window_hash_of);
+    TAILQ_INIT(&windows->uses);
+    TAILQ_INIT(&windows->wanted);
+    batcher_init(&windows->returns, &returns, &returns_ops, clock, timers, proposer);
+    return windows;
+}
+
+void windows_free(struct windows *windows)
+{
+    if (windows != NULL) {
+        windows_forget(windows);
+        batcher_release(&windows->returns);
+        hash_table_free(&windows->table);
+        free(windows);
+    }
 }

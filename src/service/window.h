@@ -13,8 +13,8 @@
  *  - Whether a window may be used is asked in one place, at each take, of the term and of the
  *    applied row: window.term == the round's term == the present one, window.generation == the
  *    row's, the tag is there, in monotonic mode, and the window is not closed (R6). So a change
- *    that nobody tells of here cannot hurt.
- *  - low only rises; ids that were taken are taken, whoever hears of them.
+ *    that is not reported here cannot hurt.
+ *  - low only rises; ids that were taken are taken, even if no answer arrives.
  *  - All is forgotten with the leadership and the term (R7).
  *
  * Failure modes: of an item, into its result (command.h). ERR_EMPTY: a window is too short for the
@@ -27,6 +27,7 @@
 #define LEAFD_SERVICE_WINDOW_H
 
 #include "src/base/clock.h"
+#include "src/base/timers.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/request.h"
 #include "src/id/fsm/fsm.h"
@@ -35,7 +36,8 @@
 
 struct windows;
 
-struct windows *windows_new(const struct clock *clock);
+struct windows *windows_new(const struct clock *clock, struct timers *timers,
+                            struct id_proposer *proposer);
 /* Nothing of it may be on its way back to the cluster. Accepts NULL. */
 void windows_free(struct windows *windows);
 
@@ -88,7 +90,7 @@ void windows_lost(struct windows *windows, const struct buf *command);
 
 /* R10: close all windows, and give back what is left of them, until deadline_ms. From now on all
  * batches wait, until windows_open(); the windows stay closed. */
-void windows_close(struct windows *windows, struct id_proposer *proposer, uint64_t deadline_ms);
+void windows_close(struct windows *windows, uint64_t deadline_ms);
 /* Nothing of it is under way (also when it was never called). */
 bool windows_given_back(const struct windows *windows);
 bool windows_are_closed(const struct windows *windows);

@@ -63,7 +63,7 @@ struct row_changes {
     struct row_piece *pieces; /* the newest first */
 };
 
-/* List the change of a row, key_len bytes and the value_len behind them, which are copied. */
+/* List the change of a row, key_len bytes and the value_len after them, which are copied. */
 void row_changes_add(struct row_changes *changes, const void *row, size_t key_len,
                      size_t value_len);
 /* Those of the other list come after; it is left empty. */

@@ -76,7 +76,7 @@ uint16_t state_since(const struct state *state, int type);
 bool state_may_append(const struct state *state, const void *data, size_t len);
 
 /* False: the command is of a version, of a type, or raises the level to one, that this leafd does
- * not know. It must not be applied; a newer leafd goes on here. */
+ * not know. It must not be applied; a newer leafd continues here. */
 bool state_can_apply(const struct state *state, const void *data, size_t len);
 
 /*

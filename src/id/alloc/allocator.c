@@ -308,17 +308,18 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     }
 }
 
-bool allocator_has_rekeyable(const struct allocator *allocator)
+bool allocator_has_keys(void *data, const struct id_request *request, uint64_t first)
 {
-    return allocator->has_rekeyable;
-}
+    const struct allocator *allocator = data;
+    const struct id_tag *tag;
+    struct strict_item item;
 
-bool allocator_has_keys(const struct allocator *allocator, const char *name, size_t name_len,
-                        uint64_t first, uint32_t count)
-{
-    const struct id_tag *tag = id_table_find(allocator->table, name, name_len);
-
-    return tag == NULL || id_tag_has_keys(tag, first, count);
+    if (!allocator->has_rekeyable) {
+        return true; /* as nearly always: at no cost */
+    }
+    ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
+    tag = id_table_find(allocator->table, item.name, item.name_len);
+    return tag == NULL || id_tag_has_keys(tag, first, item.count);
 }
 
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row)

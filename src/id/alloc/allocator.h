@@ -74,13 +74,9 @@ void allocator_want(struct allocator *allocator, struct id_tag *tag);
  */
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
 
-/* Has a tag of the table, or had one, a shape with {key}? Else this node has all keys. */
-bool allocator_has_rekeyable(const struct allocator *allocator);
-
-/* Has this node what the texts of these ids need? Not while its log is behind a change of the tag's
- * key. True of tags that are not in the table. */
-bool allocator_has_keys(const struct allocator *allocator, const char *name, size_t name_len,
-                        uint64_t first, uint32_t count);
+/* A strict_keys_fn (strict.h), with the allocator as its data: false while this node has not
+ * applied a change of the tag's key that the ids need. True of tags that are not in the table. */
+bool allocator_has_keys(void *data, const struct id_request *request, uint64_t first);
 
 /* The cluster answered this command of the node with the marks of its tags (command.h), ahead of
  * this node's log: burn what is held of older generations. 0 or ERR_BAD_MESSAGE. */

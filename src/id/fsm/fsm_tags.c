@@ -328,6 +328,14 @@ static char *texts_of(const struct tag_row *tag)
     return texts;
 }
 
+/* Are the row's own texts those of what it becomes, and no longer? */
+static bool keeps_texts(const struct tag_row *old, const struct tag_row *tag)
+{
+    return tag->description == old->description && tag->description_len == old->description_len &&
+           tag->shape == old->shape && tag->shape_len == old->shape_len &&
+           tag->reason == old->reason && tag->reason_len == old->reason_len;
+}
+
 /* The row becomes this, with such texts, which it owns. */
 static void row_become(struct fsm_row *row, const struct tag_row *tag, char *texts)
 {
@@ -358,8 +366,7 @@ void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm
     struct journal *journal = tags->journal;
 
     if (old != NULL) {
-        change->keeps_texts = tag->description == old->description && tag->shape == old->shape &&
-                              tag->reason == old->reason;
+        change->keeps_texts = keeps_texts(old, tag);
         change->keeps_share =
             tag->client == old->client && tag_share_bytes(tag) == tag_share_bytes(old);
         tag_journal(journal, old);

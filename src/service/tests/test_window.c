@@ -28,6 +28,7 @@ struct leader {
     struct id_apply apply;
     struct clock clock;
     uint64_t now_ms;
+    struct timers timers;
     struct windows *windows;
     uint64_t round_term; /* in which the next batch was confirmed */
     struct buf batch;
@@ -73,7 +74,8 @@ static int setup(void **state)
     l->now_ms = 1000000;
     l->round_term = TERM;
     l->proposer.propose = on_propose;
-    l->windows = windows_new(&l->clock);
+    timers_init(&l->timers);
+    l->windows = windows_new(&l->clock, &l->timers, &l->proposer);
     make(l, "m", STEP, MAX_STEP);
     make(l, "n", STEP, MAX_STEP);
     *state = l;
@@ -588,7 +590,7 @@ static void test_a_clean_stop_gives_back_what_is_left(void **state)
     struct leader *l = *state;
 
     open_window(l);
-    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    windows_close(l->windows, l->now_ms + 1000);
     assert_false(windows_given_back(l->windows));
     assert_int_equal(take(l, "m", 1), ERR_EMPTY); /* closed before anybody hears of it */
     assert_false(renew(l));
@@ -605,7 +607,7 @@ static void test_a_closed_window_is_never_used_again(void **state)
     struct leader *l = *state;
 
     open_window(l);
-    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    windows_close(l->windows, l->now_ms + 1000);
     finish_return(l, ERR_TIMEOUT); /* whether it was, or will be, carried out is not known */
     assert_int_equal(windows_counts(l->windows)->burnt_stop, STEP - 1);
     windows_open(l->windows);
@@ -624,7 +626,7 @@ static void test_an_extension_of_a_closed_window_takes_its_place(void **state)
     open_window(l);
     take_from(l, 6, 2);
     assert_true(windows_propose(l->windows, l->apply.fsm, &command, &more));
-    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    windows_close(l->windows, l->now_ms + 1000);
     assert_int_equal(id_apply_bytes(&l->apply, &command), 0);
     windows_granted(l->windows, TERM, &command, l->apply.result.data, l->apply.result.len);
     finish_return(l, 0);
@@ -640,7 +642,7 @@ static void test_windows_that_were_closed_open_with_the_next_leadership(void **s
     struct leader *l = *state;
 
     open_window(l);
-    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    windows_close(l->windows, l->now_ms + 1000);
     windows_forget(l->windows);
     finish_return(l, ERR_TIMEOUT);
     assert_false(windows_are_closed(l->windows));
@@ -653,7 +655,7 @@ static void test_without_windows_nothing_is_given_back(void **state)
 {
     struct leader *l = *state;
 
-    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    windows_close(l->windows, l->now_ms + 1000);
     assert_null(l->returned);
     assert_true(windows_given_back(l->windows));
 }
@@ -682,7 +684,7 @@ static void test_ids_with_an_increment(void **state)
     take_from(l, 8, 92); /* of both, in one piece */
     assert_int_equal(windows_counts(l->windows)->burnt_window, 0);
     assert_int_equal(windows_counts(l->windows)->burnt_generation, STEP - 1);
-    windows_close(l->windows, &l->proposer, l->now_ms + 1000);
+    windows_close(l->windows, l->now_ms + 1000);
     finish_return(l, 0);
     assert_true(max_id(l, "m") == 132); /* as if none above had been granted */
     assert_true(windows_counts(l->windows)->returned > 0);

@@ -110,7 +110,7 @@ struct member_change {
     bool force;       /* even if the voters that are left cannot all be reached */
     bool given_up;    /* ended without being completed */
     uint64_t node_id; /* of the node that is added or removed */
-    uint64_t index;   /* of the entry that began it: tells two changes apart */
+    uint64_t index;   /* of the entry that began it: distinguishes two changes */
     char address[LIMIT_ADDRESS_BYTES + 1]; /* of one that is added */
 };
 
@@ -293,7 +293,8 @@ struct digest_command {
  * that others may dial. */
 struct node_info {
     uint64_t node_id;
-    uint64_t store_id; /* random, made with the directory: tells a wiped node from the old one */
+    uint64_t
+        store_id; /* random, made with the directory: distinguishes a wiped node from the old one */
     char http_address[LIMIT_ADDRESS_BYTES + 1];
     char version[32];
     char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* where it wants to be reached; "": as before */
