@@ -59,7 +59,8 @@ def test_a_range_that_is_too_old(start, fake):
     """Its ids are dropped, and not before their time; the next id is of a new one."""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000)
+    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000,
+                          attempt_ms=40000)
     assert client.ids("segment orders 10") == [(1, 10)]
     assert newer(client, granter, granter.grants[0][2]) == 1001
     assert granter.grants[1][2] - granter.grants[0][2] > 1e9, "it was dropped too early"
@@ -71,7 +72,8 @@ def test_a_spare_range_that_is_too_old(start, fake):
     """It is dropped as well."""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=1000, max_count=1000, max_age_ms=2000)
+    client = start().open(endpoints=server.url, min_count=1000, max_count=1000, max_age_ms=2000,
+                          attempt_ms=40000)
     assert client.ids("segment orders 600") == [(1, 600)]
     wait_until(lambda: len(granter.grants) == 2, 30, "a spare one is asked for")
     spare = granter.grants[1]
