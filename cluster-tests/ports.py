@@ -1,15 +1,15 @@
 """Free ports of 127.0.0.1, so that runs side by side do not collide.
 
 A port is held by an flock on a file of its own for as long as this process lives, and is taken
-only when it can be bound now. The range lies below the ones the system gives to outgoing
-connections.
+only when it can be bound now. The files are in one place for all runs, whatever their TMPDIR: a
+port whose node has stopped for a while can be bound, too, and would then be another run's. The
+range lies below the ones the system gives to outgoing connections.
 """
 
 import fcntl
 import os
 import random
 import socket
-import tempfile
 
 FIRST_PORT = 21000
 LAST_PORT = 31999
@@ -23,7 +23,7 @@ def take_port():
 
 def take_row(count, step=1):
     """The first of so many ports, each so far from the one before, all of them held."""
-    directory = os.path.join(tempfile.gettempdir(), f"leafd-test-ports-{os.getuid()}")
+    directory = f"/tmp/leafd-test-ports-{os.getuid()}"
     os.makedirs(directory, mode=0o700, exist_ok=True)
     firsts = LAST_PORT - FIRST_PORT + 1 - (count - 1) * step
     start = random.randrange(firsts)

@@ -291,6 +291,8 @@ def test_next_of_all_kinds(shared, ctl, tag):
     text = ctl("decode", flake).out
     assert re.search(r"^time +20\d\d-.*Z \(\d+ ms\)$", text, re.M) and "worker id" in text
     assert ctl("decode", flake, "--json").json["id"] == flake
+    assert ctl("at", "2020-05-02T13:13:44.602+01:00").out == "1256557484210913280\n"
+    assert "outside the layout" in ctl("at", 0, code=76).err
     uuid = shared.nodes[0].http("GET", "/api/snowflake/get/k?as=uuid").text
     parts = ctl("decode", uuid, "--json").json
     assert parts["timestamp_ms"] == int(uuid.replace("-", "")[:12], 16), (uuid, parts)

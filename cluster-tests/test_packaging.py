@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -12,10 +13,12 @@ import pytest
 
 from node import ROOT, leafd_path
 
-sys.path.insert(0, os.path.join(ROOT, "scripts", "compose"))
+COMPOSE = os.path.join(ROOT, "scripts", "compose")
+sys.path.insert(0, COMPOSE)
 
-import engine  # noqa: E402
 import sbom  # noqa: E402
+
+let_through = runpy.run_path(os.path.join(COMPOSE, "daemon"))["let_through"]
 
 DPKG = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"]
 
@@ -114,10 +117,27 @@ def test_a_wrong_list_is_noticed(tmp_path):
         sbom.check(json.dumps(document), installed, ["libc6"])
 
 
-def test_a_firewall_of_another_docker_is_named():
-    """Else `make compose-test` would only say that no node becomes ready."""
-    left = "-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n"
-    assert "iptables -P FORWARD ACCEPT" in engine.firewall_in_the_way(left, True)
-    assert engine.firewall_in_the_way(left, False) is None
-    assert engine.firewall_in_the_way("-P FORWARD ACCEPT\n", True) is None
-    assert engine.firewall_in_the_way("-P FORWARD ACCEPT\n" + left, True)
+def firewall_calls(tmp_path, monkeypatch, forward, code=0):
+    """What let_through() asks of an iptables that shows this chain, during its time and then."""
+    calls = tmp_path / "calls"
+    calls.write_text("")
+    for kind, rules in (("nft", forward), ("legacy", "-P FORWARD ACCEPT")):
+        program = tmp_path / f"iptables-{kind}"
+        program.write_text(f'#!/bin/sh\nshift 2\n[ "$1" = -S ] && echo "{rules}" && exit\n'
+                           f'echo {kind} "$@" >>{calls}\n[ "$1" != -C ] || exit {code}\n')
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with let_through("198.18.0.0/16"):
+        during = calls.read_text().splitlines()
+    return during, calls.read_text().splitlines()[len(during):]
+
+
+def test_what_another_docker_left_in_the_firewall_drops_nothing(tmp_path, monkeypatch):
+    rule = "FORWARD -s 198.18.0.0/16 -d 198.18.0.0/16 -j ACCEPT"
+    left = "-P FORWARD DROP\n-A FORWARD -j DOCKER-USER"
+    assert firewall_calls(tmp_path, monkeypatch, left, code=1) == (
+        [f"nft -C {rule}", f"nft -I {rule}"], [f"nft -D {rule}"])
+    # The rule of a run that was killed.
+    assert firewall_calls(tmp_path, monkeypatch, f"{left}\n-A {rule}") == (
+        [f"nft -C {rule}"], [f"nft -D {rule}"])
+    assert firewall_calls(tmp_path, monkeypatch, "-P FORWARD ACCEPT") == ([], [])

@@ -91,7 +91,7 @@ struct disk {
 struct writer;
 
 struct writer_config {
-    void (*notify)(void *data); /* wake the driver's loop (bell_ring()); may be called often */
+    void (*notify)(void *data); /* wake the driver's loop (wakeup_send()); may be called often */
     void (*failed)(void *data, int err, const struct store_error *error); /* must not return */
     void *data;
     /* The longest that a commit on a slow disk waits for operations that are likely to come. 0: it

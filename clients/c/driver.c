@@ -681,6 +681,19 @@ static void do_decode(char **words)
     printf("decode %" PRId64 " %u %u\n", parts.time_ms, parts.worker_id, parts.sequence);
 }
 
+static void do_at(char **words)
+{
+    struct leafd_error error;
+    struct leafd_snowflake *snowflake = source_of(SNOWFLAKE, NULL, &error);
+    int64_t time_ms = strtoll(words[1], NULL, 10);
+    int64_t id = snowflake != NULL ? leafd_snowflake_at(snowflake, time_ms, &error) : -1;
+    if (id < 0) {
+        answer_error(&error);
+    } else {
+        printf("at %" PRId64 "\n", id);
+    }
+}
+
 static void do_stats(char **words)
 {
     struct leafd_stats stats;
@@ -736,6 +749,7 @@ static const struct command {
     {"bench", 3, do_bench},
     {"benchthreads", 4, do_benchthreads},
     {"decode", 2, do_decode},
+    {"at", 2, do_at},
     {"stats", 1, do_stats},
     {"statstext", 1, do_statstext},
     {"events", 1, do_events},

@@ -203,6 +203,11 @@ int64_t leafd_snowflake_next_within(struct leafd_snowflake *snowflake, uint32_t 
 int leafd_snowflake_decode(struct leafd_snowflake *snowflake, int64_t id, struct leafd_parts *parts,
                            struct leafd_error *error);
 
+/* The smallest id of a time, for scans of ids by time; the layout as above. -1: an error; of a time
+ * that the layout cannot hold "bad_setting". */
+int64_t leafd_snowflake_at(struct leafd_snowflake *snowflake, int64_t time_ms,
+                           struct leafd_error *error);
+
 /* As leafd_segment_close(): its worker id is released, which takes one attempt at most. */
 void leafd_snowflake_close(struct leafd_snowflake *snowflake);
 

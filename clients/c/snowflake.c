@@ -513,23 +513,17 @@ int64_t leafd_snowflake_next(struct leafd_snowflake *snowflake, struct leafd_err
     return leafd_snowflake_next_within(snowflake, 0, error);
 }
 
-int leafd_snowflake_decode(struct leafd_snowflake *snowflake, int64_t id, struct leafd_parts *parts,
-                           struct leafd_error *error)
+/* The cluster's layout; one that is not known yet comes with a worker id. 0 or -1. */
+static int find_layout(struct leafd_snowflake *snowflake, struct layout *layout,
+                       struct leafd_error *error)
 {
     struct leafd *client = snowflake->source.client;
-    if (source_enter(&snowflake->source, error) != 0) {
-        return -1;
-    }
-    if (id < 0) {
-        return fault(error, "bad_setting", 0, false, "id=%lld must be 0 or more", (long long)id);
-    }
     for (;;) {
         pthread_mutex_lock(&snowflake->lock);
         bool known = snowflake->known;
-        struct layout layout = snowflake->layout;
+        *layout = snowflake->layout;
         pthread_mutex_unlock(&snowflake->lock);
         if (known) {
-            *parts = layout_decode(&layout, id);
             return 0;
         }
         if (find_lease(snowflake, client_until_ns(client, 0), error) != 0) {
@@ -537,6 +531,39 @@ int leafd_snowflake_decode(struct leafd_snowflake *snowflake, int64_t id, struct
             return -1;
         }
     }
+}
+
+int leafd_snowflake_decode(struct leafd_snowflake *snowflake, int64_t id, struct leafd_parts *parts,
+                           struct leafd_error *error)
+{
+    struct layout layout;
+    if (source_enter(&snowflake->source, error) != 0) {
+        return -1;
+    }
+    if (id < 0) {
+        return fault(error, "bad_setting", 0, false, "id=%lld must be 0 or more", (long long)id);
+    }
+    if (find_layout(snowflake, &layout, error) != 0) {
+        return -1;
+    }
+    *parts = layout_decode(&layout, id);
+    return 0;
+}
+
+int64_t leafd_snowflake_at(struct leafd_snowflake *snowflake, int64_t time_ms,
+                           struct leafd_error *error)
+{
+    struct layout layout;
+    if (source_enter(&snowflake->source, error) != 0 ||
+        find_layout(snowflake, &layout, error) != 0) {
+        return -1;
+    }
+    if (time_ms < layout.epoch_ms || time_ms > layout_last_ms(&layout)) {
+        return fault(error, "bad_setting", 0, false, "time_ms=%lld must be from %lld to %lld",
+                     (long long)time_ms, (long long)layout.epoch_ms,
+                     (long long)layout_last_ms(&layout));
+    }
+    return layout_at(&layout, time_ms);
 }
 
 /* --- as a source of the client --- */

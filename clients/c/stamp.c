@@ -14,6 +14,16 @@ bool layout_is_right(const struct layout *layout)
            layout->epoch_ms >= 0 && layout->epoch_ms < (int64_t)1 << 45;
 }
 
+int64_t layout_last_ms(const struct layout *layout)
+{
+    return layout->epoch_ms + ((int64_t)1 << layout->time_bits) - 1;
+}
+
+int64_t layout_at(const struct layout *layout, int64_t time_ms)
+{
+    return (time_ms - layout->epoch_ms) << (layout->worker_bits + layout->sequence_bits);
+}
+
 struct leafd_parts layout_decode(const struct layout *layout, int64_t id)
 {
     uint64_t bits = (uint64_t)id;

@@ -19,6 +19,12 @@ struct layout {
 /* Could leafd have such a layout? */
 bool layout_is_right(const struct layout *layout);
 
+/* The last time that it can hold. */
+int64_t layout_last_ms(const struct layout *layout);
+
+/* The smallest id of a time, which the layout can hold. */
+int64_t layout_at(const struct layout *layout, int64_t time_ms);
+
 struct leafd_parts layout_decode(const struct layout *layout, int64_t id);
 
 /* A worker id with its window. Times count from the layout's epoch. */

@@ -10,6 +10,7 @@
   steady     the same on one node of it, so that no other one is asked when that one takes long
   gates      a Gate in front of each node of the shared cluster
   fake       makes servers that answer as the test likes
+  hole       makes machines that swallow packets
 
 Nodes, ports and the bound of each test's time are those of cluster-tests.
 """
@@ -17,6 +18,7 @@ Nodes, ports and the bound of each test's time are those of cluster-tests.
 import importlib.util
 import itertools
 import os
+import socket
 import sys
 
 import pytest
@@ -156,6 +158,34 @@ def fake():
     yield make
     for server in made:
         server.close()
+
+
+@pytest.fixture
+def hole():
+    """A machine that swallows packets: make() gives the address of a port that answers no SYN.
+
+    The kernel drops what comes for a listener whose queue of connections is full.
+    """
+    sockets = []
+
+    def make():
+        listener = socket.socket()
+        sockets.append(listener)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(100):
+            filler = socket.socket()
+            sockets.append(filler)
+            filler.settimeout(0.2)
+            try:
+                filler.connect(listener.getsockname())
+            except TimeoutError:
+                return f"http://127.0.0.1:{listener.getsockname()[1]}"
+        raise AssertionError("the queue of a listener does not fill up")
+
+    yield make
+    for one in sockets:
+        one.close()
 
 
 class Locked:

@@ -1,11 +1,12 @@
 """What each call gives when nothing is in the way, and what is refused before anything is sent."""
 
 import re
+import time
 
 import pytest
 
 from driver import (FORKING, Failed, check_once, check_rising, parse_loop, parse_mix, urls)
-from snowflakes import decode
+from snowflakes import EPOCH_MS, decode
 from wait import wait_until
 
 COUNTERS = {"ids_segment", "ids_strict", "ids_snowflake", "requests", "retries", "failovers",
@@ -78,6 +79,17 @@ def test_snowflake(client, shared):
     assert answer == f"decode {first.ms} {first.worker} {first.sequence}"
     theirs = shared.nodes[0].get_json(f"/api/snowflake/decode/{ids[0]}")
     assert theirs["timestamp_ms"] == first.ms and theirs["worker_id"] == first.worker
+
+
+def test_the_smallest_id_of_a_time(client, shared):
+    client.ids("snowflake 1")
+    node = shared.nodes[0]
+    for time_ms in (EPOCH_MS, 1588421624602, time.time_ns() // 1000000, EPOCH_MS + (1 << 41) - 1):
+        theirs = node.get(f"/api/snowflake/at?time={time_ms}").text
+        assert client.ask(f"at {time_ms}") == f"at {theirs}"
+    for time_ms in (0, EPOCH_MS - 1, EPOCH_MS + (1 << 41)):
+        error = client.refused(f"at {time_ms}", "bad_setting")
+        assert str(EPOCH_MS) in error.message and str(EPOCH_MS + (1 << 41) - 1) in error.message
 
 
 def test_snowflake_of_two_processes(start, shared):

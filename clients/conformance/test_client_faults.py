@@ -4,7 +4,6 @@ What is demanded is the contract of docs/clients.md: no error where a living nod
 none twice, and no call beyond its deadline (in_time()).
 """
 
-import socket
 import threading
 import time
 
@@ -225,34 +224,6 @@ def test_nobody_listens(start, line):
     after = client.stats()
     assert after["requests"] + after["retries"] >= 3
     assert sum(after[name] - before[name] for name in ("requests", "retries")) <= 60
-
-
-@pytest.fixture(name="hole")
-def hole_fixture():
-    """A machine that swallows packets: make() gives the address of a port that answers no SYN.
-
-    The kernel drops what comes for a listener whose queue of connections is full.
-    """
-    sockets = []
-
-    def make():
-        listener = socket.socket()
-        sockets.append(listener)
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _ in range(100):
-            filler = socket.socket()
-            sockets.append(filler)
-            filler.settimeout(0.2)
-            try:
-                filler.connect(listener.getsockname())
-            except TimeoutError:
-                return f"http://127.0.0.1:{listener.getsockname()[1]}"
-        raise AssertionError("the queue of a listener does not fill up")
-
-    yield make
-    for one in sockets:
-        one.close()
 
 
 KINDS = ["segment orders 1", "range orders 1", "strict orders 1", "snowflake 1"]

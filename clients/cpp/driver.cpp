@@ -350,6 +350,12 @@ static std::string decode(const Words &words)
            std::to_string(parts.sequence);
 }
 
+static std::string at(const Words &words)
+{
+    std::chrono::system_clock::time_point time{std::chrono::milliseconds(number(words[1]))};
+    return "at " + std::to_string(snowflake_of().at(time));
+}
+
 static std::string stats(const Words &)
 {
     leafdpp::Stats s = client->stats();
@@ -424,6 +430,7 @@ static const std::map<std::string, std::pair<std::size_t, std::string (*)(const 
         {"bench", {3, bench_one}},
         {"benchthreads", {4, bench_threads}},
         {"decode", {2, decode}},
+        {"at", {2, at}},
         {"stats", {1, stats}},
         {"statstext", {1, stats_text}},
         {"events", {1, told_events}},

@@ -353,6 +353,14 @@ class Snowflake : detail::Source<struct ::leafd_snowflake>
         return {time, parts.worker_id, parts.sequence};
     }
 
+    // The smallest id of a time, for scans of ids by time.
+    std::uint64_t at(std::chrono::system_clock::time_point time)
+    {
+        auto ms = std::chrono::floor<std::chrono::milliseconds>(time).time_since_epoch().count();
+        return detail::id_of(detail::call(
+            [&](::leafd_error *error) { return ::leafd_snowflake_at(source_, ms, error); }));
+    }
+
     // Its worker id is released; calls fail with "closed", until the client is asked for it anew.
     void close()
     {

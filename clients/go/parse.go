@@ -155,6 +155,14 @@ func (l Layout) Decode(id int64) Parts {
 	}
 }
 
+// LastMs is the last time that an id can have, in Unix milliseconds.
+func (l Layout) LastMs() int64 { return l.EpochMs + 1<<l.TimeBits - 1 }
+
+// At gives the smallest id of a time from EpochMs to LastMs.
+func (l Layout) At(timeMs int64) int64 {
+	return (timeMs - l.EpochMs) << (l.WorkerBits + l.SequenceBits)
+}
+
 // grant is a worker id that was lent, with the times that may be stamped: fromMs < t <= untilMs.
 type grant struct {
 	worker          int

@@ -119,6 +119,9 @@ func TestRefusalsAreReadOnlyIfTheyAreLeafds(t *testing.T) {
 
 func TestIdsAreTakenApart(t *testing.T) {
 	leaf := Layout{EpochMs: 1288834974657, TimeBits: 41, WorkerBits: 10, SequenceBits: 12}
+	if got := leaf.At(1588421624602); got != 1256557484210913280 || leaf.At(leaf.EpochMs) != 0 {
+		t.Error(got)
+	}
 	if got := leaf.Decode(1256557484213448722); got != (Parts{1588421624602, 619, 18}) {
 		t.Errorf("%+v", got)
 	}

@@ -92,15 +92,35 @@ func (s *Snowflake) Next(ctx context.Context) (int64, error) {
 
 // Decode takes an id apart by the cluster's layout, which the first Next learns.
 func (s *Snowflake) Decode(id int64) (Parts, error) {
-	layout := s.layout.Load()
 	if id < 0 {
 		return Parts{}, badSetting("id %d is below 0", id)
 	}
-	if layout == nil {
-		return Parts{}, s.client.counted(failure(CodeLayoutUnknown, true,
-			"no worker id has been acquired, and the layout comes with the first one"))
+	layout, err := s.known()
+	if err != nil {
+		return Parts{}, err
 	}
 	return layout.Decode(id), nil
+}
+
+// At gives the smallest id of a time in Unix milliseconds, for scans of ids by time.
+func (s *Snowflake) At(timeMs int64) (int64, error) {
+	layout, err := s.known()
+	if err != nil {
+		return 0, err
+	}
+	if timeMs < layout.EpochMs || timeMs > layout.LastMs() {
+		return 0, badSetting("time %d is not from %d to %d", timeMs, layout.EpochMs, layout.LastMs())
+	}
+	return layout.At(timeMs), nil
+}
+
+func (s *Snowflake) known() (*Layout, error) {
+	layout := s.layout.Load()
+	if layout == nil {
+		return nil, s.client.counted(failure(CodeLayoutUnknown, true,
+			"no worker id has been acquired, and the layout comes with the first one"))
+	}
+	return layout, nil
 }
 
 // Layout is how the cluster's ids are made; nil before the first Next.

@@ -279,6 +279,10 @@ class Driver {
         return `decode ${timestampMs} ${workerId} ${sequence}`;
     }
 
+    at([timeMs]) {
+        return `at ${this.#open().at(Number(timeMs))}`;
+    }
+
     stats() {
         return "stats " + Object.entries(this.#open().stats())
             .map(([name, value]) => `${name}=${value}`).join(" ");

@@ -125,6 +125,8 @@ export class Client {
     snowflake(name?: string): Snowflake;
     /** Take a snowflake id apart. The layout is known from the first worker id on. */
     decode(id: bigint | string): Decoded;
+    /** The smallest snowflake id of a time in Unix milliseconds, for scans of ids by time. */
+    at(timeMs: number): bigint;
     stats(): Stats;
     gauges(): Gauges;
     /** Both for Prometheus. */
@@ -196,5 +198,6 @@ export interface Snowflake extends AsyncIterable<bigint> {
     tryNext(): bigint | undefined;
     nextMany(count: number, options?: CallOptions): Promise<bigint[]>;
     decode(id: bigint): Decoded;
+    at(timeMs: number): bigint;
     close(): Promise<void>;
 }

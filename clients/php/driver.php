@@ -180,6 +180,8 @@ function answer(?Client $client, array $words, ?int $deadline): string
             return sprintf('bench %.2f', (hrtime(true) - $began) / $number(2));
         case 'decode':
             return vsprintf('decode %d %d %d', array_values(source($client, 'snowflake', '-')->decode($number(1))));
+        case 'at':
+            return 'at ' . source($client, 'snowflake', '-')->at($number(1));
         case 'stats':
             $stats = $client->stats();
             return 'stats ' . implode(' ', array_map(static fn ($name) => "$name=$stats[$name]", array_keys($stats)));

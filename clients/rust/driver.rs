@@ -251,6 +251,11 @@ impl Driver {
         Ok(format!("decode {} {} {}", parts.time.as_millis(), parts.worker_id, parts.sequence))
     }
 
+    fn at(&self, time_ms: &str) -> Result<String> {
+        let time = Duration::from_millis(number(time_ms) as u64);
+        Ok(format!("at {}", self.snowflake_of()?.at(time)?))
+    }
+
     fn stats(&self) -> Result<String> {
         let s = self.client().stats();
         Ok(format!(
@@ -287,6 +292,7 @@ impl Driver {
             ["bench", tag, count] => self.bench(tag, count),
             ["benchthreads", threads, tag, count] => self.benchthreads(threads, tag, count),
             ["decode", id] => self.decode(id),
+            ["at", time_ms] => self.at(time_ms),
             ["stats"] => self.stats(),
             ["statstext"] => {
                 Ok(format!("statstext {}", self.client().stats_text().replace('\n', "|")))

@@ -652,7 +652,8 @@ def draw_flakes(rng, plan):
 
 @operation(draw_flakes, weight=8, covers=[
     "GET /api/snowflake/get/", "POST /api/snowflake/get/", "LEAFD.SNOWFLAKE",
-    "GET /api/snowflake/decode/", "POST /api/snowflake/decode/", "LEAFD.DECODE"])
+    "GET /api/snowflake/decode/", "POST /api/snowflake/decode/", "LEAFD.DECODE",
+    "GET /api/snowflake/at", "LEAFD.AT", "AT"])
 def flakes(run, node=0, as_="operator", count=1, door="http", layout=None):
     """Take snowflake ids, of a layout or the cluster's own."""
     known = run.model.layouts.get(layout)
@@ -686,6 +687,31 @@ def flakes(run, node=0, as_="operator", count=1, door="http", layout=None):
             node, as_, "POST" if door == "post" else "GET", f"/api/snowflake/decode/{one}"
             + (f"?layout={layout}" if layout else "")))
     expect(decoded, {"ok"}, f"decode {answer.numbers[0]}")
+    check_at(run, node, as_, door, layout, one)
+
+
+def check_at(run, node, as_, door, layout, one):
+    """The smallest id of the time of this one is at or below it, that of the next unit above."""
+    world = run.world
+    named = f"?layout={layout}" if layout else ""
+    ms = run.certain(lambda: world.http(
+        node, as_, "GET", f"/api/snowflake/decode/{one}{named}")).json["timestamp_ms"]
+
+    def at(time_ms):
+        if door == "resp":
+            return world.resp(node, as_, "LEAFD.AT", time_ms,
+                              *(["LAYOUT", layout] if layout else []))
+        if door == "ctl":
+            return world.leafctl(node, as_, "at", time_ms,
+                                 *(["--layout", layout] if layout else []))
+        return world.http(node, as_, "GET", f"/api/snowflake/at?time={time_ms}"
+                          + named.replace("?", "&"))
+
+    found = [run.certain(lambda ms=ms: at(ms)) for ms in (ms, ms + 1000)]
+    for each in found:
+        expect(each, {"ok"}, f"at {ms}")
+    least, above = (each.numbers[0] if each.numbers else int(each.text) for each in found)
+    must(least <= one < above, "at-wrong", f"{one} of {ms} ms, layout {layout}: {least}, {above}")
 
 
 def ask_flakes(run, node, as_, count, door, layout):

@@ -94,7 +94,7 @@ static void check_nobody_sleeps(struct sim_node *node)
         if (part == WAKE_MEMBERS && timer_is_armed(&node->replica.membership.next_turn)) {
             continue; /* in the next ms: it waits for the log of another */
         }
-        ground_wake(&node->replica.ground, part);
+        context_wake(&node->replica.context, part);
         while (replica_turn(&node->replica)) {
             continue;
         }
@@ -157,7 +157,7 @@ static const struct {
 };
 
 /* What happens to a node from outside, paused or not. */
-static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
+static void (*const handlers[SIM_KINDS])(struct sim_node *node) = {
     [SIM_RESTART] = sim_node_start,      [SIM_END] = sim_fault_end_node,
     [SIM_ALONE] = sim_fault_alone,       [SIM_JOIN] = sim_member_join,
     [SIM_TOLD] = sim_member_told,        [SIM_OLD] = sim_upgrade_end_node,
@@ -219,8 +219,8 @@ static bool node_event(struct sim_world *world, struct sim_event *event)
     }
     if (event->kind == SIM_DIAL) {
         sim_net_dial(node, &world->nodes[event->peer]);
-    } else if (fates[event->kind] != NULL) {
-        fates[event->kind](node);
+    } else if (handlers[event->kind] != NULL) {
+        handlers[event->kind](node);
     } else if (sim_node_runs(node)) {
         work(node, event);
     } else { /* all of it comes when the process goes on */

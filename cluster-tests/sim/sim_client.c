@@ -27,7 +27,7 @@ enum sim_request_kind {
     ASK_GET,
     ASK_GET_KEPT,
     ASK_FINAL,
-    ASK_EVERYWHERE,
+    ASK_BARRIER,
     ASK_BULK
 };
 
@@ -146,11 +146,11 @@ static void final_put(struct sim_node *node)
 /* The same client waits until the change holds everywhere. */
 static void wait_for_all(const struct sim_request *put)
 {
-    struct sim_request *request = request_new(put->node, ASK_EVERYWHERE);
+    struct sim_request *request = request_new(put->node, ASK_BARRIER);
 
     request->tag = put->tag;
     request->floor = put->floor;
-    request->base.kind = ID_REQUEST_EVERYWHERE;
+    request->base.kind = ID_REQUEST_BARRIER;
     request->base.index = put->base.index;
     request->base.out = &request->missing;
     id_service_submit(&put->node->ids, &request->base);
@@ -175,11 +175,11 @@ static void put_acknowledged(struct sim_request *request)
 }
 
 /* All members have applied the raise: none of them hands out a lower id any more. */
-static void everywhere_answered(struct sim_request *request)
+static void barrier_answered(struct sim_request *request)
 {
     struct sim_world *world = request->node->world;
 
-    world->stats.everywhere++;
+    world->stats.barrier++;
     MEMBER_FOREACH (member, driver_configuration(&request->node->replica.driver)) {
         sim_check_raised(&world->nodes[member->id - 1], request->tag, request->floor);
     }
@@ -263,19 +263,19 @@ static void request_done(struct id_request *base)
         sim_fail(world, "node %u did not find kept-%" PRIu64 ", which had been acknowledged",
                  request->node->id, request->kept);
     }
-    if (request->kind == ASK_EVERYWHERE && base->status == ERR_TIMEOUT &&
+    if (request->kind == ASK_BARRIER && base->status == ERR_TIMEOUT &&
         request->missing.count == 0) {
         sim_fail(world, "node %u waited for all, and nobody is missing", request->node->id);
     }
-    if (request->kind != ASK_EVERYWHERE && request->incarnation == request->node->incarnation) {
+    if (request->kind != ASK_BARRIER && request->incarnation == request->node->incarnation) {
         sim_calm_timed_out(request->node, base->status, kind_names[request->kind]);
     }
     if (base->status != 0) {
         world->stats.failed_requests++;
     } else if (request->kind == ASK_GET || request->kind == ASK_GET_KEPT) {
         get_answered(request);
-    } else if (request->kind == ASK_EVERYWHERE) {
-        everywhere_answered(request);
+    } else if (request->kind == ASK_BARRIER) {
+        barrier_answered(request);
     } else if (request->kind != ASK_OPEN && request->kind != ASK_DELETE) {
         put_answered(request);
     }

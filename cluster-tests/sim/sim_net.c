@@ -78,7 +78,7 @@ static void repeat_command(struct sim_world *world, const struct sim_frame *fram
     struct wire_request wire;
     uint64_t late_ms;
 
-    if (!world->faults || (frame->type != FRAME_REQUEST && frame->type != FRAME_RELAY) ||
+    if (!world->faults || (frame->type != FRAME_REQUEST && frame->type != FRAME_FORWARD) ||
         wire_request_decode(frame->payload.data, frame->payload.len, &wire) != 0 ||
         !sim_percent(world, repeat_percent(&wire))) {
         return;
@@ -137,7 +137,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
     world->hooks->sent(from, to, type, payload);
     frame = frame_new(from, type, payload);
     world->stats.frames++;
-    world->stats.relayed += type == FRAME_RELAY;
+    world->stats.forwarded += type == FRAME_FORWARD;
     if (world->faults && sim_below(world, 300) == 0) {
         sim_net_free_frame(world->echo[a][b]);
         world->echo[a][b] = frame_new(from, type, &frame->payload);

@@ -128,7 +128,7 @@ static void on_superseded(struct replica_listener *listener, uint64_t incarnatio
              node->id, incarnation, node->replica.config.driver.incarnation);
 }
 
-static void on_way_changed(struct replica_listener *listener, uint64_t through)
+static void on_route_changed(struct replica_listener *listener, uint64_t through)
 {
     struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
 
@@ -160,7 +160,7 @@ static void on_granted(struct id_request *request)
     struct sim_node *node = late->node;
     struct sim_world *world = node->world;
 
-    if (!world->faults || !node->up || node->replica.ground.stopping ||
+    if (!world->faults || !node->up || node->replica.context.stopping ||
         sim_below(world, LATE_ONE_IN) != 0) {
         late_tell(late);
         return;
@@ -193,7 +193,7 @@ void sim_node_late(struct sim_node *node)
 
     if (late != NULL) {
         STAILQ_REMOVE_HEAD(&node->late, link);
-        ground_wake(&node->replica.ground, WAKE_SEEN); /* as of each answer */
+        context_wake(&node->replica.context, WAKE_SEEN); /* as of each answer */
         late_tell(late);
     }
 }
@@ -224,7 +224,7 @@ void sim_node_init(struct sim_world *world, unsigned n)
                                                .installed = on_installed,
                                                .removed = on_removed,
                                                .superseded = on_superseded,
-                                               .way_changed = on_way_changed};
+                                               .route_changed = on_route_changed};
     sim_store_init(node);
     sim_net_init(node);
 }

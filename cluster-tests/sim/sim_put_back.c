@@ -37,8 +37,8 @@ void sim_put_back_keep(struct sim_world *world)
         if (count < most && node->up && sim_member_lives(node) && !leads_alone(node) &&
             sim_percent(world, 60)) {
             sim_store_keep(node, SIM_COPY_OLDER);
-            node->kept_standing = node->replica.driver.start;
-            (void)driver_standing(&node->replica.driver, &node->kept_standing);
+            node->kept_durable = node->replica.driver.start;
+            (void)driver_durable(&node->replica.driver, &node->kept_durable);
             sim_trace(world, "the disk of node %u is copied", node->id);
             count++;
         }
@@ -48,8 +48,8 @@ void sim_put_back_keep(struct sim_world *world)
 void sim_put_back_note(struct sim_world *world)
 {
     SIM_NODE_FOREACH (node, world) {
-        if (node->up && !driver_standing(&node->replica.driver, &node->noted_standing)) {
-            memset(&node->noted_standing, 0, sizeof node->noted_standing);
+        if (node->up && !driver_durable(&node->replica.driver, &node->noted_durable)) {
+            memset(&node->noted_durable, 0, sizeof node->noted_durable);
         }
     }
 }
@@ -57,8 +57,8 @@ void sim_put_back_note(struct sim_world *world)
 /* Has it promised something since the copy, so long ago that everybody knows? */
 static bool must_be_noticed(const struct sim_node *node)
 {
-    const struct peer_standing *then = &node->kept_standing;
-    const struct peer_standing *now = &node->noted_standing;
+    const struct peer_durable *then = &node->kept_durable;
+    const struct peer_durable *now = &node->noted_durable;
 
     return now->term > then->term ||
            (now->term == then->term && now->last_term == now->term && now->index > then->index);
@@ -193,8 +193,8 @@ void sim_put_back_check(struct sim_world *world)
             sim_fail(world,
                      "node %u is an older copy (term %" PRIu64 ", last %" PRIu64
                      "; it had told term %" PRIu64 ", last %" PRIu64 "), and nobody refuses it",
-                     node->id, node->kept_standing.term, node->kept_standing.index,
-                     node->noted_standing.term, node->noted_standing.index);
+                     node->id, node->kept_durable.term, node->kept_durable.index,
+                     node->noted_durable.term, node->noted_durable.index);
         }
     }
     SIM_NODE_FOREACH (node, world) {

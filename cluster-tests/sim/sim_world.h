@@ -196,19 +196,19 @@ struct sim_node {
     uint64_t next_id[SIM_TAGS_ALL];    /* of this incarnation: no id below it may follow */
     uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any incarnation */
     bool opening[SIM_TAGS_ALL];
-    bool joins;                          /* it came after the first configuration */
-    uint16_t able;                       /* the newest level that its leafd speaks */
-    uint16_t ever_able;                  /* and the newest of all that it ran */
-    uint16_t needed;                     /* it ends, to come back with a leafd that speaks this */
-    bool gone;                           /* removed and told, or dead for good */
-    struct peer_standing kept_standing;  /* on the older copy of its disk */
-    struct peer_standing noted_standing; /* that all others must know by now */
-    bool set_back;                       /* its disk is an older copy: others refuse it, */
-    bool refused;                        /* and have done so, in this start of it */
-    unsigned peers;                      /* with whom it keeps links, a bit an id */
-    unsigned met;                        /* who has dialled this incarnation of it, likewise */
-    struct learned_peers learned;        /* when it joined */
-    uint64_t seen_conf;                  /* index of the configuration that was checked last */
+    bool joins;                        /* it came after the first configuration */
+    uint16_t able;                     /* the newest level that its leafd speaks */
+    uint16_t ever_able;                /* and the newest of all that it ran */
+    uint16_t needed;                   /* it ends, to come back with a leafd that speaks this */
+    bool gone;                         /* removed and told, or dead for good */
+    struct peer_durable kept_durable;  /* on the older copy of its disk */
+    struct peer_durable noted_durable; /* that all others must know by now */
+    bool set_back;                     /* its disk is an older copy: others refuse it, */
+    bool refused;                      /* and have done so, in this start of it */
+    unsigned peers;                    /* with whom it keeps links, a bit an id */
+    unsigned met;                      /* who has dialled this incarnation of it, likewise */
+    struct learned_peers learned;      /* when it joined */
+    uint64_t seen_conf;                /* index of the configuration that was checked last */
     uint64_t seen_change; /* index of the one that was checked for whom it makes a voter */
 };
 
@@ -250,7 +250,7 @@ struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         puts, bulks, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops,
         forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
-        strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf, raises,
+        strict_lost, strict_undecided, given_back, repeats, barrier, forwarded, deaf, raises,
         exchanges, too_old, set_back, lost_votes, by_state, planted, mono_ids, mono_stale, stale;
     uint64_t trace; /* a hash of everything that happened */
 };

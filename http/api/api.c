@@ -64,6 +64,7 @@ static const struct route routes[] = {
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_decode)),
+    ROUTE(BIT(METHOD_GET), "/api/snowflake/at", OPTIONS, FOR_IDS, SERVED_BY(handle_snowflake_at)),
     ROUTE(BIT(METHOD_GET), "/decodeSnowflakeId", OPTIONS, LEAF, FOR_IDS,
           SERVED_BY(handle_leaf_decode)),
     ROUTE(BIT(METHOD_POST), "/decodeSnowflakeId", BODY, OPTIONS, LEAF, FOR_IDS,
@@ -413,17 +414,22 @@ COLD static void wait_turn(struct conn *conn)
 
 HOT static void api_handle(struct conn *conn)
 {
+    const struct api_loop *loop = conn->conns->data;
     const struct route *route = conn->request.route;
+    const struct auth *auth = loop->api->auth;
     int result = ANSWERED;
 
     if (!conn_charge(conn, &conn->client->requests, 1)) {
         return;
     }
+    if (auth != NULL && route != NULL && auth_is_newer(auth, loop->tokens_generation)) {
+        gate_renew(conn);
+    }
     if (route == NULL) {
         result = refuse_route(conn);
-    } else if (!gate_is_open(conn)) {
+    } else if (conn->request.gate != GATE_OPEN) {
         result = deny(conn);
-    } else if (route->audited && api_loop(conn)->api->auth != NULL) {
+    } else if (route->audited && auth != NULL) {
         result = audited_serve(conn);
     } else if (route->is_long) {
         wait_turn(conn);
@@ -454,7 +460,6 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
     if (api->auth != NULL) {
         loop->tokens = auth_take(api->auth, &loop->tokens_generation);
     }
-    waiters_init(&loop->waiters);
     LIST_INIT(&loop->live.viewers);
     SLIST_INIT(&loop->kept);
     timer_init(&loop->snowflake_retry, snowflake_retry_fire);

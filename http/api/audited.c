@@ -399,14 +399,6 @@ static int look_at_worker(struct conn *conn)
     return id < LIMIT_WORKER_IDS ? look_at_row(conn, id, NULL) : audit_go_on(conn);
 }
 
-static int look_at_cluster(struct conn *conn)
-{
-    struct call *call = call_new(ID_REQUEST_STATUS, cluster_before_cb);
-
-    call->sees_errors = true;
-    return call_submit_for(conn, call, BEFORE_WAIT_MS);
-}
-
 static int look_at_level_before(struct conn *conn)
 {
     const struct id_health *health = api_loop(conn)->backend->health;
@@ -438,6 +430,7 @@ int audited_serve(struct conn *conn)
 {
     const struct route *route = conn->request.route;
     struct note *note = MUST_HAVE(malloc(sizeof *note));
+    struct call *call;
 
     ASSERT(conn->note == NULL && route->takes_options);
     note_make(conn, note);
@@ -449,7 +442,9 @@ int audited_serve(struct conn *conn)
     case CHANGES_WORKER:
         return look_at_worker(conn);
     case CHANGES_CLUSTER:
-        return look_at_cluster(conn);
+        call = call_new(ID_REQUEST_STATUS, cluster_before_cb);
+        call->sees_errors = true;
+        return call_submit_for(conn, call, BEFORE_WAIT_MS);
     case CHANGES_LEVEL:
         return look_at_level_before(conn);
     case CHANGES_LAYOUT:

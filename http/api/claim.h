@@ -2,21 +2,15 @@
  * claim.h - a claim of ids under way: what was asked, what was claimed so far, and the claims that
  * wait for more.
  *
- * As a rule a claim lives on the stack of its handler. One that cannot be filled at once is parked
- * (ids.h): it waits until its tag has more ids, or, without a tag, until the clock brings them. One
- * that asks the cluster is kept in a struct call.
+ * As a rule a claim lives on the stack of its handler; one that asks the cluster is kept in a
+ * struct call. What is done with them: ids.h.
  *
- * The happy path of those that wait: waiters_add(); when the tag is woken, waiters_first() and
- * waiters_after() walk its requests oldest first; one that is served is taken out by
- * waiters_remove(). The ids they want are counted in tag->demand as long as they are parked, so
- * that segments are sized for them. Those that wait for snowflake ids, which time alone brings,
- * have no tag: NULL in its place. They wait for clocks of different steps, one for each layout, and
- * those of one never for another's.
+ * Those that wait for snowflake ids, which time alone brings, have no tag: NULL in its place. They
+ * wait for clocks of different steps, one for each layout, and those of one never for another's.
  *
- * Failure modes: more than LIMIT_WAITERS_PER_LOOP: ERR_OVERLOADED. Nothing allocates: the struct is
- * part of what is kept for the request.
+ * Failure modes: none: types alone, and nothing allocates.
  *
- * Thread: the owner's (one HTTP loop); tag->demand and count are atomics.
+ * Thread: the owner's (one HTTP loop); the count of those that wait: any may read.
  */
 #ifndef LEAFD_HTTP_API_CLAIM_H
 #define LEAFD_HTTP_API_CLAIM_H
@@ -27,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/id/alloc/id_table.h"
 #include "src/id/alloc/segment.h"
@@ -91,17 +84,6 @@ struct id_claim {
     struct segment_range ranges[LIMIT_RANGES_PER_REPLY];
 };
 
-/* Add a range, joined to the last one where it goes on. False if it does not fit. */
-bool id_claim_add(struct id_claim *claim, const struct segment_range *range);
-
-/* See that there is a place for one more range: when all are taken, the shortest range is given up,
- * and its ids are wanted again. */
-void id_claim_make_room(struct id_claim *claim);
-
-/* Add a range where it belongs by its ids, joined to its neighbours where they go on. There is room
- * (ASSERT). */
-void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
-
 /* --- those that wait --- */
 
 struct waiter {
@@ -115,32 +97,11 @@ struct waiter {
 
 RB_HEAD(waiter_tree, waiter);
 
+/* All zeros: none waits. */
 struct waiters {
     struct waiter_tree tree;
     _Atomic size_t count; /* read by any thread */
     uint64_t next_seq;
 };
-
-void waiters_init(struct waiters *waiters);
-
-/* Park. 0 or ERR_OVERLOADED. */
-int waiters_add(struct waiters *waiters, struct waiter *waiter, struct id_tag *tag,
-                uint64_t demand) MUST_CHECK;
-
-/* Take a parked one out, and its demand back. */
-void waiters_remove(struct waiters *waiters, struct waiter *waiter);
-
-/* A parked one wants fewer ids now. */
-void waiters_set_demand(struct waiter *waiter, uint64_t demand);
-
-/* The oldest parked one of a tag, NULL if there is none. */
-struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag);
-
-/* The oldest parked one of a clock, and of the first clock after it; NULL if there is none. */
-struct waiter *waiters_first_of_clock(struct waiters *waiters, const void *clock);
-struct waiter *waiters_next_clock(struct waiters *waiters, const void *clock);
-
-/* The next one of the same tag. */
-struct waiter *waiters_after(struct waiter *waiter);
 
 #endif

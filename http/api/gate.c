@@ -14,14 +14,6 @@
 
 /* --- who asks --- */
 
-/* By what the request says, or the connection has said. */
-static bool shows_token(const struct conn *conn)
-{
-    const struct caller *caller = conn->caller;
-
-    return caller != NULL ? caller->has_token : conn_head(conn)->authorization.count > 0;
-}
-
 static enum gate identify_token(struct conn *conn, const struct identity **ret_identity)
 {
     struct caller *caller = conn->caller;
@@ -77,10 +69,13 @@ static void count_for(struct conn *conn, const struct identity *identity)
 static enum gate identify(struct conn *conn)
 {
     const struct token_table *tokens = api_loop(conn)->tokens;
+    const struct caller *caller = conn->caller;
     const struct identity *identity = NULL;
+    /* By what the request says, or the connection has said. */
+    bool has_token = caller != NULL ? caller->has_token : conn_head(conn)->authorization.count > 0;
     enum gate gate = GATE_OPEN;
 
-    if (tokens_are_used(tokens) && shows_token(conn)) {
+    if (tokens_are_used(tokens) && has_token) {
         gate = identify_token(conn, &identity);
     } else if (tokens_are_used(tokens) && conn_certificate(conn) != NULL) {
         identity = tokens_find_certificate(tokens, conn_certificate(conn));
@@ -203,8 +198,7 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
     UNREACHABLE("a verdict on a page");
 }
 
-/* The tokens were read again since this loop looked. */
-COLD static void renew_tokens(struct conn *conn)
+void gate_renew(struct conn *conn)
 {
     struct api_loop *loop = api_loop(conn);
     struct token_table *old = loop->tokens;
@@ -221,23 +215,13 @@ COLD static void renew_tokens(struct conn *conn)
     }
 }
 
-HOT bool gate_is_open(struct conn *conn)
-{
-    const struct api_loop *loop = conn->conns->data;
-
-    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        renew_tokens(conn);
-    }
-    return conn->request.gate == GATE_OPEN;
-}
-
 void gate_admit(struct conn *conn, const struct route *route)
 {
     struct api_loop *loop = api_loop(conn);
     enum gate gate = GATE_OPEN;
 
     if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        renew_tokens(conn);
+        gate_renew(conn);
     }
     if ((route->listeners & loop->listeners) == 0) {
         gate = GATE_OTHER_LISTENER;
@@ -256,7 +240,7 @@ bool gate_stays_open(struct conn *conn)
         return true;
     }
     if (auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        renew_tokens(conn);
+        gate_renew(conn);
     }
     if (conn->identity == NULL) { /* they were read again: it was judged by others */
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);

@@ -2,9 +2,9 @@
  * gate.h - may this request be made: at this listener, by this client?
  *
  * The happy path: gate_admit() looks at a head once, when it is read, and keeps its verdict with
- * the request; a head that repeats it has the same. gate_is_open() is all that the path of an id
- * sees: two loads. When the tokens were read again, the first request that a loop sees has all of
- * the loop's connections looked at anew.
+ * the request; a head that repeats it has the same. The path of an id sees two loads: that verdict,
+ * and whether the tokens were read again. If so, the first request that a loop sees calls
+ * gate_renew(), which has all of the loop's connections looked at anew.
  *
  * Failure modes: whatever is refused is answered by deny() (audited.h). An api without struct auth
  * (tests) refuses nothing.
@@ -43,8 +43,9 @@ enum gate {
 /* A head with this route is there: judge it. */
 void gate_admit(struct conn *conn, const struct route *route);
 
-/* The request of a route may be served. */
-HOT bool gate_is_open(struct conn *conn);
+/* The tokens were read again since this loop looked (auth_is_newer()): take them, and judge the
+ * present request anew. */
+COLD void gate_renew(struct conn *conn);
 
 /* May a request that is being answered for long go on, by the tokens in force? */
 bool gate_stays_open(struct conn *conn);

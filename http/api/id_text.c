@@ -47,13 +47,6 @@ static void prepare_shape(struct api_loop *loop, const struct id_text *text, uin
     }
 }
 
-/* Is the id the first by its key? */
-static bool begins_key(const struct id_text *text, uint64_t id)
-{
-    return text->shape != NULL && text->shape->has_key && id > 0 &&
-           shape_key_of(text->shape, id) != shape_key_of(text->shape, id - 1);
-}
-
 size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
 {
     prepare_shape(loop, text, id);
@@ -100,13 +93,15 @@ static uint64_t id_text_lines_bytes(const struct id_text *text, const struct seg
 static void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
                               const struct segment_range *range, struct buf *buf)
 {
+    const struct shape *keyed = text->shape != NULL && text->shape->has_key ? text->shape : NULL;
     char line[ID_TEXT_BYTES_MAX + 1];
 
     for (uint32_t i = 0; i < range->count; i++) {
         uint64_t id = range->first + (uint64_t)i * increment_of(range->increment);
         size_t len;
 
-        if (i == 0 || begins_key(text, id)) {
+        if (i == 0 ||
+            (keyed != NULL && id > 0 && shape_key_of(keyed, id) != shape_key_of(keyed, id - 1))) {
             prepare_shape(loop, text, id);
         }
         len = put_id(loop, text, id, line);
@@ -355,30 +350,13 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
     return ANSWERED;
 }
 
-HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
+int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
-    struct api_loop *loop = conn->conns->data;
-    struct api_counts *counts = &loop->counts;
     struct buf *body;
-    char digits[TEXT_DECIMAL_BYTES];
     char headers[80];
 
-    conns_count(claim->snowflake                    ? &counts->snowflake_ids
-                : claim->strict && claim->monotonic ? &counts->monotonic_ids
-                : claim->strict                     ? &counts->strict_ids
-                                                    : &counts->segment_ids,
-                claim->count);
-    if (claim->format == ID_FORMAT_OTHER) {
-        return claim->answer(conn, claim);
-    }
     if (!id_text_is_number(&claim->text)) {
         return answer_texts(conn, claim, extra);
-    }
-    if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
-        ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
-        conn_answer(conn, 200, conn->request.wants_json ? ANSWER_JSON : ANSWER_TEXT, extra, digits,
-                    text_decimal(claim->ranges[0].first, digits));
-        return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
         return answer_lines(conn, claim, extra);

@@ -1,7 +1,7 @@
 /*
- * id_text.h - ids as text, and the answer to a claim that is complete.
+ * id_text.h - ids as text, and the answer to a claim of several, or of one that is no number.
  *
- * The happy path: ids_answer() writes a bare number, lines, ranges or JSON. Many lines are made
+ * The happy path: id_text_answer() writes lines, ranges or JSON. Many lines are made
  * part by part, when it is their connection's turn. Ids of a tag with a shape, UUIDs, ULIDs, and
  * those of a layout whose worker id is last come one a line.
  *
@@ -25,8 +25,7 @@ uint32_t id_text_lines(const struct id_text *text);
 /* Append the body of the answer to a claim of several ids, or in another format than text. */
 void id_claim_put(const struct id_claim *claim, struct buf *buf);
 
-/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL.
- * Returns ANSWERED. */
-int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
+/* As ids_answer(), which answers with a bare number itself. */
+int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * ids.h - taking ids: what a request for ids says, how a claim waits for more, and the data plane
- * of tags, GET and POST /api/segment/get/{tag}.
+ * ids.h - taking ids: what a request for ids says, what it has claimed so far, how it waits for
+ * more and is answered, and the data plane of tags, GET and POST /api/segment/get/{tag}.
  *
  * The happy path: the tag is found in the id table, one compare-and-swap claims the ids, the reply
  * is appended to the connection's output. No lock, no allocation, no system call.
@@ -11,6 +11,9 @@
  * a part only where nothing more could come else. No wake-up is lost:
  * this loop's bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
  * publishes before it takes the bits; both change the same word, so one of the two sees the other.
+ *
+ * The ids that parked requests want are counted in tag->demand, so that segments are sized for
+ * them.
  *
  * The ids of a tag in strict or monotonic mode, also of one that became so while its request was
  * parked, come from the log, or the leader, by a request (ID_REQUEST_STRICT) for each, so that an
@@ -27,15 +30,53 @@
  * `timeout` of a strict tag the ids may have been used up; with a key the same request can be
  * repeated without losing any.
  *
- * Thread: the loop's.
+ * Thread: the loop's; tag->demand and the count of waiters are atomics.
  */
 #ifndef LEAFD_HTTP_API_IDS_H
 #define LEAFD_HTTP_API_IDS_H
 
 #include "http/api/claim.h"
 #include "http/server/conn.h"
+#include "src/base/err.h"
 
 struct api_loop;
+
+/* --- the ranges of a claim --- */
+
+/* Add a range, joined to the last one where it goes on. False if it does not fit. */
+bool id_claim_add(struct id_claim *claim, const struct segment_range *range);
+
+/* See that there is a place for one more range: when all are taken, the shortest range is given up,
+ * and its ids are wanted again. */
+void id_claim_make_room(struct id_claim *claim);
+
+/* Add a range where it belongs by its ids, joined to its neighbours where they go on. There is room
+ * (ASSERT). */
+void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
+
+/* --- claims that wait --- */
+
+/* Park. 0, or ERR_OVERLOADED: there are LIMIT_WAITERS_PER_LOOP. */
+int waiters_add(struct waiters *waiters, struct waiter *waiter, struct id_tag *tag,
+                uint64_t demand) MUST_CHECK;
+
+/* Take a parked one out, and its demand back. */
+void waiters_remove(struct waiters *waiters, struct waiter *waiter);
+
+/* A parked one wants fewer ids now. */
+void waiters_set_demand(struct waiter *waiter, uint64_t demand);
+
+/* The oldest parked one of a tag, NULL if there is none. */
+struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag);
+
+/* The oldest parked one of a clock, and of the first clock after it; NULL if there is none. */
+struct waiter *waiters_first_of_clock(struct waiters *waiters, const void *clock);
+struct waiter *waiters_next_clock(struct waiters *waiters, const void *clock);
+
+/* The next one of the same tag. */
+struct waiter *waiters_after(struct waiter *waiter);
+
+/* --- taking them --- */
 
 /* A claim of so many ids of a tag, with nothing claimed yet and the waiting time of the settings.
  * The caller sets the name, and answer where the format is ID_FORMAT_OTHER. */
@@ -48,6 +89,10 @@ bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name
 /* Read name and options of a request, with nothing claimed yet. False if they are wrong;
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
+
+/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL.
+ * Returns ANSWERED. */
+int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
 /* Take the ids of a claim that was read, and answer. tag: the table's entry of its name, NULL: it
  * has none. Return as a handler does. */
@@ -66,7 +111,7 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
 
 /* The oldest that waits for the clock, for ids of the layout; and the oldest of the first layout
- * after it, in the order of claim.h. NULL: none does. */
+ * after it, in the order of their layouts. NULL: none does. */
 struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout);
 struct parked *parked_for_next_clock(struct waiters *waiters, const struct layout_words *layout);
 

@@ -461,20 +461,11 @@ static int read_name(const json_t *value, struct param *field, struct body_fault
     return 0;
 }
 
-/* Files beside the database's zones: this machine's own one, and clocks that count leap seconds,
- * by which a date would begin half a minute late. Whether there is a zone at all, the leader
- * says (src/service/dates.h). */
-static bool is_zone_of_all(const char *zone)
-{
-    return strncmp(zone, "right/", strlen("right/")) != 0 &&
-           strncmp(zone, "posix/", strlen("posix/")) != 0 && strcmp(zone, "localtime") != 0 &&
-           strcmp(zone, "posixrules") != 0 && strcmp(zone, "Factory") != 0;
-}
-
 static int read_shape(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
     const char *why = "the shape of a tag is not a string";
+    const char *zone;
     struct shape shape;
 
     field->text = json_string_value(value);
@@ -482,10 +473,16 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
     if (field->text == NULL || shape_parse(field->text, field->len, &shape, &why) != 0) {
         return body_fail(ret_fault, "bad_request", "shape=%s: %s", body_show(value, shown), why);
     }
-    if (!is_zone_of_all(shape.date.zone)) {
+    zone = shape.date.zone;
+    /* Files beside the database's zones: this machine's own one, and clocks that count leap
+     * seconds, by which a date would begin half a minute late. Whether there is a zone at all, the
+     * leader says (src/service/dates.h). */
+    if (strncmp(zone, "right/", strlen("right/")) == 0 ||
+        strncmp(zone, "posix/", strlen("posix/")) == 0 || strcmp(zone, "localtime") == 0 ||
+        strcmp(zone, "posixrules") == 0 || strcmp(zone, "Factory") == 0) {
         return body_fail(ret_fault, "bad_request",
                          "shape=%s: %s is no zone that is the same on all machines",
-                         body_show(value, shown), shape.date.zone);
+                         body_show(value, shown), zone);
     }
     field->number = shape.secret;
     return 0;

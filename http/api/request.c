@@ -406,7 +406,7 @@ struct call *call_new(enum id_request_kind kind,
         call->request.out = call->buffers;
     } else if (kind == ID_REQUEST_BACKUP) {
         call->request.out = &call->backup;
-    } else if (kind == ID_REQUEST_EVERYWHERE) {
+    } else if (kind == ID_REQUEST_BARRIER) {
         call->request.out = &call->change.missing;
     }
     return call;

@@ -77,6 +77,7 @@ void snowflake_retry_fire(struct timer *timer, uint64_t now_ms);
 
 int handle_segment_decode(struct conn *conn);
 int handle_snowflake_decode(struct conn *conn);
+int handle_snowflake_at(struct conn *conn);
 int handle_leaf_decode(struct conn *conn);
 int handle_layout_get(struct conn *conn);
 int handle_layout_put(struct conn *conn);

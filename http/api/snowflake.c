@@ -202,13 +202,6 @@ static bool no_worker_id(const struct id_health *health)
            atomic_load(&health->leader_known) && atomic_load(&health->applied_once);
 }
 
-static bool waited_for_worker_id(const struct api_loop *loop, const struct id_claim *claim)
-{
-    uint64_t begun_ms = claim->deadline_ms - claim->timeout_ms;
-
-    return conns_now_ms(loop->conns) >= begun_ms + WORKER_ID_WAIT_MS;
-}
-
 /* Claim what is still wanted, as far as there is time for it. 0; ERR_EMPTY: try again in a
  * millisecond; or what refuses it. */
 HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
@@ -230,9 +223,11 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
             id_claim_insert(claim, &range);
         }
     }
-    if (rv == ERR_NO_WORKER_ID &&
-        !(no_worker_id(backend->health) && waited_for_worker_id(loop, claim))) {
-        return ERR_EMPTY;
+    if (rv == ERR_NO_WORKER_ID) {
+        uint64_t until_ms = claim->deadline_ms - claim->timeout_ms + WORKER_ID_WAIT_MS;
+
+        return no_worker_id(backend->health) && conns_now_ms(loop->conns) >= until_ms ? rv
+                                                                                      : ERR_EMPTY;
     }
     return rv;
 }
@@ -654,6 +649,18 @@ int handle_layout_delete(struct conn *conn)
 
 /* --- taking ids apart --- */
 
+bool snowflake_is_known(struct conn *conn)
+{
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+
+    if (snowflake == NULL) {
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
+    }
+    return atomic_load_explicit(&snowflake->ready, memory_order_acquire) ||
+           reply_error(conn, 503, "no_leader",
+                       "the cluster's layout is not known on this node yet");
+}
+
 /* An id of the layout; all its bits are looked at. Put its parts as JSON; the status, or
  * ANSWERED. */
 static int layout_decode(struct conn *conn, const struct layout_words *named, uint64_t id)
@@ -700,12 +707,8 @@ int handle_snowflake_decode(struct conn *conn)
     if (!is_long && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return ANSWERED;
     }
-    if (snowflake == NULL) {
-        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
-    }
-    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        return reply_error(conn, 503, "no_leader",
-                           "the cluster's layout is not known on this node yet");
+    if (!snowflake_is_known(conn)) {
+        return ANSWERED;
     }
     if (is_long && !snowflake_parts_fit(&snowflake->layout, &parts)) {
         return reply_error(conn, 400, "bad_request",
@@ -723,6 +726,84 @@ int handle_snowflake_decode(struct conn *conn)
                ull(id), ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time), parts.worker,
                parts.sequence);
     return 200;
+}
+
+/* --- the smallest id of a time --- */
+
+/* The layout that the request names, or the cluster's own. False: answered. */
+static bool layout_asked(struct conn *conn, const struct param *option, struct named_layout *layout)
+{
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const struct layout_words *named;
+
+    if (option->present) {
+        named = layout_named(conn, option->text, option->len);
+        if (named != NULL) {
+            *layout = named->row.layout;
+        }
+        return named != NULL;
+    }
+    if (!snowflake_is_known(conn)) {
+        return false;
+    }
+    *layout = named_layout_of(&snowflake->layout);
+    return true;
+}
+
+bool snowflake_id_at(struct conn *conn, const struct param *time, const struct param *named,
+                     uint64_t *ret_id)
+{
+    char shown[SHOWN_BYTES];
+    char times[2][TEXT_TIME_BYTES];
+    struct named_layout layout;
+    uint64_t last_ms;
+    uint64_t time_ms;
+
+    if (!layout_asked(conn, named, &layout)) {
+        return false;
+    }
+    if (text_parse_time(time->text, time->len, &time_ms) != 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "time=%s is neither Unix milliseconds nor a time of RFC 3339 with its "
+                           "zone, such as 2026-11-20T11:03:58Z",
+                           text_show(time->text, time->len, shown, sizeof shown));
+    }
+    last_ms = named_layout_last_ms(&layout);
+    return named_layout_at(&layout, time_ms, ret_id) ||
+           reply_error(conn, 400, "bad_request",
+                       "time=%s is outside the layout, whose times are %llu (%s) to %llu (%s)",
+                       text_show(time->text, time->len, shown, sizeof shown),
+                       ull(layout.bits.epoch_ms), text_time_rfc3339(layout.bits.epoch_ms, times[0]),
+                       ull(last_ms), text_time_rfc3339(last_ms, times[1]));
+}
+
+int handle_snowflake_at(struct conn *conn)
+{
+    static const char *const formats[] = {"text", "json", NULL};
+    struct param options[] = {
+        {.name = "time", .kind = PARAM_TEXT},
+        {.name = "layout", .kind = PARAM_TEXT},
+        {.name = "format", .kind = PARAM_WORD, .words = formats, .rule = "is not text or json"}};
+    struct buf *out;
+    uint64_t id;
+
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    if (!options[0].present) {
+        return reply_error(conn, 400, "bad_request", "the option time is missing");
+    }
+    if (!snowflake_id_at(conn, &options[0], &options[1], &id)) {
+        return ANSWERED;
+    }
+    out = reply_begin(conn);
+    if (options[2].number == 1) {
+        buf_printf(out, "{\"id\":\"%llu\"}", ull(id));
+        return 200;
+    }
+    buf_printf(out, "%llu", ull(id));
+    conn_answer(conn, 200, ANSWER_TEXT, NULL, (const char *)out->data, out->len);
+    return ANSWERED;
 }
 
 /* --- texts of tags with a shape --- */

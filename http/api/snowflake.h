@@ -16,7 +16,8 @@
  *
  * Taking apart. Snowflake ids: /api/snowflake/decode/{id} by the cluster's layout, or a named one,
  * also as UUIDs and ULIDs, and /decodeSnowflakeId as Leaf has it, by Leaf's. Texts of a tag with a
- * shape: GET /api/segment/decode/{tag}, by the row that the cluster has.
+ * shape: GET /api/segment/decode/{tag}, by the row that the cluster has. The reverse, the smallest
+ * id of a time: /api/snowflake/at.
  *
  * Failure modes: what the rules forbid 400 and 409; a clock or window that is no good 503 at once;
  * the deadline 503; the layout's end 507. Ids claimed for a request that then fails are burnt. A
@@ -58,6 +59,15 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
 
 struct conn;
 struct id_claim;
+struct param;
+
+/* Is the cluster's layout known here? False: answered. */
+bool snowflake_is_known(struct conn *conn);
+
+/* The smallest id of a time, of the layout that is named or the cluster's own; the texts are as the
+ * client sent them. False: answered. */
+bool snowflake_id_at(struct conn *conn, const struct param *time, const struct param *named,
+                     uint64_t *ret_id);
 
 /* Take the ids of a claim that was read, and answer. Return as a handler does. */
 int snowflake_begin(struct conn *conn, struct id_claim *claim);

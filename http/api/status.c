@@ -154,14 +154,6 @@ void live_show(struct api *api, struct buf *bytes)
 
 /* --- the route --- */
 
-/* While few places are left no client takes more than its share. This machine's own address does,
- * since it may stand for many clients. */
-static bool is_over_share(const struct http_client *client, unsigned viewers)
-{
-    return !client->is_local && viewers >= LIMIT_LIVE_VIEWERS - LIMIT_LIVE_SHARE &&
-           atomic_load_explicit(&client->streams, memory_order_relaxed) >= LIMIT_LIVE_SHARE;
-}
-
 int handle_live(struct conn *conn)
 {
     static const char hello[] = "retry: 2000\n\n";
@@ -174,7 +166,10 @@ int handle_live(struct conn *conn)
         return reply_error(conn, 503, "overloaded", "%u viewers watch this node already",
                            LIMIT_LIVE_VIEWERS);
     }
-    if (is_over_share(conn->client, viewers)) {
+    /* While few places are left no client takes more than its share. This machine's own address
+     * does, since it may stand for many clients. */
+    if (!conn->client->is_local && viewers >= LIMIT_LIVE_VIEWERS - LIMIT_LIVE_SHARE &&
+        atomic_load_explicit(&conn->client->streams, memory_order_relaxed) >= LIMIT_LIVE_SHARE) {
         return reply_error(conn, 503, "overloaded",
                            "%u viewers watch this node, and this client has more than its share "
                            "of them",

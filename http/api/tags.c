@@ -5,7 +5,7 @@
  * committed or answered, and the result is shown.
  *
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
- * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
+ * have applied its entry (ID_REQUEST_BARRIER), and the result is shown only then.
  *
  * Failure modes: bad input 400 before anything is proposed; would_repeat, needs_force, a cover_s
  * for which too few ids are left: 409; a client whose tags count as much as they may 429; unknown
@@ -105,7 +105,7 @@ static void wait_drain(struct http_wait *wait);
 /* Ask for the wait of a change, or once more for one that is asked for; its answer moves on. */
 static void wait_ask(struct conn *conn, struct call *from, uint32_t wait_ms)
 {
-    struct call *waited = call_new(ID_REQUEST_EVERYWHERE, from->finish);
+    struct call *waited = call_new(ID_REQUEST_BARRIER, from->finish);
 
     waited->sees_errors = true;
     waited->change.wait = from->change.wait;
@@ -129,7 +129,7 @@ static bool wait_for_all(struct conn *conn, struct call *change)
     uint64_t now_ms = conns_now_ms(conn->conns);
     uint64_t until_ms = conn->conns->draining ? now_ms : change->change.wait.until_ms;
 
-    if (!change->change.wait.all || change->request.kind == ID_REQUEST_EVERYWHERE) {
+    if (!change->change.wait.all || change->request.kind == ID_REQUEST_BARRIER) {
         return false;
     }
     wait_ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
@@ -171,7 +171,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
     if (waited->request.status == 0) {
         return false;
     }
-    if (waited->request.kind != ID_REQUEST_EVERYWHERE) {
+    if (waited->request.kind != ID_REQUEST_BARRIER) {
         reply_err(conn, waited->request.status);
         return true;
     }
@@ -182,8 +182,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
     } else if (waited->request.status == ERR_TIMEOUT) {
         (void)snprintf(when, sizeof when, "within %u ms", waited->change.wait.timeout_ms);
     } else if (waited->request.status == ERR_OVERLOADED) {
-        (void)snprintf(why, sizeof why, ": %d requests wait for all already",
-                       LIMIT_EVERYWHERE_WAITS);
+        (void)snprintf(why, sizeof why, ": %d requests wait for all already", LIMIT_BARRIER_WAITS);
     } else {
         (void)snprintf(why, sizeof why, ": %s", err_text(waited->request.status));
     }

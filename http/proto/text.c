@@ -231,3 +231,91 @@ const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
            TEXT_TIME_HTTP_BYTES);
     return out;
 }
+
+/* --- reading times --- */
+
+/* A number of so many digits at *at, in [min, max], and the character after it, if any is wanted;
+ * *at is moved past both. */
+static bool take_digits(const char **at, const char *end, size_t digits, uint64_t min, uint64_t max,
+                        const char *then, int *ret_value)
+{
+    uint64_t value;
+
+    if ((size_t)(end - *at) < digits + strlen(then) ||
+        text_parse_decimal(*at, digits, min, max, &value) != 0 ||
+        memcmp(*at + digits, then, strlen(then)) != 0) {
+        return false;
+    }
+    *at += digits + strlen(then);
+    *ret_value = (int)value;
+    return true;
+}
+
+/* ".5", which may be missing, in milliseconds; what a digit says below one is dropped. */
+static bool take_fraction(const char **at, const char *end, int *ret_ms)
+{
+    int unit_ms = 100;
+
+    *ret_ms = 0;
+    if (*at == end || **at != '.') {
+        return true;
+    }
+    for ((*at)++; *at < end && **at >= '0' && **at <= '9'; (*at)++, unit_ms /= 10) {
+        *ret_ms += (**at - '0') * unit_ms;
+    }
+    return (*at)[-1] != '.';
+}
+
+/* "Z" or "+01:00", which end the text, in minutes ahead of UTC. */
+static bool take_zone(const char *at, const char *end, int *ret_minutes)
+{
+    char sign = at < end ? *at++ : '\0';
+    int hours = 0;
+    int minutes = 0;
+
+    if (sign != 'Z' && sign != 'z' &&
+        ((sign != '+' && sign != '-' && sign != ' ') ||
+         !take_digits(&at, end, 2, 0, 23, ":", &hours) ||
+         !take_digits(&at, end, 2, 0, 59, "", &minutes))) {
+        return false;
+    }
+    *ret_minutes = (sign == '-' ? -1 : 1) * (hours * 60 + minutes);
+    return at == end;
+}
+
+int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
+{
+    const char *at = text;
+    const char *end = text + len;
+    struct tm tm = {0};
+    struct tm same;
+    int fraction_ms;
+    int minutes;
+    time_t seconds;
+
+    if (len <= 15 && text_parse_decimal(text, len, 0, UINT64_MAX, ret_wall_ms) == 0) {
+        return *ret_wall_ms / 1000 <= LAST_SECOND ? 0 : ERR_INVALID;
+    }
+    if (!take_digits(&at, end, 4, 1969, 9999, "-", &tm.tm_year) ||
+        !take_digits(&at, end, 2, 1, 12, "-", &tm.tm_mon) ||
+        !take_digits(&at, end, 2, 1, 31, "", &tm.tm_mday) || at == end ||
+        (*at != 'T' && *at != 't') || !take_digits((at++, &at), end, 2, 0, 23, ":", &tm.tm_hour) ||
+        !take_digits(&at, end, 2, 0, 59, ":", &tm.tm_min) ||
+        !take_digits(&at, end, 2, 0, 60, "", &tm.tm_sec) ||
+        !take_fraction(&at, end, &fraction_ms) || !take_zone(at, end, &minutes)) {
+        return ERR_INVALID;
+    }
+    tm.tm_year -= 1900;
+    tm.tm_mon--;
+    same = tm;
+    seconds = timegm(&same);
+    if (tm.tm_sec < 60 && same.tm_mday != tm.tm_mday) { /* there is no such day */
+        return ERR_INVALID;
+    }
+    seconds -= minutes * 60;
+    if (seconds < 0 || seconds > (time_t)LAST_SECOND) {
+        return ERR_INVALID;
+    }
+    *ret_wall_ms = (uint64_t)seconds * 1000 + (uint64_t)fraction_ms;
+    return 0;
+}

@@ -56,6 +56,11 @@ const char *text_show(const char *text, size_t len, char *out, size_t size);
 /* "2026-11-20T11:03:58.123Z"; times past the year 9999 are shown as its end. Returns out. */
 const char *text_time_rfc3339(uint64_t wall_ms, char out[TEXT_TIME_BYTES]);
 
+/* Read a time: 1 to 15 digits of Unix milliseconds, or RFC 3339 with its zone, from 1970 to the end
+ * of 9999, whose fractions below a millisecond are dropped. A space counts as the '+' of a zone: so
+ * a query has it. 0 or ERR_INVALID. */
+int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms) MUST_CHECK;
+
 /* "Fri, 20 Nov 2026 11:03:58 GMT". Returns out. */
 const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES]);
 

@@ -3,9 +3,6 @@
  */
 #include "http/server/conn.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +50,8 @@ static void free_body(struct conn *conn)
     buf_free(&conn->body);
 }
 
-void conn_done(struct conn *conn, bool is_last)
+/* The present request is answered, and is_last of its connection: make room for the next one. */
+HOT static void conn_done(struct conn *conn, bool is_last)
 {
     if (conn->metered.has_body) {
         free_body(conn);
@@ -178,7 +176,8 @@ void conn_close(struct conn *conn, const char *reason)
     conn->wire.fd = -1;
 }
 
-void conn_abort(struct conn *conn, const char *reason)
+/* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
+COLD static void conn_abort(struct conn *conn, const char *reason)
 {
     static const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 
@@ -206,12 +205,7 @@ bool conn_address(const struct conn *conn, struct sockaddr_storage *ret_address)
 
 bool conn_trace(const struct conn *conn, char ret_trace[HEADER_TRACE_BYTES])
 {
-    size_t len = 0;
-    size_t count;
-    const char *value =
-        header_find(conn_at(conn, 0), conn_head(conn)->len, "traceparent", &len, &count);
-
-    return value != NULL && count == 1 && header_trace(value, len, ret_trace);
+    return conn->talker->trace != NULL && conn->talker->trace(conn, ret_trace);
 }
 
 void conn_identify(struct conn *conn, const char *name, size_t len,
@@ -286,7 +280,7 @@ HOT void conn_serve(struct conn *conn)
     conn_move(conn, CONN_SERVING);
     conn->traffic = conn->request.traffic;
     conn->began_us = latency_begin(&conn->conns->latency);
-    conn->handle(conn);
+    conn->conns->service->handle(conn);
 }
 
 /* Is the reply that begins now the last? The answer holds until its end. While connections retire
@@ -313,7 +307,7 @@ COLD static void note_trace(struct conn *conn, int status, uint64_t took_us)
 {
     char trace[HEADER_TRACE_BYTES];
 
-    if (conn->talker->has_headers && conn_trace(conn, trace)) {
+    if (conn_trace(conn, trace)) {
         latency_exemplar(&conn->conns->latency, conn->traffic, status, took_us, trace,
                          clock_wall_ms(clock_system()));
     }
@@ -334,7 +328,7 @@ HOT void conn_answer(struct conn *conn, int status, const char *type, const char
                                   .len = len};
     uint64_t took_us;
 
-    ASSERT(is_complete || (conn_is_receiving(conn) && conn->ending != CONN_STAYS));
+    ASSERT(is_complete || (conn->state <= CONN_BODY && conn->ending != CONN_STAYS));
     ASSERT(conn->wait == NULL);
     conn->talker->put(conn, wire_out(&conn->wire, &conns->pool), &answer);
     conn->wire.reply_count++;
@@ -512,7 +506,6 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
 /* A busy connection is idle again after each request. Its timer is moved only when the deadline has
  * become so much too early: by this part of the idle time is it late. */
 #define IDLE_LATE_PART 64
-#define KEEPALIVE_S 300 /* as Redis's tcp-keepalive */
 
 /* What serving a request counts for, beside its bytes. */
 #define REQUEST_WORK_BYTES 512
@@ -696,28 +689,6 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
 
 /* --- reading and serving --- */
 
-/* Look at a request. False: it needs more input. */
-HOT static bool conn_step(struct conn *conn)
-{
-    struct wire *wire = &conn->wire;
-
-    if (conn->state == CONN_IDLE) {
-        if (wire->start == wire->end) {
-            return false;
-        }
-        if (conn->last_len > 0 && conn->last_len <= wire->end - wire->start &&
-            memcmp(wire->bytes + wire->start, conn->last, conn->last_len) == 0) {
-            ASSERT(conn->parser.head.len == conn->last_len);
-            wire->next = wire->start + conn->last_len;
-            conn_serve(conn); /* its head repeats the one before it */
-            return true;
-        }
-        conn->last_len = 0;
-        conn->request = (struct request){0};
-    }
-    return conn->talker->step(conn);
-}
-
 /* More of what was received over TLS. False: there is no more now; the client's end may have been
  * read. */
 HOT static bool conn_decrypt(struct conn *conn)
@@ -748,7 +719,22 @@ HOT static void conn_process(struct conn *conn)
     ASSERT(conn->state != CONN_CLOSED);
     while (!hungry && conn->state <= CONN_BODY && !wire_is_full(wire) &&
            meter_has_room(meter, wire) && steps++ < LIMIT_HTTP_TURN_REQUESTS) {
-        hungry = !conn_step(conn);
+        bool is_idle = conn->state == CONN_IDLE;
+
+        if (is_idle && wire->start == wire->end) {
+            hungry = true;
+        } else if (is_idle && conn->last_len > 0 && conn->last_len <= wire_len(wire) &&
+                   memcmp(wire->bytes + wire->start, conn->last, conn->last_len) == 0) {
+            ASSERT(conn->parser.head.len == conn->last_len);
+            wire->next = wire->start + conn->last_len;
+            conn_serve(conn); /* its head repeats the one before it */
+        } else {
+            if (is_idle) {
+                conn->last_len = 0;
+                conn->request = (struct request){0};
+            }
+            hungry = !conn->talker->step(conn);
+        }
         if (hungry && wire->tls != NULL) {
             hungry = !conn_decrypt(conn);
         }
@@ -1029,7 +1015,7 @@ static void conn_go_on(struct conn *conn)
             conns_count(&conn->conns->counts.parts, 1);
         }
         conn->wait->sent(conn->wait);
-    } else if (conn_is_receiving(conn)) {
+    } else if (conn->state <= CONN_BODY) {
         conn_process(conn);
     }
 }
@@ -1086,23 +1072,6 @@ HOT bool conns_turn_end(struct conns *conns)
 
 /* --- begin --- */
 
-static void set_socket_options(const struct conn *conn)
-{
-    static const int on = 1;
-    static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
-    static const int keepalive_s = KEEPALIVE_S;
-    int fd = conn->wire.fd;
-
-    /* Replies are whole when they are written; waiting for more would only delay them. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (conn->idle_ms == 0) { /* then the kernel finds out that its client has gone */
-        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive_s, sizeof keepalive_s);
-    }
-    /* What the kernel holds for a client that does not read is memory, too. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
-}
-
 struct conn *conn_new(struct conns *conns, const struct listener *listener, int fd,
                       struct http_client *client, bool refused)
 {
@@ -1127,14 +1096,13 @@ struct conn *conn_new(struct conns *conns, const struct listener *listener, int 
     conn->wire.tls = listener->tls ? session_new(conns->tls, conn) : NULL;
     conn->idle_ms = listener->idle_ms;
     conn->talker = talker;
-    conn->handle = talker->handle != NULL ? talker->handle : conns->service->handle;
     if (talker->begin != NULL) {
         talker->begin(conn);
     }
     conns->counts.conns++;
     conns->refused_count += refused;
     TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
-    set_socket_options(conn);
+    wire_set_options(&conn->wire, conn->idle_ms == 0);
     return conn;
 }
 

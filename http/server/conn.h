@@ -198,7 +198,6 @@ struct conn {
     struct conns *conns;
     const struct talker *talker;
     void *caller; /* the talker's; NULL: it has none */
-    void (*handle)(struct conn *conn);
     /* its life */
     enum conn_state state;
     enum conn_ending ending;
@@ -322,12 +321,6 @@ static inline void conn_move(struct conn *conn, enum conn_state to)
     }
 }
 
-/* It receives a request, or waits for one. */
-static inline bool conn_is_receiving(const struct conn *conn)
-{
-    return conn->state <= CONN_BODY;
-}
-
 /* To continue at the end of the turn. No-op if it is to already. */
 HOT void conn_queue(struct conn *conn);
 
@@ -335,18 +328,12 @@ HOT void conn_queue(struct conn *conn);
  * says. */
 HOT void conn_keep_head(struct conn *conn);
 
-/* The present request is answered, and is_last of its connection: make room for the next one. */
-HOT void conn_done(struct conn *conn, bool is_last);
-
 /* A client is refused, or its connection closed: for the metrics, and, if it is over a quota, for
  * the log. */
 COLD void conn_count_refusal(struct conn *conn, enum meter_refusal refusal);
 
 /* Close without another word; its memory is freed when libuv is through. Idempotent. */
 COLD void conn_close(struct conn *conn, const char *reason);
-
-/* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
-COLD void conn_abort(struct conn *conn, const char *reason);
 
 /* --- for loop.c, which decides who gets a connection --- */
 

@@ -75,9 +75,6 @@ struct talker {
      * input. Before a head that is not a repetition conn->request is all zeros. */
     bool (*step)(struct conn *conn);
 
-    /* As http_service.handle, which is called if this is NULL. */
-    void (*handle)(struct conn *conn);
-
     /* Append a whole answer, or the head of another. */
     void (*put)(struct conn *conn, struct buf *out, const struct answer *answer);
 
@@ -87,7 +84,9 @@ struct talker {
     /* Append the body of an answer that is an error. */
     void (*put_error)(struct conn *conn, struct buf *out, const struct answer_error *error);
 
-    bool has_headers;         /* a request may name its trace */
+    /* As conn_trace(). NULL: no request names a trace. */
+    bool (*trace)(const struct conn *conn, char *ret_trace);
+
     const char *starved;      /* what a client is answered when there is no descriptor for it */
     const char *tls_required; /* and one that speaks without TLS where there is TLS */
 } BY_NAME;

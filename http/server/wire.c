@@ -4,6 +4,8 @@
 #include "http/server/wire.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +16,7 @@
 
 #define KEPT_BYTES LIMIT_HTTP_OUTPUT_BYTES /* memory grown beyond this is freed once it is empty */
 #define SEAL_BYTES (64 << 10)              /* sealed and sent at once: four full records */
+#define KEEPALIVE_S 300                    /* as Redis's tcp-keepalive */
 
 _Static_assert(WIRE_INPUT_BYTES % WIRE_STEP_BYTES == 0, "the largest is whole steps");
 
@@ -21,6 +24,22 @@ _Static_assert(WIRE_INPUT_BYTES % WIRE_STEP_BYTES == 0, "the largest is whole st
 static bool is_of_moment(int err)
 {
     return err == EAGAIN || err == EINTR || err == ENOBUFS;
+}
+
+void wire_set_options(const struct wire *wire, bool keepalive)
+{
+    static const int on = 1;
+    static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
+    static const int keepalive_s = KEEPALIVE_S;
+
+    /* Replies are whole when they are written; waiting for more would only delay them. */
+    (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (keepalive) {
+        (void)setsockopt(wire->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive_s, sizeof keepalive_s);
+    }
+    /* What the kernel holds for a client that does not read is memory, too. */
+    (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
 /* --- in --- */

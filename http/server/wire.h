@@ -70,6 +70,9 @@ struct wire {
     uint64_t taken_bytes; /* by the socket, ever */
 };
 
+/* Its socket is connected. keepalive: the kernel finds out when the client has gone. */
+void wire_set_options(const struct wire *wire, bool keepalive);
+
 /* --- in --- */
 
 static inline uint32_t wire_len(const struct wire *wire)

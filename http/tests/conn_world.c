@@ -147,7 +147,7 @@ static void watch_cb(void *data, const struct id_request *request)
     case ID_REQUEST_BUFFERS:
     case ID_REQUEST_MEMBER:
     case ID_REQUEST_BACKUP:
-    case ID_REQUEST_EVERYWHERE:
+    case ID_REQUEST_BARRIER:
     case ID_REQUEST_MONOTONIC:
         note_text(&world->asked, payload->data, payload->len);
         break;

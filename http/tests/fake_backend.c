@@ -35,7 +35,7 @@ static void submit_cb(struct id_backend *backend, struct id_request *request)
     fake->last_deadline_ms = request->deadline_ms;
     if (request->kind == ID_REQUEST_COMMAND) {
         fake->change_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
-    } else if (request->kind == ID_REQUEST_EVERYWHERE) {
+    } else if (request->kind == ID_REQUEST_BARRIER) {
         fake->all_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
     }
     fake->last_local = request->local;
@@ -275,7 +275,7 @@ static int carry_out(struct fake *fake, struct id_request *request)
         return fsm_query(fake->fsm, request->payload.data, request->payload.len, &request->reply);
     case ID_REQUEST_OPEN:
         return open_tag(fake, request);
-    case ID_REQUEST_EVERYWHERE:
+    case ID_REQUEST_BARRIER:
         fake->everywhere_index = request->index;
         *(struct id_missing *)request->out = fake->missing;
         return fake->everywhere_status;
@@ -323,7 +323,7 @@ static struct id_request *next_request(struct fake *fake)
         return NULL;
     }
     TAILQ_FOREACH (request, &fake->requests, link) {
-        bool held = request->kind == ID_REQUEST_EVERYWHERE && fake->hold_all &&
+        bool held = request->kind == ID_REQUEST_BARRIER && fake->hold_all &&
                     request->deadline_ms > clock_now_ms(&fake->clock);
 
         if (!held || fake->stop) {

@@ -18,7 +18,7 @@ static void on_registered(struct node_command *command, int status)
     struct announce *announce = CONTAINER(command, struct announce, registration);
 
     (void)status; /* the row tells */
-    ground_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
+    context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
 }
 
 static bool announce_is_registered(const struct announce *announce)
@@ -40,7 +40,7 @@ static void register_node(struct announce *announce)
     struct buf payload = BUF_INIT;
 
     if (announce->registration.in_flight || timer_is_armed(&announce->registration_pause) ||
-        !way_is_known(announce->way) || announce_is_registered(announce)) {
+        !leader_route_is_known(announce->route) || announce_is_registered(announce)) {
         return;
     }
     cluster_command_put(&payload, COMMAND_NODE_INFO, announce->info);
@@ -64,7 +64,7 @@ static void compare_digests(struct announce *announce)
         timer_is_armed(&announce->digest_pause)) {
         return;
     }
-    ground_arm_in(announce->on, &announce->digest_pause, announce->digest_ms);
+    context_arm_in(announce->on, &announce->digest_pause, announce->digest_ms);
     /* Since then nothing but the comparison itself: a quiet cluster writes little for it. */
     if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
         ++announce->digest_skipped < DIGEST_QUIET) {
@@ -86,11 +86,12 @@ void announce_turn(struct announce *announce)
     compare_digests(announce);
 }
 
-void announce_init(struct announce *announce, const struct ground *on, const struct way *way,
-                   const struct node_info *info, uint32_t digest_ms)
+void announce_init(struct announce *announce, const struct raft_context *on,
+                   const struct leader_route *route, const struct node_info *info,
+                   uint32_t digest_ms)
 {
     *announce = (struct announce){.on = on,
-                                  .way = way,
+                                  .route = route,
                                   .info = info,
                                   .digest_ms = digest_ms,
                                   .registration.on_done = on_registered,
@@ -98,5 +99,5 @@ void announce_init(struct announce *announce, const struct ground *on, const str
                                   .registration_pause.wakes = WAKE_ANNOUNCE,
                                   .digest.wakes = WAKE_ANNOUNCE,
                                   .digest_pause.wakes = WAKE_ANNOUNCE};
-    ground_arm_in(announce->on, &announce->digest_pause, digest_ms);
+    context_arm_in(announce->on, &announce->digest_pause, digest_ms);
 }

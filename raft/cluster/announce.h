@@ -13,11 +13,11 @@
 #define LEAFD_RAFT_CLUSTER_ANNOUNCE_H
 
 #include "raft/cluster/node_command.h"
-#include "raft/cluster/way.h"
+#include "raft/cluster/leader_route.h"
 
 struct announce {
-    const struct ground *on;
-    const struct way *way;
+    const struct raft_context *on;
+    const struct leader_route *route;
     const struct node_info *info; /* what this node registers; node_id 0: nothing */
     uint32_t digest_ms;           /* how often digests are compared; 0: never */
     struct node_command registration;
@@ -29,10 +29,11 @@ struct announce {
 };
 
 /* info is borrowed as long as the announcer lives. */
-void announce_init(struct announce *announce, const struct ground *on, const struct way *way,
-                   const struct node_info *info, uint32_t digest_ms);
+void announce_init(struct announce *announce, const struct raft_context *on,
+                   const struct leader_route *route, const struct node_info *info,
+                   uint32_t digest_ms);
 
-/* Woken by its timers, its commands, a way to the leader that is found or lost, and what wakes
+/* Woken by its timers, its commands, a route to the leader that is found or lost, and what wakes
  * all. */
 void announce_turn(struct announce *announce);
 

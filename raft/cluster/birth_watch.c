@@ -61,7 +61,7 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
 
 /* --- who is of which cluster --- */
 
-void birth_watch_init(struct birth_watch *watch, const struct ground *on,
+void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
                       const struct birth_list *list, const struct wire_birth *learned)
 {
     *watch = (struct birth_watch){.on = on, .list = *list};
@@ -137,7 +137,7 @@ static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
         return;
     }
     watch->changes++;
-    ground_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* as it waits for somebody */
+    context_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* as it waits for somebody */
     if (known != NULL) {
         watch->seen[known - watch->seen].wait = wait;
         return;

@@ -26,7 +26,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_BIRTH_WATCH_H
 #define LEAFD_RAFT_CLUSTER_BIRTH_WATCH_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 #include "raft/cluster/service.h"
 #include "storage/store.h"
 
@@ -42,7 +42,7 @@ struct birth_seen {
 };
 
 struct birth_watch {
-    const struct ground *on;
+    const struct raft_context *on;
     struct birth_list list;
     /* The cluster as others named it, to a node that joins, or whose first entry has not arrived:
      * for this run it holds. */
@@ -58,7 +58,7 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
                      const struct service *service, struct birth_list *ret_list);
 
 /* learned: see above; may be NULL. */
-void birth_watch_init(struct birth_watch *watch, const struct ground *on,
+void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
                       const struct birth_list *list, const struct wire_birth *learned);
 
 /* What this node says of itself. */

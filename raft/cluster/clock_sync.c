@@ -68,13 +68,13 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
     if (!message.answer) {
         message.answer = true;
         message.wall_ms = wall_ms;
-        (void)ground_send_clock(sync->on, from, FRAME_CLOCK, &message);
+        (void)context_send_clock(sync->on, from, FRAME_CLOCK, &message);
         return true;
     }
     clock_sync_note_answer(sync, from, message.sent_ms);
     clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
                        message.wall_ms, wall_ms);
-    ground_wake(sync->on, WAKE_CLOCK_SYNC);
+    context_wake(sync->on, WAKE_CLOCK_SYNC);
     return true;
 }
 
@@ -89,7 +89,7 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
 
             link->sent_ms = now_ms;
             link->sent_us = clock_now_us(sync->on->real_clock);
-            (void)ground_send_clock(sync->on, member->id, FRAME_CLOCK, &question);
+            (void)context_send_clock(sync->on, member->id, FRAME_CLOCK, &question);
         }
     }
     timer_arm(sync->on->timers, timer,
@@ -125,7 +125,7 @@ void clock_sync_turn(struct clock_sync *sync)
     }
 }
 
-void clock_sync_init(struct clock_sync *sync, const struct ground *on,
+void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
                      const struct clock_sync_config *config)
 {
     uint32_t threshold_ms = config->threshold_ms > 0 ? config->threshold_ms : THRESHOLD_DEFAULT_MS;
@@ -138,6 +138,6 @@ void clock_sync_init(struct clock_sync *sync, const struct ground *on,
     sync->tick.wakes = WAKE_CLOCK_SYNC;
     sync->command.wakes = WAKE_CLOCK_SYNC;
     if (config->threshold_ms > 0) {
-        timer_arm(on->timers, &sync->ask, ground_now_ms(on));
+        timer_arm(on->timers, &sync->ask, context_now_ms(on));
     }
 }

@@ -23,7 +23,7 @@ struct clock_sync_config {
     uint32_t renew_ms;     /* how often the leader appends the time; > 0 where threshold_ms is */
 };
 
-/* The way to a peer and back. */
+/* To a peer and back. */
 struct clock_link {
     uint64_t peer;        /* 0: nobody's */
     uint64_t sent_ms;     /* the last question, */
@@ -33,7 +33,7 @@ struct clock_link {
 };
 
 struct clock_sync {
-    const struct ground *on;
+    const struct raft_context *on;
     struct clock_sync_config config;
     struct clock_check check;
     struct clock_link links[LIMIT_NODES];
@@ -42,7 +42,7 @@ struct clock_sync {
     struct node_command command;
 };
 
-void clock_sync_init(struct clock_sync *sync, const struct ground *on,
+void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
                      const struct clock_sync_config *config);
 
 /* A FRAME_CLOCK. False: malformed. */

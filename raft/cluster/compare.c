@@ -21,7 +21,7 @@ static void compare_read_cb(struct store_op *op)
 
     ASSERT(rows->reading && !rows->back);
     rows->back = true;
-    ground_wake(rows->compare->on, WAKE_COMPARE);
+    context_wake(rows->compare->on, WAKE_COMPARE);
     if (rows->compare->stopped) { /* no turn comes any more; the store closes the view */
         rows->reading = false;
         disk_read_forget(&rows->read);
@@ -106,7 +106,7 @@ static bool is_closed(const struct compare_view *rows)
 static void compare_answer(struct compare *compare, uint64_t to,
                            const struct wire_compared *compared)
 {
-    (void)ground_send_compared(compare->on, to, FRAME_COMPARED, compared);
+    (void)context_send_compared(compare->on, to, FRAME_COMPARED, compared);
 }
 
 static void refuse(struct compare *compare, uint64_t to, uint64_t number)
@@ -122,7 +122,7 @@ static void end_loan(struct compare *compare)
     if (lender->peer != 0) {
         lender->peer = 0;
         lender->asked = 0;
-        lender->quiet_until_ms = ground_now_ms(compare->on) + LIMIT_COMPARE_PAUSE_MS;
+        lender->quiet_until_ms = context_now_ms(compare->on) + LIMIT_COMPARE_PAUSE_MS;
         timer_cancel(compare->on->timers, &lender->due);
         drop_view(&lender->rows);
     }
@@ -203,7 +203,7 @@ static enum wire_compared_kind judge(const struct compare *compare, const struct
 static void lend(struct compare *compare, uint64_t to, const struct wire_compare *ask)
 {
     struct compare_lender *lender = &compare->lender;
-    uint64_t now_ms = ground_now_ms(compare->on);
+    uint64_t now_ms = context_now_ms(compare->on);
 
     if (lender->peer != 0 || !is_closed(&lender->rows) || now_ms < lender->quiet_until_ms ||
         driver_member(compare->on->driver, to) == NULL ||
@@ -274,7 +274,7 @@ static void ask_states(struct compare *compare)
     voters_of(compare, &voters);
     MEMBER_FOREACH (member, &voters) {
         if (member->id != compare->on->node_id) {
-            (void)ground_send_compare(compare->on, member->id, FRAME_COMPARE, &question);
+            (void)context_send_compare(compare->on, member->id, FRAME_COMPARE, &question);
         }
     }
 }
@@ -299,13 +299,13 @@ void compare_diverged(struct compare *compare, uint64_t said_by, const char *why
     asker->number++;
     asker->same.count = 0;
     asker->other.count = 0;
-    asker->until_ms = ground_now_ms(compare->on) + LIMIT_DIVERGED_MS;
+    asker->until_ms = context_now_ms(compare->on) + LIMIT_DIVERGED_MS;
     snprintf(asker->why, sizeof asker->why, "%s", why);
     log_warn("raft", "this node's state may be wrong: the others are asked for theirs",
              "peer=%llu index=%llu", ull(said_by), ull(asker->index));
     ask_states(compare);
-    ground_arm_in(compare->on, &asker->again, COMPARE_AGAIN_MS);
-    ground_wake(compare->on, WAKE_ALL); /* it serves nothing meanwhile */
+    context_arm_in(compare->on, &asker->again, COMPARE_AGAIN_MS);
+    context_wake(compare->on, WAKE_ALL); /* it serves nothing meanwhile */
 }
 
 static void is_right(struct compare *compare)
@@ -318,7 +318,7 @@ static void is_right(struct compare *compare)
              "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index),
              asker->why);
     driver_resume(compare->on->driver);
-    ground_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
+    context_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
 }
 
 /* A leader hands over before rows are compared: meanwhile nothing is served. */
@@ -332,8 +332,8 @@ static void is_wrong(struct compare *compare, const char *why)
              ull(asker->index), why);
     if (asker->other.count > 0) {
         asker->state = COMPARE_HANDING_OVER;
-        asker->until_ms = ground_now_ms(compare->on) + HAND_OVER_MS;
-        ground_wake(compare->on, WAKE_COMPARE);
+        asker->until_ms = context_now_ms(compare->on) + HAND_OVER_MS;
+        context_wake(compare->on, WAKE_COMPARE);
         return;
     }
     asker->state = COMPARE_NONE;
@@ -359,7 +359,7 @@ static void decide(struct compare *compare)
         is_right(compare);
     } else if (silent == 0 || same + silent + self < majority) {
         is_wrong(compare, "no majority has this node's state");
-    } else if (ground_now_ms(compare->on) >= asker->until_ms) {
+    } else if (context_now_ms(compare->on) >= asker->until_ms) {
         is_wrong(compare, "too few members answered in time to tell who is right");
     }
 }
@@ -442,7 +442,7 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
 
 static void compare_ask(struct compare *compare, enum wire_compare_kind kind)
 {
-    (void)ground_send_compare(
+    (void)context_send_compare(
         compare->on, compare->asker.peer, FRAME_COMPARE,
         &(struct wire_compare){.number = compare->asker.number, .kind = (uint8_t)kind});
 }
@@ -685,7 +685,7 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
     if (wire_compared_decode(payload, len, &compared) != 0) {
         return false;
     }
-    ground_wake(compare->on, WAKE_COMPARE);
+    context_wake(compare->on, WAKE_COMPARE);
     if (asker->state == COMPARE_NONE || asker->number != compared.number) {
         return true;
     }
@@ -746,19 +746,19 @@ static void open_peer(struct compare *compare)
     struct compare_asker *asker = &compare->asker;
 
     for (unsigned i = 0; i < asker->other.count; i++) {
-        if (i == 0 || !ground_reaches(compare->on, asker->peer)) {
+        if (i == 0 || !context_reaches(compare->on, asker->peer)) {
             asker->peer = asker->other.ids[i];
         }
     }
     asker->state = COMPARE_OPENING;
     asker->number++;
     asker->has_part = false;
-    ground_arm_in(compare->on, &asker->due, LIMIT_COMPARE_MS);
-    (void)ground_send_compare(compare->on, asker->peer, FRAME_COMPARE,
-                              &(struct wire_compare){.number = asker->number,
-                                                     .kind = WIRE_COMPARE_OPEN,
-                                                     .index = asker->index,
-                                                     .digest = asker->digest});
+    context_arm_in(compare->on, &asker->due, LIMIT_COMPARE_MS);
+    (void)context_send_compare(compare->on, asker->peer, FRAME_COMPARE,
+                               &(struct wire_compare){.number = asker->number,
+                                                      .kind = WIRE_COMPARE_OPEN,
+                                                      .index = asker->index,
+                                                      .digest = asker->digest});
 }
 
 /* --- for the replica --- */
@@ -775,10 +775,10 @@ void compare_turn(struct compare *compare)
     }
     if (asker->state == COMPARE_HANDING_OVER) {
         if (driver_transfer(compare->on->driver, 0) ||
-            ground_now_ms(compare->on) >= asker->until_ms) {
+            context_now_ms(compare->on) >= asker->until_ms) {
             open_peer(compare);
         } else {
-            ground_arm_in(compare->on, &asker->hand_over, HAND_OVER_LOOK_MS);
+            context_arm_in(compare->on, &asker->hand_over, HAND_OVER_LOOK_MS);
         }
     }
     lender_turn(compare);
@@ -816,7 +816,7 @@ void compare_stop(struct compare *compare)
     }
 }
 
-void compare_init(struct compare *compare, const struct ground *on, struct disk *disk,
+void compare_init(struct compare *compare, const struct raft_context *on, struct disk *disk,
                   uint64_t first)
 {
     *compare = (struct compare){.on = on, .disk = disk};

@@ -31,7 +31,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_COMPARE_H
 #define LEAFD_RAFT_CLUSTER_COMPARE_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 
 #define COMPARE_TEXT_BYTES 640
 #define COMPARE_WHY_BYTES 400
@@ -102,7 +102,7 @@ struct compare_lender {
 };
 
 struct compare {
-    const struct ground *on;
+    const struct raft_context *on;
     struct disk *disk;
     struct compare_asker asker;
     struct compare_lender lender;
@@ -111,7 +111,7 @@ struct compare {
     bool stopped;
 };
 
-void compare_init(struct compare *compare, const struct ground *on, struct disk *disk,
+void compare_init(struct compare *compare, const struct raft_context *on, struct disk *disk,
                   uint64_t first);
 
 /* driver_observer.diverged. */

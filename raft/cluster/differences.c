@@ -7,7 +7,7 @@
 
 #include "src/base/log.h"
 
-void differences_init(struct differences *differences, const struct ground *on,
+void differences_init(struct differences *differences, const struct raft_context *on,
                       const struct differences_settings *settings)
 {
     *differences = (struct differences){.on = on, .settings = *settings};
@@ -23,7 +23,7 @@ static bool members_agree(const struct differences *differences, const struct co
         const struct net_peer *peer =
             net_peer_find(settings->members, settings->member_count, member->id);
 
-        if (peer == NULL || strcmp(peer->address, ground_address(differences->on, member)) != 0) {
+        if (peer == NULL || strcmp(peer->address, context_address(differences->on, member)) != 0) {
             return false;
         }
     }
@@ -47,7 +47,7 @@ static unsigned differences_compare(const struct differences *differences,
         differs |= DIFFERS_MEMBERS;
     }
     if (own != NULL && settings->address[0] != '\0' &&
-        strcmp(settings->address, ground_address(differences->on, own)) != 0) {
+        strcmp(settings->address, context_address(differences->on, own)) != 0) {
         differs |= DIFFERS_ADDRESS;
     }
     return differs;
@@ -71,7 +71,7 @@ static void tell_members(const struct differences *differences, const struct con
         put_member(&setting, peer->id, peer->address);
     }
     MEMBER_FOREACH (member, conf) {
-        put_member(&known, member->id, ground_address(differences->on, member));
+        put_member(&known, member->id, context_address(differences->on, member));
     }
     log_warn(
         "raft", "cluster.members is not what the log knows, and the log's members hold",
@@ -87,7 +87,7 @@ static void tell_address(const struct differences *differences, const struct con
     log_warn("raft", "this node is not where the log says, and the others dial it there",
              "setting=%s log=%s hint=\"it tells them by itself once it reaches one of them; PUT "
              "/api/cluster/members/%llu on another node does it, too\"",
-             differences->settings.address, ground_address(differences->on, own),
+             differences->settings.address, context_address(differences->on, own),
              ull(differences->on->node_id));
 }
 
@@ -109,7 +109,7 @@ static void differences_tell(const struct differences *differences,
 
 void differences_turn(struct differences *differences)
 {
-    const struct ground *on = differences->on;
+    const struct raft_context *on = differences->on;
     uint64_t index = driver_applied(on->driver)->conf_index;
     uint64_t moves = state_member_moves(on->state);
     struct configuration conf;

@@ -13,7 +13,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_DIFFERENCES_H
 #define LEAFD_RAFT_CLUSTER_DIFFERENCES_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 
 /* Settings that are not what the log knows; each is a bit. */
 enum difference {
@@ -29,7 +29,7 @@ struct differences_settings {
 };
 
 struct differences {
-    const struct ground *on;
+    const struct raft_context *on;
     struct differences_settings settings;
     bool looked;    /* it was compared, */
     uint64_t index; /* with the configuration of this entry, */
@@ -37,7 +37,7 @@ struct differences {
     unsigned now;   /* bits of enum difference */
 };
 
-void differences_init(struct differences *differences, const struct ground *on,
+void differences_init(struct differences *differences, const struct raft_context *on,
                       const struct differences_settings *settings);
 
 /* Woken by what wakes all. */

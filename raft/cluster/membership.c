@@ -18,7 +18,8 @@
 #define NO_ROOM_AGAIN_MS 30000 /* a leader without room tries again: the others may have none */
 #define LAG_ENTRIES 1000       /* more: a voter is too far behind to lead soon */
 
-void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms)
+void membership_init(struct membership *membership, const struct raft_context *on,
+                     uint32_t patience_ms)
 {
     struct handover *handover = &membership->handover;
 
@@ -41,7 +42,7 @@ void membership_init(struct membership *membership, const struct ground *on, uin
 static void handover_begin(struct membership *membership, uint64_t to)
 {
     struct handover *handover = &membership->handover;
-    const struct ground *on = membership->on;
+    const struct raft_context *on = membership->on;
 
     ASSERT(to != on->node_id);
     if (handover->active || timer_is_armed(&handover->pause)) {
@@ -49,8 +50,9 @@ static void handover_begin(struct membership *membership, uint64_t to)
     }
     handover->active = true;
     handover->to = to;
-    ground_arm_in(on, &handover->limit, LIMIT_ELECTIONS * (uint64_t)on->driver->config.election_ms);
-    timer_arm(on->timers, &membership->next_turn, ground_now_ms(on));
+    context_arm_in(on, &handover->limit,
+                   LIMIT_ELECTIONS * (uint64_t)on->driver->config.election_ms);
+    timer_arm(on->timers, &membership->next_turn, context_now_ms(on));
 }
 
 static void handover_end(struct membership *membership)
@@ -64,7 +66,7 @@ static void handover_end(struct membership *membership)
 static void handover_turn(struct membership *membership)
 {
     struct handover *handover = &membership->handover;
-    const struct ground *on = membership->on;
+    const struct raft_context *on = membership->on;
 
     if (!handover->active) {
         return;
@@ -72,7 +74,7 @@ static void handover_turn(struct membership *membership)
     ASSERT(driver_leads(on->driver));
     if (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit)) {
         handover_end(membership);
-        ground_arm_in(on, &handover->pause, on->driver->config.election_ms);
+        context_arm_in(on, &handover->pause, on->driver->config.election_ms);
         handover->failed++;
     }
 }
@@ -81,12 +83,12 @@ static void handover_turn(struct membership *membership)
 static void handover_if_no_room(struct membership *membership)
 {
     struct handover *handover = &membership->handover;
-    const struct ground *on = membership->on;
+    const struct raft_context *on = membership->on;
 
     if (!driver_disk_is_low(on->driver)) {
         timer_cancel(on->timers, &handover->no_room_pause);
     } else if (driver_leads(on->driver) && !timer_is_armed(&handover->no_room_pause)) {
-        ground_arm_in(on, &handover->no_room_pause, NO_ROOM_AGAIN_MS);
+        context_arm_in(on, &handover->no_room_pause, NO_ROOM_AGAIN_MS);
         handover_begin(membership, 0);
     }
 }
@@ -108,7 +110,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
     MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
         if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
             count.voters++;
-            count.reached += ground_reaches(membership->on, member->id);
+            count.reached += context_reaches(membership->on, member->id);
         }
     }
     if (with != 0) { /* it has to be reached before it becomes a voter */
@@ -200,7 +202,7 @@ static struct member_answer membership_begin(struct membership *membership,
 static uint64_t member_at(const struct membership *membership, const char *address)
 {
     MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
-        if (strcmp(ground_address(membership->on, member), address) == 0) {
+        if (strcmp(context_address(membership->on, member), address) == 0) {
             return member->id;
         }
     }
@@ -217,9 +219,9 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     if (state_member_removed(membership->on->state, ask->node_id)) {
         return say_removed(ask->node_id);
     }
-    if (member != NULL && strcmp(ground_address(membership->on, member), ask->address) != 0) {
+    if (member != NULL && strcmp(context_address(membership->on, member), ask->address) != 0) {
         return say(MEMBER_EXISTS, "node %llu is a member already, at %.100s", ull(ask->node_id),
-                   ground_address(membership->on, member));
+                   context_address(membership->on, member));
     }
     if (other != 0 && other != ask->node_id) {
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
@@ -316,7 +318,7 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     if (ask->node_id == membership->on->node_id) {
         return say(MEMBER_DONE, "node %llu leads", ull(ask->node_id));
     }
-    if (!ground_reaches(membership->on, ask->node_id)) {
+    if (!context_reaches(membership->on, ask->node_id)) {
         return say(MEMBER_UNREACHABLE, "node %llu cannot be reached", ull(ask->node_id));
     }
     if (!driver_match(driver, ask->node_id, &match) || match + LAG_ENTRIES < last) {
@@ -464,7 +466,7 @@ static void watch_catch_up(struct membership *membership, uint64_t node_id)
         return;
     }
     membership->catching_up =
-        ground_reaches(membership->on, node_id) && driver_catch_up(driver, node_id);
+        context_reaches(membership->on, node_id) && driver_catch_up(driver, node_id);
 }
 
 static void drive_add(struct membership *membership, const struct member_change *change)
@@ -487,7 +489,7 @@ static void drive_add(struct membership *membership, const struct member_change 
     }
     if (membership->caught_up == change->node_id &&
         membership_is_registered(membership, change->node_id) &&
-        ground_reaches(membership->on, change->node_id) &&
+        context_reaches(membership->on, change->node_id) &&
         (change->force || keeps_quorum(membership, change->node_id, 0, &count))) {
         membership_step(driver, change->node_id, NULL, ROLE_VOTER);
     }
@@ -501,7 +503,7 @@ static void drive_add(struct membership *membership, const struct member_change 
  */
 static void demote(struct membership *membership, uint64_t node_id)
 {
-    const struct ground *on = membership->on;
+    const struct raft_context *on = membership->on;
     uint64_t election_ms = on->driver->config.election_ms;
 
     ASSERT(driver_leads(on->driver));
@@ -512,8 +514,8 @@ static void demote(struct membership *membership, uint64_t node_id)
         return;
     }
     if (!timer_is_armed(&membership->hold_pause)) {
-        ground_arm_in(on, &membership->hold, election_ms);
-        ground_arm_in(on, &membership->hold_pause, 2 * election_ms);
+        context_arm_in(on, &membership->hold, election_ms);
+        context_arm_in(on, &membership->hold_pause, 2 * election_ms);
     }
     if (timer_is_armed(&membership->hold)) {
         timer_cancel(on->timers, &membership->look);
@@ -550,7 +552,7 @@ static void drive_remove(struct membership *membership, const struct member_chan
 /* A step forward: the change has its whole patience again, and the next step is looked at now. */
 static void note_forward(struct membership *membership)
 {
-    ground_arm_in(membership->on, &membership->patience, membership->patience_ms);
+    context_arm_in(membership->on, &membership->patience, membership->patience_ms);
 }
 
 /* What the node has of the log, or of the snapshot that is being sent to it. */
@@ -567,7 +569,7 @@ static uint64_t progress_of(const struct driver *driver, uint64_t node_id)
  * behind: they never end. */
 static void note_progress(struct membership *membership, const struct member_change *change)
 {
-    const struct ground *on = membership->on;
+    const struct raft_context *on = membership->on;
     uint64_t term = driver_term(on->driver);
     uint64_t conf = driver_applied(on->driver)->conf_index;
     uint64_t progress = progress_of(on->driver, change->node_id);
@@ -577,8 +579,8 @@ static void note_progress(struct membership *membership, const struct member_cha
         membership->change_term = term;
         membership->catching_up = false;
         membership->caught_up = 0;
-        ground_arm_in(on, &membership->whole_patience,
-                      PATIENCES * (uint64_t)membership->patience_ms);
+        context_arm_in(on, &membership->whole_patience,
+                       PATIENCES * (uint64_t)membership->patience_ms);
         note_forward(membership);
         timer_cancel(on->timers, &membership->look);
     }
@@ -601,14 +603,14 @@ static bool patience_is_over(const struct membership *membership)
 
 static void drive(struct membership *membership, const struct member_change *change)
 {
-    const struct ground *on = membership->on;
+    const struct raft_context *on = membership->on;
 
     ASSERT(change->index != 0 && !change->given_up);
     note_progress(membership, change);
     if (timer_is_armed(&membership->look)) {
         return;
     }
-    ground_arm_in(on, &membership->look, LOOK_MS);
+    context_arm_in(on, &membership->look, LOOK_MS);
     if (driver_pending_change(on->driver) != 0) {
         return;
     }
@@ -638,7 +640,7 @@ static bool is_holding(const struct membership *membership)
 
 bool membership_turn(struct membership *membership)
 {
-    const struct ground *on = membership->on;
+    const struct raft_context *on = membership->on;
     const struct member_change *change = state_member_change(on->state);
 
     handover_if_no_room(membership);
@@ -663,6 +665,6 @@ bool membership_turn(struct membership *membership)
     if (!membership->handover.active && !is_holding(membership)) {
         return false;
     }
-    ground_arm_in(on, &membership->next_turn, 1);
+    context_arm_in(on, &membership->next_turn, 1);
     return true;
 }

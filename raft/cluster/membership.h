@@ -41,7 +41,7 @@ struct handover {
 };
 
 struct membership {
-    const struct ground *on;
+    const struct raft_context *on;
     uint32_t patience_ms;
     struct upgrade *upgrade; /* which answers for the level; NULL in tests that do not ask */
     struct handover handover;
@@ -62,7 +62,8 @@ struct membership {
     struct timer next_turn;  /* while they do, or leadership is handed over: soon */
 };
 
-void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms);
+void membership_init(struct membership *membership, const struct raft_context *on,
+                     uint32_t patience_ms);
 
 /* Answer a member_ask on the leader, with all that was committed when it came applied: appends a
  * member_answer, which has an outcome and a sentence with the values. It is so already: done.

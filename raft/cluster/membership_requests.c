@@ -25,7 +25,7 @@ struct membership_request {
     struct timer again;          /* armed: it waits */
 };
 
-void membership_requests_init(struct membership_requests *all, const struct ground *on,
+void membership_requests_init(struct membership_requests *all, const struct raft_context *on,
                               struct requests *requests)
 {
     *all = (struct membership_requests){.on = on, .requests = requests};
@@ -100,7 +100,7 @@ static void on_asked(struct cluster_request *asking)
 {
     struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
     struct membership_requests *all = request->all;
-    uint64_t again_ms = ground_now_ms(all->on) + AGAIN_MS;
+    uint64_t again_ms = context_now_ms(all->on) + AGAIN_MS;
     int status = asking->status;
 
     if (status == 0) {

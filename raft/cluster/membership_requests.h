@@ -21,7 +21,7 @@ struct membership_request;
 TAILQ_HEAD(membership_request_list, membership_request);
 
 struct membership_requests {
-    const struct ground *on;
+    const struct raft_context *on;
     struct requests *requests;
     struct membership_request_list waiting; /* until they are asked again */
     struct membership_request_list asked;   /* the leader was asked, and has not answered */
@@ -29,7 +29,7 @@ struct membership_requests {
     bool removed;                           /* this node is no member any more */
 };
 
-void membership_requests_init(struct membership_requests *all, const struct ground *on,
+void membership_requests_init(struct membership_requests *all, const struct raft_context *on,
                               struct requests *requests);
 
 /* Take a request of kind CLUSTER_REQUEST_MEMBER. */

@@ -12,7 +12,7 @@ static void node_command_done_cb(struct cluster_request *request)
 
     ASSERT(command->in_flight);
     command->in_flight = false;
-    ground_wake(command->on, command->wakes);
+    context_wake(command->on, command->wakes);
     buf_free(&request->payload);
     buf_free(&request->reply);
     if (command->on_done != NULL) {
@@ -20,14 +20,14 @@ static void node_command_done_cb(struct cluster_request *request)
     }
 }
 
-void node_command_send(struct node_command *command, const struct ground *on, struct buf *payload,
-                       bool stamped)
+void node_command_send(struct node_command *command, const struct raft_context *on,
+                       struct buf *payload, bool stamped)
 {
     ASSERT(!command->in_flight && payload->len > 0 && command->wakes != 0);
     command->on = on;
     command->request = (struct cluster_request){.kind = CLUSTER_REQUEST_COMMAND,
                                                 .stamped = stamped,
-                                                .deadline_ms = ground_now_ms(on) + NODE_COMMAND_MS,
+                                                .deadline_ms = context_now_ms(on) + NODE_COMMAND_MS,
                                                 .done = node_command_done_cb};
     buf_move(&command->request.payload, payload);
     command->in_flight = true;

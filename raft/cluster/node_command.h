@@ -13,13 +13,13 @@
 #ifndef LEAFD_RAFT_CLUSTER_NODE_COMMAND_H
 #define LEAFD_RAFT_CLUSTER_NODE_COMMAND_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 
 #define NODE_COMMAND_MS 5000
 
 struct node_command {
     struct cluster_request request;
-    const struct ground *on;
+    const struct raft_context *on;
     uint32_t wakes; /* the part that sends it */
     bool in_flight;
     /* From inside done(), with the status; may be NULL. */
@@ -28,7 +28,7 @@ struct node_command {
 
 /* Take over the command in payload and propose it; none may be in flight. stamped: it bears the
  * stamp of who asked for it. */
-void node_command_send(struct node_command *command, const struct ground *on, struct buf *payload,
-                       bool stamped);
+void node_command_send(struct node_command *command, const struct raft_context *on,
+                       struct buf *payload, bool stamped);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct ground *on, struct birth_watch *births,
+void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births,
                 const struct learned_peers *learned, const char *address)
 {
     *peers = (struct peers){.on = on, .births = births, .address = address};
@@ -42,7 +42,7 @@ static const char *peers_address_of(struct peers *peers, const struct conf_membe
     if (heard != NULL) {
         return heard->address;
     }
-    return learned != NULL ? learned->address : ground_address(peers->on, member);
+    return learned != NULL ? learned->address : context_address(peers->on, member);
 }
 
 static void add(struct peers *peers, const struct conf_member *member)
@@ -187,7 +187,7 @@ static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wi
     peers->learned.conf = conf;
     peers->learned.index = wire->index;
     peers->learned.changes++;
-    ground_wake(peers->on, WAKE_MEMBERS);
+    context_wake(peers->on, WAKE_MEMBERS);
     return true;
 }
 
@@ -233,7 +233,7 @@ static void hear_address(struct peers *peers, uint64_t id, const char *address)
     *peer = (struct net_peer){.id = id};
     memcpy(peer->address, address, strlen(address));
     heard->changes++;
-    ground_wake(peers->on, WAKE_MEMBERS);
+    context_wake(peers->on, WAKE_MEMBERS);
     log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", ull(id), address,
              info.peer_address);
 }
@@ -244,7 +244,7 @@ static void hear_address(struct peers *peers, uint64_t id, const char *address)
 static int check_start(const struct peers *peers, uint64_t peer,
                        const struct wire_statement *statement)
 {
-    const struct peer_standing *start = &statement->start;
+    const struct peer_durable *start = &statement->start;
     uint64_t known = state_node_start(peers->on->state, peer);
 
     if (known == 0 || known == start->incarnation || incarnations_may_include(statement, known)) {
@@ -286,7 +286,7 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     }
     if (rv == 0) {
         rv = driver_meet(peers->on->driver, peer, &said, is_here(presence, known));
-        ground_wake(peers->on, WAKE_UPGRADE);
+        context_wake(peers->on, WAKE_UPGRADE);
     }
     if (rv == 0) {
         hear_address(peers, peer, said.address);
@@ -308,7 +308,7 @@ static struct wire_conf applied_conf(const struct peers *peers, struct buf *byte
     }
     moved = conf;
     for (unsigned i = 0; i < conf.count; i++) {
-        const char *address = ground_address(peers->on, &conf.members[i]);
+        const char *address = context_address(peers->on, &conf.members[i]);
 
         memcpy(moved.members[i].address, address, strlen(address) + 1);
     }
@@ -354,13 +354,13 @@ static void on_join_done(struct cluster_request *request)
 
 static void join_ask(struct peers *peers, uint64_t peer, const struct member_ask *ask)
 {
-    const struct ground *on = peers->on;
+    const struct raft_context *on = peers->on;
     struct peers_join *join = &peers->join;
 
     ASSERT(!join->active);
     *join = (struct peers_join){.node_id = peer, .active = true};
     join->request = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
-                                             .deadline_ms = ground_now_ms(on) + JOIN_WAIT_MS,
+                                             .deadline_ms = context_now_ms(on) + JOIN_WAIT_MS,
                                              .done = on_join_done};
     member_ask_encode(ask, &join->request.payload);
     on->submit(on, &join->request);
@@ -382,8 +382,8 @@ static uint64_t lost_at(const struct peers *peers, uint64_t peer, const char *ad
 
     applier_configured(&peers->on->driver->applier, &applied);
     MEMBER_FOREACH (member, &applied) {
-        if (member->id != peer && strcmp(ground_address(peers->on, member), address) == 0) {
-            return ground_reaches(peers->on, member->id) ? 0 : member->id;
+        if (member->id != peer && strcmp(context_address(peers->on, member), address) == 0) {
+            return context_reaches(peers->on, member->id) ? 0 : member->id;
         }
     }
     return 0;
@@ -407,7 +407,7 @@ static bool peers_is_member(const struct peers *peers, uint64_t peer, const char
 
     applier_configured(&peers->on->driver->applier, &applied);
     member = configuration_find(&applied, peer);
-    return member != NULL && strcmp(ground_address(peers->on, member), address) == 0;
+    return member != NULL && strcmp(context_address(peers->on, member), address) == 0;
 }
 
 /* Only where there is a cluster, and not if another one has answered it already: it will hear so by
@@ -473,57 +473,57 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 
 /* --- what this node tells its peers of itself --- */
 
-static void standing_tell(const struct standing *standing, uint64_t to,
-                          const struct peer_standing *now)
+static void durable_report_tell(const struct durable_report *durable, uint64_t to,
+                                const struct peer_durable *now)
 {
-    (void)ground_send_standing(standing->on, to, FRAME_STANDING, &(struct wire_standing){*now});
+    (void)context_send_durable(durable->on, to, FRAME_DURABLE, &(struct wire_durable){*now});
 }
 
-static void tell_all(const struct standing *standing, const struct peer_standing *now)
+static void tell_all(const struct durable_report *durable, const struct peer_durable *now)
 {
-    MEMBER_FOREACH (member, driver_configuration(standing->on->driver)) {
-        if (member->id != standing->on->node_id) {
-            standing_tell(standing, member->id, now);
+    MEMBER_FOREACH (member, driver_configuration(durable->on->driver)) {
+        if (member->id != durable->on->node_id) {
+            durable_report_tell(durable, member->id, now);
         }
     }
 }
 
 static void on_timer(struct timer *timer, uint64_t now_ms)
 {
-    struct standing *standing = CONTAINER(timer, struct standing, timer);
-    struct peer_standing now;
+    struct durable_report *durable = CONTAINER(timer, struct durable_report, timer);
+    struct peer_durable now;
 
-    timer_arm(standing->on->timers, timer, now_ms + STANDING_CHANGED_MS);
-    if (driver_standing(standing->on->driver, &now) &&
-        (memcmp(&now, &standing->told, sizeof now) != 0 ||
-         now_ms >= standing->told_ms + STANDING_MS)) {
-        tell_all(standing, &now);
-        standing->told = now;
-        standing->told_ms = now_ms;
+    timer_arm(durable->on->timers, timer, now_ms + DURABLE_REPORT_CHANGED_MS);
+    if (driver_durable(durable->on->driver, &now) &&
+        (memcmp(&now, &durable->told, sizeof now) != 0 ||
+         now_ms >= durable->told_ms + DURABLE_REPORT_MS)) {
+        tell_all(durable, &now);
+        durable->told = now;
+        durable->told_ms = now_ms;
     }
 }
 
-void standing_init(struct standing *standing, const struct ground *on)
+void durable_report_init(struct durable_report *durable, const struct raft_context *on)
 {
-    *standing = (struct standing){.on = on};
-    timer_init(&standing->timer, on_timer);
-    timer_arm(on->timers, &standing->timer, ground_now_ms(on));
+    *durable = (struct durable_report){.on = on};
+    timer_init(&durable->timer, on_timer);
+    timer_arm(on->timers, &durable->timer, context_now_ms(on));
 }
 
-void standing_stop(struct standing *standing)
+void durable_report_stop(struct durable_report *durable)
 {
-    struct peer_standing now;
+    struct peer_durable now;
 
-    if (driver_standing(standing->on->driver, &now)) {
-        tell_all(standing, &now);
+    if (driver_durable(durable->on->driver, &now)) {
+        tell_all(durable, &now);
     }
 }
 
-void standing_link_up(struct standing *standing, uint64_t peer)
+void durable_report_link_up(struct durable_report *durable, uint64_t peer)
 {
-    struct peer_standing now;
+    struct peer_durable now;
 
-    if (driver_standing(standing->on->driver, &now)) {
-        standing_tell(standing, peer, &now);
+    if (driver_durable(durable->on->driver, &now)) {
+        durable_report_tell(durable, peer, &now);
     }
 }

@@ -23,7 +23,7 @@
 #define LEAFD_RAFT_CLUSTER_PEERS_H
 
 #include "raft/cluster/birth_watch.h"
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 
 /* Peers by a configuration that this node's log has not reached. */
 struct learned_peers {
@@ -62,7 +62,7 @@ struct peers_join {
 };
 
 struct peers {
-    const struct ground *on;
+    const struct raft_context *on;
     struct birth_watch *births;
     struct learned_peers learned;
     struct peers_heard heard;
@@ -76,7 +76,7 @@ struct peers {
 
 /* learned: by what a node that has just joined heard; may be NULL. address: where this node wants
  * to be reached; "" if it does not say. */
-void peers_init(struct peers *peers, const struct ground *on, struct birth_watch *births,
+void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births,
                 const struct learned_peers *learned, const char *address);
 
 /* Follow the configuration. Woken by a handshake that says something new, and by what wakes all.
@@ -121,7 +121,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
  * this all know of all, and a copy of any node's data that is put back is noticed by whoever was in
  * contact with the original (raft/core/rollback.h).
  *
- * The happy path: a small frame to all peers once a second, after STANDING_CHANGED_MS already if
+ * The happy path: a small frame to all peers once a second, or DURABLE_REPORT_CHANGED_MS after
  * something has changed; to one whose link comes up; and to all at a stop.
  *
  * Failure modes: a frame that is lost is made up for by the next.
@@ -130,22 +130,22 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
  */
 
 /* Together with PEER_MEMORY_HOLD_MS (raft/core/rollback.h), less than a second. */
-#define STANDING_CHANGED_MS 500
-#define STANDING_MS 1000
+#define DURABLE_REPORT_CHANGED_MS 500
+#define DURABLE_REPORT_MS 1000
 
-struct standing {
-    const struct ground *on;
+struct durable_report {
+    const struct raft_context *on;
     struct timer timer;
-    struct peer_standing told; /* last, to all */
+    struct peer_durable told; /* last, to all */
     uint64_t told_ms;
 };
 
-void standing_init(struct standing *standing, const struct ground *on);
+void durable_report_init(struct durable_report *durable, const struct raft_context *on);
 
 /* This node is about to stop: tell all, once more. */
-void standing_stop(struct standing *standing);
+void durable_report_stop(struct durable_report *durable);
 
 /* A link came up: tell that peer. */
-void standing_link_up(struct standing *standing, uint64_t peer);
+void durable_report_link_up(struct durable_report *durable, uint64_t peer);
 
 #endif

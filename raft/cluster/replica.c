@@ -31,12 +31,12 @@ static void log_role(struct replica *replica)
     uint64_t leader = driver_leader(&replica->driver);
     uint64_t term = driver_term(&replica->driver);
 
-    if (leader == replica->told_leader && (leader == 0 || term == replica->told_term)) {
+    if (leader == replica->logged_leader && (leader == 0 || term == replica->logged_term)) {
         return;
     }
-    replica->told_leader = leader;
-    replica->told_term = term;
-    if (leader == replica->ground.node_id) {
+    replica->logged_leader = leader;
+    replica->logged_term = term;
+    if (leader == replica->context.node_id) {
         log_info("raft", "this node leads", "term=%llu", ull(term));
     } else if (leader != 0) {
         log_info("raft", "following a leader", "leader=%llu term=%llu", ull(leader), ull(term));
@@ -49,15 +49,15 @@ static void replica_role_changed_cb(struct driver_observer *observer)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
-    ground_wake(&replica->ground, WAKE_ALL);
+    context_wake(&replica->context, WAKE_ALL);
     requests_role_changed(&replica->requests);
     log_role(replica);
-    TELL(&replica->ground, role_changed);
+    NOTIFY(&replica->context, role_changed);
 }
 
 static void on_configured(struct driver_observer *observer)
 {
-    ground_wake(&CONTAINER(observer, struct replica, observer)->ground, WAKE_ALL);
+    context_wake(&CONTAINER(observer, struct replica, observer)->context, WAKE_ALL);
 }
 
 static void replica_installed_cb(struct driver_observer *observer, uint64_t index)
@@ -67,7 +67,7 @@ static void replica_installed_cb(struct driver_observer *observer, uint64_t inde
     compare_installed(&replica->compare);
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
-    TELL(&replica->ground, installed, index);
+    NOTIFY(&replica->context, installed, index);
 }
 
 static void on_diverged(struct driver_observer *observer, uint64_t node_id, const char *text)
@@ -77,12 +77,12 @@ static void on_diverged(struct driver_observer *observer, uint64_t node_id, cons
 
 static void replica_failed_cb(struct driver_observer *observer, int err, const char *text)
 {
-    TELL(&CONTAINER(observer, struct replica, observer)->ground, failed, err, text);
+    NOTIFY(&CONTAINER(observer, struct replica, observer)->context, failed, err, text);
 }
 
-static void on_submit(const struct ground *on, struct cluster_request *request)
+static void on_submit(const struct raft_context *on, struct cluster_request *request)
 {
-    replica_submit(CONTAINER(on, struct replica, ground), request);
+    replica_submit(CONTAINER(on, struct replica, context), request);
 }
 
 /* --- what the links have --- */
@@ -95,20 +95,20 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_SNAPSHOT_CHUNK:
     case FRAME_SNAPSHOT_ACK:
     case FRAME_RESIGN:
-    case FRAME_STANDING:
+    case FRAME_DURABLE:
         return driver_receive(&replica->driver, from, type, payload, len);
     case FRAME_REQUEST:
-    case FRAME_RELAY:
-        return requests_receive(&replica->requests, from, type == FRAME_RELAY, payload, len);
+    case FRAME_FORWARD:
+        return requests_receive(&replica->requests, from, type == FRAME_FORWARD, payload, len);
     case FRAME_REPLY:
         return requests_receive_reply(&replica->requests, from, payload, len);
     case FRAME_PROBE:
-        return way_receive(&replica->requests.way, from, payload, len);
+        return leader_route_receive(&replica->requests.route, from, payload, len);
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
         return rounds_receive(&replica->requests.serving.round, from, type, payload, len);
     case FRAME_APPLIED:
-        return everywhere_receive(&replica->everywhere, from, payload, len);
+        return barrier_receive(&replica->barrier, from, payload, len);
     case FRAME_COMPARE:
         return compare_receive(&replica->compare, from, payload, len);
     case FRAME_COMPARED:
@@ -116,20 +116,20 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_CLOCK:
         return clock_sync_receive(&replica->clock_sync, from, payload, len);
     default:
-        return replica->ground.service->ops->receive(replica->ground.service, from, type, payload,
-                                                     len);
+        return replica->context.service->ops->receive(replica->context.service, from, type, payload,
+                                                      len);
     }
 }
 
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 {
-    ground_wake(&replica->ground, WAKE_ALL);
+    context_wake(&replica->context, WAKE_ALL);
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
-    everywhere_link_changed(&replica->everywhere, peer);
-    TELL(&replica->ground, link_changed, peer, up);
+    barrier_link_changed(&replica->barrier, peer);
+    NOTIFY(&replica->context, link_changed, peer, up);
     if (up) {
-        standing_link_up(&replica->standing, peer);
+        durable_report_link_up(&replica->durable, peer);
     }
 }
 
@@ -143,14 +143,14 @@ static bool replica_receive_cb(struct net_receiver *receiver, uint64_t from, enu
 {
     struct replica *replica = replica_of(receiver);
 
-    return replica->ground.stopping || replica_receive(replica, from, type, payload, len);
+    return replica->context.stopping || replica_receive(replica, from, type, payload, len);
 }
 
 static void replica_link_changed_cb(struct net_receiver *receiver, uint64_t peer, bool up)
 {
     struct replica *replica = replica_of(receiver);
 
-    if (!replica->ground.stopping) {
+    if (!replica->context.stopping) {
         replica_link_changed(replica, peer, up);
     }
 }
@@ -159,7 +159,7 @@ static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
 {
     struct replica *replica = replica_of(receiver);
 
-    if (!replica->ground.stopping) {
+    if (!replica->context.stopping) {
         driver_peer_refused(&replica->driver, peer);
     }
 }
@@ -179,7 +179,7 @@ static int replica_birth_cb(struct net_receiver *receiver, uint64_t peer, const 
 {
     struct replica *replica = replica_of(receiver);
 
-    return replica->ground.stopping ? 0 : peers_birth(&replica->peers, peer, statement, len);
+    return replica->context.stopping ? 0 : peers_birth(&replica->peers, peer, statement, len);
 }
 
 static bool replica_know_cb(struct net_receiver *receiver, uint64_t peer, const void *statement,
@@ -187,17 +187,17 @@ static bool replica_know_cb(struct net_receiver *receiver, uint64_t peer, const 
 {
     struct replica *replica = replica_of(receiver);
 
-    return !replica->ground.stopping && peers_know(&replica->peers, peer, statement, len);
+    return !replica->context.stopping && peers_know(&replica->peers, peer, statement, len);
 }
 
 static int replica_check_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
                             const void *statement, size_t len)
 {
     struct replica *replica = replica_of(receiver);
-    struct net *net = replica->ground.net;
+    struct net *net = replica->context.net;
     struct net_presence presence;
 
-    if (replica->ground.stopping) {
+    if (replica->context.stopping) {
         return 0;
     }
     presence = net->ops->presence(net, peer, store_id, HEARD_MS);
@@ -214,16 +214,16 @@ static bool replica_join_cb(struct net_receiver *receiver, uint64_t peer, const 
 {
     struct replica *replica = replica_of(receiver);
 
-    return !replica->ground.stopping && peers_join(&replica->peers, peer, request, len, answer);
+    return !replica->context.stopping && peers_join(&replica->peers, peer, request, len, answer);
 }
 
 static void marked_cb(void *data)
 {
     struct replica *replica = data;
 
-    TELL(&replica->ground, failed, ERR_STALE,
-         "the data directory is an older copy than the cluster has seen of this node (was it "
-         "restored from a backup?): put the newest back, or join under a new id");
+    NOTIFY(&replica->context, failed, ERR_STALE,
+           "the data directory is an older copy than the cluster has seen of this node (was it "
+           "restored from a backup?): put the newest back, or join under a new id");
 }
 
 void replica_mark_older(struct replica *replica)
@@ -239,7 +239,7 @@ static void maybe_lost(struct replica *replica)
     struct birth birth;
 
     if (!state_birth(replica->state, &birth) && (learned == NULL || learned->index == 0)) {
-        TELL(&replica->ground, lost);
+        NOTIFY(&replica->context, lost);
     }
 }
 
@@ -256,7 +256,7 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
                  : LOG_LEVEL_ERROR,
              "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"", ull(peer),
              err_code(err), text);
-    if (replica->ground.stopping) {
+    if (replica->context.stopping) {
         return;
     }
     if (err == ERR_WRONG_NODE || err == ERR_REMOVED) {
@@ -264,14 +264,14 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     }
     if (err == ERR_WRONG_NODE) {
         /* Its vote would count twice if it went on under the id of the directory that was lost. */
-        TELL(
-            &replica->ground, failed, ERR_REFUSED,
+        NOTIFY(
+            &replica->context, failed, ERR_REFUSED,
             "the cluster knows this node id with another data directory (was it wiped or replaced, "
             "or is there another process in its place?): put the old one back, or join under a "
             "new id");
     }
     if (err == ERR_NEWER) {
-        TELL(&replica->ground, failed, ERR_NEWER, text);
+        NOTIFY(&replica->context, failed, ERR_NEWER, text);
     }
     if (err == ERR_STALE) {
         replica_mark_older(replica);
@@ -279,7 +279,7 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     birth_watch_refused(&replica->births, peer, err);
     if (err == ERR_REMOVED) {
         membership_requests_removed(&replica->membership_requests);
-        TELL(&replica->ground, removed);
+        NOTIFY(&replica->context, removed);
     }
 }
 
@@ -324,10 +324,10 @@ static void start_births(struct replica *replica, const struct store_loaded *loa
     struct replica_config *config = &replica->config;
     struct birth_list list;
 
-    birth_list_read(loaded, config->driver.node_id, config->cluster_id, replica->ground.service,
+    birth_list_read(loaded, config->driver.node_id, config->cluster_id, replica->context.service,
                     &list);
     config->driver.birth.list_digest = list.digest;
-    birth_watch_init(&replica->births, &replica->ground, &list,
+    birth_watch_init(&replica->births, &replica->context, &list,
                      config->learned != NULL ? &config->learned->birth : NULL);
 }
 
@@ -335,18 +335,19 @@ static void start_births(struct replica *replica, const struct store_loaded *loa
 static void start_requests(struct replica *replica, struct disk *disk)
 {
     const struct replica_config *config = &replica->config;
-    const struct ground *on = &replica->ground;
+    const struct raft_context *on = &replica->context;
 
     upgrade_init(&replica->upgrade, on, &config->upgrade);
     membership_init(&replica->membership, on, config->catch_up_ms);
     replica->membership.upgrade = &replica->upgrade;
     requests_init(&replica->requests, on, &config->driver, &replica->membership);
-    everywhere_init(&replica->everywhere, on);
+    barrier_init(&replica->barrier, on);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
     clock_sync_init(&replica->clock_sync, on, &config->clock);
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
-    announce_init(&replica->announce, on, &replica->requests.way, &config->info, config->digest_ms);
-    standing_init(&replica->standing, on);
+    announce_init(&replica->announce, on, &replica->requests.route, &config->info,
+                  config->digest_ms);
+    durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on, disk, config->driver.seed);
 }
 
@@ -359,7 +360,7 @@ static void start_differences(struct replica *replica)
         .address = config->info.peer_address,
     };
 
-    differences_init(&replica->differences, &replica->ground, &settings);
+    differences_init(&replica->differences, &replica->context, &settings);
 }
 
 static void follow_members(struct replica *replica)
@@ -367,8 +368,9 @@ static void follow_members(struct replica *replica)
     if (peers_turn(&replica->peers)) {
         clock_check_members(&replica->clock_sync.check,
                             driver_configuration(&replica->driver)->count);
-        way_set_peers(&replica->requests.way, replica->peers.items, replica->peers.count);
-        ground_wake(&replica->ground, WAKE_CLOCK_SYNC | WAKE_REQUESTS);
+        leader_route_set_peers(&replica->requests.route, replica->peers.items,
+                               replica->peers.count);
+        context_wake(&replica->context, WAKE_CLOCK_SYNC | WAKE_REQUESTS);
     }
 }
 
@@ -411,7 +413,7 @@ static void log_birth(struct replica *replica)
         return;
     }
     replica->told_births = births->changes;
-    ground_arm_in(&replica->ground, &replica->births_told, BIRTH_LOG_MS);
+    context_arm_in(&replica->context, &replica->births_told, BIRTH_LOG_MS);
     count = birth_watch_waits(births, waits);
     if (count > 0) {
         log_waits(waits, count, births->list.members.count);
@@ -423,16 +425,17 @@ static void turn_births(struct replica *replica)
 {
     if (!birth_watch_turn(&replica->births) && !replica->apart) {
         replica->apart = true;
-        TELL(&replica->ground, failed, ERR_OTHER_BIRTH,
-             "most members belong to another cluster, which was born apart from this node's: check "
-             "cluster.members, peer.advertise and data.dir, here and there");
+        NOTIFY(
+            &replica->context, failed, ERR_OTHER_BIRTH,
+            "most members belong to another cluster, which was born apart from this node's: check "
+            "cluster.members, peer.advertise and data.dir, here and there");
     }
     log_birth(replica);
 }
 
 void replica_listen(struct replica *replica, struct replica_listener *listener)
 {
-    SLIST_INSERT_HEAD(&replica->ground.listeners, listener, link);
+    SLIST_INSERT_HEAD(&replica->context.listeners, listener, link);
 }
 
 int replica_start(struct replica *replica, const struct replica_config *config,
@@ -455,25 +458,25 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     replica->config.info.incarnation = replica->config.driver.incarnation;
     replica->config.info.levels = state_levels(parts->state);
     replica->state = parts->state;
-    replica->ground = (struct ground){.driver = &replica->driver,
-                                      .memory_bytes = config->memory_bytes,
-                                      .replace_lost = config->replace_lost,
-                                      .net = parts->net,
-                                      .disk = parts->disk,
-                                      .clock = &replica->clock.base,
-                                      .real_clock = parts->clock,
-                                      .timers = &replica->timers,
-                                      .state = parts->state,
-                                      .answers = &replica->answers,
-                                      .service = parts->service,
-                                      .submit = on_submit,
-                                      .node_id = config->driver.node_id};
+    replica->context = (struct raft_context){.driver = &replica->driver,
+                                             .memory_bytes = config->memory_bytes,
+                                             .replace_lost = config->replace_lost,
+                                             .net = parts->net,
+                                             .disk = parts->disk,
+                                             .clock = &replica->clock.base,
+                                             .real_clock = parts->clock,
+                                             .timers = &replica->timers,
+                                             .state = parts->state,
+                                             .answers = &replica->answers,
+                                             .service = parts->service,
+                                             .submit = on_submit,
+                                             .node_id = config->driver.node_id};
     replica_listen(replica, listener);
     set_receiver(replica);
     replica->births_told.wakes = WAKE_BIRTHS;
     loop_clock_init(&replica->clock, parts->clock);
     timers_init(&replica->timers);
-    ground_wake(&replica->ground, WAKE_ALL);
+    context_wake(&replica->context, WAKE_ALL);
     answers_init(&replica->answers);
     replica->observer = (struct driver_observer){.applied = on_applied,
                                                  .role_changed = replica_role_changed_cb,
@@ -491,7 +494,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     }
     /* At last: it may apply, and then tells all the others. */
     rv = driver_start(&replica->driver, &replica->config.driver, parts->disk, parts->net,
-                      replica->ground.clock, &replica->timers, parts->state, &replica->observer,
+                      replica->context.clock, &replica->timers, parts->state, &replica->observer,
                       loaded);
     if (rv != 0) {
         return rv;
@@ -506,7 +509,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
 
 void replica_submit(struct replica *replica, struct cluster_request *request)
 {
-    if (replica->ground.stopping) {
+    if (replica->context.stopping) {
         answers_put(&replica->answers, request, ERR_SHUTTING_DOWN);
         return;
     }
@@ -519,8 +522,8 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
     case CLUSTER_REQUEST_MEMBER:
         membership_requests_submit(&replica->membership_requests, request);
         break;
-    case CLUSTER_REQUEST_EVERYWHERE:
-        everywhere_submit(&replica->everywhere, request);
+    case CLUSTER_REQUEST_BARRIER:
+        barrier_submit(&replica->barrier, request);
         break;
     default:
         UNREACHABLE("kind of request");
@@ -532,39 +535,39 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
 /* A later start of this node, or one that it never had, that the log knows; 0: none. */
 static uint64_t superseded_by(const struct replica *replica)
 {
-    uint64_t known = state_node_start(replica->state, replica->ground.node_id);
+    uint64_t known = state_node_start(replica->state, replica->context.node_id);
 
     return known != 0 && !incarnations_include(&replica->driver.incarnations, known) ? known : 0;
 }
 
 /* What the log says of this node itself. It says nothing else before more of it is applied. */
-static void look_at_fate(struct replica *replica)
+static void check_self(struct replica *replica)
 {
     uint64_t applied = driver_applied(&replica->driver)->index;
 
-    if (replica->fate.looks > 0 && replica->fate.applied == applied) {
+    if (replica->self_check.looks > 0 && replica->self_check.applied == applied) {
         return;
     }
-    replica->fate.looks++;
-    replica->fate.applied = applied;
-    replica->fate.later_start = superseded_by(replica);
-    replica->fate.removed = state_member_removed(replica->state, replica->ground.node_id);
+    replica->self_check.looks++;
+    replica->self_check.applied = applied;
+    replica->self_check.later_start = superseded_by(replica);
+    replica->self_check.removed = state_member_removed(replica->state, replica->context.node_id);
 }
 
 /* What the listeners have to hear about this node itself. */
-static void turn_fate(struct replica *replica)
+static void turn_self_check(struct replica *replica)
 {
     uint64_t later_start;
 
-    look_at_fate(replica);
-    later_start =
-        replica->fate.later_start != 0 ? replica->fate.later_start : replica->requests.superseded;
-    if (!replica->removed && replica->fate.removed) {
+    check_self(replica);
+    later_start = replica->self_check.later_start != 0 ? replica->self_check.later_start
+                                                       : replica->requests.superseded;
+    if (!replica->removed && replica->self_check.removed) {
         replica->removed = true;
         membership_requests_removed(&replica->membership_requests);
         log_warn("raft", "this node was removed from the cluster", "node=%llu",
-                 ull(replica->ground.node_id));
-        TELL(&replica->ground, removed);
+                 ull(replica->context.node_id));
+        NOTIFY(&replica->context, removed);
     }
     if (replica->superseded == 0 && later_start != 0) {
         /* Told by the own log: the others will not talk to this node any more. */
@@ -572,7 +575,7 @@ static void turn_fate(struct replica *replica)
         log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
                  "incarnation=%llu known=%llu", ull(replica->config.driver.incarnation),
                  ull(later_start));
-        TELL(&replica->ground, superseded, later_start);
+        NOTIFY(&replica->context, superseded, later_start);
     }
 }
 
@@ -595,7 +598,7 @@ static void turn_members(struct replica *replica)
     if (holding != serving->holding || no_room != serving->no_room) {
         serving->holding = holding;
         serving->no_room = no_room;
-        ground_wake(&replica->ground, WAKE_REQUESTS);
+        context_wake(&replica->context, WAKE_REQUESTS);
     }
 }
 
@@ -607,12 +610,12 @@ static void turn_upgrade(struct replica *replica)
     }
 }
 
-/* Is the leader reached another way than it was told? */
-static void turn_way(struct replica *replica)
+/* Is the leader reached by another route than the listeners know? */
+static void turn_route(struct replica *replica)
 {
     uint64_t through;
 
-    if (!way_through(&replica->requests.way, &through) || through == replica->through) {
+    if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
         return;
     }
     replica->through = through;
@@ -622,7 +625,7 @@ static void turn_way(struct replica *replica)
     } else {
         log_info("raft", "the leader is reached directly again", NULL);
     }
-    TELL(&replica->ground, way_changed, through);
+    NOTIFY(&replica->context, route_changed, through);
 }
 
 /* Those of these parts that are to look. They are woken no more then. */
@@ -642,8 +645,8 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_BIRTHS) {
         turn_births(replica);
     }
-    if (woken & WAKE_EVERYWHERE) {
-        everywhere_turn(&replica->everywhere);
+    if (woken & WAKE_BARRIER) {
+        barrier_turn(&replica->barrier);
     }
     if (woken & WAKE_COMPARE) {
         compare_turn(&replica->compare);
@@ -651,8 +654,8 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_MEMBERS) {
         turn_members(replica);
     }
-    if (woken & WAKE_FATE) {
-        turn_fate(replica);
+    if (woken & WAKE_SELF) {
+        turn_self_check(replica);
     }
     if (woken & WAKE_ANNOUNCE) {
         announce_turn(&replica->announce);
@@ -671,10 +674,10 @@ static void turn_parts(struct replica *replica, uint32_t woken)
 /* All that was woken: no more than that, and nothing else, is looked at. */
 static void turn_woken(struct replica *replica)
 {
-    struct service *service = replica->ground.service;
+    struct service *service = replica->context.service;
     uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
 
-    if (!replica->ground.stopping) {
+    if (!replica->context.stopping) {
         turn_parts(replica, woken);
     } else {
         woken &= WAKE_SEEN;
@@ -684,17 +687,17 @@ static void turn_woken(struct replica *replica)
     }
     if (take_woken(replica, WAKE_REQUESTS)) {
         requests_turn(&replica->requests);
-        turn_way(replica);
+        turn_route(replica);
     }
 }
 
 /* Of the replica and of the service, in turn: each may lead to others. */
 static void deliver(struct replica *replica)
 {
-    struct service *service = replica->ground.service;
+    struct service *service = replica->context.service;
 
     while (!answers_are_none(&replica->answers) || service->ops->is_over(service)) {
-        ground_wake(&replica->ground, WAKE_SEEN); /* what was answered may be seen */
+        context_wake(&replica->context, WAKE_SEEN); /* what was answered may be seen */
         answers_deliver(&replica->answers);
         service->ops->deliver(service);
     }
@@ -703,14 +706,14 @@ static void deliver(struct replica *replica)
 /* What the turn does from now on, for who asks why it takes long. */
 static void replica_step(struct replica *replica, const char *doing)
 {
-    clock_look(replica->ground.clock);
-    stall_step(replica->ground.service->stall, ground_now_ms(&replica->ground), doing);
+    clock_look(replica->context.clock);
+    stall_step(replica->context.service->stall, context_now_ms(&replica->context), doing);
 }
 
 /* Does anything wait for a turn that comes at once? */
 static bool replica_is_awaited(const struct replica *replica)
 {
-    const struct service *service = replica->ground.service;
+    const struct service *service = replica->context.service;
 
     return replica->timers.woken != 0 || !answers_are_none(&replica->answers) ||
            service->ops->is_over(service);
@@ -727,18 +730,18 @@ static void note_state(struct replica *replica)
 
     if (applied != replica->seen_applied) {
         replica->seen_applied = applied;
-        ground_wake(&replica->ground, WAKE_ALL);
+        context_wake(&replica->context, WAKE_ALL);
     }
     if (low != replica->seen_low) {
         replica->seen_low = low;
-        ground_wake(&replica->ground, WAKE_MEMBERS | WAKE_REQUESTS | WAKE_SEEN);
+        context_wake(&replica->context, WAKE_MEMBERS | WAKE_REQUESTS | WAKE_SEEN);
     }
     if (alarms != replica->seen_alarms) {
         replica->seen_alarms = alarms;
-        ground_wake(&replica->ground, WAKE_SEEN);
+        context_wake(&replica->context, WAKE_SEEN);
     }
     if (!replica->births.born) {
-        ground_wake(&replica->ground, WAKE_BIRTHS);
+        context_wake(&replica->context, WAKE_BIRTHS);
     }
 }
 
@@ -761,7 +764,7 @@ static bool turn(struct replica *replica)
     replica_step(replica, "applying entries");
     more = driver_turn(&replica->driver);
     replica_step(replica, "timers and requests");
-    timers_run(&replica->timers, ground_now_ms(&replica->ground));
+    timers_run(&replica->timers, context_now_ms(&replica->context));
     note_state(replica);
     if (replica->timers.woken & WAKE_REQUESTS) {
         serving_answer(&replica->requests.serving);
@@ -770,15 +773,15 @@ static bool turn(struct replica *replica)
     if (replica->timers.woken != 0) {
         turn_woken(replica);
     }
-    clock_look(replica->ground.clock);
+    clock_look(replica->context.clock);
     return more || replica_is_awaited(replica);
 }
 
-/* --- the way to the end --- */
+/* --- the stop --- */
 
 bool replica_transfer(struct replica *replica)
 {
-    if (!replica->ground.service->ops->may_transfer(replica->ground.service)) {
+    if (!replica->context.service->ops->may_transfer(replica->context.service)) {
         return false;
     }
     if (driver_transfer(&replica->driver, 0)) {
@@ -787,7 +790,7 @@ bool replica_transfer(struct replica *replica)
     }
     replica->draining = true;
     replica->requests.serving.holding = true;
-    ground_wake(&replica->ground, WAKE_ALL);
+    context_wake(&replica->context, WAKE_ALL);
     return false;
 }
 
@@ -796,30 +799,30 @@ void replica_transfer_end(struct replica *replica)
     replica->draining = false;
     replica->requests.serving.holding = false;
     replica->requests.serving.starved_at = 0;
-    ground_wake(&replica->ground, WAKE_ALL);
-    replica->ground.service->ops->transfer_ended(replica->ground.service);
+    context_wake(&replica->context, WAKE_ALL);
+    replica->context.service->ops->transfer_ended(replica->context.service);
 }
 
 void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
-    ASSERT(!replica->ground.stopping);
-    ground_wake(&replica->ground, WAKE_ALL);
-    standing_stop(&replica->standing);
-    replica->ground.service->ops->give_back(replica->ground.service, deadline_ms);
+    ASSERT(!replica->context.stopping);
+    context_wake(&replica->context, WAKE_ALL);
+    durable_report_stop(&replica->durable);
+    replica->context.service->ops->give_back(replica->context.service, deadline_ms);
 }
 
 bool replica_given_back(const struct replica *replica)
 {
-    return replica->ground.service->ops->gave_back(replica->ground.service);
+    return replica->context.service->ops->gave_back(replica->context.service);
 }
 
 void replica_stop(struct replica *replica)
 {
-    replica->ground.stopping = true;
-    ground_wake(&replica->ground, WAKE_ALL);
-    replica->ground.service->ops->stop(replica->ground.service);
+    replica->context.stopping = true;
+    context_wake(&replica->context, WAKE_ALL);
+    replica->context.service->ops->stop(replica->context.service);
     membership_requests_stop(&replica->membership_requests);
-    everywhere_stop(&replica->everywhere);
+    barrier_stop(&replica->barrier);
     compare_stop(&replica->compare);
     requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
 }
@@ -828,7 +831,7 @@ void replica_stop(struct replica *replica)
  * because nobody answered in time. */
 static bool has_given_back(struct replica *replica)
 {
-    uint64_t now_ms = ground_now_ms(&replica->ground);
+    uint64_t now_ms = context_now_ms(&replica->context);
     uint64_t left_ms = replica->grace_until_ms > now_ms ? replica->grace_until_ms - now_ms : 0;
 
     if (!replica->drained && left_ms > 0) {
@@ -876,16 +879,16 @@ static void continue_stop(struct replica *replica)
 
 void replica_drain(struct replica *replica)
 {
-    replica->ground.service->ops->drain(replica->ground.service);
+    replica->context.service->ops->drain(replica->context.service);
     replica->hands_over = true;
-    ground_wake(&replica->ground, WAKE_ALL);
+    context_wake(&replica->context, WAKE_ALL);
 }
 
 void replica_end(struct replica *replica, uint32_t grace_ms)
 {
     ASSERT(replica->phase == REPLICA_RUNNING);
     replica->phase = REPLICA_GIVING;
-    replica->grace_until_ms = ground_now_ms(&replica->ground) + grace_ms;
+    replica->grace_until_ms = context_now_ms(&replica->context) + grace_ms;
     replica_drain(replica);
 }
 
@@ -911,7 +914,7 @@ uint64_t replica_next_ms(const struct replica *replica)
         return TIMER_NEVER; /* the disk has yet to say that it has finished */
     }
     if (replica->hands_over && !replica->drained) { /* in small steps */
-        soon_ms = ground_now_ms(&replica->ground) + 1;
+        soon_ms = context_now_ms(&replica->context) + 1;
         return next_ms < soon_ms ? next_ms : soon_ms;
     }
     return next_ms;
@@ -919,14 +922,14 @@ uint64_t replica_next_ms(const struct replica *replica)
 
 void replica_close(struct replica *replica)
 {
-    ASSERT(replica->ground.stopping && answers_are_none(&replica->answers));
+    ASSERT(replica->context.stopping && answers_are_none(&replica->answers));
     requests_close(&replica->requests);
     driver_close(&replica->driver);
-    replica->ground.service->ops->close(replica->ground.service);
+    replica->context.service->ops->close(replica->context.service);
     state_free(replica->state);
 }
 
 void replica_release(struct replica *replica)
 {
-    replica->ground.service->ops->release(replica->ground.service);
+    replica->context.service->ops->release(replica->context.service);
 }

@@ -5,22 +5,23 @@
  *   what comes in           frames and handshakes (net_receiver), finished writes, requests of the
  *                           node's clients, time
  *   driver                  the consensus core and the log; tells what is applied
- *   requests                commands and queries to the leader and back: way, relay, serving
- *   everywhere,             requests of other kinds
+ *   requests                commands and queries to the leader and back: leader_route,
+ *                           forwarder, serving
+ *   barrier,                requests of other kinds
  *   membership_requests
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   compare                 states differ: is it this node's that is wrong, and in which row
  *   peers, birth_watch      links, and who is let in; which cluster is this?
- *   announce, standing,     what the node tells the cluster by itself
+ *   announce, durable,      what the node tells the cluster by itself
  *   clock_sync
- *   service                 all that stands on it (service.h)
+ *   service                 what uses it (service.h)
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
  * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
  * timer) call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an
- * event or a timer has woken (ground.h), and at no other.
+ * event or a timer has woken (context.h), and at no other.
  *
- * What happens to the node is heard by its listeners (ground.h): the process, and the service.
+ * Its listeners (context.h), the process and the service, are called for what happens to the node.
  *
  *   RUNNING --> GIVING --> WRITING --> QUIET
  *
@@ -41,7 +42,7 @@
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/compare.h"
 #include "raft/cluster/differences.h"
-#include "raft/cluster/everywhere.h"
+#include "raft/cluster/barrier.h"
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/service.h"
@@ -65,7 +66,7 @@ struct replica_config {
 };
 
 /* What the log says of this node itself, as of an applied index. */
-struct replica_fate {
+struct self_check {
     uint64_t looks; /* how often it was looked up; 0: never yet */
     uint64_t applied;
     uint64_t later_start; /* than this one, or one that it never had; 0: none */
@@ -77,7 +78,7 @@ enum replica_phase { REPLICA_RUNNING, REPLICA_GIVING, REPLICA_WRITING, REPLICA_Q
 struct replica {
     struct replica_config config;
     struct net_receiver receiver; /* what the links have for it */
-    struct ground ground;
+    struct raft_context context;
     struct timers timers;
     struct answers answers;
     struct state *state;
@@ -86,22 +87,22 @@ struct replica {
     struct membership membership;
     struct upgrade upgrade;
     struct requests requests;
-    struct everywhere everywhere;
+    struct barrier barrier;
     struct membership_requests membership_requests;
     struct birth_watch births;
     struct peers peers;
     struct announce announce;
     struct differences differences;
-    struct standing standing;
+    struct durable_report durable;
     struct loop_clock clock;
     struct clock_sync clock_sync;
     struct compare compare;
     uint64_t seen_applied; /* index that the parts were woken by last */
     uint64_t seen_alarms;  /* of trust.h */
     bool seen_low;         /* the disk was low then */
-    struct replica_fate fate;
-    uint64_t told_leader;     /* in the log */
-    uint64_t told_term;       /* of that leader */
+    struct self_check self_check;
+    uint64_t logged_leader;   /* by the last line of the log about it */
+    uint64_t logged_term;     /* of that leader */
     uint64_t through;         /* and the member by which it is reached, or 0 */
     uint64_t told_births;     /* changes of the birth watch */
     struct timer births_told; /* armed: so long a birth that does not come is not told again */

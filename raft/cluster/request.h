@@ -33,9 +33,9 @@ enum cluster_request_kind {
      * before the end */
     CLUSTER_REQUEST_MEMBER,
     /* index: of an entry of the log. Status 0 once all members have applied it; else ERR_TIMEOUT,
-     * ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or ERR_SHUTTING_DOWN, and *missing says which have
+     * ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or ERR_SHUTTING_DOWN, and *missing says which have
      * not */
-    CLUSTER_REQUEST_EVERYWHERE
+    CLUSTER_REQUEST_BARRIER
 };
 
 /* Members that have not applied an entry, as far as this node knows. */

@@ -14,7 +14,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-#define ROUTE_AGAIN_MS 10 /* also the pause after "not leader" */
+#define SEND_AGAIN_MS 10 /* also the pause after "not leader" */
 
 _Static_assert(LIMIT_REQUESTS_PENDING <= NUMBERS_MAX, "each has a number");
 
@@ -25,10 +25,10 @@ static void end_seq(struct requests *requests, struct cluster_request *request, 
     bool applied = answered && request->kind == CLUSTER_REQUEST_COMMAND;
 
     session_end(&requests->session, request->seq, applied ? request->lowest : 0, request->reply.len,
-                request == &requests->tidying.request, ground_now_ms(requests->on));
+                request == &requests->tidying.request, context_now_ms(requests->on));
     request->seq = 0;
     request->lowest = 0;
-    ground_wake(requests->on, WAKE_REQUESTS); /* there is room for another, and more to tidy */
+    context_wake(requests->on, WAKE_REQUESTS); /* there is room for another, and more to tidy */
 }
 
 void requests_release(struct requests *requests, struct cluster_request *request)
@@ -70,7 +70,7 @@ static int refused_status(struct requests *requests, const struct cluster_reques
     /* One that is stamped may be another node's. */
     if (!request->stamped && refusal->incarnation > requests->session.incarnation) {
         requests->superseded = refusal->incarnation;
-        ground_wake(requests->on, WAKE_FATE);
+        context_wake(requests->on, WAKE_SELF);
     }
     return ERR_TIMEOUT; /* whether it was carried out is not known */
 }
@@ -80,7 +80,7 @@ static int refused_status(struct requests *requests, const struct cluster_reques
 static void put_waiting(struct requests *requests, struct cluster_request *request)
 {
     ASSERT(request->work == NULL);
-    ground_wake(requests->on, WAKE_REQUESTS);
+    context_wake(requests->on, WAKE_REQUESTS);
     request->sent_to = 0;
     TAILQ_INSERT_HEAD(&requests->waiting, request, link); /* it is older than what waits */
 }
@@ -151,7 +151,8 @@ static void requests_deadline_cb(struct timer *timer, uint64_t now_ms)
     struct requests *requests = request->holder;
 
     ASSERT(request->deadline_ms <= now_ms);
-    requests_give_up(requests, request, way_is_known(&requests->way) ? ERR_TIMEOUT : ERR_NO_LEADER);
+    requests_give_up(requests, request,
+                     leader_route_is_known(&requests->route) ? ERR_TIMEOUT : ERR_NO_LEADER);
 }
 
 void requests_withdraw(struct requests *requests, struct cluster_request *request)
@@ -184,7 +185,7 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
     TAILQ_INSERT_TAIL(&requests->waiting, request, link);
     timer_init(&request->deadline, requests_deadline_cb);
     timer_arm(requests->on->timers, &request->deadline, request->deadline_ms);
-    ground_wake(requests->on, WAKE_REQUESTS);
+    context_wake(requests->on, WAKE_REQUESTS);
 }
 
 /* --- back to waiting --- */
@@ -237,33 +238,34 @@ static void on_silent(struct timer *timer, uint64_t now_ms)
     }
 }
 
-/* What was sent another way than the present one. While a way is sought, what was sent to the
- * leader may still be answered. */
-static void follow_way(struct requests *requests)
+/* Take back what was sent by another route than the present one. While a route is sought, what was
+ * sent to the leader may still be answered. */
+static void follow_route(struct requests *requests)
 {
-    const struct way *way = &requests->way;
+    const struct leader_route *route = &requests->route;
 
-    requests->way_seen = way->changes;
-    take_back(requests, went_elsewhere, way->state == WAY_RELAYED ? way->relay : way->leader);
+    requests->route_seen = route->changes;
+    take_back(requests, went_elsewhere,
+              route->state == ROUTE_FORWARDED ? route->forwarder : route->leader);
 }
 
 void requests_role_changed(struct requests *requests)
 {
-    timer_cancel(requests->on->timers, &requests->route_pause);
-    way_role_changed(&requests->way);
+    timer_cancel(requests->on->timers, &requests->send_pause);
+    leader_route_role_changed(&requests->route);
     serving_reset(&requests->serving);
-    relay_role_changed(&requests->relay);
-    follow_way(requests);
+    forwarder_role_changed(&requests->forwarder);
+    follow_route(requests);
 }
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 {
-    timer_cancel(requests->on->timers, &requests->route_pause);
+    timer_cancel(requests->on->timers, &requests->send_pause);
     if (up) {
-        way_link_up(&requests->way);
+        leader_route_link_up(&requests->route);
         return;
     }
-    relay_link_down(&requests->relay, peer);
+    forwarder_link_down(&requests->forwarder, peer);
     take_back(requests, went_to, peer);
 }
 
@@ -271,13 +273,13 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 
 static void pause_routing(struct requests *requests)
 {
-    ground_arm_in(requests->on, &requests->route_pause, ROUTE_AGAIN_MS);
+    context_arm_in(requests->on, &requests->send_pause, SEND_AGAIN_MS);
 }
 
 static bool forward(struct requests *requests, struct cluster_request *request, uint64_t target)
 {
-    enum frame_type type = requests->way.state == WAY_RELAYED ? FRAME_RELAY : FRAME_REQUEST;
-    uint64_t now = ground_now_ms(requests->on);
+    enum frame_type type = requests->route.state == ROUTE_FORWARDED ? FRAME_FORWARD : FRAME_REQUEST;
+    uint64_t now = context_now_ms(requests->on);
     uint64_t left = request->deadline_ms > now ? request->deadline_ms - now : 0;
     struct wire_request wire = {.id = request->id,
                                 .kind = (uint8_t)serving_wire_kind(request),
@@ -287,7 +289,7 @@ static bool forward(struct requests *requests, struct cluster_request *request, 
                                 .payload_len = request->payload.len};
 
     ASSERT(target != requests->on->node_id && request->sent_to == 0);
-    if (ground_send_request(requests->on, target, type, &wire) != 0) {
+    if (context_send_request(requests->on, target, type, &wire) != 0) {
         return false;
     }
     leave_list(requests, request);
@@ -309,15 +311,15 @@ static void refuse_waiting(struct requests *requests)
     }
 }
 
-static void route(struct requests *requests)
+static void send_waiting(struct requests *requests)
 {
-    uint64_t target = way_target(&requests->way);
+    uint64_t target = leader_route_target(&requests->route);
     bool here = target == requests->on->node_id;
     struct cluster_request *request;
     struct cluster_request *next;
 
     ASSERT(!requests->on->stopping);
-    if (target == 0 || timer_is_armed(&requests->route_pause) ||
+    if (target == 0 || timer_is_armed(&requests->send_pause) ||
         (here && requests->serving.holding)) {
         return;
     }
@@ -338,17 +340,17 @@ static void route(struct requests *requests)
 
 /* --- frames --- */
 
-bool requests_receive(struct requests *requests, uint64_t from, bool to_relay,
+bool requests_receive(struct requests *requests, uint64_t from, bool to_forward,
                       const uint8_t *payload, size_t len)
 {
     struct wire_request wire;
 
-    if (wire_request_decode(payload, len, &wire) != 0 || (to_relay && wire.origin != 0)) {
+    if (wire_request_decode(payload, len, &wire) != 0 || (to_forward && wire.origin != 0)) {
         return false;
     }
-    ground_wake(requests->on, WAKE_REQUESTS);
-    if (to_relay && !driver_is_leader(requests->on->driver)) {
-        relay_receive(&requests->relay, from, &wire);
+    context_wake(requests->on, WAKE_REQUESTS);
+    if (to_forward && !driver_is_leader(requests->on->driver)) {
+        forwarder_receive(&requests->forwarder, from, &wire);
     } else {
         serving_receive(&requests->serving, from, &wire);
     }
@@ -366,12 +368,12 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
         !trust_index(&requests->on->driver->trust, from, "reply_index", reply.index)) {
         return false;
     }
-    ground_wake(requests->on, WAKE_REQUESTS);
+    context_wake(requests->on, WAKE_REQUESTS);
     if (reply.id & NUMBERS_MARK) {
-        relay_reply(&requests->relay, from, &reply);
+        forwarder_reply(&requests->forwarder, from, &reply);
         return true;
     }
-    way_heard(&requests->way, from, reply.status);
+    leader_route_heard(&requests->route, from, reply.status);
     request = numbers_find(&requests->numbers, reply.id);
     if (request == NULL || request->sent_to != from) { /* nobody else was asked */
         return true;                                   /* answered, expired or sent anew already */
@@ -402,7 +404,8 @@ static uint64_t tidy_at_ms(const struct requests *requests)
 {
     uint64_t due_ms = session_due_ms(&requests->session);
 
-    if (requests->tidying.in_flight || requests->on->stopping || !way_is_known(&requests->way)) {
+    if (requests->tidying.in_flight || requests->on->stopping ||
+        !leader_route_is_known(&requests->route)) {
         return TIMER_NEVER;
     }
     return due_ms > requests->tidy_again_ms ? due_ms : requests->tidy_again_ms;
@@ -412,14 +415,14 @@ static void on_tidied(struct node_command *command, int status)
 {
     struct requests *requests = CONTAINER(command, struct requests, tidying);
 
-    requests->tidy_again_ms = status == 0 ? 0 : ground_now_ms(requests->on) + SESSION_TIDY_MS;
+    requests->tidy_again_ms = status == 0 ? 0 : context_now_ms(requests->on) + SESSION_TIDY_MS;
 }
 
 static void tidy_session(struct requests *requests)
 {
     struct buf payload = BUF_INIT;
 
-    if (ground_now_ms(requests->on) >= tidy_at_ms(requests)) {
+    if (context_now_ms(requests->on) >= tidy_at_ms(requests)) {
         cluster_command_put(&payload, COMMAND_NOOP, NULL);
         node_command_send(&requests->tidying, requests->on, &payload, false);
     }
@@ -427,43 +430,43 @@ static void tidy_session(struct requests *requests)
 
 /* --- turns, start and end --- */
 
-static struct way_load load_of(const struct requests *requests)
+static struct leader_route_load load_of(const struct requests *requests)
 {
     const struct cluster_request *oldest = TAILQ_FIRST(&requests->sent);
 
-    return (struct way_load){.waiting = !TAILQ_EMPTY(&requests->waiting),
-                             .oldest_to = oldest != NULL ? oldest->sent_to : 0,
-                             .oldest_ms = oldest != NULL ? oldest->sent_ms : 0};
+    return (struct leader_route_load){.waiting = !TAILQ_EMPTY(&requests->waiting),
+                                      .oldest_to = oldest != NULL ? oldest->sent_to : 0,
+                                      .oldest_ms = oldest != NULL ? oldest->sent_ms : 0};
 }
 
 void requests_turn(struct requests *requests)
 {
-    struct way_load load;
+    struct leader_route_load load;
 
     if (!requests->on->stopping) {
         tidy_session(requests);
     }
     load = load_of(requests);
-    way_turn(&requests->way, &load);
-    if (requests->way_seen != requests->way.changes) {
-        follow_way(requests);
+    leader_route_turn(&requests->route, &load);
+    if (requests->route_seen != requests->route.changes) {
+        follow_route(requests);
     }
     if (requests->on->stopping) {
         refuse_waiting(requests);
     } else {
-        route(requests);
+        send_waiting(requests);
     }
     /* What cannot go now. */
-    ground_arm_at(requests->on, &requests->route,
-                  TAILQ_EMPTY(&requests->waiting) ? TIMER_NEVER
-                                                  : ground_now_ms(requests->on) + ROUTE_AGAIN_MS);
+    context_arm_at(requests->on, &requests->send,
+                   TAILQ_EMPTY(&requests->waiting) ? TIMER_NEVER
+                                                   : context_now_ms(requests->on) + SEND_AGAIN_MS);
     serving_turn(&requests->serving);
     load = load_of(requests);
-    way_arm(&requests->way, &load);
-    ground_arm_at(requests->on, &requests->tidy, tidy_at_ms(requests));
+    leader_route_arm(&requests->route, &load);
+    context_arm_at(requests->on, &requests->tidy, tidy_at_ms(requests));
 }
 
-void requests_init(struct requests *requests, const struct ground *on,
+void requests_init(struct requests *requests, const struct raft_context *on,
                    const struct driver_config *config, struct membership *membership)
 {
     *requests = (struct requests){.on = on};
@@ -472,8 +475,8 @@ void requests_init(struct requests *requests, const struct ground *on,
     numbers_init(&requests->numbers, config->seed, 0);
     TAILQ_INIT(&requests->waiting);
     TAILQ_INIT(&requests->sent);
-    requests->route.wakes = WAKE_REQUESTS;
-    requests->route_pause.wakes = WAKE_REQUESTS;
+    requests->send.wakes = WAKE_REQUESTS;
+    requests->send_pause.wakes = WAKE_REQUESTS;
     timer_init(&requests->silent, on_silent);
     requests->silent.wakes = WAKE_REQUESTS;
     requests->tidy.wakes = WAKE_REQUESTS;
@@ -481,15 +484,15 @@ void requests_init(struct requests *requests, const struct ground *on,
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
-    way_init(&requests->way, on);
-    relay_init(&requests->relay, on, config->seed);
+    leader_route_init(&requests->route, on);
+    forwarder_init(&requests->forwarder, on, config->seed);
     serving_init(&requests->serving, on, &requests->serving_owner, membership, config->seed);
 }
 
 void requests_stop(struct requests *requests)
 {
     serving_reset(&requests->serving);
-    relay_role_changed(&requests->relay);
+    forwarder_role_changed(&requests->forwarder);
     take_back(requests, went_elsewhere, 0); /* all, to be refused */
 }
 
@@ -497,7 +500,7 @@ void requests_close(struct requests *requests)
 {
     ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
-    relay_close(&requests->relay);
+    forwarder_close(&requests->forwarder);
     serving_close(&requests->serving);
     numbers_free(&requests->numbers);
 }

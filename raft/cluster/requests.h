@@ -4,9 +4,8 @@
  * their deadline.
  *
  * The happy path: waiting -> (this node leads) served (serving.h), answered; or (another one does)
- * sent as FRAME_REQUEST, served there in the same way, answered by FRAME_REPLY. Where that one is
- * not reached, but a member that reaches it is, it goes through that (FRAME_RELAY: way.h on this
- * node, way.h on that one).
+ * sent as FRAME_REQUEST, served there likewise, answered by FRAME_REPLY. Where the leader is not
+ * reached, the request goes through a member that reaches it (FRAME_FORWARD, leader_route.h).
  *
  * All commands may be repeated, since each is stamped when it is sent first and carried out once
  * (session.h). So an unknown outcome (lost leadership, lost frame, no answer within an election
@@ -26,22 +25,22 @@
 #define LEAFD_RAFT_CLUSTER_REQUESTS_H
 
 #include "raft/cluster/node_command.h"
-#include "raft/cluster/way.h"
+#include "raft/cluster/leader_route.h"
 #include "raft/cluster/serving.h"
 #include "src/state/codec/session.h"
 
 struct requests {
-    const struct ground *on;
+    const struct raft_context *on;
     struct numbers numbers;              /* of all that are counted */
     struct cluster_request_list waiting; /* to be routed, oldest first */
     struct cluster_request_list sent;    /* forwarded, in order of sending */
-    size_t count;             /* waiting, sent and served here; <= LIMIT_REQUESTS_PENDING */
-    struct timer route;       /* something waits: try to route it, */
-    struct timer route_pause; /* but not while this is armed, after a refusal */
-    struct timer silent;      /* the oldest that was sent had its time for an answer */
-    struct way way;
-    unsigned way_seen; /* way.changes that what is sent follows */
-    struct relay relay;
+    size_t count;            /* waiting, sent and served here; <= LIMIT_REQUESTS_PENDING */
+    struct timer send;       /* something waits: try to send it, */
+    struct timer send_pause; /* but not while this is armed, after a refusal */
+    struct timer silent;     /* the oldest that was sent had its time for an answer */
+    struct leader_route route;
+    unsigned route_seen; /* leader_route.changes that what is sent follows */
+    struct forwarder forwarder;
     struct serving serving;
     struct serving_owner serving_owner;
     struct session session;      /* numbers of this node's commands */
@@ -52,7 +51,7 @@ struct requests {
 };
 
 /* config: of the driver, for the session of this incarnation, and the seed. */
-void requests_init(struct requests *requests, const struct ground *on,
+void requests_init(struct requests *requests, const struct raft_context *on,
                    const struct driver_config *config, struct membership *membership);
 
 /* Everything must be finished (after requests_stop() and requests_turn()). */
@@ -69,8 +68,8 @@ void requests_withdraw(struct requests *requests, struct cluster_request *reques
 /* A request that is done and keeps its number: it needs that no more. */
 void requests_release(struct requests *requests, struct cluster_request *request);
 
-/* A FRAME_REQUEST, or a FRAME_RELAY. False: malformed. */
-bool requests_receive(struct requests *requests, uint64_t from, bool to_relay,
+/* A FRAME_REQUEST, or a FRAME_FORWARD. False: malformed. */
+bool requests_receive(struct requests *requests, uint64_t from, bool to_forward,
                       const uint8_t *payload, size_t len);
 bool requests_receive_reply(struct requests *requests, uint64_t from, const uint8_t *payload,
                             size_t len);
@@ -84,7 +83,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
  * appended then goes to the disk and to the peers in one step. */
 void requests_turn(struct requests *requests);
 
-/* After ground.stopping: answer everything with ERR_SHUTTING_DOWN in the next turn. */
+/* After context.stopping: answer everything with ERR_SHUTTING_DOWN in the next turn. */
 void requests_stop(struct requests *requests);
 
 #endif

@@ -69,7 +69,7 @@ static bool ask_one(struct rounds *rounds, uint64_t id)
     const struct wire_confirm confirm = {rounds->term, rounds->number};
     struct round_member *member = rounds_place_of(rounds, id);
 
-    if (member == NULL || ground_send_confirm(rounds->on, id, FRAME_CONFIRM, &confirm) != 0) {
+    if (member == NULL || context_send_confirm(rounds->on, id, FRAME_CONFIRM, &confirm) != 0) {
         return false;
     }
     member->asked = rounds->number;
@@ -117,16 +117,16 @@ static bool ask_quickest(struct rounds *rounds)
 static void begin_look(struct rounds *rounds)
 {
     rounds->look = rounds->number;
-    rounds->look_ms = ground_now_ms(rounds->on);
+    rounds->look_ms = context_now_ms(rounds->on);
     rounds->quickest_count = 0;
 }
 
 /* See whether the newest round is confirmed in time, unless an earlier one is watched. */
 static void watch(struct rounds *rounds)
 {
-    const struct ground *on = rounds->on;
-    uint64_t due_ms = ground_now_ms(on) + (rounds->all_asked ? on->driver->config.heartbeat_ms
-                                                             : (uint64_t)ROUND_HEDGE_MS);
+    const struct raft_context *on = rounds->on;
+    uint64_t due_ms = context_now_ms(on) + (rounds->all_asked ? on->driver->config.heartbeat_ms
+                                                              : (uint64_t)ROUND_HEDGE_MS);
 
     if (!timer_is_armed(&rounds->late) || due_ms < rounds->late.due_ms) {
         rounds->watched = rounds->number;
@@ -162,7 +162,7 @@ uint64_t rounds_begin(struct rounds *rounds)
     follow_term(rounds);
     rounds->number++;
     rounds->all_asked = false;
-    if (rounds->look == 0 || ground_now_ms(rounds->on) >= rounds->look_ms + ROUND_LOOK_MS) {
+    if (rounds->look == 0 || context_now_ms(rounds->on) >= rounds->look_ms + ROUND_LOOK_MS) {
         begin_look(rounds);
     }
     if (!ask_quickest(rounds)) {
@@ -197,7 +197,7 @@ static void rounds_note_answer(struct rounds *rounds, uint64_t from, uint64_t nu
     member = rounds_place_of(rounds, from);
     if (member != NULL && member->answered < number) {
         member->answered = number;
-        ground_wake(rounds->on, WAKE_REQUESTS);
+        context_wake(rounds->on, WAKE_REQUESTS);
     }
     if (number >= rounds->look && rounds->look > 0) {
         note_quick(rounds, from);
@@ -266,14 +266,14 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
         return true; /* R5 */
     }
     if (type == FRAME_CONFIRM) {
-        (void)ground_send_confirm(rounds->on, from, FRAME_CONFIRM_ACK, &confirm);
+        (void)context_send_confirm(rounds->on, from, FRAME_CONFIRM_ACK, &confirm);
     } else {
         rounds_note_answer(rounds, from, confirm.round);
     }
     return true;
 }
 
-void rounds_init(struct rounds *rounds, const struct ground *on, uint64_t number)
+void rounds_init(struct rounds *rounds, const struct raft_context *on, uint64_t number)
 {
     *rounds = (struct rounds){.on = on, .number = number, .confirmed = number};
     timer_init(&rounds->late, on_late);

@@ -25,7 +25,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_ROUNDS_H
 #define LEAFD_RAFT_CLUSTER_ROUNDS_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 
 #define ROUND_HEDGE_MS 2  /* so long the chosen ones have to answer */
 #define ROUND_LOOK_MS 100 /* so long it stands who is the quickest */
@@ -38,7 +38,7 @@ struct round_member {
 };
 
 struct rounds {
-    const struct ground *on;
+    const struct raft_context *on;
     uint64_t number;    /* of the last one; those of an earlier incarnation are not given again */
     uint64_t confirmed; /* the newest that has a majority, or that nobody waits for */
     uint64_t term;      /* of the answers */
@@ -55,7 +55,7 @@ struct rounds {
 };
 
 /* number: that of the last round is above all of earlier incarnations. */
-void rounds_init(struct rounds *rounds, const struct ground *on, uint64_t number);
+void rounds_init(struct rounds *rounds, const struct raft_context *on, uint64_t number);
 
 /* Nobody waits for any that was begun, and answers to them count for nothing. */
 void rounds_stop(struct rounds *rounds);

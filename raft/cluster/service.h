@@ -69,7 +69,7 @@ struct service_ops {
     void (*deliver)(struct service *service);
     /* Is there anything to deliver? */
     bool (*is_over)(const struct service *service);
-    /* Another thread has rung (node.h). */
+    /* Another thread has woken the loop (node.h). */
     void (*woken)(struct service *service);
 
     /* --- what the replica tells --- */

@@ -116,7 +116,7 @@ static void serving_finish(struct work *work, int status, uint64_t index, const 
         }
         wire.marks = marks.data;
         wire.marks_len = marks.len;
-        (void)ground_send_reply(serving->on, work->from, FRAME_REPLY, &wire);
+        (void)context_send_reply(serving->on, work->from, FRAME_REPLY, &wire);
         buf_free(&marks);
     }
     work_free(work);
@@ -283,7 +283,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     struct work *work;
 
     if (rv != 0) {
-        ground_refuse(serving->on, from, wire->id, rv);
+        context_refuse(serving->on, from, wire->id, rv);
         return;
     }
     work = work_new(serving, wire->kind);
@@ -292,7 +292,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     buf_put(&work->payload, wire->payload, wire->payload_len);
     serving->leader_bytes += work->kind == WIRE_REQUEST_LEADER ? work->payload.len : 0;
     sort_by_size(work);
-    ground_arm_in(serving->on, &work->deadline, wire->time_left_ms);
+    context_arm_in(serving->on, &work->deadline, wire->time_left_ms);
 }
 
 /* --- all back --- */
@@ -364,7 +364,7 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
  * knows no bound of one node. */
 static void admit(struct serving *serving, struct work *work)
 {
-    const struct ground *on = serving->on;
+    const struct raft_context *on = serving->on;
     const struct buf *command = entry_of(work);
     uint64_t adds_bytes = 0;
     BUF_LOCAL(reply);
@@ -422,19 +422,19 @@ static void submit_large(struct serving *serving)
         return;
     }
     if (driver_disk_owes(serving->on->driver)) {
-        ground_arm_in(serving->on, &serving->large_time, LARGE_AGAIN_MS);
+        context_arm_in(serving->on, &serving->large_time, LARGE_AGAIN_MS);
         return;
     }
     if (serving->large_index > serving->large_seen) {
         serving->large_seen = serving->large_index;
-        ground_wake(serving->on, WAKE_REQUESTS);
+        context_wake(serving->on, WAKE_REQUESTS);
     } else if (!work->admitted) {
         admit(serving, work);
-        ground_wake(serving->on, WAKE_REQUESTS);
+        context_wake(serving->on, WAKE_REQUESTS);
     } else if (submit_some(serving, &serving->large, 1)) {
         serving->large_index = work->index;
-        ground_wake(serving->on, WAKE_REQUESTS); /* the driver has time while it is stored */
-        ground_arm_in(serving->on, &serving->large_time, entry_of(work)->len / LARGE_BYTES_A_MS);
+        context_wake(serving->on, WAKE_REQUESTS); /* the driver has time while it is stored */
+        context_arm_in(serving->on, &serving->large_time, entry_of(work)->len / LARGE_BYTES_A_MS);
     }
 }
 
@@ -632,7 +632,7 @@ static void propose_own(struct serving *serving)
     work->is_own = true;
     work->payload = command;
     if (more) {
-        ground_wake(serving->on, WAKE_REQUESTS);
+        context_wake(serving->on, WAKE_REQUESTS);
     }
 }
 
@@ -703,15 +703,15 @@ void serving_turn(struct serving *serving)
     }
     if (!driver->halted && (is_answerable(serving) || is_refusable(serving))) {
         answer_confirmed(serving);
-        ground_wake(serving->on, WAKE_REQUESTS); /* there may be something to append */
+        context_wake(serving->on, WAKE_REQUESTS); /* there may be something to append */
     }
     if (!TAILQ_EMPTY(&serving->large_done)) {
-        ground_wake(serving->on, WAKE_REQUESTS);
+        context_wake(serving->on, WAKE_REQUESTS);
     }
 }
 
-void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
-                  struct membership *membership, uint64_t seed)
+void serving_init(struct serving *serving, const struct raft_context *on,
+                  struct serving_owner *owner, struct membership *membership, uint64_t seed)
 {
     *serving = (struct serving){
         .on = on, .owner = owner, .membership = membership, .large_time.wakes = WAKE_REQUESTS};

@@ -48,7 +48,7 @@ struct serving_owner {
 } BY_NAME;
 
 struct serving {
-    const struct ground *on;
+    const struct raft_context *on;
     struct serving_owner *owner;
     struct membership *membership;
     bool holding; /* leadership is handed over, or a vote taken away: take nothing new */
@@ -71,8 +71,8 @@ struct serving {
     struct rounds round;
 };
 
-void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
-                  struct membership *membership, uint64_t seed);
+void serving_init(struct serving *serving, const struct raft_context *on,
+                  struct serving_owner *owner, struct membership *membership, uint64_t seed);
 /* It must have been reset before. */
 void serving_close(struct serving *serving);
 

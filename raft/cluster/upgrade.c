@@ -10,7 +10,7 @@
 
 #define LOOK_MS 200
 
-void upgrade_init(struct upgrade *upgrade, const struct ground *on,
+void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
                   const struct upgrade_config *config)
 {
     *upgrade = (struct upgrade){
@@ -22,7 +22,7 @@ void upgrade_init(struct upgrade *upgrade, const struct ground *on,
 enum obstacle { NONE, UNKNOWN, STARTED_ANEW, TOO_OLD, NOT_REACHED };
 
 /* The start of a member that this node last heard of; 0: of none. */
-static uint64_t start_of(const struct ground *on, uint64_t node_id)
+static uint64_t start_of(const struct raft_context *on, uint64_t node_id)
 {
     const struct peer_seen *seen;
 
@@ -33,7 +33,7 @@ static uint64_t start_of(const struct ground *on, uint64_t node_id)
     return seen != NULL ? seen->incarnation : 0;
 }
 
-static enum obstacle obstacle_of(const struct ground *on, uint64_t node_id, uint16_t to,
+static enum obstacle obstacle_of(const struct raft_context *on, uint64_t node_id, uint16_t to,
                                  struct node_info *ret_info)
 {
     if (!state_node(on->state, node_id, ret_info)) {
@@ -45,10 +45,10 @@ static enum obstacle obstacle_of(const struct ground *on, uint64_t node_id, uint
     if (ret_info->incarnation != start_of(on, node_id)) {
         return STARTED_ANEW;
     }
-    return ground_reaches(on, node_id) ? NONE : NOT_REACHED;
+    return context_reaches(on, node_id) ? NONE : NOT_REACHED;
 }
 
-static bool is_adding(const struct ground *on)
+static bool is_adding(const struct raft_context *on)
 {
     const struct member_change *change = state_member_change(on->state);
 
@@ -56,7 +56,7 @@ static bool is_adding(const struct ground *on)
 }
 
 /* Does every member stand for the level? *ret_reached: and can all of them be asked. */
-static bool all_stand(const struct ground *on, uint16_t to, bool *ret_reached)
+static bool all_stand(const struct raft_context *on, uint16_t to, bool *ret_reached)
 {
     struct node_info info;
 
@@ -76,7 +76,7 @@ static bool all_stand(const struct ground *on, uint16_t to, bool *ret_reached)
 
 static void raise_to(struct upgrade *upgrade, uint16_t to)
 {
-    const struct ground *on = upgrade->on;
+    const struct raft_context *on = upgrade->on;
     const struct level_command command = {.to = to, .wall_ms = clock_wall_ms(on->clock)};
     struct buf payload = BUF_INIT;
 
@@ -97,7 +97,7 @@ bool upgrade_is_void(const struct upgrade *upgrade)
 
 /* Does every member run on its data directory for the first time? Then nobody ever ran an older
  * leafd here that there would be to go back to. */
-static bool is_new(const struct ground *on)
+static bool is_new(const struct raft_context *on)
 {
     struct node_info info;
 
@@ -112,9 +112,9 @@ static bool is_new(const struct ground *on)
 
 void upgrade_turn(struct upgrade *upgrade)
 {
-    const struct ground *on = upgrade->on;
+    const struct raft_context *on = upgrade->on;
     uint16_t next = (uint16_t)(state_level(on->state) + 1);
-    uint64_t now_ms = ground_now_ms(on);
+    uint64_t now_ms = context_now_ms(on);
     bool reached;
 
     if (next > state_levels(on->state).max || !driver_leads(on->driver)) {
@@ -175,7 +175,7 @@ static void say_obstacle(const struct conf_member *member, enum obstacle obstacl
 }
 
 /* Have all members said what they speak, and does none of them speak more than is in force? */
-static bool is_newest(const struct ground *on, uint16_t now)
+static bool is_newest(const struct raft_context *on, uint16_t now)
 {
     struct node_info info;
 
@@ -189,7 +189,7 @@ static bool is_newest(const struct ground *on, uint16_t now)
 }
 
 /* Name all that are in the way; false: nobody is. */
-static bool say_obstacles(const struct ground *on, uint16_t to, struct member_answer *answer)
+static bool say_obstacles(const struct raft_context *on, uint16_t to, struct member_answer *answer)
 {
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         struct node_info info = {0};
@@ -208,7 +208,7 @@ static bool say_obstacles(const struct ground *on, uint16_t to, struct member_an
 void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
                     struct member_answer *ret_answer)
 {
-    const struct ground *on = upgrade->on;
+    const struct raft_context *on = upgrade->on;
     bool only_see = ask->kind == MEMBER_ASK_LEVEL_SEE;
     uint16_t now = state_level(on->state);
     uint16_t to = only_see ? (uint16_t)(now + 1) : ask->level;

@@ -29,7 +29,7 @@ struct upgrade_config {
 };
 
 struct upgrade {
-    const struct ground *on;
+    const struct raft_context *on;
     const struct upgrade_config *config;
     struct node_command command;
     uint16_t raising;  /* the level that the command in flight names */
@@ -38,7 +38,7 @@ struct upgrade {
     uint16_t ready;
 };
 
-void upgrade_init(struct upgrade *upgrade, const struct ground *on,
+void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
                   const struct upgrade_config *config);
 
 /* Look, and raise it if it is time. Woken by its timer, its command, a member that is met, and what

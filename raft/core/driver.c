@@ -23,9 +23,9 @@
 #include "src/state/codec/cluster_command.h"
 
 #define APPLY_PER_TURN 2048
-#define APPLY_LOOK 16                 /* entries, then it looks at the clock */
-#define APPLY_LARGE_BYTES (256 << 10) /* such an entry is the last of its turn */
-#define APPLY_MS 5                    /* then what else waits for the loop gets its turn */
+#define APPLY_LOOK 16                /* entries, or KiB of them, then it looks at the clock */
+#define APPLY_LARGE_BYTES (64 << 10) /* such an entry is the last of its turn */
+#define APPLY_MS 5                   /* then what else waits for the loop gets its turn */
 
 _Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
                    (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
@@ -401,23 +401,22 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
 }
 
 /* What a peer says that its disk has. Of an older connection, and another start: not now. */
-static void note_standing(struct driver *driver, uint64_t peer,
-                          const struct peer_standing *standing)
+static void note_durable(struct driver *driver, uint64_t peer, const struct peer_durable *durable)
 {
     struct rollback *memory = &driver->peers.seen;
     const struct peer_seen *seen = rollback_find(memory, peer);
 
-    if (seen == NULL || seen->incarnation != standing->incarnation) {
+    if (seen == NULL || seen->incarnation != durable->incarnation) {
         return;
     }
-    rollback_term(memory, peer, standing->term);
-    rollback_vote(memory, peer, standing->term, standing->vote);
+    rollback_term(memory, peer, durable->term);
+    rollback_vote(memory, peer, durable->term, durable->vote);
     /* An entry of an older term may be cut by the leader of this one. */
-    if (standing->last_term == standing->term) {
+    if (durable->last_term == durable->term) {
         rollback_tail(memory, peer,
-                      &(struct peer_tail){standing->term, standing->index, standing->last_term});
+                      &(struct peer_tail){durable->term, durable->index, durable->last_term});
     }
-    note_committed(driver, peer, standing->index, standing->last_term);
+    note_committed(driver, peer, durable->index, durable->last_term);
 }
 
 /* --- start and end --- */
@@ -458,19 +457,19 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
 }
 
 /* What the disk has at the start. */
-static struct peer_standing standing_of(const struct store_loaded *loaded, uint64_t incarnation)
+static struct peer_durable durable_of(const struct store_loaded *loaded, uint64_t incarnation)
 {
-    struct peer_standing standing = {.incarnation = incarnation,
-                                     .term = loaded->term,
-                                     .vote = loaded->vote,
-                                     .index = loaded->position.index,
-                                     .last_term = loaded->position.term};
+    struct peer_durable durable = {.incarnation = incarnation,
+                                   .term = loaded->term,
+                                   .vote = loaded->vote,
+                                   .index = loaded->position.index,
+                                   .last_term = loaded->position.term};
 
     if (loaded->entry_count > 0) {
-        standing.index = loaded->first_index + loaded->entry_count - 1;
-        standing.last_term = loaded->entries[loaded->entry_count - 1].term;
+        durable.index = loaded->first_index + loaded->entry_count - 1;
+        durable.last_term = loaded->entries[loaded->entry_count - 1].term;
     }
-    return standing;
+    return durable;
 }
 
 static void init_parts(struct driver *driver, struct disk *disk, struct state *state,
@@ -495,7 +494,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
         driver->transfers.in_bytes_max = config->state_bytes;
     }
     driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
-    driver->start = standing_of(loaded, config->incarnation);
+    driver->start = durable_of(loaded, config->incarnation);
     vote_floor_own(&driver->vote_floor, &driver->start);
 }
 
@@ -1094,17 +1093,17 @@ static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *
     return true;
 }
 
-static bool receive_standing(struct driver *driver, uint64_t from, const uint8_t *payload,
-                             size_t len)
+static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t *payload,
+                            size_t len)
 {
-    struct wire_standing standing;
+    struct wire_durable durable;
 
-    if (wire_standing_decode(payload, len, &standing) != 0 ||
-        !trust_term(&driver->trust, from, "standing_term", standing.now.term) ||
-        !trust_index(&driver->trust, from, "standing_index", standing.now.index)) {
+    if (wire_durable_decode(payload, len, &durable) != 0 ||
+        !trust_term(&driver->trust, from, "durable_term", durable.now.term) ||
+        !trust_index(&driver->trust, from, "durable_index", durable.now.index)) {
         return false;
     }
-    note_standing(driver, from, &standing.now);
+    note_durable(driver, from, &durable.now);
     return true;
 }
 
@@ -1129,8 +1128,8 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
     case FRAME_RESIGN:
         believed = receive_resign(driver, from, payload, len);
         break;
-    case FRAME_STANDING:
-        believed = receive_standing(driver, from, payload, len);
+    case FRAME_DURABLE:
+        believed = receive_durable(driver, from, payload, len);
         break;
     default:
         break;
@@ -1447,12 +1446,13 @@ static void apply(struct driver *driver, const struct log_entry *entry)
     entry_block_unref(block);
 }
 
-/* Of the entries of a turn so many are applied: may another one? */
-static bool has_time(const struct driver *driver, unsigned count, uint64_t until_ms)
+/* May another entry of a turn be applied, after what was since it looked at the clock? */
+static bool has_time(const struct driver *driver, size_t *since, uint64_t until_ms)
 {
-    if (count == 0 || count % APPLY_LOOK != 0) {
+    if (*since < APPLY_LOOK) {
         return true;
     }
+    *since = 0;
     clock_look(driver->clock);
     return clock_now_ms(driver->clock) < until_ms;
 }
@@ -1463,9 +1463,11 @@ static bool apply_some(struct driver *driver)
     const struct log_entry *entry;
     uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
+    size_t since = 0;
 
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
-           has_time(driver, count, until_ms)) {
+           has_time(driver, &since, until_ms)) {
+        since += 1 + entry->block->len / 1024;
         if (entry->block->len < APPLY_LARGE_BYTES) {
             apply(driver, entry);
             count++;
@@ -1546,23 +1548,23 @@ void driver_mark_older(struct driver *driver, void (*done)(void *data), void *da
     peer_memory_write(&driver->peers, done, data);
 }
 
-bool driver_standing(const struct driver *driver, struct peer_standing *ret_standing)
+bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable)
 {
     uint64_t index = driver->persisted;
 
-    *ret_standing = (struct peer_standing){.incarnation = driver->config.incarnation,
-                                           .term = driver->outbox.term,
-                                           .vote = driver->outbox.vote,
-                                           .index = index,
-                                           .last_term = witness_term_at(&driver->witness, index)};
+    *ret_durable = (struct peer_durable){.incarnation = driver->config.incarnation,
+                                         .term = driver->outbox.term,
+                                         .vote = driver->outbox.vote,
+                                         .index = index,
+                                         .last_term = witness_term_at(&driver->witness, index)};
     return !driver->failed && !driver->applier.installing &&
-           (index == 0) == (ret_standing->last_term == 0);
+           (index == 0) == (ret_durable->last_term == 0);
 }
 
 int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
                 bool is_here)
 {
-    const struct peer_standing *start = &statement->start;
+    const struct peer_durable *start = &statement->start;
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
     struct rollback_evidence evidence;
     int rv;

@@ -116,7 +116,7 @@ struct driver {
     struct leader_watch watch;
     struct trust trust;
     struct witness witness;
-    struct peer_standing start;       /* of this node, for its peers */
+    struct peer_durable start;        /* of this node, for its peers */
     struct incarnations incarnations; /* that it had */
     struct peer_memory peers;         /* what it knows of them */
     struct vote_floor vote_floor;     /* terms in which no vote is given */
@@ -173,7 +173,7 @@ void driver_end_diverged(struct driver *driver, const char *text);
 
 /* --- links --- */
 
-/* A FRAME_RAFT, FRAME_RESIGN, FRAME_STANDING or snapshot frame from a peer. False: malformed, or it
+/* A FRAME_RAFT, FRAME_RESIGN, FRAME_DURABLE or snapshot frame from a peer. False: malformed, or it
  * says what cannot be. */
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
@@ -194,7 +194,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
                 bool is_here) MUST_CHECK;
 
 /* What this node's disk has by now. False: a snapshot is on its way there. */
-bool driver_standing(const struct driver *driver, struct peer_standing *ret_standing);
+bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable);
 
 /* --- commands --- */
 

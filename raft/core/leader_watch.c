@@ -28,7 +28,7 @@ static void restore_timeout(struct leader_watch *watch)
 void leader_watch_heard(struct leader_watch *watch)
 {
     watch->heard_ms = clock_now_ms(watch->clock);
-    watch->doubt = LEADER_TRUSTED;
+    watch->trust = LEADER_TRUSTED;
     restore_timeout(watch);
 }
 
@@ -37,7 +37,7 @@ static unsigned patience_ms(const struct leader_watch *watch)
     const struct raft *raft = &watch->consensus->raft;
     unsigned missed_ms = MISSED_HEARTBEATS * raft->heartbeat_timeout;
 
-    switch (watch->doubt) {
+    switch (watch->trust) {
     case LEADER_RESIGNED:
         return 0;
     case LEADER_REFUSED:
@@ -103,10 +103,10 @@ static bool follows(const struct leader_watch *watch, uint64_t peer)
 
 bool leader_watch_refused(struct leader_watch *watch, uint64_t peer)
 {
-    if (!follows(watch, peer) || watch->doubt == LEADER_RESIGNED) {
+    if (!follows(watch, peer) || watch->trust == LEADER_RESIGNED) {
         return false;
     }
-    watch->doubt = LEADER_REFUSED;
+    watch->trust = LEADER_REFUSED;
     return stand_early(watch, peer, watch->heard_ms + patience_ms(watch));
 }
 
@@ -115,7 +115,7 @@ bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t t
     if (term != raft_current_term(&watch->consensus->raft) || !follows(watch, peer)) {
         return false;
     }
-    watch->doubt = LEADER_RESIGNED;
+    watch->trust = LEADER_RESIGNED;
     /* All hear of it at the same time, but may have heard the last heartbeat long ago. */
     return stand_early(watch, peer, clock_now_ms(watch->clock));
 }

@@ -25,7 +25,7 @@
 struct consensus;
 
 /* Why a follower does not wait for its leader as long as an election timeout. */
-enum leader_doubt {
+enum leader_trust {
     LEADER_TRUSTED,
     LEADER_REFUSED, /* its address refuses connections */
     LEADER_RESIGNED /* it said itself that it leads no more */
@@ -35,7 +35,7 @@ struct leader_watch {
     struct consensus *consensus;
     const struct clock *clock;
     uint64_t heard_ms;
-    enum leader_doubt doubt;   /* since then */
+    enum leader_trust trust;   /* since then */
     unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
 };
 

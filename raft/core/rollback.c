@@ -109,7 +109,7 @@ static bool contradicts(struct rollback_evidence *ret_evidence, const char *what
 static bool has_forgotten(const struct peer_seen *seen, const struct wire_statement *statement,
                           struct rollback_evidence *ret_evidence)
 {
-    const struct peer_standing *start = &statement->start;
+    const struct peer_durable *start = &statement->start;
 
     if (seen->incarnation != 0 && !incarnations_may_include(statement, seen->incarnation)) {
         return contradicts(ret_evidence, "incarnation", start->incarnation, seen->incarnation);
@@ -168,7 +168,7 @@ int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_stat
     return 0;
 }
 
-void rollback_log_older(uint64_t peer, const struct peer_standing *start,
+void rollback_log_older(uint64_t peer, const struct peer_durable *start,
                         const struct rollback_evidence *evidence)
 {
     log_warn("raft", "the data directory of a peer is an older copy",
@@ -330,18 +330,18 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
 /* --- terms without a vote --- */
 
 /* The first start on a directory has nothing to forget. */
-static uint64_t floor_of(const struct peer_standing *start)
+static uint64_t floor_of(const struct peer_durable *start)
 {
     return start->incarnation >> PEER_INCARNATION_RANDOM_BITS > 1 ? start->term + 1 : 0;
 }
 
-void vote_floor_own(struct vote_floor *floor, const struct peer_standing *start)
+void vote_floor_own(struct vote_floor *floor, const struct peer_durable *start)
 {
     floor->own = floor_of(start);
     vote_floor_met(floor, start);
 }
 
-void vote_floor_met(struct vote_floor *floor, const struct peer_standing *start)
+void vote_floor_met(struct vote_floor *floor, const struct peer_durable *start)
 {
     uint64_t theirs = floor_of(start);
 

@@ -5,7 +5,7 @@
  * A node whose directory was set back has forgotten votes and entries that it acknowledged. Its
  * vote could count twice, and what was committed with its help could be lost. It cannot notice by
  * itself, but those who talked to it can: with every dial a node says which start of its this is
- * (its *incarnation*), which it had before, and its *standing* as it began: term, vote, and the
+ * (its *incarnation*), which it had before, and its *durable* as it began: term, vote, and the
  * last entry. Each is durable before anybody hears of it, so of a node that forgot nothing
  *
  *  - a later incarnation has a higher count than every earlier one, and the node knows all that it
@@ -106,7 +106,7 @@ int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_stat
                   struct rollback_evidence *ret_evidence) MUST_CHECK;
 
 /* Log that a peer is an older copy, and by what it shows. */
-void rollback_log_older(uint64_t peer, const struct peer_standing *start,
+void rollback_log_older(uint64_t peer, const struct peer_durable *start,
                         const struct rollback_evidence *evidence);
 
 /* What is remembered of a peer, NULL if nothing. Borrowed until the next call. */
@@ -198,8 +198,8 @@ struct vote_floor {
 };
 
 /* What this node, or a peer that was let in, says of its start. */
-void vote_floor_own(struct vote_floor *floor, const struct peer_standing *start);
-void vote_floor_met(struct vote_floor *floor, const struct peer_standing *start);
+void vote_floor_own(struct vote_floor *floor, const struct peer_durable *start);
+void vote_floor_met(struct vote_floor *floor, const struct peer_durable *start);
 
 /* Is this a request for a vote that must not be given? */
 bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message);
@@ -227,8 +227,7 @@ bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
  * Thread: the raft loop.
  */
 
-/* Together with how often peers tell (STANDING_CHANGED_MS of raft/cluster/peers.h), less than a
- * second. */
+/* Less than a second together with DURABLE_REPORT_CHANGED_MS (raft/cluster/peers.h). */
 #define PEER_MEMORY_HOLD_MS 400
 #define PEER_MEMORY_JOIN_MS 50
 

@@ -62,11 +62,11 @@ static int use_secret(SSL *ssl, const EVP_MD *md, const unsigned char **ret_iden
     return 1;
 }
 
-static void dialler_init(struct dialler *dialler, const struct net_way *way,
+static void dialler_init(struct dialler *dialler, const struct net_credential *credential,
                          const uint8_t *identity, size_t len)
 {
     *dialler = (struct dialler){.identity = identity, .len = len};
-    net_identity_psk(way, identity, len, dialler->psk);
+    net_identity_psk(credential, identity, len, dialler->psk);
     dialler->in = BIO_new(BIO_s_mem());
     dialler->out = BIO_new(BIO_s_mem());
     dialler->ssl = SSL_new(keys->dial_secret);
@@ -106,16 +106,16 @@ static void check_identity(const struct net_identity *said, const uint8_t *ident
     char again[NET_IDENTITY_BYTES];
 
     ASSERT(said->dialler > 0 && said->dialler <= LIMIT_NODE_ID && said->wanted <= LIMIT_NODE_ID);
-    ASSERT(net_keys_find(keys, said->way->id) == said->way);
+    ASSERT(net_keys_find(keys, said->credential->id) == said->credential);
     if (said->same_cluster) {
-        ASSERT(net_identity_put(keys, said->way, said->dialler, said->wanted, again) == len);
+        ASSERT(net_identity_put(keys, said->credential, said->dialler, said->wanted, again) == len);
         ASSERT(memcmp(again, identity, len) == 0);
     }
 }
 
 static void fuzz_identity(const uint8_t *identity, size_t len)
 {
-    struct net_identity said = {.way = NULL};
+    struct net_identity said = {.credential = NULL};
     const bool known = net_identity_parse(keys, identity, len, &said);
     struct tls_channel *channel;
     struct dialler dialler;
@@ -127,7 +127,7 @@ static void fuzz_identity(const uint8_t *identity, size_t len)
     if (len == 0 || len > IDENTITY_MAX) {
         return;
     }
-    dialler_init(&dialler, known ? said.way : &keys->ways[0], identity, len);
+    dialler_init(&dialler, known ? said.credential : &keys->credentials[0], identity, len);
     channel = tls_channel_accept(keys, OWN_ID);
     rv = shake(&dialler, channel);
     ASSERT((rv == 1) == known);
@@ -136,7 +136,7 @@ static void fuzz_identity(const uint8_t *identity, size_t len)
 
         ASSERT(peer->node_id == said.dialler && peer->wanted == said.wanted && peer->says_wanted);
         ASSERT(peer->same_cluster == said.same_cluster);
-        ASSERT(memcmp(peer->way_id, said.way->id, NET_WAY_ID_BYTES) == 0);
+        ASSERT(memcmp(peer->credential_id, said.credential->id, NET_CREDENTIAL_ID_BYTES) == 0);
     } else {
         ASSERT(strcmp(tls_channel_reason(channel), "another secret") == 0);
     }

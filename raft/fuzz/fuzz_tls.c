@@ -211,11 +211,12 @@ static void fuzz_between(struct reader *reader)
 {
     const unsigned which = reader_u8(reader);
     struct net_keys *keys = dials[which % DIALS];
-    const unsigned way = reader_u8(reader);
+    const unsigned credential = reader_u8(reader);
     const bool trusts =
-        net_keys_find(accepts[which / 8 % ACCEPTS], keys->ways[way % keys->way_count].id) != NULL;
+        net_keys_find(accepts[which / 8 % ACCEPTS],
+                      keys->credentials[credential % keys->credential_count].id) != NULL;
     struct end ends[2] = {
-        {.tls = tls_channel_dial(keys, way, DIALLER, ACCEPTOR)},
+        {.tls = tls_channel_dial(keys, credential, DIALLER, ACCEPTOR)},
         {.tls = tls_channel_accept(accepts[which / 8 % ACCEPTS], ACCEPTOR)},
     };
     bool changed = false;
@@ -313,18 +314,18 @@ static void node_free(struct node *node)
 static void node_begin(struct node *node, bool is_dialler, uint64_t wants, struct buf *out)
 {
     const struct tls_peer *peer = tls_channel_peer(node->tls);
-    const struct handshake_way way = {.other_cluster = !peer->same_cluster,
-                                      .peer_id = peer->node_id,
-                                      .says_wanted = peer->says_wanted,
-                                      .wanted_id = peer->wanted};
+    const struct handshake_proof proof = {.other_cluster = !peer->same_cluster,
+                                          .peer_id = peer->node_id,
+                                          .says_wanted = peer->says_wanted,
+                                          .wanted_id = peer->wanted};
 
     node->began = true;
     if (!is_dialler) {
-        handshake_accept(&node->handshake, &node->config, &way);
+        handshake_accept(&node->handshake, &node->config, &proof);
     } else if (wants == 0 || wants == node->config.node_id) {
-        handshake_join(&node->handshake, &node->config, &way, out);
+        handshake_join(&node->handshake, &node->config, &proof, out);
     } else {
-        handshake_dial(&node->handshake, &node->config, wants, &way, out);
+        handshake_dial(&node->handshake, &node->config, wants, &proof, out);
     }
 }
 

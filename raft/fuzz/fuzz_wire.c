@@ -79,7 +79,7 @@ static void fuzz_members(const uint8_t *data, size_t len)
     struct wire_statement statement;
     struct wire_join join = {"", {{0, 0}, 0}};
     struct wire_joined joined;
-    struct wire_standing standing;
+    struct wire_durable durable;
     struct wire_compare compare;
     struct wire_compared compared;
     struct buf again = BUF_INIT;
@@ -95,8 +95,8 @@ static void fuzz_members(const uint8_t *data, size_t len)
     }
     again.len = 0;
 
-    if (wire_standing_decode(data, len, &standing) == 0) {
-        wire_standing_encode(&standing, &again);
+    if (wire_durable_decode(data, len, &durable) == 0) {
+        wire_durable_encode(&durable, &again);
         expect_same(&again, data, len);
     }
     again.len = 0;
@@ -226,7 +226,7 @@ static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store
     return store_id == 7 ? ERR_WRONG_NODE : 0;
 }
 
-static const struct handshake_way any = {.peer_id = 0};
+static const struct handshake_proof any = {.peer_id = 0};
 
 static struct handshake_config config_of(uint64_t node_id)
 {

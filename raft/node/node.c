@@ -43,7 +43,7 @@ struct node {
     struct replica_listener hears;    /* and this node by itself */
     struct service *service;          /* what it runs */
     struct mailbox mailbox;           /* from other threads, for the service */
-    struct bell wake;                 /* by the writer, or by other threads that want something */
+    struct wakeup wake;               /* by the writer, or by other threads that want something */
     uv_loop_t *loop;
     struct store *store;
     struct writer *writer;
@@ -63,7 +63,7 @@ struct node {
 
 static uint64_t now_ms_of(const struct node *node)
 {
-    return clock_now_ms(node->replica.ground.clock);
+    return clock_now_ms(node->replica.context.clock);
 }
 
 /* --- what other threads ask --- */
@@ -72,7 +72,7 @@ static void writer_notify_cb(void *data)
 {
     struct node *node = data;
 
-    bell_ring(&node->wake);
+    wakeup_send(&node->wake);
 }
 
 static void writer_failed_cb(void *data, int err, const struct store_error *error)
@@ -89,12 +89,12 @@ struct mailbox *node_mailbox(struct node *node)
 
 void node_wake(struct node *node)
 {
-    bell_ring(&node->wake);
+    wakeup_send(&node->wake);
 }
 
-static void wake_cb(struct bell *bell)
+static void wake_cb(struct wakeup *wake)
 {
-    struct node *node = CONTAINER(bell, struct node, wake);
+    struct node *node = CONTAINER(wake, struct node, wake);
 
     if (node->writer != NULL) {
         (void)writer_complete(node->writer);
@@ -120,9 +120,9 @@ static void mailbox_closed_cb(struct mailbox *mailbox)
     closed_one(mailbox->data);
 }
 
-static void wake_closed_cb(struct bell *bell)
+static void wake_closed_cb(struct wakeup *wake)
 {
-    closed_one(CONTAINER(bell, struct node, wake));
+    closed_one(CONTAINER(wake, struct node, wake));
 }
 
 static void handle_closed_cb(uv_handle_t *handle)
@@ -148,7 +148,7 @@ static void begin_closing(struct node *node)
     writer_stop(node->writer);
     node->writer = NULL;
     net_uv_close(node->net, net_closed_cb, node);
-    bell_close(&node->wake, wake_closed_cb);
+    wakeup_close(&node->wake, wake_closed_cb);
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed_cb);
     }
@@ -214,7 +214,7 @@ static void prepare_cb(uv_prepare_t *prepare)
     if (node->handles_open > 0) {
         stall_end(node->service->stall, now_ms_of(node), "raft");
     }
-    clock_look(node->replica.ground.clock); /* the loop waits now */
+    clock_look(node->replica.context.clock); /* the loop waits now */
 }
 
 /* libuv read the clock when its wait was over; since then frames and requests came in. */
@@ -222,7 +222,7 @@ static void woken_cb(uv_check_t *check)
 {
     struct node *node = check->data;
 
-    clock_look(node->replica.ground.clock);
+    clock_look(node->replica.context.clock);
     stall_begin(node->service->stall, uv_now(node->loop), "taking in frames");
     stall_step(node->service->stall, now_ms_of(node), "events");
 }
@@ -285,7 +285,7 @@ static void init_handles(struct node *node)
     ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
     ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
-    ASSERT(bell_init(&node->wake, loop, wake_cb) == 0);
+    ASSERT(wakeup_init(&node->wake, loop, wake_cb) == 0);
     node->mailbox.data = node;
     node->prepare.data = node;
     node->woken.data = node;
@@ -299,7 +299,7 @@ static void node_superseded_cb(struct replica_listener *hears, uint64_t incarnat
     struct node *node = CONTAINER(hears, struct node, hears);
 
     (void)incarnation; /* the replica has said so */
-    if (!node->replica.ground.stopping) {
+    if (!node->replica.context.stopping) {
         replica_mark_older(&node->replica);
     }
 }
@@ -432,7 +432,7 @@ int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret
 
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
 {
-    if (!node->replica.ground.stopping) {
+    if (!node->replica.context.stopping) {
         return net_uv_set_keys(node->net, keys, ret_renewed);
     }
     net_keys_unref(keys);
@@ -524,7 +524,7 @@ void node_free(struct node *node)
 {
     ASSERT(node->handles_open == 0);
     replica_release(&node->replica);
-    bell_free(&node->wake);
+    wakeup_free(&node->wake);
     mailbox_free(&node->mailbox);
     free(node);
 }

@@ -235,7 +235,7 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     if (!reader_done(&reader)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
-    if (handshake->way.other_cluster || intro.cluster_id_len != strlen(cluster_id) ||
+    if (handshake->proof.other_cluster || intro.cluster_id_len != strlen(cluster_id) ||
         memcmp(intro.cluster_id, cluster_id, intro.cluster_id_len) != 0) {
         return HANDSHAKE_REJECT_CLUSTER;
     }
@@ -251,10 +251,10 @@ static bool is_another(const struct handshake *handshake, uint64_t node_id)
 /* Is it the node that TLS has proved to be there, and does it want the one that it named there? */
 static bool is_as_proved(const struct handshake *handshake, const struct introduction *intro)
 {
-    const struct handshake_way *way = &handshake->way;
+    const struct handshake_proof *proof = &handshake->proof;
 
-    return (way->peer_id == 0 || way->peer_id == intro->node_id) &&
-           (!way->says_wanted || way->wanted_id == intro->wanted_id);
+    return (proof->peer_id == 0 || proof->peer_id == intro->node_id) &&
+           (!proof->says_wanted || proof->wanted_id == intro->wanted_id);
 }
 
 static enum handshake_reject take_hello(struct handshake *handshake, const uint8_t *payload,
@@ -479,39 +479,41 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 /* --- beginnings --- */
 
 static void handshake_begin(struct handshake *handshake, const struct handshake_config *config,
-                            const struct handshake_way *way, enum handshake_state state)
+                            const struct handshake_proof *proof, enum handshake_state state)
 {
     ASSERT(config->node_id > 0);
     ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
-    *handshake = (struct handshake){
-        .config = config, .way = *way, .state = state, .dialler = state == HANDSHAKE_HELLO_SENT};
+    *handshake = (struct handshake){.config = config,
+                                    .proof = *proof,
+                                    .state = state,
+                                    .dialler = state == HANDSHAKE_HELLO_SENT};
 }
 
 static void say_hello(struct handshake *handshake, const struct handshake_config *config,
-                      uint64_t wanted, const struct handshake_way *way, struct buf *out)
+                      uint64_t wanted, const struct handshake_proof *proof, struct buf *out)
 {
-    handshake_begin(handshake, config, way, HANDSHAKE_HELLO_SENT);
+    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
     handshake->peer_id = wanted;
     handshake_introduce(handshake, out);
 }
 
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const struct handshake_way *way, struct buf *out)
+                    uint64_t wanted, const struct handshake_proof *proof, struct buf *out)
 {
     ASSERT(wanted > 0 && wanted != config->node_id);
-    say_hello(handshake, config, wanted, way, out);
+    say_hello(handshake, config, wanted, proof, out);
 }
 
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct handshake_way *way, struct buf *out)
+                    const struct handshake_proof *proof, struct buf *out)
 {
     ASSERT(config->receiver->introduce != NULL);
-    say_hello(handshake, config, 0, way, out);
+    say_hello(handshake, config, 0, proof, out);
     handshake->joins = true;
 }
 
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const struct handshake_way *way)
+                      const struct handshake_proof *proof)
 {
-    handshake_begin(handshake, config, way, HANDSHAKE_HELLO_AWAITED);
+    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_AWAITED);
 }

@@ -88,7 +88,7 @@ enum handshake_state {
 };
 
 /* What is known of the other side before the first frame. */
-struct handshake_way {
+struct handshake_proof {
     bool other_cluster; /* TLS has proved that it is of another cluster id */
     uint64_t peer_id;   /* its id, as TLS has proved; 0: any node of the cluster */
     bool says_wanted;   /* TLS has proved, too, which the dialler wants: */
@@ -97,7 +97,7 @@ struct handshake_way {
 
 struct handshake {
     const struct handshake_config *config; /* borrowed */
-    struct handshake_way way;
+    struct handshake_proof proof;
     enum handshake_state state;
     bool dialler;
     bool joins;                     /* the dialler wants no link but an answer */
@@ -116,16 +116,16 @@ struct handshake {
 
 /* Begin as the one that dialled the node `wanted`; appends the HELLO frame to out. */
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const struct handshake_way *way, struct buf *out);
+                    uint64_t wanted, const struct handshake_proof *proof, struct buf *out);
 
 /* Begin as a node that wants to join through any node that listens there. Once ANSWERED, the frame
  * that was taken last held the answer. */
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct handshake_way *way, struct buf *out);
+                    const struct handshake_proof *proof, struct buf *out);
 
 /* Begin as the one that accepted the connection. */
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const struct handshake_way *way);
+                      const struct handshake_proof *proof);
 
 /* Take a frame, append answers to out (whole frames), move the state. Not after DONE, ANSWERED or
  * FAILED. */

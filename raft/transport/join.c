@@ -36,7 +36,7 @@ struct join {
     uv_signal_t sigterm;
     uv_signal_t sigint;
     size_t target;         /* whose turn it is */
-    unsigned offer;        /* which way of the keys it is offered */
+    unsigned offer;        /* which credential of the keys it is offered */
     struct net_conn *conn; /* of the attempt; NULL: nothing of it is left */
     bool trying;           /* it may yet succeed */
     char reason[REASON_BYTES];
@@ -193,13 +193,13 @@ static void join_failed(struct net_conn *conn)
     join_again(join, LATER_MS, reason);
 }
 
-/* A way that it does not take is followed by the next one. */
+/* A credential that it does not take is followed by the next one. */
 static void join_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
     struct join *join = conn->owner;
 
     if (conn->untrusted) {
-        join->offer = (join->offer + 1) % join->hub.keys->way_count;
+        join->offer = (join->offer + 1) % join->hub.keys->credential_count;
         join_again(join, SOON_MS, join->offer != 0 ? NULL : reason);
         return;
     }

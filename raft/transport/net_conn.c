@@ -423,7 +423,7 @@ static void check_output(struct net_conn *conn)
 }
 
 /* What is over for it, or 0. */
-static const char *check_way(struct net_conn *conn, uint64_t now_ms)
+static const char *check_credential(struct net_conn *conn, uint64_t now_ms)
 {
     if (conn->expires_ms != 0 && now_ms >= conn->expires_ms) {
         return "its secret was exchanged";
@@ -437,7 +437,7 @@ static const char *check_way(struct net_conn *conn, uint64_t now_ms)
 
 void net_conn_check(struct net_conn *conn)
 {
-    const char *over = check_way(conn, uv_now(conn->hub->loop));
+    const char *over = check_credential(conn, uv_now(conn->hub->loop));
 
     ASSERT(conn->state == NET_CONN_UP);
     if (over != NULL) {
@@ -459,7 +459,7 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
     const uint64_t interval_ms = check_interval_ms(conn);
 
     if (conn->state != NET_CONN_UP || conn->expires_ms != 0 || conn->tls == NULL ||
-        net_keys_find(conn->hub->keys, tls_channel_peer(conn->tls)->way_id) != NULL) {
+        net_keys_find(conn->hub->keys, tls_channel_peer(conn->tls)->credential_id) != NULL) {
         return false;
     }
     conn->expires_ms = uv_now(conn->hub->loop) + wait_ms;
@@ -562,18 +562,18 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
 static void begin_handshake(struct net_conn *conn)
 {
     const struct tls_peer *peer = tls_channel_peer(conn->tls);
-    const struct handshake_way way = {.other_cluster = !peer->same_cluster,
-                                      .peer_id = peer->node_id,
-                                      .says_wanted = peer->says_wanted,
-                                      .wanted_id = peer->wanted};
+    const struct handshake_proof proof = {.other_cluster = !peer->same_cluster,
+                                          .peer_id = peer->node_id,
+                                          .says_wanted = peer->says_wanted,
+                                          .wanted_id = peer->wanted};
     struct buf out = BUF_INIT;
 
     if (conn->role == NET_CONN_DIALS) {
-        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, &way, &out);
+        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, &proof, &out);
     } else if (conn->role == NET_CONN_JOINS) {
-        handshake_join(&conn->handshake, &conn->hub->handshake, &way, &out);
+        handshake_join(&conn->handshake, &conn->hub->handshake, &proof, &out);
     } else {
-        handshake_accept(&conn->handshake, &conn->hub->handshake, &way);
+        handshake_accept(&conn->handshake, &conn->hub->handshake, &proof);
     }
     net_out_bytes(&conn->out, &out);
     net_out_flush(&conn->out);
@@ -777,7 +777,7 @@ static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *r
     conn_unref(conn);
 }
 
-void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way)
+void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned credential)
 {
     const struct addrinfo hints = address_hints();
     struct sockaddr_storage literal;
@@ -786,7 +786,7 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, un
 
     ASSERT(conn->role != NET_CONN_ACCEPTS && conn->state == NET_CONN_RESOLVING);
     conn->turn = turn;
-    conn->offer = way;
+    conn->offer = credential;
     if (address_split(address, &parsed) != 0) {
         net_conn_close(conn, "its address is not host:port");
         return;

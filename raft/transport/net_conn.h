@@ -201,7 +201,7 @@ struct net_conn {
     bool was_up;
     bool heard;              /* at least a byte of the other side */
     bool untrusted;          /* TLS failed: the other side takes other keys */
-    unsigned offer;          /* of one that dials: which way of the keys */
+    unsigned offer;          /* of one that dials: which credential of the keys */
     struct tls_channel *tls; /* NULL: nothing was received yet, or dialled */
     uint64_t keyed_ms;       /* when its keys were last renewed */
     uint64_t expires_ms;     /* when it closes, since its secret is good no more; 0: it is good */
@@ -226,9 +226,9 @@ TAILQ_HEAD(net_conn_list, net_conn);
 struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint64_t wanted_id,
                               const struct net_conn_ops *ops, void *owner);
 
-/* Connect to "host:port"; of a name's addresses to the one whose turn it is. It offers this way of
- * the keys. An address that cannot be dialled closes it at once. */
-void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned way);
+/* Connect to "host:port"; of a name's addresses to the one whose turn it is. It offers this
+ * credential of the keys. An address that cannot be dialled closes it at once. */
+void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned credential);
 
 /* Its socket was accepted: begin to read, and the handshake. */
 void net_conn_accepted(struct net_conn *conn);
@@ -240,8 +240,8 @@ void net_conn_reject(struct net_conn *conn);
  * stuck or silent. */
 void net_conn_check(struct net_conn *conn);
 
-/* The keys of the hub are others now: if it was made by a way that they do not have, it closes in
- * `wait_ms`. True if so. */
+/* The keys of the hub are others now: if it was made by a credential that they do not have, it
+ * closes in `wait_ms`. True if so. */
 bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms);
 
 /* Close for a reason. Idempotent. May be called anywhere. */

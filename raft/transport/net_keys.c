@@ -30,7 +30,7 @@
 #define SALT_KEY_ID "leafd 4 key id"
 #define SALT_CLUSTER "leafd 4 cluster"
 #define SALT_PSK "leafd 4 psk"
-#define HEX_BYTES (2 * NET_WAY_ID_BYTES)
+#define HEX_BYTES (2 * NET_CREDENTIAL_ID_BYTES)
 
 /* --- derived from the secret --- */
 
@@ -52,31 +52,31 @@ static void key_derive(const uint8_t secret[NET_SECRET_BYTES], const char *salt,
     EVP_KDF_free(hkdf);
 }
 
-static void cluster_digest(const struct net_keys *keys, const struct net_way *way,
-                           uint8_t ret_digest[NET_WAY_ID_BYTES])
+static void cluster_digest(const struct net_keys *keys, const struct net_credential *credential,
+                           uint8_t ret_digest[NET_CREDENTIAL_ID_BYTES])
 {
-    key_derive(way->secret, SALT_CLUSTER, keys->cluster_id, strlen(keys->cluster_id), ret_digest,
-               NET_WAY_ID_BYTES);
+    key_derive(credential->secret, SALT_CLUSTER, keys->cluster_id, strlen(keys->cluster_id),
+               ret_digest, NET_CREDENTIAL_ID_BYTES);
 }
 
-static void put_hex(char text[HEX_BYTES + 1], const uint8_t bytes[NET_WAY_ID_BYTES])
+static void put_hex(char text[HEX_BYTES + 1], const uint8_t bytes[NET_CREDENTIAL_ID_BYTES])
 {
-    for (size_t i = 0; i < NET_WAY_ID_BYTES; i++) {
+    for (size_t i = 0; i < NET_CREDENTIAL_ID_BYTES; i++) {
         (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
     }
 }
 
-size_t net_identity_put(const struct net_keys *keys, const struct net_way *way, uint64_t dialler,
-                        uint64_t wanted, char ret_identity[NET_IDENTITY_BYTES])
+size_t net_identity_put(const struct net_keys *keys, const struct net_credential *credential,
+                        uint64_t dialler, uint64_t wanted, char ret_identity[NET_IDENTITY_BYTES])
 {
-    uint8_t digest[NET_WAY_ID_BYTES];
+    uint8_t digest[NET_CREDENTIAL_ID_BYTES];
     char key_hex[HEX_BYTES + 1];
     char cluster_hex[HEX_BYTES + 1];
     int len;
 
-    ASSERT(!way->certificate);
-    cluster_digest(keys, way, digest);
-    put_hex(key_hex, way->id);
+    ASSERT(!credential->certificate);
+    cluster_digest(keys, credential, digest);
+    put_hex(key_hex, credential->id);
     put_hex(cluster_hex, digest);
     len = snprintf(ret_identity, NET_IDENTITY_BYTES, "%s/%s/%s/%" PRIu64 "/%" PRIu64, IDENTITY_NAME,
                    key_hex, cluster_hex, dialler, wanted);
@@ -113,14 +113,14 @@ static bool split(char *text, char *ret_parts[5])
     return true;
 }
 
-static const struct net_way *find_hex(const struct net_keys *keys, const char *hex)
+static const struct net_credential *find_hex(const struct net_keys *keys, const char *hex)
 {
-    for (unsigned i = 0; i < keys->way_count; i++) {
+    for (unsigned i = 0; i < keys->credential_count; i++) {
         char own[HEX_BYTES + 1];
 
-        put_hex(own, keys->ways[i].id);
-        if (!keys->ways[i].certificate && strcmp(own, hex) == 0) {
-            return &keys->ways[i];
+        put_hex(own, keys->credentials[i].id);
+        if (!keys->credentials[i].certificate && strcmp(own, hex) == 0) {
+            return &keys->credentials[i];
         }
     }
     return NULL;
@@ -129,8 +129,8 @@ static const struct net_way *find_hex(const struct net_keys *keys, const char *h
 bool net_identity_parse(const struct net_keys *keys, const void *identity, size_t len,
                         struct net_identity *ret_identity)
 {
-    struct net_identity found = {.way = NULL};
-    uint8_t digest[NET_WAY_ID_BYTES];
+    struct net_identity found = {.credential = NULL};
+    uint8_t digest[NET_CREDENTIAL_ID_BYTES];
     char text[NET_IDENTITY_BYTES];
     char hex[HEX_BYTES + 1];
     char *parts[5];
@@ -145,21 +145,21 @@ bool net_identity_parse(const struct net_keys *keys, const void *identity, size_
         found.dialler == 0) {
         return false;
     }
-    found.way = find_hex(keys, parts[1]);
-    if (found.way == NULL) {
+    found.credential = find_hex(keys, parts[1]);
+    if (found.credential == NULL) {
         return false;
     }
-    cluster_digest(keys, found.way, digest);
+    cluster_digest(keys, found.credential, digest);
     put_hex(hex, digest);
     found.same_cluster = strcmp(hex, parts[2]) == 0;
     *ret_identity = found;
     return true;
 }
 
-void net_identity_psk(const struct net_way *way, const void *identity, size_t len,
+void net_identity_psk(const struct net_credential *credential, const void *identity, size_t len,
                       uint8_t ret_psk[NET_SECRET_BYTES])
 {
-    key_derive(way->secret, SALT_PSK, identity, len, ret_psk, NET_SECRET_BYTES);
+    key_derive(credential->secret, SALT_PSK, identity, len, ret_psk, NET_SECRET_BYTES);
 }
 
 /* --- names in certificates --- */
@@ -276,8 +276,8 @@ static int load_files(SSL_CTX *ctx, const struct net_key_source *source,
     return 0;
 }
 
-/* The certificates of the CA file, in a digest: another file, another way. */
-static int digest_ca(const char *file, uint8_t ret_id[NET_WAY_ID_BYTES],
+/* The certificates of the CA file, in a digest: another file, another credential. */
+static int digest_ca(const char *file, uint8_t ret_id[NET_CREDENTIAL_ID_BYTES],
                      char why[NET_KEYS_WHY_BYTES])
 {
     EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -295,7 +295,7 @@ static int digest_ca(const char *file, uint8_t ret_id[NET_WAY_ID_BYTES],
         ASSERT(EVP_DigestUpdate(md, data, (size_t)len) == 1);
     }
     ASSERT(EVP_DigestFinal_ex(md, digest, NULL) == 1);
-    memcpy(ret_id, digest, NET_WAY_ID_BYTES);
+    memcpy(ret_id, digest, NET_CREDENTIAL_ID_BYTES);
     EVP_MD_CTX_free(md);
     (void)BIO_free(bio);
     return 0;
@@ -322,24 +322,24 @@ static int check_own(const struct net_keys *keys, const struct net_key_source *s
 static int add_certificate(struct net_keys *keys, const struct net_key_source *source,
                            char why[NET_KEYS_WHY_BYTES])
 {
-    struct net_way *way = &keys->ways[keys->way_count++];
+    struct net_credential *credential = &keys->credentials[keys->credential_count++];
     int rv;
 
-    way->certificate = true;
+    credential->certificate = true;
     keys->dial_certificate = context_new(TLS_client_method());
     SSL_CTX_set_verify(keys->accept, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     rv = load_files(keys->accept, source, why);
     rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
-    rv = rv != 0 ? rv : digest_ca(source->ca_file, way->id, why);
+    rv = rv != 0 ? rv : digest_ca(source->ca_file, credential->id, why);
     return rv != 0 ? rv : check_own(keys, source, why);
 }
 
 static void add_secret(struct net_keys *keys, const uint8_t secret[NET_SECRET_BYTES])
 {
-    struct net_way *way = &keys->ways[keys->way_count++];
+    struct net_credential *credential = &keys->credentials[keys->credential_count++];
 
-    memcpy(way->secret, secret, NET_SECRET_BYTES);
-    key_derive(secret, SALT_KEY_ID, "", 0, way->id, sizeof way->id);
+    memcpy(credential->secret, secret, NET_SECRET_BYTES);
+    key_derive(secret, SALT_KEY_ID, "", 0, credential->id, sizeof credential->id);
 }
 
 static int keys_fill(struct net_keys *keys, const struct net_key_source *source,
@@ -357,7 +357,7 @@ static int keys_fill(struct net_keys *keys, const struct net_key_source *source,
     for (size_t i = 0; i < source->secret_count; i++) {
         add_secret(keys, source->secrets[i]);
     }
-    if (keys->way_count == 0) {
+    if (keys->credential_count == 0) {
         add_secret(keys, no_secret);
     }
     return rv;
@@ -405,11 +405,12 @@ void net_keys_unref(struct net_keys *keys)
     free(keys);
 }
 
-const struct net_way *net_keys_find(const struct net_keys *keys, const uint8_t id[NET_WAY_ID_BYTES])
+const struct net_credential *net_keys_find(const struct net_keys *keys,
+                                           const uint8_t id[NET_CREDENTIAL_ID_BYTES])
 {
-    for (unsigned i = 0; i < keys->way_count; i++) {
-        if (memcmp(keys->ways[i].id, id, NET_WAY_ID_BYTES) == 0) {
-            return &keys->ways[i];
+    for (unsigned i = 0; i < keys->credential_count; i++) {
+        if (memcmp(keys->credentials[i].id, id, NET_CREDENTIAL_ID_BYTES) == 0) {
+            return &keys->credentials[i];
         }
     }
     return NULL;
@@ -438,8 +439,8 @@ struct tls_channel {
     enum channel_state state;
     bool dials;
     uint64_t own_id;
-    uint64_t wanted;               /* of one that dials */
-    const struct net_way *offered; /* likewise */
+    uint64_t wanted;                      /* of one that dials */
+    const struct net_credential *offered; /* likewise */
     char identity[NET_IDENTITY_BYTES];
     size_t identity_len;
     bool known;               /* of one that accepts: the identity is of a secret here */
@@ -552,7 +553,7 @@ static int find_secret(SSL *ssl, const unsigned char *identity, size_t len,
 
     channel->known = net_identity_parse(channel->keys, identity, len, &channel->said);
     if (channel->known) {
-        net_identity_psk(channel->said.way, identity, len, psk);
+        net_identity_psk(channel->said.credential, identity, len, psk);
     } else if (RAND_bytes(psk, sizeof psk) != 1) {
         return 0;
     }
@@ -579,10 +580,10 @@ static struct tls_channel *channel_new(struct net_keys *keys, SSL_CTX *ctx, uint
     return channel;
 }
 
-struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned way, uint64_t own_id,
+struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned credential, uint64_t own_id,
                                      uint64_t wanted)
 {
-    const struct net_way *offered = &keys->ways[way % keys->way_count];
+    const struct net_credential *offered = &keys->credentials[credential % keys->credential_count];
     struct tls_channel *channel = channel_new(
         keys, offered->certificate ? keys->dial_certificate : keys->dial_secret, own_id);
     int rv;
@@ -603,7 +604,7 @@ struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id)
 {
     struct tls_channel *channel = channel_new(keys, keys->accept, own_id);
 
-    if (!keys->ways[keys->way_count - 1].certificate) { /* there are secrets */
+    if (!keys->credentials[keys->credential_count - 1].certificate) { /* there are secrets */
         SSL_set_psk_find_session_callback(channel->ssl, find_secret);
     }
     SSL_set_accept_state(channel->ssl);
@@ -704,31 +705,32 @@ static int channel_judge(struct tls_channel *channel)
 {
     const bool by_secret = SSL_session_reused(channel->ssl) == 1;
     struct tls_peer *peer = &channel->peer;
-    const struct net_way *way;
+    const struct net_credential *credential;
 
     if (by_secret && channel->dials) {
-        way = channel->offered;
+        credential = channel->offered;
         peer->same_cluster = true;
         peer->node_id = channel->wanted;
     } else if (by_secret) {
-        way = channel->known ? channel->said.way : NULL;
+        credential = channel->known ? channel->said.credential : NULL;
         *peer = (struct tls_peer){.same_cluster = channel->said.same_cluster,
                                   .node_id = channel->said.dialler,
                                   .wanted = channel->said.wanted,
                                   .says_wanted = true};
     } else {
-        way = channel->keys->ways[0].certificate ? &channel->keys->ways[0] : NULL;
-        if (way != NULL && !certificate_holds(channel)) {
+        credential =
+            channel->keys->credentials[0].certificate ? &channel->keys->credentials[0] : NULL;
+        if (credential != NULL && !certificate_holds(channel)) {
             return channel_broken(channel, ERR_REFUSED, "its certificate names no node");
         }
     }
-    if (way == NULL || (channel->dials && way != channel->offered)) {
+    if (credential == NULL || (channel->dials && credential != channel->offered)) {
         return channel_broken(channel, ERR_REFUSED, SECRET_REASON);
     }
     if (channel->dials && channel->wanted != 0 && peer->node_id != channel->wanted) {
         return channel_broken(channel, ERR_REFUSED, "its certificate names another node");
     }
-    memcpy(peer->way_id, way->id, sizeof peer->way_id);
+    memcpy(peer->credential_id, credential->id, sizeof peer->credential_id);
     channel->state = CHANNEL_OPEN;
     return 1;
 }

@@ -22,8 +22,8 @@
  * --- net_keys: by what nodes know each other: the cluster's secret, or certificates, and what
  * OpenSSL makes of them.
  *
- * A node has one or more *ways*, in the order in which it offers them to those that it dials: a
- * certificate, then the secrets, newest first. To those that dial it all of them are good. So a
+ * A node has one or more *credentials*, in the order in which it offers them when it dials: a
+ * certificate, then the secrets, newest first. When it is dialled it accepts all of them. So a
  * secret is exchanged without a break: with two in the file on every node, the old one is then
  * taken out on one node after the other.
  *
@@ -49,8 +49,8 @@
  */
 
 #define NET_SECRET_BYTES 32
-#define NET_WAY_ID_BYTES 8
-#define NET_WAYS_MAX (1 + LIMIT_SECRETS)
+#define NET_CREDENTIAL_ID_BYTES 8
+#define NET_CREDENTIALS_MAX (1 + LIMIT_SECRETS)
 #define NET_IDENTITY_BYTES 96 /* room for an identity, with its NUL */
 #define NET_KEYS_WHY_BYTES 256
 
@@ -64,16 +64,16 @@ struct net_key_source {
     const char *ca_file;   /* PEM, one or more */
 };
 
-struct net_way {
-    uint8_t id[NET_WAY_ID_BYTES]; /* the secret's key id, or a digest of the CA file */
-    bool certificate;             /* there is no secret */
+struct net_credential {
+    uint8_t id[NET_CREDENTIAL_ID_BYTES]; /* the secret's key id, or a digest of the CA file */
+    bool certificate;                    /* there is no secret */
     uint8_t secret[NET_SECRET_BYTES];
 };
 
 struct net_keys {
     unsigned ref_count;
-    struct net_way ways[NET_WAYS_MAX];
-    unsigned way_count; /* at least 1 */
+    struct net_credential credentials[NET_CREDENTIALS_MAX];
+    unsigned credential_count; /* at least 1 */
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
     SSL_CTX *accept;
     SSL_CTX *dial_secret;
@@ -82,7 +82,7 @@ struct net_keys {
 
 /* What an identity says. */
 struct net_identity {
-    const struct net_way *way;
+    const struct net_credential *credential;
     bool same_cluster;
     uint64_t dialler;
     uint64_t wanted; /* 0: anybody */
@@ -97,20 +97,20 @@ struct net_keys *net_keys_ref(struct net_keys *keys);
 /* The last one wipes and frees them. NULL-safe. */
 void net_keys_unref(struct net_keys *keys);
 
-/* The way with this id, or NULL. */
-const struct net_way *net_keys_find(const struct net_keys *keys,
-                                    const uint8_t id[NET_WAY_ID_BYTES]);
+/* The credential with this id, or NULL. */
+const struct net_credential *net_keys_find(const struct net_keys *keys,
+                                           const uint8_t id[NET_CREDENTIAL_ID_BYTES]);
 
-/* The identity of a dialler that offers this way, a secret; its length. */
-size_t net_identity_put(const struct net_keys *keys, const struct net_way *way, uint64_t dialler,
-                        uint64_t wanted, char ret_identity[NET_IDENTITY_BYTES]);
+/* The identity of a dialler that offers this credential, a secret; its length. */
+size_t net_identity_put(const struct net_keys *keys, const struct net_credential *credential,
+                        uint64_t dialler, uint64_t wanted, char ret_identity[NET_IDENTITY_BYTES]);
 
 /* False: it is none, or its key id is of no secret here. */
 bool net_identity_parse(const struct net_keys *keys, const void *identity, size_t len,
                         struct net_identity *ret_identity);
 
 /* The PSK of an identity. */
-void net_identity_psk(const struct net_way *way, const void *identity, size_t len,
+void net_identity_psk(const struct net_credential *credential, const void *identity, size_t len,
                       uint8_t ret_psk[NET_SECRET_BYTES]);
 
 /* Whom a certificate names. False: not exactly one name of a node. */
@@ -122,8 +122,7 @@ bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool 
  *
  * The happy path: tls_channel_dial() or _accept(); what the socket gives goes in by feed(), and
  * what is to be written gathers in `out`. shake() moves the handshake; once it is open, the node
- * that is there has proved a way of the keys (net_keys.h), and read() and write() carry plain
- * bytes.
+ * that is there has proved a credential of the keys, and read() and write() carry plain bytes.
  *
  *   SHAKING --> OPEN --> BROKEN
  *      `-------------------^
@@ -149,16 +148,16 @@ struct tls_channel;
 
 /* Who is at the other end, once it is open. */
 struct tls_peer {
-    uint8_t way_id[NET_WAY_ID_BYTES]; /* what it proved */
+    uint8_t credential_id[NET_CREDENTIAL_ID_BYTES]; /* what it proved */
     bool same_cluster;
     uint64_t node_id; /* 0: one that knows the secret, no more (of those that are dialled) */
     uint64_t wanted;  /* that the dialler wants, as it proved; 0: any, or it says so later */
     bool says_wanted; /* by an identity: wanted holds */
 };
 
-/* Dial node `wanted` (0: any), offering the way of this number of the keys; the hello is
+/* Dial node `wanted` (0: any), offering the credential of this number of the keys; the hello is
  * in `out`. */
-struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned way, uint64_t own_id,
+struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned credential, uint64_t own_id,
                                      uint64_t wanted);
 
 struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id);

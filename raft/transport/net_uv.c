@@ -79,7 +79,7 @@ void net_link_hurry(struct net_link *link)
 
 /* --- what its connection says --- */
 
-/* True if the last dial ended in another way. */
+/* True if the last dial ended for another reason. */
 static bool link_is_news(const struct net_link *link, const char *reason)
 {
     return strncmp(link->reason, reason, sizeof link->reason - 1) != 0;
@@ -128,8 +128,8 @@ static void link_log_down(const struct net_link *link, const struct net_conn *co
 }
 
 /* What the next dial is to try. True if it is something that this one did not. */
-static bool link_choose_way(struct net_link *link, const struct net_conn *conn,
-                            enum net_conn_state from)
+static bool link_choose_credential(struct net_link *link, const struct net_conn *conn,
+                                   enum net_conn_state from)
 {
     const struct net_hub *hub = conn->hub;
 
@@ -138,7 +138,7 @@ static bool link_choose_way(struct net_link *link, const struct net_conn *conn,
         return false;
     }
     if (conn->untrusted) {
-        link->offer = (conn->offer + 1) % hub->keys->way_count;
+        link->offer = (conn->offer + 1) % hub->keys->credential_count;
         return link->offer != 0;
     }
     return false;
@@ -154,7 +154,7 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
 
     ASSERT(link->conn == conn);
     link->conn = NULL;
-    another = link_choose_way(link, conn, from);
+    another = link_choose_credential(link, conn, from);
     if (!hub->closing && !another && link_is_news(link, reason)) {
         link_log_down(link, conn, reason);
         (void)snprintf(link->reason, sizeof link->reason, "%s", reason);
@@ -710,11 +710,11 @@ struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer)
 
 static bool same_ways(const struct net_keys *a, const struct net_keys *b)
 {
-    bool same = a->way_count == b->way_count;
+    bool same = a->credential_count == b->credential_count;
 
-    for (unsigned i = 0; same && i < a->way_count; i++) {
-        same =
-            memcmp(a->ways[i].id, b->ways[i].id, NET_WAY_ID_BYTES) == 0 && !a->ways[i].certificate;
+    for (unsigned i = 0; same && i < a->credential_count; i++) {
+        same = memcmp(a->credentials[i].id, b->credentials[i].id, NET_CREDENTIAL_ID_BYTES) == 0 &&
+               !a->credentials[i].certificate;
     }
     return same;
 }
@@ -727,8 +727,8 @@ bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_re
 
     net_hub_set_keys(&net->hub, keys);
     TAILQ_FOREACH (link, &net->links.list, link) {
-        count += net_link_keys_changed(link, (count + 1) * LIMIT_WAY_STEP_MS) ? 1 : 0;
+        count += net_link_keys_changed(link, (count + 1) * LIMIT_REKEY_STEP_MS) ? 1 : 0;
     }
-    *ret_renewed = count + net_inbound_keys_changed(&net->inbound, LIMIT_WAY_OUT_MS);
+    *ret_renewed = count + net_inbound_keys_changed(&net->inbound, LIMIT_REKEY_OUT_MS);
     return changed;
 }

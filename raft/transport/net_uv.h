@@ -43,7 +43,7 @@ struct net_link {
     uint32_t backoff_ms;
     uint64_t lost_ms;              /* when it last dialled soon, because the link had been up, */
     uint64_t dialled_ms;           /* and because the peer had dialled */
-    unsigned offer;                /* which way of the keys the next dial offers */
+    unsigned offer;                /* which credential of the keys the next dial offers */
     unsigned turn;                 /* which of a name's addresses the next dial takes */
     char reason[NET_REASON_BYTES]; /* last one logged; empty after a good handshake */
 };
@@ -66,8 +66,8 @@ void net_links_add(struct net_links *links, const struct net_peer *peer);
 /* Another address: what was dialled is closed, and the new one dialled now. */
 void net_link_set_address(struct net_link *link, const char *address);
 
-/* The keys of the hub are others now: a link by a way that is good no more closes in `wait_ms`, and
- * is dialled again. True if so. */
+/* The keys of the hub are others now: a link by a credential that they do not have closes in
+ * `wait_ms`, and is dialled again. True if so. */
 bool net_link_keys_changed(struct net_link *link, uint32_t wait_ms);
 
 void net_link_close(struct net_link *link);
@@ -112,8 +112,8 @@ uint64_t net_inbound_hears(const struct net_inbound *inbound, uint64_t peer, uin
 /* Close the connections of peers that are ours no more. */
 void net_inbound_forget_strangers(struct net_inbound *inbound);
 
-/* The keys of the hub are others now: connections by a way that is good no more close in `wait_ms`,
- * unless their peers have come again by then. How many. */
+/* The keys of the hub are others now: connections by a credential that they do not have close in
+ * `wait_ms`, unless their peers have come again by then. How many. */
 unsigned net_inbound_keys_changed(struct net_inbound *inbound, uint32_t wait_ms);
 
 /* Close them all. */
@@ -156,10 +156,10 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
 
 struct net *net_uv_net(struct net_uv *net);
 
-/* Other keys from now on (the reference is taken over). New connections use them. Links by a way
- * that they do not have are closed: those that we dialled one after the other, with
- * LIMIT_WAY_STEP_MS in between, and those of others in LIMIT_WAY_OUT_MS, in which their own nodes
- * should come by a new one; how many that are. False: they are the keys that there were. */
+/* Other keys from now on (the reference is taken over). New connections use them. Links by a
+ * credential that they do not have are closed: those that we dialled one after the other, with
+ * LIMIT_REKEY_STEP_MS in between, and those of others in LIMIT_REKEY_OUT_MS, in which their own
+ * nodes should dial with a new one; how many that are. False: they are the keys that there were. */
 bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed);
 
 /* For tests: the port that was bound for port 0; the link to a peer (net_uv.h), or NULL. */

@@ -159,27 +159,25 @@ WIRE_CODEC(clock, 0)
 
 /* --- leaders --- */
 
-static bool peer_standing_is_sound(const struct peer_standing *standing)
+static bool peer_durable_is_sound(const struct peer_durable *durable)
 {
-    return standing->term < WIRE_NUMBER_BOUND && standing->index < WIRE_NUMBER_BOUND &&
-           standing->vote <= LIMIT_NODE_ID && standing->last_term <= standing->term &&
-           (standing->last_term == 0) == (standing->index == 0);
+    return durable->term < WIRE_NUMBER_BOUND && durable->index < WIRE_NUMBER_BOUND &&
+           durable->vote <= LIMIT_NODE_ID && durable->last_term <= durable->term &&
+           (durable->last_term == 0) == (durable->index == 0);
 }
 
-static const struct field standing_fields[] = {
-    FIELD_NUMBER(struct wire_standing, now.incarnation),
-    FIELD_NUMBER(struct wire_standing, now.term),
-    FIELD_NUMBER(struct wire_standing, now.index),
-    FIELD_NUMBER(struct wire_standing, now.vote),
-    FIELD_NUMBER(struct wire_standing, now.last_term),
+static const struct field durable_fields[] = {
+    FIELD_NUMBER(struct wire_durable, now.incarnation), FIELD_NUMBER(struct wire_durable, now.term),
+    FIELD_NUMBER(struct wire_durable, now.index),       FIELD_NUMBER(struct wire_durable, now.vote),
+    FIELD_NUMBER(struct wire_durable, now.last_term),
 };
 
-static bool standing_is_sound(const struct wire_standing *standing)
+static bool durable_is_sound(const struct wire_durable *durable)
 {
-    return peer_standing_is_sound(&standing->now);
+    return peer_durable_is_sound(&durable->now);
 }
 
-WIRE_CODEC(standing, 0)
+WIRE_CODEC(durable, 0)
 
 static const struct field probe_fields[] = {
     FIELD_NUMBER(struct wire_probe, kind),
@@ -298,7 +296,7 @@ static bool statement_is_sound(const struct wire_statement *statement)
     const char *address = statement->address;
     const char *why;
 
-    return peer_standing_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
+    return peer_durable_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
            uid_is_sound(&statement->birth.uid) &&
            (address[0] == '\0' || member_address_check(address, strlen(address), &why)) &&
            statement->earlier_len % sizeof(uint32_t) == 0 &&

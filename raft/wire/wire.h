@@ -53,7 +53,7 @@ enum wire_request_kind {
     WIRE_REQUEST_LEADER = 11  /* what only the leader of a term answers */
 };
 
-/* Of FRAME_REQUEST and FRAME_RELAY. */
+/* Of FRAME_REQUEST and FRAME_FORWARD. */
 struct wire_request {
     uint64_t id;            /* the sender's */
     uint64_t origin;        /* the member that it is sent for; 0: the sender's own */
@@ -103,7 +103,7 @@ struct wire_clock {
 };
 WIRE_MESSAGE(clock);
 
-/* Who leads? See raft/cluster/way.c. */
+/* Who leads? See raft/cluster/leader_route.c. */
 enum wire_probe_kind {
     WIRE_PROBE_ASK = 1,    /* do you lead? */
     WIRE_PROBE_ASK_ON = 2, /* do you know which does? Ask it for me */
@@ -122,7 +122,7 @@ WIRE_MESSAGE(probe);
 
 /* What a node's disk holds of the consensus. Of an honest node that forgets nothing it says what
  * its later starts cannot fall behind (raft/core/rollback.h). */
-struct peer_standing {
+struct peer_durable {
     uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
     uint64_t term;        /* current term */
     uint64_t index;       /* of the last entry */
@@ -130,12 +130,12 @@ struct peer_standing {
     uint64_t last_term;   /* of the last entry; 0: there is none */
 };
 
-/* The sender's standing now: so that all others, and not the leader alone, know what it must not
+/* The sender's durable now: so that all others, and not the leader alone, know what it must not
  * forget. */
-struct wire_standing {
-    struct peer_standing now;
+struct wire_durable {
+    struct peer_durable now;
 };
-WIRE_MESSAGE(standing);
+WIRE_MESSAGE(durable);
 
 /* The sender led this term, and has stepped down. */
 struct wire_resign {
@@ -209,10 +209,10 @@ struct wire_birth {
     uint64_t list_digest; /* of the first list of members; 0: it has no such list (it joins) */
 };
 
-/* What a dialler says of itself: its standing as it started; that it is a member by this
+/* What a dialler says of itself: its durable as it started; that it is a member by this
  * configuration; of which cluster; where it is; and which incarnations it had before. */
 struct wire_statement {
-    struct peer_standing start;
+    struct peer_durable start;
     struct wire_conf conf;
     struct wire_birth birth;
     char address[LIMIT_ADDRESS_BYTES + 1]; /* where it is to be dialled; "": it does not say */

@@ -123,39 +123,8 @@ def tail(path):
         return ""
 
 
-def firewall_in_the_way(rules, filters_bridges):
-    """Why containers of a Docker that makes no firewall rules could not reach each other, or None.
-    rules: what iptables says of its chain FORWARD, by either of its kinds; another Docker sets its
-    policy to DROP, and leaves that behind."""
-    if not filters_bridges or "-P FORWARD DROP" not in rules.splitlines():
-        return None
-    return ("the machine's firewall drops what containers send each other: iptables has the policy "
-            "DROP for FORWARD, as another Docker sets and leaves it, and bridges are filtered "
-            "(net.bridge.bridge-nf-call-iptables = 1). Allow it by 'iptables -P FORWARD ACCEPT' "
-            "or 'sysctl net.bridge.bridge-nf-call-iptables=0'")
-
-
-def check_firewall():
-    try:
-        with open("/proc/sys/net/bridge/bridge-nf-call-iptables", encoding="ascii") as file:
-            filters_bridges = file.read().strip() == "1"
-    except FileNotFoundError:
-        return
-    rules = ""
-    for command in ("iptables-nft", "iptables-legacy"):
-        try:
-            rules += subprocess.run([command, "-S", "FORWARD"], capture_output=True, text=True,
-                                    timeout=QUESTION_S).stdout
-        except (FileNotFoundError, subprocess.TimeoutExpired):
-            continue
-    fault = firewall_in_the_way(rules, filters_bridges)
-    if fault:
-        raise EngineError(fault)
-
-
 def start(report, directory):
     """A Docker of our own. The sockets' directory is elsewhere, since their paths must be short."""
-    check_firewall()
     run_dir = tempfile.mkdtemp(prefix="leafd-compose-")
     data_dir = tempfile.mkdtemp(prefix="docker-", dir=directory)
     namespaces = ["unshare", "--mount", "--propagation", "unchanged", "--pid", "--fork",

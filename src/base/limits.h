@@ -175,19 +175,19 @@
 #define LIMIT_LOG_TRAILING_BYTES (16 << 20) /* of entries kept after a compaction */
 #define LIMIT_REQUESTS_PENDING 16384        /* requests a node holds for the cluster; overloaded */
 #define LIMIT_BUFFERS_WAITS 16              /* questions for all nodes' buffers; more: overloaded */
-#define LIMIT_EVERYWHERE_WAITS 1024         /* changes that wait for all; more: not_everywhere */
-#define LIMIT_RELAYED 4096                  /* of others' that it passes on; overloaded */
-#define LIMIT_RELAYED_BYTES (16 << 20)      /* what those carry; more: overloaded */
+#define LIMIT_BARRIER_WAITS 1024            /* changes that wait for all; more: not_everywhere */
+#define LIMIT_FORWARDED 4096                /* of others' that it passes on; overloaded */
+#define LIMIT_FORWARDED_BYTES (16 << 20)    /* what those carry; more: overloaded */
 #define LIMIT_PEER_QUEUE_BYTES (32 << 20)   /* unsent bytes to a peer; more: the frame is dropped */
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
 #define LIMIT_HANDSHAKE_BYTES 8192          /* a handshake frame */
 #define LIMIT_TLS_HANDSHAKE_BYTES (32 << 10) /* of TLS before the other side is known; closes */
 #define LIMIT_REKEY_MS 86400000              /* a link gets other keys after so long */
-#define LIMIT_WAY_OUT_MS 10000 /* a link by a secret that is good no more; then it closes */
-#define LIMIT_WAY_STEP_MS 500  /* between two links of this node that go to another secret */
-#define LIMIT_CONNECT_MS 2000  /* a TCP connect to a peer; redials */
-#define LIMIT_REDIAL_MIN_MS 50 /* wait before redialling a peer, doubling to ... */
+#define LIMIT_REKEY_OUT_MS 10000 /* a link by a secret that is good no more; then it closes */
+#define LIMIT_REKEY_STEP_MS 500  /* between two links of this node that go to another secret */
+#define LIMIT_CONNECT_MS 2000    /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50   /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
 #define LIMIT_REDIAL_SOON_MS 250   /* the shortest wait is taken out of turn once in this */
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */

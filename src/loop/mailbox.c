@@ -1,7 +1,7 @@
 /*
- * mailbox.c - see mailbox.h. A bell is an eventfd, which is written only by the first thread that
- * rings: `rung` is cleared before the loop looks, so that what a thread left that found it set is
- * seen.
+ * mailbox.c - see mailbox.h. A wakeup is an eventfd, to which only the first thread that sends it
+ * writes. `pending` is cleared before the loop looks, so the loop also sees what a thread left that
+ * found `pending` set.
  */
 #include "src/loop/mailbox.h"
 
@@ -14,56 +14,56 @@
 
 static void poll_cb(uv_poll_t *poll, int status, int events)
 {
-    struct bell *bell = CONTAINER(poll, struct bell, poll);
+    struct wakeup *wake = CONTAINER(poll, struct wakeup, poll);
     uint64_t count;
 
     (void)events;
     ASSERT(status == 0);
-    ASSERT(read(bell->fd, &count, sizeof count) == sizeof count);
-    (void)atomic_exchange_explicit(&bell->rung, false, memory_order_acq_rel);
-    bell->rang(bell);
+    ASSERT(read(wake->fd, &count, sizeof count) == sizeof count);
+    (void)atomic_exchange_explicit(&wake->pending, false, memory_order_acq_rel);
+    wake->woken(wake);
 }
 
-int bell_init(struct bell *bell, uv_loop_t *loop, void (*rang)(struct bell *bell))
+int wakeup_init(struct wakeup *wake, uv_loop_t *loop, void (*woken)(struct wakeup *wake))
 {
-    *bell = (struct bell){.rang = rang};
-    bell->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bell->fd < 0) {
+    *wake = (struct wakeup){.woken = woken};
+    wake->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake->fd < 0) {
         return ERR_NOMEM;
     }
-    if (uv_poll_init(loop, &bell->poll, bell->fd) != 0) {
-        (void)close(bell->fd);
+    if (uv_poll_init(loop, &wake->poll, wake->fd) != 0) {
+        (void)close(wake->fd);
         return ERR_NOMEM;
     }
-    ASSERT(uv_poll_start(&bell->poll, UV_READABLE, poll_cb) == 0);
+    ASSERT(uv_poll_start(&wake->poll, UV_READABLE, poll_cb) == 0);
     return 0;
 }
 
-void bell_ring(struct bell *bell)
+void wakeup_send(struct wakeup *wake)
 {
     const uint64_t one = 1;
 
-    if (!atomic_exchange_explicit(&bell->rung, true, memory_order_acq_rel)) {
-        ASSERT(write(bell->fd, &one, sizeof one) == sizeof one);
+    if (!atomic_exchange_explicit(&wake->pending, true, memory_order_acq_rel)) {
+        ASSERT(write(wake->fd, &one, sizeof one) == sizeof one);
     }
 }
 
-static void bell_closed_cb(uv_handle_t *handle)
+static void wake_closed_cb(uv_handle_t *handle)
 {
-    struct bell *bell = CONTAINER(handle, struct bell, poll);
+    struct wakeup *wake = CONTAINER(handle, struct wakeup, poll);
 
-    bell->close_cb(bell);
+    wake->close_cb(wake);
 }
 
-void bell_close(struct bell *bell, void (*cb)(struct bell *bell))
+void wakeup_close(struct wakeup *wake, void (*cb)(struct wakeup *wake))
 {
-    bell->close_cb = cb;
-    uv_close((uv_handle_t *)&bell->poll, bell_closed_cb);
+    wake->close_cb = cb;
+    uv_close((uv_handle_t *)&wake->poll, wake_closed_cb);
 }
 
-void bell_free(struct bell *bell)
+void wakeup_free(struct wakeup *wake)
 {
-    (void)close(bell->fd);
+    (void)close(wake->fd);
 }
 
 /* --- mailbox --- */
@@ -92,9 +92,9 @@ static void mailbox_drain(struct mailbox *mailbox)
     }
 }
 
-static void rang(struct bell *bell)
+static void woken(struct wakeup *wake)
 {
-    mailbox_drain(CONTAINER(bell, struct mailbox, bell));
+    mailbox_drain(CONTAINER(wake, struct mailbox, wake));
 }
 
 int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max)
@@ -103,7 +103,7 @@ int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max)
     *mailbox = (struct mailbox){.max = max};
     STAILQ_INIT(&mailbox->list);
     ASSERT(pthread_mutex_init(&mailbox->mutex, NULL) == 0);
-    if (bell_init(&mailbox->bell, loop, rang) != 0) {
+    if (wakeup_init(&mailbox->wake, loop, woken) != 0) {
         pthread_mutex_destroy(&mailbox->mutex);
         return ERR_NOMEM;
     }
@@ -112,7 +112,7 @@ int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max)
 
 /* There is something in an empty box, whose mutex is held: is its loop to be woken now? What others
  * put in beside it is found with it. */
-static bool to_ring(struct mailbox *mailbox)
+static bool to_send(struct mailbox *mailbox)
 {
     if (holding && !mailbox->held) {
         mailbox->held = true;
@@ -140,14 +140,14 @@ void mailbox_release(void)
         waits = mailbox->count > 0;
         ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
         if (waits) {
-            bell_ring(&mailbox->bell);
+            wakeup_send(&mailbox->wake);
         }
     }
 }
 
 static int mailbox_append(struct mailbox *mailbox, struct mailbox_item *item, size_t max)
 {
-    bool ring = false;
+    bool send = false;
     int rv = 0;
 
     ASSERT(item->run != NULL);
@@ -157,13 +157,13 @@ static int mailbox_append(struct mailbox *mailbox, struct mailbox_item *item, si
     } else if (mailbox->count >= max) {
         rv = ERR_OVERLOADED;
     } else {
-        ring = mailbox->count == 0 && to_ring(mailbox);
+        send = mailbox->count == 0 && to_send(mailbox);
         STAILQ_INSERT_TAIL(&mailbox->list, item, link);
         mailbox->count++;
     }
     ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
-    if (ring) { /* the woken loop finds the mutex free; the bell lives as long as the box */
-        bell_ring(&mailbox->bell);
+    if (send) { /* the woken loop finds the mutex free; the wakeup lives as long as the box */
+        wakeup_send(&mailbox->wake);
     }
     return rv;
 }
@@ -178,9 +178,9 @@ int mailbox_post_always(struct mailbox *mailbox, struct mailbox_item *item)
     return mailbox_append(mailbox, item, SIZE_MAX);
 }
 
-static void box_closed_cb(struct bell *bell)
+static void box_closed_cb(struct wakeup *wake)
 {
-    struct mailbox *mailbox = CONTAINER(bell, struct mailbox, bell);
+    struct mailbox *mailbox = CONTAINER(wake, struct mailbox, wake);
 
     /* The mutex stays usable: a late mailbox_post() must find `closed`, not freed memory. */
     if (mailbox->close_cb != NULL) {
@@ -196,11 +196,11 @@ void mailbox_close(struct mailbox *mailbox, void (*cb)(struct mailbox *mailbox))
     ASSERT(pthread_mutex_unlock(&mailbox->mutex) == 0);
     mailbox_drain(mailbox);
     mailbox->close_cb = cb;
-    bell_close(&mailbox->bell, box_closed_cb);
+    wakeup_close(&mailbox->wake, box_closed_cb);
 }
 
 void mailbox_free(struct mailbox *mailbox)
 {
-    bell_free(&mailbox->bell);
+    wakeup_free(&mailbox->wake);
     (void)pthread_mutex_destroy(&mailbox->mutex);
 }

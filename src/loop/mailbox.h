@@ -1,5 +1,5 @@
 /*
- * mailbox.h - what other threads hand to a loop: a mailbox of items, and the bell that wakes it.
+ * mailbox.h - what other threads hand to a loop: a mailbox of items, and the wakeup for it.
  *
  * Failure modes and threads: each says its own.
  */
@@ -17,37 +17,39 @@
 #include "src/base/err.h"
 
 /*
- * --- bell: wakes a loop from any thread, so that it looks at what was left for it.
+ * --- wakeup: wakes a loop from any thread, so that it looks at what was left for it.
  *
- * The happy path: a thread leaves something where the loop finds it and rings; the loop's thread
- * calls `rang` once for all rings since it last did. What was left before a ring is seen by it.
+ * The happy path: a thread leaves something where the loop finds it and sends the wakeup. The
+ * loop's thread calls `woken` once for all that were sent since its last call. It then sees all
+ * that was left before any of them.
  *
  * Why not uv_async_t: it lets the loop spin, and then yield, until the thread that woke it has come
  * back from the system call by which it did, which on a busy machine is often a time slice away.
  *
  * Failure modes: none, once it is made.
  *
- * Threads: bell_ring() from any, until bell_free(); the rest from the loop's thread.
+ * Threads: wakeup_send() from any, until wakeup_free(); the rest from the loop's thread.
  */
 
-struct bell {
-    _Atomic bool rung; /* the loop was woken and has not come yet */
+struct wakeup {
+    _Atomic bool pending; /* the loop was woken and has not come yet */
     int fd;
     uv_poll_t poll;
-    void (*rang)(struct bell *bell);
-    void (*close_cb)(struct bell *bell);
+    void (*woken)(struct wakeup *wake);
+    void (*close_cb)(struct wakeup *wake);
 } BY_NAME;
 
-/* rang: on the loop's thread. 0 or ERR_NOMEM (no descriptor is left). */
-int bell_init(struct bell *bell, uv_loop_t *loop, void (*rang)(struct bell *bell)) MUST_CHECK;
+/* woken: on the loop's thread. 0 or ERR_NOMEM (no descriptor is left). */
+int wakeup_init(struct wakeup *wake, uv_loop_t *loop,
+                void (*woken)(struct wakeup *wake)) MUST_CHECK;
 
-void bell_ring(struct bell *bell);
+void wakeup_send(struct wakeup *wake);
 
-/* It rings no more; cb, on the loop's thread, when the loop has let go of it. */
-void bell_close(struct bell *bell, void (*cb)(struct bell *bell));
+/* It comes no more; cb, on the loop's thread, when the loop has let go of it. */
+void wakeup_close(struct wakeup *wake, void (*cb)(struct wakeup *wake));
 
 /* Of one that is closed. */
-void bell_free(struct bell *bell);
+void wakeup_free(struct wakeup *wake);
 
 /*
  * --- mailbox: items handed to a loop's thread from any other.
@@ -75,7 +77,7 @@ struct mailbox {
     bool closed;                /* guarded by mutex */
     bool held;                  /* guarded by mutex: a thread that holds has it */
     SLIST_ENTRY(mailbox) holds; /* that thread's list */
-    struct bell bell;
+    struct wakeup wake;
     void (*drained)(struct mailbox *mailbox); /* after each drain, may be NULL */
     void *data;                               /* the owner's */
     void (*close_cb)(struct mailbox *mailbox);

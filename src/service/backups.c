@@ -37,7 +37,7 @@ static void backups_read_cb(struct store_op *op)
         disk_read_forget(&backups->read); /* the store closes the view */
     } else {
         backups->back = true;
-        ground_wake(backups->on, WAKE_BACKUPS);
+        context_wake(backups->on, WAKE_BACKUPS);
     }
 }
 
@@ -178,8 +178,8 @@ static void backups_go_on(struct backups *backups)
     }
     backups->state = BACKUPS_PAUSED;
     backups_answer(backups, 0);
-    ground_arm_in(backups->on, &backups->due, LIMIT_BACKUP_IDLE_MS);
-    ground_arm_in(backups->on, &backups->look, LOOK_MS);
+    context_arm_in(backups->on, &backups->due, LIMIT_BACKUP_IDLE_MS);
+    context_arm_in(backups->on, &backups->look, LOOK_MS);
 }
 
 /* --- the begin --- */
@@ -196,7 +196,7 @@ static void catch_up(struct backups *backups, uint64_t deadline_ms)
 {
     backups->state = BACKUPS_CATCHING_UP;
     timer_arm(backups->on->timers, &backups->due, deadline_ms);
-    ground_wake(backups->on, WAKE_BACKUPS);
+    context_wake(backups->on, WAKE_BACKUPS);
 }
 
 static void backups_queried_cb(struct cluster_request *query)
@@ -226,7 +226,7 @@ static void backups_begin(struct backups *backups, struct id_request *request)
     backups->asked = request;
     backups->local = what->local;
     backups->whole = false;
-    backups->until_ms = ground_now_ms(backups->on) + LIMIT_BACKUP_MS;
+    backups->until_ms = context_now_ms(backups->on) + LIMIT_BACKUP_MS;
     if (what->local) {
         backups->index = 0;
         catch_up(backups, request->deadline_ms);
@@ -261,7 +261,7 @@ static void read_on(struct backups *backups, struct id_request *request)
     backups->asked = request;
     if (((const struct id_backup *)request->out)->close) {
         end(backups, 0);
-    } else if (ground_now_ms(backups->on) >= backups->until_ms) {
+    } else if (context_now_ms(backups->on) >= backups->until_ms) {
         log_warn("backup", "a backup was given up", "reason=\"it takes longer than %d s\"",
                  LIMIT_BACKUP_MS / 1000);
         end(backups, ERR_TIMEOUT);
@@ -297,7 +297,7 @@ void backups_turn(struct backups *backups)
         timer_cancel(backups->on->timers, &backups->due);
         end(backups, ERR_DISK_FULL);
     } else if (backups->state == BACKUPS_PAUSED && !timer_is_armed(&backups->look)) {
-        ground_arm_in(backups->on, &backups->look, LOOK_MS);
+        context_arm_in(backups->on, &backups->look, LOOK_MS);
     }
     if (backups->state == BACKUPS_CATCHING_UP && is_caught_up(backups)) {
         timer_cancel(backups->on->timers, &backups->due);

@@ -41,7 +41,7 @@ enum backups_state {
 
 struct backups {
     struct id_context *context;
-    const struct ground *on;
+    const struct raft_context *on;
     struct disk *disk;
     const char *cluster_id; /* borrowed */
     struct growth *growth;  /* borrowed */

@@ -65,7 +65,7 @@ static struct id_node_buffers *buffers_place_of(struct id_buffers *out, uint64_t
 
 static void buffers_ask_others(struct buffers *buffers, const struct id_request *request)
 {
-    const struct ground *on = buffers->on;
+    const struct raft_context *on = buffers->on;
     const struct wire_buffers question = {
         .number = request->id, .data = request->payload.data, .len = request->payload.len};
     struct id_buffers *out = request->out;
@@ -76,14 +76,14 @@ static void buffers_ask_others(struct buffers *buffers, const struct id_request 
         if (member->id != on->node_id) {
             out->nodes[out->count++] = (struct id_node_buffers){
                 .node_id = member->id,
-                .asked = ground_send_buffers(on, member->id, FRAME_BUFFERS, &question) == 0};
+                .asked = context_send_buffers(on, member->id, FRAME_BUFFERS, &question) == 0};
         }
     }
 }
 
 void buffers_submit(struct buffers *buffers, struct id_request *request)
 {
-    const struct ground *on = buffers->on;
+    const struct raft_context *on = buffers->on;
     struct id_buffers *out = request->out;
     struct id_segments_page own;
 
@@ -127,7 +127,7 @@ static bool buffers_answer(struct buffers *buffers, uint64_t to,
     segments_page_put(&data, &page);
     message.data = data.data;
     message.len = data.len;
-    (void)ground_send_buffers(buffers->on, to, FRAME_BUFFERS, &message);
+    (void)context_send_buffers(buffers->on, to, FRAME_BUFFERS, &message);
     buf_free(&data);
     free(page.items);
     return true;

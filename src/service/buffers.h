@@ -22,7 +22,7 @@
 
 struct buffers {
     struct id_context *context;
-    const struct ground *on;
+    const struct raft_context *on;
     struct allocator *allocator;  /* whose buffers are this node's */
     struct id_request_list waits; /* some of whom they asked have not answered */
     size_t count;                 /* of these; <= LIMIT_BUFFERS_WAITS */

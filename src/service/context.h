@@ -7,11 +7,11 @@
 #ifndef LEAFD_SERVICE_CONTEXT_H
 #define LEAFD_SERVICE_CONTEXT_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 #include "src/id/codec/request.h"
 #include "src/id/fsm/fsm.h"
 
-/* Its parts that look when they are woken (ground.h), beside WAKE_SEEN. */
+/* Its parts that look when they are woken (context.h), beside WAKE_SEEN. */
 enum {
     WAKE_BACKUPS = 1u << WAKE_SERVICE_FIRST,
     WAKE_RECALLS = WAKE_BACKUPS << 1,
@@ -25,7 +25,7 @@ _Static_assert(WAKE_STRICT == 1u << WAKE_LAST, "each part has a bit");
 TAILQ_HEAD(id_request_list, id_request);
 
 struct id_context {
-    const struct ground *on;
+    const struct raft_context *on;
     struct fsm *fsm;             /* the machine of on->state */
     struct id_proposer proposer; /* takes any id_request of this node */
     struct id_request_list over; /* until their done() is called */

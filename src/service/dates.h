@@ -22,7 +22,7 @@
 
 struct dates {
     const struct id_context *context;
-    const struct ground *on;
+    const struct raft_context *on;
     struct zones *zones; /* owned */
     uint64_t log_ms;     /* the log's time when it was last seen to change; 0: it has none */
     uint64_t seen_ms;    /* and when that was, by the node's clock */

@@ -23,7 +23,7 @@ void figures_free(struct figures *figures)
 
 static void look_consensus(const struct figures *figures, struct id_figures *now)
 {
-    const struct ground *on = figures->of.on;
+    const struct raft_context *on = figures->of.on;
     const struct driver *driver = on->driver;
 
     now->role = health_state(on);
@@ -124,12 +124,12 @@ static void look_disk(const struct figures *figures, struct id_disk_figures *now
 static void look_member(const struct figures *figures, const struct conf_member *from,
                         struct id_member_figures *member)
 {
-    const struct ground *on = figures->of.on;
+    const struct raft_context *on = figures->of.on;
     struct node_info info;
 
     member->id = from->id;
     member->voter = from->role == ROLE_VOTER;
-    member->reachable = ground_reaches(on, from->id);
+    member->reachable = context_reaches(on, from->id);
     member->has_match = driver_match(on->driver, from->id, &member->match_index);
     member->has_rtt = clock_sync_rtt(figures->of.clocks, from->id, &member->rtt_us);
     member->has_clock =
@@ -185,7 +185,7 @@ static int faster_first(const void *a, const void *b)
 
 static void look_busiest(struct figures *figures, struct id_figures *now)
 {
-    const struct ground *on = figures->of.on;
+    const struct raft_context *on = figures->of.on;
     const struct usage *usage = allocator_usage(figures->of.allocator);
 
     _Static_assert(USAGE_BUSIEST == ID_BUSIEST_TAGS, "all of them are told");
@@ -199,7 +199,7 @@ static void look_busiest(struct figures *figures, struct id_figures *now)
         if (row == NULL || row->deleted || per_s < USAGE_RATE_MIN_PER_S) {
             continue;
         }
-        look_growth(&figures->growths[i], tag, row, ground_now_ms(on));
+        look_growth(&figures->growths[i], tag, row, context_now_ms(on));
         by_all = (double)figures->growths[i].ids.per_s;
         by_all = by_all > per_s ? by_all : per_s;
         memcpy(to->name, tag->name, tag->name_len);

@@ -23,7 +23,7 @@
 /* What is looked at; filled in by the service. */
 struct figures_sources {
     const struct id_context *context;
-    const struct ground *on;
+    const struct raft_context *on;
     const struct requests *requests;
     const struct allocator *allocator;
     const struct strict *strict;

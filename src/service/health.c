@@ -22,7 +22,7 @@ _Static_assert((int)DIFFERS_MEMBERS == ID_DIFFERS_MEMBERS &&
                    (int)DIFFERS_ADDRESS == ID_DIFFERS_ADDRESS,
                "so is a difference");
 
-enum id_node_state health_state(const struct ground *on)
+enum id_node_state health_state(const struct raft_context *on)
 {
     return on->stopping ? ID_NODE_STOPPING : (enum id_node_state)driver_state(on->driver);
 }
@@ -49,14 +49,14 @@ static bool holds_ids(struct id_table *table)
 
 static void update_held(struct health *health)
 {
-    const struct ground *on = health->of.on;
+    const struct raft_context *on = health->of.on;
     uint64_t held = allocator_counts(health->of.allocator)->held;
 
-    if (!way_is_known(health->of.way) && held > 0) {
+    if (!leader_route_is_known(health->of.route) && held > 0) {
         if (timer_is_armed(&health->held_look)) {
             return;
         }
-        ground_arm_in(on, &health->held_look, HELD_LOOK_MS);
+        context_arm_in(on, &health->held_look, HELD_LOOK_MS);
         held = holds_ids(health->of.table) ? held : 0;
     }
     SEE(health, segments_held, held);
@@ -94,7 +94,7 @@ static void update_state(struct health *health)
 
 static void update_members(struct health *health)
 {
-    const struct ground *on = health->of.on;
+    const struct raft_context *on = health->of.on;
     const struct member_change *change = state_member_change(on->state);
     const struct configuration *conf = driver_configuration(on->driver);
 
@@ -111,8 +111,8 @@ static void update_leader(struct health *health)
 {
     uint64_t through;
 
-    SEE(health, leader_known, way_is_known(health->of.way));
-    if (way_through(health->of.way, &through)) {
+    SEE(health, leader_known, leader_route_is_known(health->of.route));
+    if (leader_route_through(health->of.route, &through)) {
         SEE(health, leader_through, through);
     }
 }
@@ -141,7 +141,7 @@ static void update_birth(struct health *health)
 
 void health_update(struct health *health)
 {
-    const struct ground *on = health->of.on;
+    const struct raft_context *on = health->of.on;
     struct lease_status lease;
 
     lease_status(health->of.lease, &lease);
@@ -165,7 +165,7 @@ void health_update(struct health *health)
 
 /* How many committed entries are not on its disk, as far as it has told this node; of this node
  * itself: not applied. */
-static uint64_t lag_of(const struct ground *on, uint64_t id)
+static uint64_t lag_of(const struct raft_context *on, uint64_t id)
 {
     uint64_t commit = on->driver->commit;
     const struct peer_seen *seen = rollback_find(&on->driver->peers.seen, id);
@@ -190,7 +190,7 @@ static uint64_t lag_of(const struct ground *on, uint64_t id)
 static void fill_clock(const struct health_sources *of, struct id_member *member)
 {
     const struct clock_check *check = &of->clocks->check;
-    uint64_t now_ms = ground_now_ms(of->on);
+    uint64_t now_ms = context_now_ms(of->on);
 
     for (size_t i = 0; i < check->count; i++) {
         const struct clock_sample *sample = &check->samples[i];
@@ -217,10 +217,10 @@ static void fill_link(const struct health_sources *of, struct id_member *member)
     }
 }
 
-static void fill_member(const struct ground *on, const struct conf_member *from,
+static void fill_member(const struct raft_context *on, const struct conf_member *from,
                         struct id_member *member)
 {
-    const char *address = ground_address(on, from);
+    const char *address = context_address(on, from);
     struct node_info info;
     uint64_t match;
 
@@ -232,7 +232,7 @@ static void fill_member(const struct ground *on, const struct conf_member *from,
         memcpy(member->version, info.version, sizeof member->version);
         member->levels = info.levels;
     }
-    member->reachable = ground_reaches(on, from->id);
+    member->reachable = context_reaches(on, from->id);
     if (driver_match(on->driver, from->id, &match)) {
         member->match_index = match;
     }
@@ -248,7 +248,7 @@ static void fill_change(const struct member_change *change, struct id_member_cha
 
 void health_status(const struct health *health, struct id_cluster_status *ret_status)
 {
-    const struct ground *on = health->of.on;
+    const struct raft_context *on = health->of.on;
     const struct configuration *conf = driver_configuration(on->driver);
     const struct member_change *change = state_member_change(on->state);
     struct birth birth;

@@ -10,7 +10,7 @@
 #include "raft/cluster/birth_watch.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/differences.h"
-#include "raft/cluster/way.h"
+#include "raft/cluster/leader_route.h"
 #include "src/service/window.h"
 #include "src/id/alloc/allocator.h"
 #include "src/id/alloc/strict.h"
@@ -22,8 +22,8 @@
 /* What is looked at; filled in by the service. */
 struct health_sources {
     const struct id_context *context;
-    const struct ground *on;
-    const struct way *way;
+    const struct raft_context *on;
+    const struct leader_route *route;
     const struct allocator *allocator;
     const struct strict *strict;
     const struct windows *windows;
@@ -48,7 +48,7 @@ struct health {
  * birth, a disk that is low or is no more, its timer, and what wakes all. */
 void health_update(struct health *health);
 
-enum id_node_state health_state(const struct ground *on);
+enum id_node_state health_state(const struct raft_context *on);
 
 /* For GET /api/cluster. */
 void health_status(const struct health *health, struct id_cluster_status *ret_status);

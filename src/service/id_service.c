@@ -40,7 +40,7 @@ static void on_passed(struct cluster_request *request)
     struct passed *passed = CONTAINER(request, struct passed, request);
     struct id_request *outer = passed->outer;
 
-    if (request->kind != CLUSTER_REQUEST_EVERYWHERE) {
+    if (request->kind != CLUSTER_REQUEST_BARRIER) {
         buf_free(&outer->reply);
         buf_move(&outer->reply, &request->reply);
         outer->index = request->index;
@@ -177,8 +177,8 @@ void id_service_submit(struct id_service *service, struct id_request *request)
     case ID_REQUEST_MEMBER:
         pass(service, request, CLUSTER_REQUEST_MEMBER);
         break;
-    case ID_REQUEST_EVERYWHERE:
-        pass(service, request, CLUSTER_REQUEST_EVERYWHERE);
+    case ID_REQUEST_BARRIER:
+        pass(service, request, CLUSTER_REQUEST_BARRIER);
         break;
     case ID_REQUEST_OPEN:
         open_tag(service, request);
@@ -361,7 +361,7 @@ static bool has_keys(void *data, const struct id_request *request, uint64_t firs
 static void start_allocation(struct id_service *service, const struct store_loaded *loaded)
 {
     const struct id_service_config *config = &service->config;
-    const struct ground *on = service->context.on;
+    const struct raft_context *on = service->context.on;
     uint64_t seed = service->replica->config.driver.seed;
     struct id_proposer *proposer = &service->context.proposer;
 
@@ -442,14 +442,14 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                             .disk = context->on->disk};
 
     layout_init(&service->layout, context, &service->config.lease);
-    recalls_init(&service->recalls, context, &replica->requests.way, service->table);
+    recalls_init(&service->recalls, context, &replica->requests.route, service->table);
     buffers_init(&service->buffers, context, service->allocator);
     growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
     backups_init(&service->backups, context, &service->growth, replica->config.cluster_id,
                  replica->config.driver.seed);
     service->health.of = (struct health_sources){.context = context,
                                                  .on = context->on,
-                                                 .way = &replica->requests.way,
+                                                 .route = &replica->requests.route,
                                                  .allocator = service->allocator,
                                                  .strict = service->strict,
                                                  .windows = service->windows,
@@ -464,7 +464,7 @@ static void start_views(struct id_service *service, const struct store_loaded *l
     service->health.held_look.wakes = WAKE_SEEN;
     figures_init(&service->figures, &figures);
     timer_init(&service->figures_due, figures_due_cb);
-    ground_arm_in(service->context.on, &service->figures_due, 0);
+    context_arm_in(service->context.on, &service->figures_due, 0);
 }
 
 static int on_start(struct service *base, struct replica *replica,
@@ -475,9 +475,9 @@ static int on_start(struct service *base, struct replica *replica,
     int rv;
 
     service->replica = replica;
-    service->context.on = &replica->ground;
+    service->context.on = &replica->context;
     service->context.fsm = fsm_of(replica->state);
-    lease->node_id = replica->ground.node_id;
+    lease->node_id = replica->context.node_id;
     lease->store_id = replica->config.info.store_id;
     lease->wakes = WAKE_SEEN;
     if (lease->address == NULL) {
@@ -554,7 +554,7 @@ static void log_refusal(struct id_service *service)
 static void on_turn(struct service *base, uint32_t woken)
 {
     struct id_service *service = service_of(base);
-    bool leader_known = way_is_known(&service->replica->requests.way);
+    bool leader_known = leader_route_is_known(&service->replica->requests.route);
 
     if (woken & WAKE_BACKUPS) {
         backups_turn(&service->backups);
@@ -587,7 +587,7 @@ static void on_woken(struct service *base)
     struct id_tag *tag = want_list_take(&service->wanted);
 
     if (atomic_load_explicit(&service->snowflake.wanted, memory_order_relaxed)) {
-        ground_wake(service->context.on, WAKE_LEASE);
+        context_wake(service->context.on, WAKE_LEASE);
     }
     while (tag != NULL) {
         struct id_tag *next = want_list_next(tag);
@@ -703,7 +703,7 @@ static bool on_may_transfer(struct service *base)
 {
     struct id_service *service = service_of(base);
     struct windows *windows = service->windows;
-    uint64_t now_ms = ground_now_ms(service->context.on);
+    uint64_t now_ms = context_now_ms(service->context.on);
 
     if (!driver_leads(service->context.on->driver)) {
         return true;

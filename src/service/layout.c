@@ -9,7 +9,7 @@
 
 static void layout_propose(struct layout *layout)
 {
-    const struct ground *on = layout->context->on;
+    const struct raft_context *on = layout->context->on;
     struct buf payload = BUF_INIT;
 
     if (layout->config->threshold_ms == 0 || layout->command.in_flight ||
@@ -17,7 +17,7 @@ static void layout_propose(struct layout *layout)
         return;
     }
     command_put(&payload, COMMAND_LAYOUT, &layout->config->layout);
-    ground_arm_in(on, &layout->pause, LAYOUT_AGAIN_MS);
+    context_arm_in(on, &layout->pause, LAYOUT_AGAIN_MS);
     node_command_send(&layout->command, on, &payload, false);
 }
 

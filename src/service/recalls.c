@@ -26,7 +26,7 @@ static void on_recalled_said(struct node_command *command, int status)
 
     if (status != 0) {
         recalls->after_len = 0;
-        ground_arm_in(recalls->context->on, &recalls->pause, RECALLED_AGAIN_MS);
+        context_arm_in(recalls->context->on, &recalls->pause, RECALLED_AGAIN_MS);
     }
 }
 
@@ -44,7 +44,7 @@ static void assert_dropped(const struct recalls *recalls, const struct tag_row *
 /* The next of the tags that wait for this node, as many as a command takes; 0: none. */
 static unsigned gather_recalled(struct recalls *recalls, struct buf *payload)
 {
-    const struct ground *on = recalls->context->on;
+    const struct raft_context *on = recalls->context->on;
     const struct tag_row *row =
         fsm_recall_next(recalls->context->fsm, on->node_id, recalls->after, recalls->after_len);
     unsigned count = 0;
@@ -78,24 +78,25 @@ void recalls_turn(struct recalls *recalls)
     struct buf payload = BUF_INIT;
 
     if (!recalls->look || recalls->command.in_flight || timer_is_armed(&recalls->pause) ||
-        !way_is_known(recalls->way)) {
+        !leader_route_is_known(recalls->route)) {
         return;
     }
     if (gather_recalled(recalls, &payload) == 0) {
         recalls->look = recalls->after_len > 0;
         recalls->after_len = 0;
-        ground_arm_in(recalls->context->on, &recalls->pause,
-                      way_is_direct(recalls->way) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
+        context_arm_in(recalls->context->on, &recalls->pause,
+                       leader_route_is_direct(recalls->route) ? RECALLED_AGAIN_MS
+                                                              : RECALLED_SLOWLY_MS);
         return;
     }
     node_command_send(&recalls->command, recalls->context->on, &payload, false);
 }
 
-void recalls_init(struct recalls *recalls, struct id_context *context, const struct way *way,
-                  struct id_table *table)
+void recalls_init(struct recalls *recalls, struct id_context *context,
+                  const struct leader_route *route, struct id_table *table)
 {
     *recalls = (struct recalls){.context = context,
-                                .way = way,
+                                .route = route,
                                 .table = table,
                                 .look = true, /* also after a restart */
                                 .command.on_done = on_recalled_said,

@@ -12,14 +12,14 @@
 #ifndef LEAFD_SERVICE_RECALLS_H
 #define LEAFD_SERVICE_RECALLS_H
 
+#include "raft/cluster/leader_route.h"
 #include "raft/cluster/node_command.h"
-#include "raft/cluster/way.h"
 #include "src/id/alloc/id_table.h"
 #include "src/service/context.h"
 
 struct recalls {
     struct id_context *context;
-    const struct way *way;
+    const struct leader_route *route;
     struct id_table *table;
     struct node_command command;
     bool look;                        /* there may be some that wait for this node */
@@ -28,8 +28,8 @@ struct recalls {
     uint16_t after_len;
 };
 
-void recalls_init(struct recalls *recalls, struct id_context *context, const struct way *way,
-                  struct id_table *table);
+void recalls_init(struct recalls *recalls, struct id_context *context,
+                  const struct leader_route *route, struct id_table *table);
 
 /* A tag's row changed: it may wait for this node to say that it holds no segment of it. */
 void recalls_tag_changed(struct recalls *recalls, const struct tag_row *row);

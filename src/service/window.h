@@ -95,7 +95,8 @@ bool windows_are_closed(const struct windows *windows);
 void windows_open(struct windows *windows);
 
 struct window_counts {
-    uint64_t burnt_window; /* ids: left when leadership was lost, or in a window that gave way */
+    uint64_t
+        burnt_window; /* ids: left when leadership was lost, or a window was dropped for room */
     uint64_t burnt_generation; /* of an older generation of their tag */
     uint64_t burnt_stop;       /* closed, and not taken back */
     uint64_t returned;         /* ids that were given back */

@@ -45,7 +45,7 @@ void journal_record(struct journal *journal, const struct row_format *format, co
     row_put(&journal->row, format, record);
 }
 
-static uint64_t row_hash(const struct journal *journal)
+uint64_t journal_hash(const struct journal *journal)
 {
     ASSERT(journal->key_len > 0 && journal->row.len > journal->key_len); /* else: a deletion */
     return hash_row(journal->row.data, journal->key_len, journal->row.data + journal->key_len,
@@ -54,7 +54,7 @@ static uint64_t row_hash(const struct journal *journal)
 
 void journal_leave(struct journal *journal)
 {
-    journal->digest -= row_hash(journal);
+    journal->digest -= journal_hash(journal);
 }
 
 /* --- the list of changes --- */
@@ -96,6 +96,24 @@ void row_changes_add(struct row_changes *changes, const void *row, size_t key_le
         {.data = bytes, .len = key_len}, {.data = bytes + key_len, .len = value_len}};
 }
 
+void row_changes_move(struct row_changes *changes, struct row_changes *from)
+{
+    struct row_piece **end = &from->pieces;
+
+    while (*end != NULL) {
+        end = &(*end)->older;
+    }
+    *end = changes->pieces;
+    changes->pieces = from->pieces;
+    for (size_t i = 0; i < from->count; i++) {
+        changes->items =
+            array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
+        changes->items[changes->count++] = from->items[i];
+    }
+    free(from->items);
+    *from = (struct row_changes){0};
+}
+
 void row_changes_release(struct row_changes *changes)
 {
     struct row_piece *piece;
@@ -118,8 +136,17 @@ static void list_change(struct journal *journal, size_t value_len)
 
 void journal_enter(struct journal *journal)
 {
-    journal->digest += row_hash(journal);
+    journal->digest += journal_hash(journal);
     list_change(journal, journal->row.len - journal->key_len);
+}
+
+void journal_move(struct journal *journal, struct row_changes *from, uint64_t digest)
+{
+    journal->digest += digest;
+    if (journal->changes != NULL) {
+        row_changes_move(journal->changes, from);
+    }
+    row_changes_release(from);
 }
 
 void journal_delete(struct journal *journal)

@@ -64,6 +64,8 @@ struct row_changes {
 /* List the change of a row, key_len bytes and the value_len behind them, which are copied. */
 void row_changes_add(struct row_changes *changes, const void *row, size_t key_len,
                      size_t value_len);
+/* Those of the other list come after; it is left empty. */
+void row_changes_move(struct row_changes *changes, struct row_changes *from);
 void row_changes_release(struct row_changes *changes);
 
 struct journal {
@@ -82,6 +84,9 @@ void journal_value(struct journal *journal);
 /* The key is whole; and this is the value. */
 void journal_record(struct journal *journal, const struct row_format *format, const void *record);
 
+/* What the row is in the digest: a sum of all rows' hashes. */
+uint64_t journal_hash(const struct journal *journal);
+
 /* The row leaves the digest, since it is about to change. */
 void journal_leave(struct journal *journal);
 /* The row comes into the digest, and is listed as a change. */
@@ -89,6 +94,10 @@ void journal_enter(struct journal *journal);
 /* The row leaves for good: its deletion is listed. It must have been in the digest, with this very
  * value: storage refuses the deletion of a row that it does not have. */
 void journal_delete(struct journal *journal);
+
+/* Changes that were listed in advance, the list of which is left empty, and what they add to the
+ * digest. */
+void journal_move(struct journal *journal, struct row_changes *from, uint64_t digest);
 
 /* All of that: the row of this key, the table and so many bytes, was before, and is after. NULL: it
  * is new, or deleted. */

@@ -591,6 +591,11 @@ static void test_renewal_and_release(void **state)
     struct leafd_parts parts;
     assert_int_equal(leafd_snowflake_decode(snowflake, id, &parts, NULL), 0);
     assert_int_equal(leafd_snowflake_decode(snowflake, -1, &parts, NULL), -1);
+    struct leafd_parts least;
+    int64_t at = leafd_snowflake_at(snowflake, parts.time_ms, NULL);
+    assert_true(at <= id && leafd_snowflake_at(snowflake, parts.time_ms + 1, NULL) > id);
+    assert_int_equal(leafd_snowflake_decode(snowflake, at, &least, NULL), 0);
+    assert_true(least.time_ms == parts.time_ms && least.worker_id == 0 && least.sequence == 0);
     pthread_mutex_lock(&server.lock);
     assert_string_equal(server.last.method, "PUT");
     assert_int_equal(option(server.last.body, "\"last_timestamp_ms\":"), parts.time_ms);

@@ -45,6 +45,9 @@ static void test_examples(void **state)
     assert_int_equal(parts.time_ms, 1588421624602);
     assert_int_equal(parts.worker_id, 619);
     assert_int_equal(parts.sequence, 18);
+    assert_int_equal(layout_at(&leaf, 1588421624602), 1256557484210913280);
+    assert_int_equal(layout_at(&leaf, leaf.epoch_ms), 0);
+    assert_int_equal(layout_at(&leaf, layout_last_ms(&leaf)) >> 22, ((int64_t)1 << 41) - 1);
 }
 
 static void test_window(void **state)

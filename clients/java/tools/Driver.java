@@ -142,6 +142,8 @@ public final class Driver {
                 return benchThreads(number(words[1]), words[2], number(words[3]));
             case "decode":
                 return "decode " + snowflakeSource().decode(Long.parseLong(words[1]));
+            case "at":
+                return "at " + snowflakeSource().at(Long.parseLong(words[1]));
             case "stats":
                 return "stats " + client.stats();
             case "statstext":

@@ -4,7 +4,7 @@
 
 import { randomInt } from "node:crypto";
 import { LeafdError } from "./errors.js";
-import { TEXT_MAX } from "./settings.js";
+import { TEXT_MAX, whole } from "./settings.js";
 
 export const ID_MAX = (1n << 63n) - 1n;
 const RANGES_MAX = 64;
@@ -197,6 +197,13 @@ export function grantOf(reply) {
     } catch {
         throw badAnswer(reply, "and no worker id");
     }
+}
+
+/** The smallest snowflake id of a time that the layout can hold. */
+export function at(layout, timeMs) {
+    const lastMs = layout.epochMs + 2 ** layout.timeBits - 1;
+    return BigInt(whole("timeMs", timeMs, layout.epochMs, lastMs) - layout.epochMs)
+        << BigInt(layout.workerBits + layout.sequenceBits);
 }
 
 /** Take a snowflake id apart, without asking anybody. */

@@ -67,6 +67,14 @@ class Core {
         return error;
     }
 
+    knownLayout() {
+        if (this.layout === undefined) {
+            throw this.fail(new LeafdError("layout_unknown",
+                "a snowflake source learns the layout with its first id"));
+        }
+        return this.layout;
+    }
+
     checkOpen() {
         if (this.closed) {
             throw this.fail(new LeafdError("closed", "the client was closed"));
@@ -330,11 +338,11 @@ export class Client extends EventEmitter {
         if (typeof number !== "bigint" || number < 0n || number > api.ID_MAX) {
             throw badSetting("id", id, `a BigInt from 0 to ${api.ID_MAX}`);
         }
-        if (this.#core.layout === undefined) {
-            throw this.#core.fail(new LeafdError("layout_unknown",
-                "a snowflake source learns the layout with its first id"));
-        }
-        return api.decode(this.#core.layout, number);
+        return api.decode(this.#core.knownLayout(), number);
+    }
+
+    at(timeMs) {
+        return api.at(this.#core.knownLayout(), timeMs);
     }
 
     stats() {
@@ -854,6 +862,10 @@ export class Snowflake extends Endless {
 
     decode(id) {
         return api.decode(this.#core.layout, id);
+    }
+
+    at(timeMs) {
+        return api.at(this.#core.knownLayout(), timeMs);
     }
 
     async close() {

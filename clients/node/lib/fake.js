@@ -1,7 +1,7 @@
 // A client without a cluster, for a program's own tests: ids of a tag, or of a name, are counted from
 // 1 in memory. Failure modes: those that fail() says.
 
-import { decode, newKey } from "./api.js";
+import { at, decode, newKey } from "./api.js";
 import { LeafdError, copyOf } from "./errors.js";
 import { COUNT_MAX, textName, whole } from "./settings.js";
 
@@ -117,5 +117,9 @@ class Strict extends Source {
 class Snowflake extends Segment {
     decode(id) {
         return decode(LAYOUT, id);
+    }
+
+    at(timeMs) {
+        return at(LAYOUT, timeMs);
     }
 }

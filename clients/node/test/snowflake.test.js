@@ -28,6 +28,7 @@ clusterTest("ids are made here, and the worker id is given back", 1, async (clus
     assert.equal(cluster.log[0].request.headers["content-type"], "application/json");
     for (const id of ids) {
         const { timestampMs, workerId } = client.decode(id);
+        assert.ok(client.at(timestampMs) <= id && client.at(timestampMs + 1) > id);
         assert.ok(workerId === 0 && timestampMs >= begin && timestampMs <= Date.now());
     }
     assert.deepEqual(client.decode(String(ids[0])), source.decode(ids[0]));

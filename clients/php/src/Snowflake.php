@@ -73,6 +73,23 @@ final class Snowflake
     {
         $this->enter();
         Settings::whole('id', $id, 0, PHP_INT_MAX);
+        ['epoch' => $epoch, 'worker' => $worker, 'sequence' => $sequence] = $this->layout($deadlineMs);
+        return ['timestampMs' => ($id >> ($worker + $sequence)) + $epoch,
+            'workerId' => ($id >> $sequence) & ((1 << $worker) - 1), 'sequence' => $id & ((1 << $sequence) - 1)];
+    }
+
+    /** The smallest id of a time in Unix milliseconds, for scans of ids by time. */
+    public function at(int $timeMs, ?int $deadlineMs = null): int
+    {
+        $this->enter();
+        ['epoch' => $epoch, 'time' => $time, 'worker' => $worker, 'sequence' => $sequence] = $this->layout($deadlineMs);
+        Settings::whole('timeMs', $timeMs, $epoch, $epoch + (1 << $time) - 1);
+        return ($timeMs - $epoch) << ($worker + $sequence);
+    }
+
+    /** The cluster's; one that is not known yet comes with a worker id. */
+    private function layout(?int $deadlineMs): array
+    {
         if (!isset($this->layout)) {
             try {
                 $this->acquire($this->nodes->deadline($deadlineMs));
@@ -80,9 +97,7 @@ final class Snowflake
                 throw $this->nodes->failed($error);
             }
         }
-        ['epoch' => $epoch, 'worker' => $worker, 'sequence' => $sequence] = $this->layout;
-        return ['timestampMs' => ($id >> ($worker + $sequence)) + $epoch,
-            'workerId' => ($id >> $sequence) & ((1 << $worker) - 1), 'sequence' => $id & ((1 << $sequence) - 1)];
+        return $this->layout;
     }
 
     /** Release the worker id, if it is this process's; calls fail with "closed" from then on. */

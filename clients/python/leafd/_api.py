@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from ._errors import LeafdError
 from ._http import Reply, Request
-from ._settings import TEXT_MAX
+from ._settings import TEXT_MAX, whole
 
 ID_MAX = (1 << 63) - 1
 RANGES_MAX = 64
@@ -28,6 +28,12 @@ class Layout(NamedTuple):
     time_bits: int
     worker_bits: int
     sequence_bits: int
+
+    def at(self, time_ms: int) -> int:
+        """The smallest id of a time, for scans of ids by time."""
+        last_ms = self.epoch_ms + (1 << self.time_bits) - 1
+        return whole("time_ms", time_ms, self.epoch_ms, last_ms) - self.epoch_ms << (
+            self.worker_bits + self.sequence_bits)
 
     def decode(self, id: int) -> "Decoded":
         """Take an id apart, without asking anybody."""

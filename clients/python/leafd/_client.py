@@ -204,10 +204,17 @@ class Client:
     def decode(self, id: int) -> Decoded:
         """Take a snowflake id apart. The layout is known from the first worker id on."""
         _settings.whole("id", id, 0, _api.ID_MAX)
+        return self._known_layout().decode(id)
+
+    def at(self, time_ms: int) -> int:
+        """The smallest snowflake id of a time in Unix milliseconds, for scans of ids by time."""
+        return self._known_layout().at(time_ms)
+
+    def _known_layout(self) -> Layout:
         if self._layout is None:
             raise self._count_error(LeafdError(
                 "layout_unknown", "a snowflake source learns the layout with its first id"))
-        return self._layout.decode(id)
+        return self._layout
 
     def stats(self) -> Dict[str, int]:
         """Counters since the client was made (in a child of fork: since the fork)."""
@@ -907,6 +914,9 @@ class Snowflake:
 
     def decode(self, id: int) -> Decoded:
         return self._client.decode(id)
+
+    def at(self, time_ms: int) -> int:
+        return self._client.at(time_ms)
 
     def close(self) -> None:
         """Give the worker id back with the last time used."""

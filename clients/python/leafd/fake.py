@@ -127,5 +127,8 @@ class Snowflake(Segment):
     def decode(self, id: int) -> Decoded:
         return LAYOUT.decode(id)
 
+    def at(self, time_ms: int) -> int:
+        return LAYOUT.at(time_ms)
+
 
 _: "tuple[type[IdSource], ...]" = (Segment, Strict, Snowflake)  # for the checker of types

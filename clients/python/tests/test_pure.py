@@ -539,6 +539,7 @@ def test_the_end_of_the_layout():
 
 def test_the_example_of_the_documentation():
     assert LAYOUTS[0].decode(2123748187964452921) == (1795176000001, 3, 57)
+    assert LAYOUTS[0].decode(LAYOUTS[0].at(1795176000001)) == (1795176000001, 0, 0)
 
 
 def test_counters_for_prometheus():

@@ -121,6 +121,7 @@ extern "C" {
         deadline_ms: u32,
         error: *mut Error,
     ) -> i64;
+    pub fn leafd_snowflake_at(snowflake: *mut Source, time_ms: i64, error: *mut Error) -> i64;
     pub fn leafd_snowflake_decode(
         snowflake: *mut Source,
         id: i64,

@@ -489,6 +489,13 @@ impl Snowflake {
         id(|error| unsafe { c::leafd_snowflake_next_within(self.0.pointer, ms, error) })
     }
 
+    /// The smallest id of a time since 1970, for scans of ids by time.
+    pub fn at(&self, time: Duration) -> Result<u64> {
+        let ms = i64::try_from(time.as_millis())
+            .map_err(|_| bad_setting(format!("time={time:?} must be at most {} ms", i64::MAX)))?;
+        id(|error| unsafe { c::leafd_snowflake_at(self.0.pointer, ms, error) })
+    }
+
     /// Takes an id apart by the cluster's layout, which comes with a worker id.
     pub fn decode(&self, id: u64) -> Result<Parts> {
         let number = i64::try_from(id)

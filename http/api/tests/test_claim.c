@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/claim.h"
+#include "http/api/ids.h"
 #include "http/api/id_text.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
@@ -174,10 +174,9 @@ static void test_order_by_tag(void **state)
     struct id_tag *a = id_table_insert(table, "a", 1);
     struct id_tag *b = id_table_insert(table, "b", 1);
     struct waiter w[6] = {0};
-    struct waiters waiters;
+    struct waiters waiters = {0};
 
     (void)state;
-    waiters_init(&waiters);
     assert_null(waiters_first(&waiters, a));
     assert_null(waiters_first(&waiters, NULL));
     assert_int_equal(waiters_add(&waiters, &w[0], a, 3), 0);
@@ -222,10 +221,9 @@ static void test_order_by_clock(void **state)
     struct id_table *table = id_table_new(0);
     struct id_tag *tag = id_table_insert(table, "a", 1);
     struct waiter w[6] = {0};
-    struct waiters waiters;
+    struct waiters waiters = {0};
 
     (void)state;
-    waiters_init(&waiters);
     assert_null(waiters_next_clock(&waiters, NULL));
     w[0].clock = &clocks[1];
     w[1].clock = &clocks[0];
@@ -256,11 +254,10 @@ static void test_bound(void **state)
     struct waiter *w = calloc(LIMIT_WAITERS_PER_LOOP + 1, sizeof *w);
     struct id_table *table = id_table_new(0);
     struct id_tag *tag = id_table_insert(table, "a", 1);
-    struct waiters waiters;
+    struct waiters waiters = {0};
 
     (void)state;
     assert_non_null(w);
-    waiters_init(&waiters);
     for (size_t i = 0; i < LIMIT_WAITERS_PER_LOOP; i++) {
         assert_int_equal(waiters_add(&waiters, &w[i], tag, 1), 0);
     }

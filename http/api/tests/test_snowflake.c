@@ -911,6 +911,31 @@ static void test_decode_by_another_layout(void **state)
                   "\"timestamp\":\"1288834974657(2010-11-04 09:42:54.657)\"}");
 }
 
+#define AT "/api/snowflake/at?time="
+
+static void test_the_smallest_id_of_a_time(void **state)
+{
+    struct fixture *f = *state;
+
+    client_expect(f->client, "GET", AT "1588421624602", 200, "1256557484210913280");
+    client_expect(f->client, "GET", AT "2020-05-02T13:13:44.602%2B01:00", 200,
+                  "1256557484210913280");
+    client_expect(f->client, "GET", AT "2020-05-02T13:13:44.602+01:00&format=json", 200,
+                  "{\"id\":\"1256557484210913280\"}");
+    client_expect(f->client, "GET", AT "1288834974657", 200, "0");
+    client_expect(f->client, "GET", AT "3487858230208", 200, "9223372036850581504");
+    client_expect_message(f->client, "GET", AT "1288834974656", NULL, 400, "bad_request",
+                          "times are 1288834974657 (2010-11-04T01:42:54.657Z) to 3487858230208 "
+                          "(2080-07-10T17:30:30.208Z)");
+    client_expect_message(f->client, "GET", AT "3487858230209", NULL, 400, "bad_request",
+                          "is outside the layout");
+    client_expect_message(f->client, "GET", AT "yesterday", NULL, 400, "bad_request", "RFC 3339");
+    client_expect_message(f->client, "GET", "/api/snowflake/at", NULL, 400, "bad_request",
+                          "time is missing");
+    client_expect_error(f->client, "GET", AT "0&layout=none", NULL, 404, "unknown_layout");
+    client_expect_error(f->client, "GET", AT "0&format=range", NULL, 400, "bad_request");
+}
+
 /* The same id in three forms; a UUID of somebody else is none of this cluster. */
 static void test_decode_of_128_bits(void **state)
 {
@@ -1081,6 +1106,7 @@ int main(void)
     };
     const struct CMUnitTest decode_tests[] = {
         TEST_DECODE(test_decode_by_the_layout, snowflake_setup),
+        TEST_DECODE(test_the_smallest_id_of_a_time, snowflake_setup),
         TEST_DECODE(test_decode_by_another_layout, snowflake_setup_small),
         TEST_DECODE(test_decode_of_128_bits, snowflake_setup),
         TEST_DECODE(test_bad_ids, snowflake_setup),

@@ -191,6 +191,67 @@ static void test_times(void **state)
     assert_string_equal(text_time_http(1795172638999, out), "Fri, 20 Nov 2026 11:03:58 GMT");
 }
 
+static void test_reads_times(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t ms;
+    } good[] = {
+        {"0", 0},
+        {"1795172638123", 1795172638123},
+        {"253402300799999", 253402300799999},
+        {"1970-01-01T00:00:00Z", 0},
+        {"2026-11-20T11:03:58.123Z", 1795172638123},
+        {"2026-11-20T11:03:58.1239999z", 1795172638123},
+        {"2026-11-20t11:03:58.1Z", 1795172638100},
+        {"2026-11-20T12:03:58.123+01:00", 1795172638123},
+        {"2026-11-20T12:03:58.123 01:00", 1795172638123},
+        {"2026-11-20T05:33:58.123-05:30", 1795172638123},
+        {"1969-12-31T23:00:00-01:00", 0},
+        {"2024-02-29T00:00:00Z", 1709164800000},
+        {"2016-12-31T23:59:60Z", 1483228800000},
+        {"9999-12-31T23:59:59.999Z", 253402300799999},
+    };
+    static const char *const bad[] = {"",
+                                      "x",
+                                      "-1",
+                                      "1.5",
+                                      "253402300800000",
+                                      "9999999999999999",
+                                      "2026-11-20",
+                                      "2026-11-20T11:03:58",
+                                      "2026-11-20T11:03:58.Z",
+                                      "2026-11-20T11:03Z",
+                                      "2026-11-20 11:03:58Z",
+                                      "2026-11-20T11:03:58+0100",
+                                      "2026-11-20T11:03:58+01",
+                                      "2026-11-20T11:03:58+24:00",
+                                      "2026-11-20T11:03:58Z ",
+                                      "2026-11-20T24:00:00Z",
+                                      "2026-11-20T11:60:00Z",
+                                      "2026-11-20T11:00:61Z",
+                                      "2026-00-20T11:00:00Z",
+                                      "2026-13-20T11:00:00Z",
+                                      "2026-02-29T11:00:00Z",
+                                      "2026-04-31T00:00:00Z",
+                                      "2026-01-32T00:00:00Z",
+                                      "2026-01-00T00:00:00Z",
+                                      "1969-12-31T23:59:59Z",
+                                      "9999-12-31T23:59:59-00:01",
+                                      "2026-11-20T11:03:5",
+                                      "2026-1-20T11:03:58Z"};
+    uint64_t ms;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(text_parse_time(good[i].text, strlen(good[i].text), &ms), 0);
+        assert_int_equal(ms, good[i].ms);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(text_parse_time(bad[i], strlen(bad[i]), &ms), ERR_INVALID);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_decimal_as_printf),
         cmocka_unit_test(test_parse_decimal_bounds),
         cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_reads_times),
         cmocka_unit_test(test_json_is_always_valid),
         cmocka_unit_test(test_show),
         cmocka_unit_test(test_times),

@@ -401,12 +401,8 @@ static bool decode_own(struct conn *conn, uint64_t id, struct snowflake_parts *r
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
 
-    if (snowflake == NULL) {
-        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
-    }
-    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        return reply_error(conn, 503, "no_leader",
-                           "the cluster's layout is not known on this node yet");
+    if (!snowflake_is_known(conn)) {
+        return false;
     }
     *ret_parts = snowflake_decode(&snowflake->layout, id);
     return true;
@@ -459,6 +455,25 @@ static int handle_decode(struct conn *conn)
     reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
     reply_number(out, "worker_id", parts.worker);
     reply_number(out, "sequence", parts.sequence);
+    return 200;
+}
+
+static int handle_at(struct conn *conn)
+{
+    uint32_t count = resp_caller(conn)->words.count;
+    struct param time = {.present = true};
+    struct param layout = {.present = count > 2};
+    uint64_t id;
+
+    if (count > 2 && (count != 4 || !caller_word_is(conn, 2, "LAYOUT"))) {
+        return caller_wrong_words(conn);
+    }
+    time.text = caller_word(conn, 1, &time.len);
+    layout.text = count > 2 ? caller_word(conn, 3, &layout.len) : NULL;
+    if (!snowflake_id_at(conn, &time, &layout, &id)) {
+        return ANSWERED;
+    }
+    reply_integer(reply_begin(conn), id);
     return 200;
 }
 
@@ -783,6 +798,7 @@ static int handle_snowflake(struct conn *conn)
     .route = {.path = (name_),                                                                     \
               .role = (role_),                                                                     \
               .listeners = LISTENER_IDS,                                                           \
+              .takes_options = true, /* its words, which are its handler's to read */              \
               .handle = (handle_),                                                                 \
               __VA_ARGS__}
 #define TAG .names_tag = true
@@ -803,6 +819,8 @@ static const struct resp_method methods[] = {
      .summary = "Take a snowflake id, or so many as an array."},
     {METHOD("LEAFD.DECODE", ROLE_IDS, handle_decode), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
      .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Take a snowflake id apart."},
+    {METHOD("LEAFD.AT", ROLE_IDS, handle_at), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
+     .usage = "LEAFD.AT time [LAYOUT name]", .summary = "The smallest snowflake id of a time."},
     {METHOD("GET", ROLE_READ, handle_get, TAG), .traffic = TRAFFIC_READ, WORDS(2, 2),
      .usage = "GET tag", .summary = "The max_id of a tag: all its ids lie below it."},
     {METHOD("SET", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(4, 4),
@@ -998,9 +1016,17 @@ static void resp_put_error(struct conn *conn, struct buf *out, const struct answ
     reply_failure(out, kind_of(error->status, error->code), error->code, error->message);
 }
 
+static int resp_refuse(struct conn *conn);
+
 /* The request is there: what is asked, and whether it may be. */
 HOT static void resp_admit(struct conn *conn)
 {
+    /* Of what is none of the methods, or has other words. */
+    static const struct route refused = {.path = "",
+                                         .role = ROLE_NONE,
+                                         .listeners = LISTENER_IDS,
+                                         .takes_options = true,
+                                         .handle = resp_refuse};
     struct resp_caller *caller = resp_caller(conn);
     struct request *request = &conn->request;
     const struct words *words = &caller->words;
@@ -1008,7 +1034,7 @@ HOT static void resp_admit(struct conn *conn)
         resp_method_find(conn_at(conn, words->word[0].at), words->word[0].len);
 
     caller->method = method;
-    request->route = NULL;
+    request->route = &refused;
     request->traffic = TRAFFIC_RESP;
     if (method == NULL || words->count < method->words_min || words->count > method->words_max) {
         return;
@@ -1130,33 +1156,12 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
                        advice != NULL ? advice : "", names);
 }
 
-HOT static void resp_handle(struct conn *conn)
-{
-    const struct route *route = conn->request.route;
-    int result;
-
-    if (!conn_charge(conn, &conn->client->requests, 1)) {
-        return;
-    }
-    if (route == NULL) {
-        result = resp_refuse(conn);
-    } else if (!gate_is_open(conn)) {
-        result = deny(conn);
-    } else {
-        result = route->handle(conn);
-    }
-    if (result != ANSWERED) {
-        reply_finish(conn, result);
-    }
-}
-
 const struct talker *resp_talker(void)
 {
     static const struct talker talker = {
         .begin = resp_begin,
         .end = resp_end,
         .step = resp_step,
-        .handle = resp_handle,
         .put = resp_put,
         .put_error = resp_put_error,
         .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",

@@ -146,18 +146,11 @@ static enum words_result split_line(struct scan *scan, size_t end)
     return words->count > 0 ? WORDS_DONE : WORDS_NOTHING;
 }
 
-static bool is_http(const struct scan *scan)
-{
-    const struct words *words = scan->words;
-    const struct word *last = &words->word[words->count - 1];
-
-    return last->len >= 5 && memcmp(scan->data + last->at, "HTTP/", 5) == 0;
-}
-
 static enum words_result read_inline(struct scan *scan)
 {
     size_t look = scan->len < LIMIT_RESP_BYTES ? scan->len : LIMIT_RESP_BYTES;
     const char *newline = memchr(scan->data, '\n', look);
+    const struct word *last;
     enum words_result result;
     size_t end;
 
@@ -171,10 +164,14 @@ static enum words_result read_inline(struct scan *scan)
     scan->words->len = (uint32_t)end + 1;
     end -= end > 0 && scan->data[end - 1] == '\r';
     result = split_line(scan, end);
-    if (result == WORDS_DONE && is_http(scan)) {
+    if (result != WORDS_DONE) {
+        return result;
+    }
+    last = &scan->words->word[scan->words->count - 1];
+    if (last->len >= 5 && memcmp(scan->data + last->at, "HTTP/", 5) == 0) {
         return refuse_words(scan, "this is a door for RESP; HTTP is served at http.listen", 0);
     }
-    return result;
+    return WORDS_DONE;
 }
 
 HOT enum words_result words_read(const char *data, size_t len, struct words *words,

@@ -27,7 +27,7 @@ void scene_start_roles(struct ring *ring, unsigned count, struct roles *ret_role
     ring_start(ring, count);
     ret_roles->leader = ring_elect(ring);
     ret_roles->far = ret_roles->leader % count + 1;
-    ret_roles->relay = ret_roles->far % count + 1;
+    ret_roles->forwarder = ret_roles->far % count + 1;
     ring_make(ring, ret_roles->leader, "a", 10);
 }
 
@@ -64,9 +64,9 @@ void scene_expect_idle(struct ring *ring, bool stamps_may)
         assert_int_equal(requests->count, stamp);
         assert_int_equal(requests->numbers.count, stamp);
         assert_true(requests->serving.count <= stamp);
-        assert_int_equal(requests->relay.count, 0);
-        assert_int_equal(requests->relay.bytes, 0);
-        assert_int_equal(requests->relay.numbers.count, 0);
+        assert_int_equal(requests->forwarder.count, 0);
+        assert_int_equal(requests->forwarder.bytes, 0);
+        assert_int_equal(requests->forwarder.numbers.count, 0);
     }
     assert_int_equal(ring->refused, 0);
 }

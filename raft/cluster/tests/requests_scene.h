@@ -16,7 +16,7 @@ void scene_start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower
 struct roles {
     uint64_t leader;
     uint64_t far;
-    uint64_t relay;
+    uint64_t forwarder;
 };
 
 /* So many nodes, with the tag "a" of step 10, before they have registered. */

@@ -232,19 +232,19 @@ static void test_a_node_looks_itself_up_only_when_more_is_applied(void **state)
     uint64_t again = start(&ring, &leader);
     const struct replica *replica = replica_of(&ring, again);
     uint64_t applied = driver_applied(&replica->driver)->index;
-    uint64_t looks = replica->fate.looks;
+    uint64_t looks = replica->self_check.looks;
 
     (void)state;
-    assert_int_equal(replica->fate.applied, applied);
+    assert_int_equal(replica->self_check.applied, applied);
     for (unsigned i = 0; i < 1000; i++) {
         (void)replica_turn(replica_of(&ring, again));
     }
-    assert_int_equal(replica->fate.looks, looks);
+    assert_int_equal(replica->self_check.looks, looks);
     ring_make(&ring, leader, "t", 10);
     ring_run_ms(&ring, 500);
     assert_true(driver_applied(&replica->driver)->index > applied);
-    assert_int_equal(replica->fate.applied, driver_applied(&replica->driver)->index);
-    assert_in_range(replica->fate.looks - looks, 1,
+    assert_int_equal(replica->self_check.applied, driver_applied(&replica->driver)->index);
+    assert_in_range(replica->self_check.looks - looks, 1,
                     driver_applied(&replica->driver)->index - applied);
 }
 

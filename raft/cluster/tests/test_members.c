@@ -178,7 +178,7 @@ static int pass(struct buf *out, struct handshake *to)
 static void test_a_statement_that_fills_its_frame(void **state)
 {
     const size_t most = LIMIT_HANDSHAKE_BYTES - FRAME_HEADER_BYTES;
-    const struct handshake_way way = {.peer_id = 0};
+    const struct handshake_proof proof = {.peer_id = 0};
 
     (void)state;
     for (size_t len = most - 1; len <= most + 1; len++) {
@@ -195,8 +195,8 @@ static void test_a_statement_that_fills_its_frame(void **state)
 
         b.node_id = 2;
         b.store_id = 12;
-        handshake_accept(&acceptor, &b, &way);
-        handshake_dial(&dialler, &a, 2, &way, &out);
+        handshake_accept(&acceptor, &b, &proof);
+        handshake_dial(&dialler, &a, 2, &proof, &out);
         assert_int_equal(pass(&out, &acceptor), 1);
         assert_int_equal(pass(&out, &dialler), 1);
         assert_int_equal(dialler.state, HANDSHAKE_PROOF_SENT);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "raft/cluster/way.h"
+#include "raft/cluster/leader_route.h"
 
 #define SEED 0x123456789abcdef0ULL
 

@@ -140,7 +140,7 @@ static void test_what_an_earlier_start_said_does_not_count(void **state)
     (void)state;
     start(&ring, 2);
     follower = ring_follower(&ring);
-    ring.lost[FRAME_REQUEST] = ring.lost[FRAME_RELAY] = true; /* it cannot say what it is now */
+    ring.lost[FRAME_REQUEST] = ring.lost[FRAME_FORWARD] = true; /* it cannot say what it is now */
     exchange(&ring, follower, 1);
     ring_run_ms(&ring, 500);
     answer = asks(&ring, ring_elect(&ring), 2);
@@ -291,7 +291,7 @@ static void test_a_raise_ends_with_the_lead(void **state)
     }
     exchange(&ring, 6 - leader - next, 1);
     ring_run_ms(&ring, 500); /* it says what it is */
-    ring.lost[FRAME_REQUEST] = ring.lost[FRAME_RELAY] = true;
+    ring.lost[FRAME_REQUEST] = ring.lost[FRAME_FORWARD] = true;
     ring_isolate(&ring, leader, false);
     ring_run_ms(&ring, 500);
     assert_false(driver_transfer(&ring_node(&ring, next)->replica.driver, leader));
@@ -312,7 +312,7 @@ static void test_a_raise_that_waits_ends_once_somebody_is_in_the_way(void **stat
     follower = ring_follower(&ring);
     leader = &ring_node(&ring, ring_elect(&ring))->replica;
     leader->draining = true;
-    ground_wake(&leader->ground, WAKE_MEMBERS);
+    context_wake(&leader->context, WAKE_MEMBERS);
     ring_settle(&ring);
     (void)raises(&ring, ring_elect(&ring));
     ring_run_ms(&ring, 100);

@@ -499,7 +499,7 @@ void lie_request(struct liar *liar)
     buf_put_u32(&buf, (uint32_t)field(liar, 1000));
     buf_put_str32(&buf, payload.data, payload.len);
     buf_free(&payload);
-    send_spoilt(liar, liar_below(liar->source, 3) == 0 ? FRAME_RELAY : FRAME_REQUEST, &buf);
+    send_spoilt(liar, liar_below(liar->source, 3) == 0 ? FRAME_FORWARD : FRAME_REQUEST, &buf);
 }
 
 static void put_answer(struct liar *liar, struct buf *buf)
@@ -563,7 +563,7 @@ void lie_small(struct liar *liar)
         type = FRAME_PROBE;
         buf_put_u8(&buf, (uint8_t)field(liar, 1 + liar_below(liar->source, 5)));
         buf_put_u16(&buf, (uint16_t)field(liar, liar_below(liar->source, 5)));
-        buf_put_u64(&buf, field(liar, requests->way.round));
+        buf_put_u64(&buf, field(liar, requests->route.round));
         break;
     case 5:
         type = FRAME_APPLIED;

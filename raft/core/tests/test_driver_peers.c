@@ -23,9 +23,9 @@ static struct driver *driver_of(struct ring *ring, uint64_t id)
 }
 
 /* What a node would say of its next start. */
-static struct peer_standing next_start(struct ring *ring, uint64_t id)
+static struct peer_durable next_start(struct ring *ring, uint64_t id)
 {
-    struct peer_standing start = driver_of(ring, id)->start;
+    struct peer_durable start = driver_of(ring, id)->start;
 
     start.incarnation += 1ULL << PEER_INCARNATION_RANDOM_BITS;
     start.term = driver_term(driver_of(ring, id));
@@ -35,7 +35,7 @@ static struct peer_standing next_start(struct ring *ring, uint64_t id)
     return start;
 }
 
-static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct peer_standing start)
+static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct peer_durable start)
 {
     return driver_meet(driver_of(ring, id), peer, &(struct wire_statement){.start = start}, false);
 }
@@ -63,8 +63,8 @@ static void test_the_leader_knows_what_was_acknowledged(void **state)
     RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_standing good = next_start(&ring, follower);
-    struct peer_standing bad = good;
+    struct peer_durable good = next_start(&ring, follower);
+    struct peer_durable bad = good;
 
     (void)state;
     bad.index--;
@@ -83,8 +83,8 @@ static void test_what_is_not_committed_may_be_gone_in_a_newer_term(void **state)
     struct asked asked;
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_standing good;
-    struct peer_standing less;
+    struct peer_durable good;
+    struct peer_durable less;
 
     (void)state;
     ring_crash(&ring, 6 - leader - follower);
@@ -116,8 +116,8 @@ static void test_a_follower_knows_what_the_leader_has(void **state)
     (void)state;
     ring_run_ms(&ring, 3000);
     for (unsigned i = 0; i < 2; i++) {
-        const struct peer_standing good = next_start(&ring, peers[i]);
-        struct peer_standing bad = good;
+        const struct peer_durable good = next_start(&ring, peers[i]);
+        struct peer_durable bad = good;
 
         bad.term--;
         assert_int_equal(meet(&ring, follower, peers[i], bad), ERR_STALE);
@@ -133,14 +133,14 @@ static void test_a_follower_knows_what_the_leader_has(void **state)
     }
 }
 
-static void say_standing(struct ring *ring, uint64_t to, uint64_t from, struct peer_standing now)
+static void say_durable(struct ring *ring, uint64_t to, uint64_t from, struct peer_durable now)
 {
     BUF_LOCAL(payload);
 
     now.incarnation = driver_of(ring, from)->start.incarnation;
-    wire_standing_encode(&(struct wire_standing){now}, &payload);
+    wire_durable_encode(&(struct wire_durable){now}, &payload);
     assert_true(
-        driver_receive(driver_of(ring, to), from, FRAME_STANDING, payload.data, payload.len));
+        driver_receive(driver_of(ring, to), from, FRAME_DURABLE, payload.data, payload.len));
 }
 
 /* A peer tells of entries behind those that are committed. Of the term that it is in, they bind it
@@ -151,18 +151,18 @@ static void test_entries_of_an_earlier_term_may_be_gone(void **state)
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     uint64_t third = 6 - leader - follower;
-    const struct peer_standing cut = next_start(&ring, third);
-    struct peer_standing now = cut;
-    struct peer_standing later = cut;
+    const struct peer_durable cut = next_start(&ring, third);
+    struct peer_durable now = cut;
+    struct peer_durable later = cut;
 
     (void)state;
     now.term++;
     now.index += 5;
     later.term++;
-    say_standing(&ring, follower, third, now);
+    say_durable(&ring, follower, third, now);
     assert_int_equal(meet(&ring, follower, third, later), 0);
     now.last_term = now.term;
-    say_standing(&ring, leader, third, now);
+    say_durable(&ring, leader, third, now);
     assert_int_equal(meet(&ring, leader, third, later), ERR_STALE);
     later.index = now.index;
     later.last_term = now.last_term;
@@ -176,8 +176,8 @@ static void test_what_is_known_outlives_the_one_who_knows(void **state)
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     uint64_t third = 6 - leader - follower;
-    struct peer_standing good;
-    struct peer_standing bad;
+    struct peer_durable good;
+    struct peer_durable bad;
 
     (void)state;
     ring_run_ms(&ring, 3000);
@@ -229,8 +229,8 @@ static void test_incarnations_outlive_the_one_who_met_them(void **state)
     RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_standing same = driver_of(&ring, leader)->start;
-    struct peer_standing copy = same;
+    struct peer_durable same = driver_of(&ring, leader)->start;
+    struct peer_durable copy = same;
 
     (void)state;
     copy.incarnation ^= 1; /* another start of the same count */

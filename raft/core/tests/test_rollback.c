@@ -41,7 +41,7 @@ static struct rollback met(uint64_t peer)
 }
 
 /* The next start of peer 2 contradicts what is remembered, by this; NULL: it does not. */
-static void expect(struct rollback *memory, struct peer_standing start, const char *what)
+static void expect(struct rollback *memory, struct peer_durable start, const char *what)
 {
     struct rollback_evidence evidence = {NULL, 0, 0};
     struct rollback before;
@@ -104,8 +104,8 @@ static void test_a_later_incarnation_knows_its_term(void **state)
     (void)state;
     rollback_term(&memory, 2, 6);
     rollback_term(&memory, 2, 5);
-    expect(&memory, (struct peer_standing){.term = 5}, "term");
-    expect(&memory, (struct peer_standing){.term = 6}, NULL);
+    expect(&memory, (struct peer_durable){.term = 5}, "term");
+    expect(&memory, (struct peer_durable){.term = 6}, NULL);
 }
 
 /* Whatever the term: nobody takes back what is committed. */
@@ -117,9 +117,9 @@ static void test_a_later_incarnation_has_what_is_committed(void **state)
     rollback_term(&memory, 2, 6);
     rollback_committed(&memory, 2, 20);
     rollback_committed(&memory, 2, 19);
-    expect(&memory, (struct peer_standing){.term = 6, .index = 19}, "committed");
-    expect(&memory, (struct peer_standing){.term = 9, .index = 19}, "committed");
-    expect(&memory, (struct peer_standing){.term = 6, .index = 20}, NULL);
+    expect(&memory, (struct peer_durable){.term = 6, .index = 19}, "committed");
+    expect(&memory, (struct peer_durable){.term = 9, .index = 19}, "committed");
+    expect(&memory, (struct peer_durable){.term = 6, .index = 20}, NULL);
 }
 
 /* What it had under one leader another may have cut, but not in that term. */
@@ -131,12 +131,12 @@ static void test_a_later_incarnation_has_its_tail_in_that_term(void **state)
     rollback_tail(&memory, 2, &(struct peer_tail){6, 20, 5});
     rollback_tail(&memory, 2, &(struct peer_tail){6, 19, 5});
     rollback_tail(&memory, 2, &(struct peer_tail){5, 99, 5});
-    expect(&memory, (struct peer_standing){.term = 6, .index = 19}, "acknowledged");
-    expect(&memory, (struct peer_standing){.term = 6, .index = 20}, NULL);
-    expect(&memory, (struct peer_standing){.term = 7, .index = 3}, NULL);
+    expect(&memory, (struct peer_durable){.term = 6, .index = 19}, "acknowledged");
+    expect(&memory, (struct peer_durable){.term = 6, .index = 20}, NULL);
+    expect(&memory, (struct peer_durable){.term = 7, .index = 3}, NULL);
     rollback_tail(&memory, 2, &(struct peer_tail){7, 3, 7}); /* a newer leader cut it */
-    expect(&memory, (struct peer_standing){.term = 7, .index = 2}, "acknowledged");
-    expect(&memory, (struct peer_standing){.term = 7, .index = 3}, NULL);
+    expect(&memory, (struct peer_durable){.term = 7, .index = 2}, "acknowledged");
+    expect(&memory, (struct peer_durable){.term = 7, .index = 3}, NULL);
 }
 
 static void test_a_later_incarnation_knows_its_vote(void **state)
@@ -148,10 +148,10 @@ static void test_a_later_incarnation_knows_its_vote(void **state)
     rollback_vote(&memory, 2, 6, 1); /* there is one a term */
     rollback_vote(&memory, 2, 5, 1);
     rollback_vote(&memory, 2, 8, 0); /* none */
-    expect(&memory, (struct peer_standing){.term = 6, .vote = 0}, "vote");
-    expect(&memory, (struct peer_standing){.term = 6, .vote = 1}, "vote");
-    expect(&memory, (struct peer_standing){.term = 6, .vote = 3}, NULL);
-    expect(&memory, (struct peer_standing){.term = 7, .vote = 0}, NULL);
+    expect(&memory, (struct peer_durable){.term = 6, .vote = 0}, "vote");
+    expect(&memory, (struct peer_durable){.term = 6, .vote = 1}, "vote");
+    expect(&memory, (struct peer_durable){.term = 6, .vote = 3}, NULL);
+    expect(&memory, (struct peer_durable){.term = 7, .vote = 0}, NULL);
 }
 
 /* The random half of each start that is known tells a copy, however often it was started. */

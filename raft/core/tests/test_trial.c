@@ -49,7 +49,7 @@ static void make_stream(struct stream *stream, unsigned count)
         struct fsm_row *row;
 
         snprintf(name, sizeof name, "tag%08u", i);
-        row = fsm_tags_make(tags, name, strlen(name));
+        row = fsm_tags_make(tags, name, strlen(name), NULL, NULL);
         row->tag.step = 1;
         row->tag.max_step = 1;
         row->tag.generation = 1;

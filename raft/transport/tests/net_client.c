@@ -245,10 +245,10 @@ static void secured(struct net_client *client, struct tls_channel *tls)
     RUN_UNTIL(client->world, net_client_ended(client) || tls_channel_is_open(tls));
     assert_false(client->ended);
     peer = tls_channel_peer(tls);
-    client->way = (struct handshake_way){.other_cluster = !peer->same_cluster,
-                                         .peer_id = peer->node_id,
-                                         .says_wanted = peer->says_wanted,
-                                         .wanted_id = peer->wanted};
+    client->proof = (struct handshake_proof){.other_cluster = !peer->same_cluster,
+                                             .peer_id = peer->node_id,
+                                             .says_wanted = peer->says_wanted,
+                                             .wanted_id = peer->wanted};
 }
 
 static struct net_keys *keys_of(const struct net_client *client)
@@ -277,7 +277,7 @@ void net_client_shake(struct net_client *client, uint64_t wanted)
     struct buf out = BUF_INIT;
 
     net_client_secure(client, wanted);
-    handshake_dial(&client->handshake, &client->config, wanted, &client->way, &out);
+    handshake_dial(&client->handshake, &client->config, wanted, &client->proof, &out);
     shake(client, &out);
     buf_free(&out);
 }
@@ -315,7 +315,7 @@ void net_server_shake(struct net_client *client)
     struct buf out = BUF_INIT;
 
     net_server_secure(client);
-    handshake_accept(&client->handshake, &client->config, &client->way);
+    handshake_accept(&client->handshake, &client->config, &client->proof);
     RUN_UNTIL(client->world, net_client_has_frame(client));
     shake(client, &out);
     buf_free(&out);

@@ -23,9 +23,10 @@ struct net_client {
     struct net_receiver receiver; /* of its handshakes */
     struct handshake_config config;
     struct handshake handshake;
-    const char *secret;       /* its name (net_fixture_keys) */
-    struct tls_channel *tls;  /* NULL until it is secured */
-    struct handshake_way way; /* for its handshakes: by TLS, or with a nonce while there is none */
+    const char *secret;      /* its name (net_fixture_keys) */
+    struct tls_channel *tls; /* NULL until it is secured */
+    struct handshake_proof
+        proof; /* for its handshakes: by TLS, or with a nonce while there is none */
 };
 
 /* A socket connected to the node; claims to be `id` with its store, cluster and secret. */

@@ -123,7 +123,7 @@ static void take_out(struct shake *shake, struct buf *out)
 
 static void begin(struct shake *shake)
 {
-    static const struct handshake_way any = {.peer_id = 0};
+    static const struct handshake_proof any = {.peer_id = 0};
     struct buf out = BUF_INIT;
 
     handshake_accept(&shake->b, &shake->b_config, &any);

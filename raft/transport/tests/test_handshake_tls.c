@@ -60,8 +60,9 @@ static const struct handshake_config acceptor = {.node_id = 2,
                                                  .levels = {1, 3},
                                                  .known = known_cb,
                                                  .receiver = &receiver};
-static const struct handshake_way of_dialler = {.peer_id = 2};
-static const struct handshake_way of_acceptor = {.peer_id = 1, .says_wanted = true, .wanted_id = 2};
+static const struct handshake_proof of_dialler = {.peer_id = 2};
+static const struct handshake_proof of_acceptor = {
+    .peer_id = 1, .says_wanted = true, .wanted_id = 2};
 
 static int reset(void **state)
 {
@@ -113,13 +114,13 @@ static void test_golden_bytes(void **state)
     assert_int_equal(out.len, 0);
 }
 
-static void rejects_hello(const struct handshake_way *way, enum handshake_reject reject)
+static void rejects_hello(const struct handshake_proof *proof, enum handshake_reject reject)
 {
     struct handshake a;
     struct handshake b;
     struct buf out = BUF_INIT;
 
-    handshake_accept(&b, &acceptor, way);
+    handshake_accept(&b, &acceptor, proof);
     handshake_dial(&a, &dialler, 2, &of_dialler, &out);
     pass(&out, &b, FRAME_HELLO, HELLO);
     assert_int_equal(b.state, HANDSHAKE_FAILED);
@@ -129,19 +130,19 @@ static void rejects_hello(const struct handshake_way *way, enum handshake_reject
 
 static void test_other_than_tls_has_proved(void **state)
 {
-    struct handshake_way way = of_acceptor;
+    struct handshake_proof proof = of_acceptor;
 
     (void)state;
-    way.peer_id = 3;
-    rejects_hello(&way, HANDSHAKE_REJECT_NODE);
-    way = of_acceptor;
-    way.wanted_id = 3;
-    rejects_hello(&way, HANDSHAKE_REJECT_NODE);
-    way.wanted_id = 0;
-    rejects_hello(&way, HANDSHAKE_REJECT_NODE);
-    way = of_acceptor;
-    way.other_cluster = true;
-    rejects_hello(&way, HANDSHAKE_REJECT_CLUSTER);
+    proof.peer_id = 3;
+    rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
+    proof = of_acceptor;
+    proof.wanted_id = 3;
+    rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
+    proof.wanted_id = 0;
+    rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
+    proof = of_acceptor;
+    proof.other_cluster = true;
+    rejects_hello(&proof, HANDSHAKE_REJECT_CLUSTER);
 }
 
 /* A joining node takes whom the certificate names, and no other. */
@@ -152,11 +153,11 @@ static void test_a_node_that_joins(void **state)
 
     (void)state;
     for (uint64_t named = 2; named <= 3; named++) {
-        const struct handshake_way way = {.peer_id = named};
+        const struct handshake_proof proof = {.peer_id = named};
         struct buf challenge = BUF_INIT;
 
         buf_free(&out);
-        handshake_join(&a, &dialler, &way, &out);
+        handshake_join(&a, &dialler, &proof, &out);
         hex_put(&challenge, CHALLENGE);
         handshake_receive(&a, FRAME_CHALLENGE, challenge.data, challenge.len, &out);
         assert_int_equal(a.state, named == 2 ? HANDSHAKE_PROOF_SENT : HANDSHAKE_FAILED);

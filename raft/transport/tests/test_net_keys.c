@@ -27,7 +27,7 @@ static struct net_keys *counting(const char *cluster_id)
         source.secrets[0][i] = i;
     }
     assert_int_equal(net_keys_make(&source, &keys, why), 0);
-    assert_int_equal(keys->way_count, 1);
+    assert_int_equal(keys->credential_count, 1);
     return keys;
 }
 
@@ -39,11 +39,11 @@ static void test_golden_bytes(void **state)
     size_t len;
 
     (void)state;
-    assert_hex(keys->ways[0].id, NET_WAY_ID_BYTES, "6a05e6a3659af258");
-    len = net_identity_put(keys, &keys->ways[0], 3, 1, identity);
+    assert_hex(keys->credentials[0].id, NET_CREDENTIAL_ID_BYTES, "6a05e6a3659af258");
+    len = net_identity_put(keys, &keys->credentials[0], 3, 1, identity);
     assert_int_equal(len, strlen(identity));
     assert_string_equal(identity, "leafd4/6a05e6a3659af258/4986b87d8705c445/3/1");
-    net_identity_psk(&keys->ways[0], identity, len, psk);
+    net_identity_psk(&keys->credentials[0], identity, len, psk);
     assert_hex(psk, sizeof psk, "3ee20a1602fbdfe2761ee7e46b0961a2a298983183d5aea4a26bf80b6fba93b8");
     net_keys_unref(keys);
 }
@@ -78,9 +78,9 @@ static void test_identities(void **state)
     char middle[34];
 
     (void)state;
-    (void)net_identity_put(keys, &keys->ways[0], LIMIT_NODE_ID, 0, text);
+    (void)net_identity_put(keys, &keys->credentials[0], LIMIT_NODE_ID, 0, text);
     assert_true(parses(keys, text, &found) && found.same_cluster && found.wanted == 0);
-    assert_true(found.dialler == LIMIT_NODE_ID && found.way == &keys->ways[0]);
+    assert_true(found.dialler == LIMIT_NODE_ID && found.credential == &keys->credentials[0]);
     assert_true(parses(other, text, &found));
     assert_false(found.same_cluster);
     (void)snprintf(middle, sizeof middle, "%.33s", text + strlen("leafd4/"));

@@ -95,7 +95,7 @@ static void test_frames_in_the_middle_of_the_handshake(void **state)
 
     net_client_connect(&h->client, &h->node, 2);
     net_client_secure(&h->client, 1);
-    handshake_dial(&h->client.handshake, &h->client.config, 1, &h->client.way, &h->buf);
+    handshake_dial(&h->client.handshake, &h->client.config, 1, &h->client.proof, &h->buf);
     frame_put(&h->buf, FRAME_RAFT, "forged", 6);
     net_client_write(&h->client, h->buf.data, h->buf.len);
     assert_thrown_out(h);
@@ -110,7 +110,7 @@ static enum handshake_reject shake_until_rejected(struct net_lone *h)
 
     h->buf.len = 0;
     net_client_secure(client, 1);
-    handshake_dial(&client->handshake, &client->config, 1, &client->way, &h->buf);
+    handshake_dial(&client->handshake, &client->config, 1, &client->proof, &h->buf);
     while (client->handshake.state != HANDSHAKE_FAILED) {
         enum frame_type type;
 

@@ -110,7 +110,7 @@ static void reject_of_hello(struct net_lone *h, uint64_t proved, uint64_t wanted
     net_client_secure(&h->client, wanted);
     h->client.config.node_id = said;
     h->buf.len = 0;
-    handshake_dial(&h->client.handshake, &h->client.config, said == 1 ? 2 : 1, &h->client.way,
+    handshake_dial(&h->client.handshake, &h->client.config, said == 1 ? 2 : 1, &h->client.proof,
                    &h->buf);
     net_client_write(&h->client, h->buf.data, h->buf.len);
     RUN_UNTIL(&h->world, net_client_has_frame(&h->client));

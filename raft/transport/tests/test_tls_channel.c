@@ -80,12 +80,12 @@ static bool carry(struct pair *pair, unsigned from)
     return true;
 }
 
-static void shake(struct pair *pair, unsigned way, uint64_t wanted)
+static void shake(struct pair *pair, unsigned credential, uint64_t wanted)
 {
     bool more = true;
 
     close_ends(pair);
-    pair->ends[0] = tls_channel_dial(pair->keys[0], way, 1, wanted);
+    pair->ends[0] = tls_channel_dial(pair->keys[0], credential, 1, wanted);
     pair->ends[1] = tls_channel_accept(pair->keys[1], 2);
     pair->results[0] = pair->results[1] = 0;
     while (more) {
@@ -98,8 +98,8 @@ static void assert_open(struct pair *pair)
 {
     assert_int_equal(pair->results[0], 1);
     assert_int_equal(pair->results[1], 1);
-    assert_memory_equal(tls_channel_peer(pair->ends[0])->way_id,
-                        tls_channel_peer(pair->ends[1])->way_id, NET_WAY_ID_BYTES);
+    assert_memory_equal(tls_channel_peer(pair->ends[0])->credential_id,
+                        tls_channel_peer(pair->ends[1])->credential_id, NET_CREDENTIAL_ID_BYTES);
 }
 
 static void assert_refused(struct pair *pair, const char *why)
@@ -137,7 +137,8 @@ static void test_another_secret(void **state)
     use_keys(pair, 0, net_fixture_keys("test", "Secret", NULL));
     shake(pair, 0, 2);
     assert_refused(pair, "another secret");
-    memcpy(pair->keys[0]->ways[0].id, pair->keys[1]->ways[0].id, NET_WAY_ID_BYTES);
+    memcpy(pair->keys[0]->credentials[0].id, pair->keys[1]->credentials[0].id,
+           NET_CREDENTIAL_ID_BYTES);
     shake(pair, 0, 2);
     assert_refused(pair, "another secret");
 }

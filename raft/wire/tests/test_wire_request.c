@@ -83,11 +83,11 @@ static int buffers_try(const void *data, size_t len)
     return wire_buffers_decode(data, len, &buffers);
 }
 
-static int standing_try(const void *data, size_t len)
+static int durable_try(const void *data, size_t len)
 {
-    struct wire_standing standing;
+    struct wire_durable durable;
 
-    return wire_standing_decode(data, len, &standing);
+    return wire_durable_decode(data, len, &durable);
 }
 
 static int probe_try(const void *data, size_t len)
@@ -460,19 +460,19 @@ static void test_buffers(void **state)
     buf_free(&buf);
 }
 
-static void test_standing(void **state)
+static void test_durable(void **state)
 {
-    const struct wire_standing standing = {{0x0102, 9, 0x1122, 3, 8}};
-    struct wire_standing got;
+    const struct wire_durable durable = {{0x0102, 9, 0x1122, 3, 8}};
+    struct wire_durable got;
     struct buf buf = BUF_INIT;
 
     (void)state;
-    wire_standing_encode(&standing, &buf);
-    check_bytes(standing_try, &buf,
+    wire_durable_encode(&durable, &buf);
+    check_bytes(durable_try, &buf,
                 "0201000000000000 0900000000000000 2211000000000000 0300000000000000 "
                 "0800000000000000");
-    assert_int_equal(wire_standing_decode(buf.data, buf.len, &got), 0);
-    assert_memory_equal(&got, &standing, sizeof got);
+    assert_int_equal(wire_durable_decode(buf.data, buf.len, &got), 0);
+    assert_memory_equal(&got, &durable, sizeof got);
     buf_free(&buf);
 }
 
@@ -525,7 +525,7 @@ int main(void)
         cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
         cmocka_unit_test(test_confirm),        cmocka_unit_test(test_resign),
         cmocka_unit_test(test_compare),        cmocka_unit_test(test_compared),
-        cmocka_unit_test(test_buffers),        cmocka_unit_test(test_standing),
+        cmocka_unit_test(test_buffers),        cmocka_unit_test(test_durable),
         cmocka_unit_test(test_probe),
     };
 

@@ -309,6 +309,7 @@ enum ctl_exit run_tags_resume(struct ctl *ctl);
 enum ctl_exit run_tags_delete(struct ctl *ctl);
 enum ctl_exit run_next(struct ctl *ctl);
 enum ctl_exit run_decode(struct ctl *ctl);
+enum ctl_exit run_at(struct ctl *ctl);
 enum ctl_exit run_workers_list(struct ctl *ctl);
 enum ctl_exit run_workers_acquire(struct ctl *ctl);
 enum ctl_exit run_workers_renew(struct ctl *ctl);

@@ -1,6 +1,6 @@
 /*
- * ids.c - `next`, `decode`, and what snowflake ids are made of: `workers`, `layouts`. Ids of an
- * answer that never came are skipped, so a request for ids may be repeated. Thread: one.
+ * ids.c - `next`, `decode`, `at`, and what snowflake ids are made of: `workers`, `layouts`. Ids of
+ * an answer that never came are skipped, so a request for ids may be repeated. Thread: one.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -177,6 +177,22 @@ enum ctl_exit run_decode(struct ctl *ctl)
     target_init(&target, "/api/snowflake/decode/", text);
     target_add(&target, "layout", ctl_option(ctl, "layout"));
     return ctl_show(ctl, buf_text(&target.text), decode_put);
+}
+
+static void at_put(struct ctl *ctl, json_t *json)
+{
+    ctl_put_form(&ctl->out, "{id}\n", json);
+}
+
+enum ctl_exit run_at(struct ctl *ctl)
+{
+    TARGET_LOCAL(target);
+
+    target_init(&target, "/api/snowflake/at", NULL);
+    target_add(&target, "time", ctl->args.operands[0]);
+    target_add(&target, "format", "json");
+    target_add(&target, "layout", ctl_option(ctl, "layout"));
+    return ctl_show(ctl, buf_text(&target.text), at_put);
 }
 
 /* --- worker ids --- */

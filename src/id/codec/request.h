@@ -35,11 +35,11 @@ enum id_request_kind {
     ID_REQUEST_BUFFERS,  /* payload: a QUERY_TAG_LIST; out: struct id_buffers: what each member that
                            answers by the deadline holds. Status 0, ERR_OVERLOADED
                            (LIMIT_BUFFERS_WAITS) or ERR_SHUTTING_DOWN */
-    ID_REQUEST_EVERYWHERE, /* index: of an entry of the log. Status 0 once all members have applied
-                             it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
+    ID_REQUEST_BARRIER,  /* index: of an entry of the log. Status 0 once all members have applied
+                             it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or
                              ERR_SHUTTING_DOWN; out: struct id_missing: which have not, as far as
                              this node knows. The reply is left as it is */
-    ID_REQUEST_MONOTONIC   /* payload: a COMMAND_STRICT, never stamped: its items take ids of the
+    ID_REQUEST_MONOTONIC /* payload: a COMMAND_STRICT, never stamped: its items take ids of the
                             leader's windows (docs/monotonic.md); reply: RESULT_STRICT */
 };
 

@@ -190,6 +190,15 @@ bool named_layout_decode(const struct named_layout *layout, uint64_t id,
     return true;
 }
 
+bool named_layout_at(const struct named_layout *layout, uint64_t unix_ms, uint64_t *ret_id)
+{
+    if (unix_ms < layout->bits.epoch_ms || unix_ms > named_layout_last_ms(layout)) {
+        return false;
+    }
+    *ret_id = named_layout_compose(layout, named_layout_unit(layout, unix_ms), 0, 0);
+    return true;
+}
+
 /* --- the row --- */
 
 #define LAYOUT_FIELDS                                                                              \

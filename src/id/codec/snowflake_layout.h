@@ -201,6 +201,17 @@ uint64_t named_layout_id(const struct named_layout *layout, uint64_t plain);
 bool named_layout_decode(const struct named_layout *layout, uint64_t id,
                          struct snowflake_parts *ret_parts) MUST_CHECK;
 
+/* The cluster's own layout as a named one. */
+static inline struct named_layout named_layout_of(const struct snowflake_layout *own)
+{
+    return (struct named_layout){.bits = *own, .unit_ms = 1};
+}
+
+/* The smallest id of the unit that a Unix ms lies in: all ids of earlier units are below it, all of
+ * this and later ones at it or above. False: the time lies outside the layout. */
+bool named_layout_at(const struct named_layout *layout, uint64_t unix_ms,
+                     uint64_t *ret_id) MUST_CHECK;
+
 /* --- the row --- */
 
 /* A name once made stays: with deleted it hands out nothing, and keeps its meaning. */

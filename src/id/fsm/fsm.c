@@ -16,7 +16,7 @@
 #include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_tables.h"
 
-#define FORESEE_ITEMS 2048 /* of a put at once: each is looked for among all tags */
+#define FORESEE_ITEMS 512 /* of a put at once: each is looked for among all tags */
 
 _Static_assert(STRICT_RESULTS_HEAD_BYTES + LIMIT_STRICT_ITEMS * STRICT_RESULT_BYTES <=
                    SESSION_ANSWER_BYTES_MAX,
@@ -144,7 +144,7 @@ static void apply_puts(struct fsm *fsm, uint64_t index, struct command_list *lis
     if (foreseen->judged == NULL) {
         foreseen->judged = fsm_puts_judge_begin(&fsm->recalls, list);
     }
-    fsm_puts_apply(&fsm->recalls, list, foreseen->judged, result);
+    fsm_puts_apply(&fsm->recalls, foreseen->judged, result);
     foreseen_drop(fsm);
 }
 

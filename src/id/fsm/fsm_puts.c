@@ -299,10 +299,9 @@ int fsm_recalls_check(const struct fsm_recalls *recalls)
 
 /* What an item will do. */
 struct plan {
-    struct fsm_row *row;   /* of its name; NULL: there is none yet. Rows stay where they are */
-    struct tag_row merged; /* what it becomes; its strings are the item's, or the old row's */
-    char *shape;           /* or this, owned: the shape with further keys. NULL: it has none */
-    uint64_t key_first;    /* of a shape with further keys: the first id by the last of them */
+    struct fsm_change change; /* its strings are the item's, or the old row's */
+    char *shape;              /* or this, owned: the shape with further keys. NULL: it has none */
+    uint64_t key_first;       /* of a shape with further keys: the first id by the last of them */
 };
 
 /* The names of the items so far, by their hashes: an index that is at most half full; 0 is free,
@@ -321,6 +320,7 @@ struct so_far {
     uint64_t held; /* what the tags of the client that asks count */
 };
 
+#define FETCH_AHEAD 8
 #define PLANS_PER_BLOCK 512
 #define PLAN_BLOCKS (LIMIT_TAGS_PER_BULK / PLANS_PER_BLOCK + 1)
 
@@ -329,6 +329,9 @@ struct puts_judged {
     struct command_list command;      /* at the next item */
     struct names names;
     struct so_far so_far;
+    struct fsm_changes_sum sum;
+    uint64_t wall_ms;
+    uint32_t made;
     uint32_t count; /* items so far */
     bool is_done;   /* there are no others, or they do not matter */
     bool refused;
@@ -645,7 +648,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
                       row.increment != old->increment || row.offset != old->offset ||
                       (is_moved && row.mode != TAG_MODE_STRICT);
-    plan->merged = row;
+    plan->change.tag = row;
     return 0;
 }
 
@@ -667,15 +670,15 @@ static bool stood_before(struct puts_judged *judged, const struct tag_put *put, 
     size_t slot = hash_bytes(put->name, put->name_len, names->seed) & names->mask;
 
     for (; names->index[slot] != 0; slot = (slot + 1) & names->mask) {
-        const struct tag_row *other = &plan_at(judged, names->index[slot] - 1)->merged;
+        const struct tag_row *other = &plan_at(judged, names->index[slot] - 1)->change.tag;
 
         if (tag_name_compare(other->name, other->name_len, put->name, put->name_len) == 0) {
             return true;
         }
     }
     names->index[slot] = at + 1;
-    plan->merged.name = put->name;
-    plan->merged.name_len = put->name_len;
+    plan->change.tag.name = put->name;
+    plan->change.tag.name_len = put->name_len;
     return false;
 }
 
@@ -687,17 +690,19 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
     struct fsm_row *row = fsm_tags_walk(recalls->tags, &so_far->walk, put->name, put->name_len);
     const struct tag_row *old = row != NULL ? &row->tag : NULL;
 
-    plan->row = row;
+    plan->change.row = row;
+    plan->change.before = so_far->walk.last;
+    plan->change.after = so_far->walk.after;
     if (put_merge(recalls, old, put, command, plan, result) != 0) {
         return true;
     }
-    if (tags_share_full(old, &plan->merged, command, &so_far->held)) {
+    if (tags_share_full(old, &plan->change.tag, command, &so_far->held)) {
         return refuse_share(result, fsm_owners_held(&recalls->tags->owners, command->client),
                             command->most);
     }
     so_far->made += row == NULL;
     so_far->recalled +=
-        plan->merged.recalling && fsm_recalls_find(recalls, put->name, put->name_len) == NULL;
+        plan->change.tag.recalling && fsm_recalls_find(recalls, put->name, put->name_len) == NULL;
     if (recalls->tags->count + so_far->made > LIMIT_TAGS) {
         return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
     }
@@ -726,6 +731,7 @@ struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
     struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
 
     judged->command = *command;
+    judged->wall_ms = time_shown_ms(command->wall_ms);
     judged->so_far.held = fsm_owners_held(&recalls->tags->owners, command->client);
     judged->refused = judged->is_done = is_bad_count(command->count, &judged->answer);
     if (!judged->is_done) {
@@ -734,24 +740,42 @@ struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
     return judged;
 }
 
+/* The times of what the item does; and all is made ready for it. */
+static void make_ready(struct fsm_recalls *recalls, struct puts_judged *judged, struct plan *plan)
+{
+    const struct fsm_row *row = plan->change.row;
+    const struct tag_row *old = row != NULL ? &row->tag : &(struct tag_row){.deleted = true};
+    struct tag_row *tag = &plan->change.tag;
+
+    tag->created_ms = old->deleted ? later_of(old->created_ms, judged->wall_ms) : old->created_ms;
+    tag->updated_ms = later_of(old->updated_ms, judged->wall_ms);
+    fsm_tags_ready(recalls->tags, &plan->change, &judged->sum);
+    judged->made += old->deleted;
+}
+
 /* A name that stands twice is refused before what else is wrong with any item. */
 static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
                        const struct tag_put *put)
 {
     uint32_t at = judged->count++;
+    struct plan *plan;
 
     if (at % PLANS_PER_BLOCK == 0) {
         judged->blocks[at / PLANS_PER_BLOCK] =
             MUST_HAVE(calloc(PLANS_PER_BLOCK, sizeof(struct plan)));
     }
+    plan = plan_at(judged, at);
     if (stood_before(judged, put, at)) {
         judged->answer = (struct put_result){.failed_at = at};
         judged->refused = judged->is_done =
             refuse_put(&judged->answer, ERR_INVALID, "the same tag stands twice in one request");
     } else if (!judged->refused) {
         judged->answer.failed_at = at;
-        judged->refused = item_refused(recalls, &judged->command, put, &judged->so_far,
-                                       plan_at(judged, at), &judged->answer);
+        judged->refused =
+            item_refused(recalls, &judged->command, put, &judged->so_far, plan, &judged->answer);
+        if (!judged->refused) {
+            make_ready(recalls, judged, plan);
+        }
     }
 }
 
@@ -771,39 +795,25 @@ bool fsm_puts_judge(struct fsm_recalls *recalls, struct puts_judged *judged, uin
 }
 
 /* Change the rows; nothing was found to stand against it. */
-static void put_carry_out(struct fsm_recalls *recalls, const struct command_list *command,
-                          struct puts_judged *judged)
+static void put_carry_out(struct fsm_recalls *recalls, struct puts_judged *judged)
 {
     struct put_result *result = &judged->answer;
-    bool first = true;
 
+    fsm_tags_add(recalls->tags, &judged->sum);
     for (uint32_t i = 0; i < judged->count; i++) {
-        struct tag_row *merged = &plan_at(judged, i)->merged;
-        struct fsm_row *row = plan_at(judged, i)->row;
-        bool exists = row != NULL;
-        bool live = exists && !row->tag.deleted;
+        struct fsm_row *row;
 
-        if (exists) {
-            fsm_tags_disown(recalls->tags, &row->tag);
-            fsm_tags_change_begin(recalls->tags, row);
-        } else {
-            row = fsm_tags_make(recalls->tags, merged->name, merged->name_len);
-            ASSERT(row != NULL);
+        if (i + FETCH_AHEAD < judged->count) {
+            fsm_change_fetch(&plan_at(judged, i + FETCH_AHEAD)->change);
         }
-        merged->created_ms =
-            live ? row->tag.created_ms : later_of(row->tag.created_ms, command->wall_ms);
-        merged->updated_ms = later_of(row->tag.updated_ms, command->wall_ms);
-        fsm_row_set(row, *merged);
-        fsm_tags_own(recalls->tags, &row->tag);
-        fsm_tags_change_end(recalls->tags, row);
+        row = fsm_tags_change(recalls->tags, &plan_at(judged, i)->change);
         fsm_recall_follow(recalls, row);
-        result->made += !live;
-        result->changed += live;
-        if (first) {
+        if (i == 0) {
             result->first = row->tag;
         }
-        first = false;
     }
+    result->made = judged->made;
+    result->changed = judged->count - judged->made;
 }
 
 void fsm_puts_drop(struct puts_judged *judged)
@@ -812,8 +822,10 @@ void fsm_puts_drop(struct puts_judged *judged)
         return;
     }
     for (uint32_t i = 0; i < judged->count; i++) {
+        free(plan_at(judged, i)->change.texts);
         free(plan_at(judged, i)->shape);
     }
+    row_changes_release(&judged->sum.rows);
     for (uint32_t i = 0; i < PLAN_BLOCKS; i++) {
         free(judged->blocks[i]);
     }
@@ -821,13 +833,11 @@ void fsm_puts_drop(struct puts_judged *judged)
     free(judged);
 }
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command,
-                    struct puts_judged *judged, struct buf *result)
+void fsm_puts_apply(struct fsm_recalls *recalls, struct puts_judged *judged, struct buf *result)
 {
     (void)fsm_puts_judge(recalls, judged, UINT32_MAX);
-    command->wall_ms = time_shown_ms(command->wall_ms);
     if (!judged->refused) {
-        put_carry_out(recalls, command, judged);
+        put_carry_out(recalls, judged);
     }
     put_result_encode(&judged->answer, result);
 }

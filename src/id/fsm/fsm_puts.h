@@ -83,9 +83,9 @@ int fsm_recalls_check(const struct fsm_recalls *recalls) MUST_CHECK;
 /*
  * --- fsm_puts: tags that are made, changed and deleted.
  *
- * The happy path of a put: it is judged, that is, no name stands twice, and every item is merged
- * and checked against its row; only then are the rows changed. Of a delete: the row becomes a
- * tombstone.
+ * The happy path of a put: it is judged, that is, no name stands twice, and every item is merged,
+ * checked against its row, and made ready (fsm_tags_ready()); only then are the rows changed, at
+ * once, by what is ready. Of a delete: the row becomes a tombstone.
  */
 
 struct puts_judged;
@@ -102,8 +102,7 @@ bool fsm_puts_judge(struct fsm_recalls *recalls, struct puts_judged *judged, uin
 void fsm_puts_drop(struct puts_judged *judged);
 
 /* Judge the rest, and do it. */
-void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command,
-                    struct puts_judged *judged, struct buf *result);
+void fsm_puts_apply(struct fsm_recalls *recalls, struct puts_judged *judged, struct buf *result);
 /* 0 or ERR_UNKNOWN_TAG. */
 int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command) MUST_CHECK;
 

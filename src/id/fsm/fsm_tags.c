@@ -117,14 +117,24 @@ void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
     fsm_owners_init(&tags->owners);
 }
 
+static int row_compare(const char *name, size_t len, const struct fsm_row *row)
+{
+    return tag_name_compare(name, len, row->tag.name, row->tag.name_len);
+}
+
+/* The row before this one, before NULL the last; NULL: none. */
+static struct fsm_row *tags_before(const struct fsm_tags *tags, struct fsm_row *row)
+{
+    struct fsm_row_tree *rows = (struct fsm_row_tree *)(uintptr_t)&tags->rows;
+
+    return row != NULL ? RB_PREV(fsm_row_tree, rows, row) : RB_MAX(fsm_row_tree, rows);
+}
+
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len)
 {
     struct fsm_row *row = fsm_tags_seek(tags, name, len);
 
-    if (row == NULL || tag_name_compare(name, len, row->tag.name, row->tag.name_len) != 0) {
-        return NULL;
-    }
-    return row;
+    return row != NULL && row_compare(name, len, row) == 0 ? row : NULL;
 }
 
 struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk *walk,
@@ -132,16 +142,23 @@ struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk 
 {
     bool tries = walk->last != NULL && walk->misses <= walk->hits + walk->count / WALK_TRIES;
     struct fsm_row *row = tries ? fsm_tags_next(walk->last) : NULL;
+    int order = row != NULL ? row_compare(name, len, row) : -1;
 
     walk->count++;
-    if (row != NULL && tag_name_compare(name, len, row->tag.name, row->tag.name_len) == 0) {
+    if (tries && (order == 0 || (order < 0 && row_compare(name, len, walk->last) > 0))) {
         walk->hits++;
     } else {
         walk->misses += tries ? 1 : 0;
-        row = fsm_tags_find(tags, name, len);
+        row = fsm_tags_seek(tags, name, len);
+        order = row != NULL ? row_compare(name, len, row) : -1;
     }
-    walk->last = row != NULL ? row : walk->last;
-    return row;
+    walk->after = row;
+    if (order == 0) {
+        walk->last = row;
+        return row;
+    }
+    walk->last = tags_before(tags, row);
+    return NULL;
 }
 
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len)
@@ -157,10 +174,34 @@ struct fsm_row *fsm_tags_next(struct fsm_row *row)
     return RB_NEXT(fsm_row_tree, NULL, row);
 }
 
-struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len)
+/* Into the tree, between two rows: a search would miss the caches at each of its steps. Rows that
+ * were made between them since then may be before it, or it is looked for. */
+static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm_row *before,
+                          struct fsm_row *after)
+{
+    struct fsm_row *now = tags_before(tags, after);
+    struct fsm_row *twin;
+
+    ASSERT(after == NULL || row_order(row, after) < 0);
+    if (now != before && row_order(now, row) >= 0) {
+        twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
+        ASSERT(twin == NULL);
+        return;
+    }
+    if (after != NULL && RB_LEFT(after, link) == NULL) {
+        RB_SET(row, after, link);
+        RB_LEFT(after, link) = row;
+    } else {
+        RB_SET(row, now, link);
+        *(now != NULL ? &RB_RIGHT(now, link) : &RB_ROOT(&tags->rows)) = row;
+    }
+    fsm_row_tree_RB_INSERT_COLOR(&tags->rows, row);
+}
+
+struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len,
+                              struct fsm_row *before, struct fsm_row *after)
 {
     struct fsm_row *row;
-    struct fsm_row *twin;
     uint32_t handle;
 
     ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
@@ -176,8 +217,7 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
     row->tag.description = row->name + len;
     row->tag.shape = row->tag.description;
     row->tag.reason = row->tag.description;
-    twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
-    ASSERT(twin == NULL);
+    enter_between(tags, row, before, after);
     tags->count++;
     return row;
 }
@@ -211,24 +251,27 @@ static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool cou
 }
 
 /* The row's key and value into the journal. */
-static void tag_journal(struct fsm_tags *tags, const struct fsm_row *row)
+static void tag_journal(struct journal *journal, const struct tag_row *tag)
 {
-    struct journal *journal = tags->journal;
-
     journal_key(journal, FSM_TABLE_TAGS);
-    buf_put(&journal->row, row->tag.name, row->tag.name_len);
-    journal_record(journal, tag_row_format(&row->tag), &row->tag);
+    buf_put(&journal->row, tag->name, tag->name_len);
+    journal_record(journal, tag_row_format(tag), tag);
 }
 
-void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
+static void tag_forewarn(const struct fsm_tags *tags, const struct fsm_row *row)
 {
     struct fsm_listener *listener = *tags->listener;
 
     if (listener != NULL && listener->tag_changes != NULL && !tags->journal->loading) {
         listener->tag_changes(listener, &row->tag);
     }
+}
+
+void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
+{
+    tag_forewarn(tags, row);
     count_row(tags, row, false);
-    tag_journal(tags, row);
+    tag_journal(tags->journal, &row->tag);
     journal_leave(tags->journal);
 }
 
@@ -244,17 +287,15 @@ static void tag_notify(const struct fsm_tags *tags, const struct fsm_row *row)
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
 {
     count_row(tags, row, true);
-    tag_journal(tags, row);
+    tag_journal(tags->journal, &row->tag);
     journal_enter(tags->journal);
     tag_notify(tags, row);
 }
 
 /* Description, shape and reason are in one piece of memory, with a NUL after the first; where all
  * are empty, the description is the NUL after the name. */
-static void describe(struct fsm_row *row, const struct tag_row *tag)
+static char *texts_of(const struct tag_row *tag)
 {
-    const char *empty = row->name + row->tag.name_len;
-    const char *before = row->tag.description;
     char *texts = NULL;
     size_t shape_at = 0;
 
@@ -271,29 +312,101 @@ static void describe(struct fsm_row *row, const struct tag_row *tag)
     if (tag->reason_len > 0) {
         memcpy(texts + shape_at + tag->shape_len, tag->reason, tag->reason_len);
     }
+    return texts;
+}
+
+/* The row becomes this, with such texts, which it owns. */
+static void row_become(struct fsm_row *row, const struct tag_row *tag, char *texts)
+{
+    const char *name = row->tag.name;
+    const char *empty = row->name + row->tag.name_len;
+    const char *before = row->tag.description;
+
     if (before != empty) {
-        free((char *)(uintptr_t)before); /* tag may have borrowed from it */
+        free((char *)(uintptr_t)before);
     }
+    row->tag = *tag;
+    row->tag.name = name;
     row->tag.description = texts != NULL ? texts : empty;
-    row->tag.shape = texts != NULL ? texts + shape_at : empty;
-    row->tag.reason = texts != NULL ? texts + shape_at + tag->shape_len : empty;
+    row->tag.shape = texts != NULL ? texts + tag->description_len + 1 : empty;
+    row->tag.reason = texts != NULL ? row->tag.shape + tag->shape_len : empty;
 }
 
 void fsm_row_set(struct fsm_row *row, struct tag_row tag)
 {
-    describe(row, &tag);
-    tag.name = row->tag.name;
-    tag.description = row->tag.description;
-    tag.shape = row->tag.shape;
-    tag.reason = row->tag.reason;
-    row->tag = tag;
+    row_become(row, &tag, texts_of(&tag)); /* tag may have borrowed from those before */
+}
+
+void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm_changes_sum *sum)
+{
+    const struct fsm_row *row = change->row;
+    const struct tag_row *old = row != NULL ? &row->tag : NULL;
+    const struct tag_row *tag = &change->tag;
+    struct journal *journal = tags->journal;
+
+    if (old != NULL) {
+        change->keeps_texts = tag->description == old->description && tag->shape == old->shape &&
+                              tag->reason == old->reason && tag->reason_len == old->reason_len;
+        change->keeps_share =
+            tag->client == old->client && tag_share_bytes(tag) == tag_share_bytes(old);
+        tag_journal(journal, old);
+        sum->digest -= journal_hash(journal);
+        sum->bytes -= fsm_tag_bytes(old);
+        sum->dead_count -= old->deleted ? 1 : 0;
+        sum->dated_count -= tag_is_dated(old) ? 1 : 0;
+    }
+    change->texts = change->keeps_texts ? NULL : texts_of(tag);
+    tag_journal(journal, tag);
+    sum->digest += journal_hash(journal);
+    sum->bytes += fsm_tag_bytes(tag);
+    sum->dead_count += tag->deleted ? 1 : 0;
+    sum->dated_count += tag_is_dated(tag) ? 1 : 0;
+    row_changes_add(&sum->rows, journal->row.data, journal->key_len,
+                    journal->row.len - journal->key_len);
+}
+
+void fsm_tags_add(struct fsm_tags *tags, struct fsm_changes_sum *sum)
+{
+    journal_move(tags->journal, &sum->rows, sum->digest);
+    tags->bytes += sum->bytes;
+    tags->dead_count += sum->dead_count;
+    tags->dated_count += sum->dated_count;
+    *sum = (struct fsm_changes_sum){.digest = 0};
+}
+
+struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change)
+{
+    struct fsm_row *row = change->row;
+    struct tag_row *tag = &change->tag;
+
+    if (row == NULL) {
+        row = fsm_tags_make(tags, tag->name, tag->name_len, change->before, change->after);
+        ASSERT(row != NULL);
+    } else {
+        tag_forewarn(tags, row);
+        if (!change->keeps_share) {
+            fsm_tags_disown(tags, &row->tag);
+        }
+    }
+    if (change->keeps_texts) {
+        tag->name = row->tag.name;
+        row->tag = *tag;
+    } else {
+        row_become(row, tag, change->texts);
+        change->texts = NULL;
+    }
+    if (!change->keeps_share) {
+        fsm_tags_own(tags, &row->tag);
+    }
+    tag_notify(tags, row);
+    return row;
 }
 
 void fsm_tags_clear(struct fsm_tags *tags)
 {
     for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
         fsm_tags_disown(tags, &row->tag);
-        describe(row, &(struct tag_row){.description = NULL});
+        row_become(row, &(struct tag_row){.name_len = row->tag.name_len}, NULL);
     }
     arena_free(&tags->arena);
     fsm_owners_clear(&tags->owners);
@@ -338,13 +451,13 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
 
 struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len)
 {
-    struct fsm_row *row = fsm_tags_find(tags, name, len);
+    struct fsm_row *row = fsm_tags_seek(tags, name, len);
 
     ASSERT(tags->journal->loading);
-    if (row != NULL) {
+    if (row != NULL && row_compare(name, len, row) == 0) {
         return row;
     }
-    row = fsm_tags_make(tags, name, len);
+    row = fsm_tags_make(tags, name, len, tags_before(tags, row), row);
     tags->hollow_count += row != NULL;
     return row;
 }

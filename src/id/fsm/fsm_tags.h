@@ -109,12 +109,13 @@ static inline void fsm_tags_disown(struct fsm_tags *tags, const struct tag_row *
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len);
 /* The same for one name after the other of a list: zeros to begin with, and not to be kept over
  * fsm_tags_clear(). Lists mostly have their names in the order of the rows: then the next one is
- * after the last, which takes a third of the time. */
+ * after the last, or would be, which takes a third of the time. */
 struct fsm_tags_walk {
-    struct fsm_row *last; /* found; NULL: none yet */
-    uint32_t count;       /* of names so far */
-    uint32_t hits;        /* how often the row after it was the next one, */
-    uint32_t misses;      /* and how often not: then it is looked at for one of 16 names */
+    struct fsm_row *last;  /* with a name no greater; NULL: none */
+    struct fsm_row *after; /* of a name that was not found: the next one; NULL: none */
+    uint32_t count;        /* of names so far */
+    uint32_t hits;         /* how often the name was in its place after the last, */
+    uint32_t misses;       /* and how often not: then it is looked at for one of 16 names */
 };
 struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk *walk,
                               const char *name, size_t len);
@@ -127,14 +128,55 @@ struct fsm_row *fsm_tags_next(struct fsm_row *row);
 uint64_t fsm_tag_bytes(const struct tag_row *row);
 
 /* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The
- * name must not be there. NULL: the table is full. */
-struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len);
+ * name must not be there. before and after: the rows that it is between, NULL where there is none;
+ * others may have been made there since. NULL: the table is full. */
+struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len,
+                              struct fsm_row *before, struct fsm_row *after);
 /* Take an existing row out of the digest, to change it. */
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row);
 /* Put it back, list the change and call the listener. */
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row);
 /* The row becomes this; it keeps its name, and takes copies of description and shape. */
 void fsm_row_set(struct fsm_row *row, struct tag_row tag);
+
+/* A change of a put. What takes time of it is done before, in parts, and nothing of that is seen:
+ * texts, the row's bytes, hashes, its place (fsm_tags_ready()). To carry it out is to set pointers.
+ * It is good as long as no other change comes between, but of the same put. */
+struct fsm_change {
+    struct fsm_row *row;    /* of the name; NULL: there is none yet, */
+    struct fsm_row *before; /* and then these are next to its place; NULL: none */
+    struct fsm_row *after;
+    struct tag_row tag; /* what it becomes; its strings are borrowed */
+    char *texts;        /* its description and shape, owned; NULL: none, or */
+    bool keeps_texts;   /* the row's own stay */
+    bool keeps_share;   /* it counts for the same client, and as much */
+};
+
+/* What those of a list change beside their rows. */
+struct fsm_changes_sum {
+    struct row_changes rows;
+    uint64_t digest; /* added; so are all below, also what is less than before */
+    uint64_t bytes;
+    size_t dead_count;
+    size_t dated_count;
+};
+
+/* Of a change whose row, before, after and tag are set. */
+void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm_changes_sum *sum);
+/* The sum counts, and is left empty: each of its changes must follow. */
+void fsm_tags_add(struct fsm_tags *tags, struct fsm_changes_sum *sum);
+/* It will be carried out soon: what it touches may come into the caches. */
+static inline void fsm_change_fetch(const struct fsm_change *change)
+{
+    const struct fsm_row *first = change->row != NULL ? change->row : change->before;
+    const struct fsm_row *second = change->row != NULL ? change->row : change->after;
+
+    __builtin_prefetch(first, 1);
+    __builtin_prefetch(second, 1);
+}
+
+/* The row, changed; the listener is called. */
+struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change);
 
 /* Answer a QUERY_TAG_LIST. */
 void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result);

@@ -340,7 +340,7 @@ static void test_hold_beside_another_thread(void **state)
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 2);
 
-    /* Emptied while it is on the list of who holds: it had been rung for before. */
+    /* Emptied while it is on the list of who holds: its wakeup had been sent before. */
     assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
     mailbox_hold();
     uv_run(&f->loop, UV_RUN_ONCE);

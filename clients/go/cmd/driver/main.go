@@ -66,6 +66,7 @@ var commands = map[string]struct {
 	"bench":        {2, 2, (*driver).bench},
 	"benchthreads": {3, 3, (*driver).benchThreads},
 	"decode":       {1, 1, (*driver).decode},
+	"at":           {1, 1, (*driver).at},
 	"stats":        {0, 0, (*driver).stats},
 	"statstext":    {0, 0, (*driver).statsText},
 	"events":       {0, 0, (*driver).eventsSeen},
@@ -636,6 +637,19 @@ func (d *driver) decode(words []string) (string, error) {
 	}
 	parts, err := s.Decode(id)
 	return fmt.Sprintf("decode %d %d %d", parts.TimeMs, parts.Worker, parts.Sequence), err
+}
+
+func (d *driver) at(words []string) (string, error) {
+	timeMs, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("%q is no time", words[0])
+	}
+	s, err := d.snowflakeSource()
+	if err != nil {
+		return "", err
+	}
+	id, err := s.At(timeMs)
+	return fmt.Sprintf("at %d", id), err
 }
 
 func (d *driver) stats([]string) (string, error) {

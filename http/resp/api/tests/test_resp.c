@@ -279,6 +279,10 @@ static void test_decode(void **state)
         "*10\r\n$2\r\nid\r\n:2123759178190168126\r\n$12\r\ntimestamp_ms\r\n:1795178620275\r\n"
         "$4\r\ntime\r\n$24\r\n2026-11-20T12:43:40.275Z\r\n$9\r\nworker_id\r\n:2\r\n"
         "$8\r\nsequence\r\n:62\r\n");
+    resp_expect(scene->resp, "LEAFD.AT 2020-05-02T12:13:44.602Z", ":1256557484210913280\r\n");
+    resp_expect_error(scene->resp, "LEAFD.AT 1", "-ERR bad_request: ", "outside the layout");
+    resp_expect_error(scene->resp, "LEAFD.AT 1 LAYOUT none", "-ERR unknown_layout: ", "");
+    resp_expect_error(scene->resp, "LEAFD.AT 1 COUNT 1", "-ERR ", "");
     resp_expect_error(scene->resp, "LEAFD.DECODE x", "-ERR bad_request: ", "\"x\" is not a whole");
     resp_expect_error(scene->resp, "LEAFD.DECODE 9223372036854775808", "-ERR bad_request: ", "");
     resp_expect_error(scene->resp, "LEAFD.SNOWFLAKE KEY x", "-ERR bad_request: ", "wrong words");
@@ -309,7 +313,7 @@ static void test_talk(void **state)
     words[15 + LIMIT_RESP_NAME_BYTES] = 'n';
     resp_expect_error(scene->resp, words,
                       "-ERR bad_request: ", "a name of 65 bytes; it may have 64");
-    resp_expect(scene->resp, "COMMAND COUNT", ":18\r\n");
+    resp_expect(scene->resp, "COMMAND COUNT", ":19\r\n");
     resp_expect(scene->resp, "COMMAND INFO incr none",
                 "*2\r\n*6\r\n$4\r\nincr\r\n:2\r\n*1\r\n+write\r\n:1\r\n:1\r\n:1\r\n$-1\r\n");
     resp_expect(scene->resp, "COMMAND DOCS quit none",
@@ -319,9 +323,9 @@ static void test_talk(void **state)
     resp_expect(scene->resp, "CONFIG GET save", "*0\r\n");
     resp_expect_error(scene->resp, "CONFIG SET save x", "-ERR bad_request: ", "CONFIG GET");
     client_printf(scene->resp, "*2\r\n$6\r\nOBJECT\r\n$1\r\na\r\n");
-    resp_expect_line(
-        scene->resp, "-ERR unknown_command: unknown command \"OBJECT\"; here",
-        "here are: INCR, INCRBY, LEAFD.NEXT, LEAFD.SNOWFLAKE, LEAFD.DECODE, GET, SET, SETNX");
+    resp_expect_line(scene->resp, "-ERR unknown_command: unknown command \"OBJECT\"; here",
+                     "here are: INCR, INCRBY, LEAFD.NEXT, LEAFD.SNOWFLAKE, LEAFD.DECODE, LEAFD.AT, "
+                     "GET, SET, SETNX");
     resp_expect_error(scene->resp, "SET a 1 XX", "-ERR bad_request: wrong words: SET tag ", "NX");
     resp_expect_error(scene->resp, "SETNX a -1", "-ERR bad_request: the number \"-1\" is not ", "");
     resp_expect_error(scene->resp, "SETNX  1", "-ERR bad_request: ", "");

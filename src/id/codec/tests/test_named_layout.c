@@ -147,6 +147,12 @@ static void test_parts_come_back_in_either_order(void **state)
         assert_int_equal(named_layout_unit(&layout, parts.unix_ms), unit);
         assert_int_equal(named_layout_unit(&layout, parts.unix_ms + layout.unit_ms - 1), unit);
         assert_true(named_layout_id(&layout, plain) <= INT64_MAX);
+        assert_true(
+            named_layout_at(&layout, parts.unix_ms + prng_below(&prng, layout.unit_ms), &plain));
+        assert_int_equal(plain, named_layout_compose(&layout, unit, 0, 0));
+        assert_false(named_layout_at(&layout, SNOWFLAKE_EPOCH_MS - 1, &plain));
+        assert_true(named_layout_at(&layout, named_layout_last_ms(&layout), &plain));
+        assert_false(named_layout_at(&layout, named_layout_last_ms(&layout) + 1, &plain));
     }
 }
 

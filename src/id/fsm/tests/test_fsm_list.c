@@ -168,6 +168,7 @@ static struct fsm_tags_walk walk_over(const struct fsm_tags *tags, const unsigne
         size_t len = (size_t)snprintf(name, sizeof name, "w%04u", numbers[i]);
 
         assert_ptr_equal(fsm_tags_walk(tags, &walk, name, len), fsm_tags_find(tags, name, len));
+        assert_ptr_equal(walk.after, fsm_tags_seek(tags, name, len));
     }
     assert_int_equal(walk.count, WALKED);
     return walk;

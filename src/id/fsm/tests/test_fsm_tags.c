@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
@@ -485,10 +486,84 @@ static void test_put_bulk_is_judged_in_parts(void **state)
             assert_memory_equal(again.data, answer.data, answer.len);
             buf_free(&again);
         }
-        assert_in_range(parts, 4, 10);
+        assert_in_range(parts, 10, 40); /* each of them short */
         buf_free(&command);
         buf_free(&answer);
     }
+}
+
+#define ORDERS 300
+#define ORDER_PUTS 64
+
+/* Puts of names at random: some are there, some are tombstones, many are new and lie next to each
+ * other, in any order; with texts that stay, change, come and go. No name comes twice. */
+static size_t random_puts(struct prng *prng, char names[][8], struct tag_put *puts)
+{
+    size_t count = 1 + prng_below(prng, ORDER_PUTS);
+    unsigned first = (unsigned)prng_below(prng, 500);
+
+    for (size_t i = 0; i < count; i++) {
+        size_t at = prng_below(prng, i + 1);
+
+        puts[i] =
+            (struct tag_put){.fields = TAG_FIELD_STEP, .step = 1 + (uint32_t)prng_below(prng, 9)};
+        if (prng_below(prng, 3) == 0) {
+            puts[i].fields |= TAG_FIELD_DESCRIPTION;
+            puts[i].description = prng_below(prng, 2) == 0 ? "one that says more" : "";
+        }
+        (void)snprintf(names[i], sizeof names[i], "n%u", first + (unsigned)i);
+        puts[i].name = puts[at].name; /* shuffled as they come */
+        puts[at].name = names[i];
+    }
+    return count;
+}
+
+/* A bulk does what its puts would do one by one: rows, digest, what is counted; and rows stay in
+ * the order of their names. */
+static void test_put_bulk_is_as_one_by_one(void **state)
+{
+    struct id_apply *a = *state;
+    struct id_apply one;
+    struct prng prng;
+
+    id_apply_init(&one);
+    prng_seed(&prng, 31);
+    for (unsigned i = 0; i < ORDERS; i++) {
+        char names[ORDER_PUTS][8];
+        struct tag_put puts[ORDER_PUTS];
+        size_t count = random_puts(&prng, names, puts);
+        struct fsm_usage usage;
+        struct fsm_usage other;
+        struct fsm_row *row = fsm_tags_seek(&a->fsm->tags, "", 0);
+
+        a->wall_ms = one.wall_ms = 1000 + i;
+        assert_int_equal(id_apply_puts(a, puts, count, false).status, 0);
+        for (size_t j = 0; j < count; j++) {
+            assert_int_equal(id_apply_put(&one, puts[j], false).status, 0);
+        }
+        if (prng_below(&prng, 2) == 0) {
+            assert_int_equal(id_apply_delete(a, puts[0].name), 0);
+            assert_int_equal(id_apply_delete(&one, puts[0].name), 0);
+        }
+        fsm_usage(a->fsm, &usage);
+        fsm_usage(one.fsm, &other);
+        assert_memory_equal(&usage, &other, sizeof usage);
+        for (struct fsm_row *next; row != NULL && (next = fsm_tags_next(row)) != NULL; row = next) {
+            assert_true(strcmp(row->name, next->name) < 0);
+        }
+    }
+    for (struct fsm_row *row = fsm_tags_seek(&a->fsm->tags, "", 0); row != NULL;
+         row = fsm_tags_next(row)) {
+        const struct tag_row *tag = fsm_tag(one.fsm, row->tag.name, row->tag.name_len);
+
+        assert_non_null(tag);
+        assert_int_equal(tag->step, row->tag.step);
+        assert_int_equal(tag->generation, row->tag.generation);
+        assert_int_equal(tag->created_ms, row->tag.created_ms);
+        assert_int_equal(tag->updated_ms, row->tag.updated_ms);
+        assert_string_equal(tag->description, row->tag.description);
+    }
+    id_apply_free(&one);
 }
 
 /* What was judged in part counts for nothing once another entry was applied. */
@@ -913,6 +988,7 @@ int main(void)
         TEST(test_put_bulk_at_its_limit),
         TEST(test_put_bulk_is_judged_in_parts),
         TEST(test_put_bulk_is_judged_for_one_state),
+        TEST(test_put_bulk_is_as_one_by_one),
         cmocka_unit_test(test_put_bulk_of_names_that_are_to_collide),
         TEST(test_put_at_the_limit_of_tags),
         TEST(test_delete_keeps_the_mark),

@@ -36,6 +36,15 @@ final class Layout {
         return (Long) value;
     }
 
+    long lastMs() {
+        return epochMs + (1L << timeBits) - 1;
+    }
+
+    /** The smallest id of a time from epochMs to lastMs(). */
+    long at(long timeMs) {
+        return timeMs - epochMs << workerBits + sequenceBits;
+    }
+
     SnowflakeId decode(long id) {
         return new SnowflakeId((id >>> (workerBits + sequenceBits)) + epochMs,
                 (int) (id >>> sequenceBits & (1L << workerBits) - 1),

@@ -172,15 +172,35 @@ public final class SnowflakeSource implements IdSource {
      * @throws LeafdException {@code layout_unknown} before the first id of this source
      */
     public SnowflakeId decode(long id) {
-        Layout known = layout;
         if (id < 0) {
             throw core.counted(LeafdException.badSetting("id " + id + " is below 0"));
         }
+        return knownLayout().decode(id);
+    }
+
+    /**
+     * The smallest id of a time, for scans of ids by time, without asking.
+     *
+     * @param timeMs Unix milliseconds
+     * @return the id
+     * @throws LeafdException {@code layout_unknown} before the first id of this source
+     */
+    public long at(long timeMs) {
+        Layout known = knownLayout();
+        if (timeMs < known.epochMs || timeMs > known.lastMs()) {
+            throw core.counted(LeafdException.badSetting("time " + timeMs + " is not from "
+                    + known.epochMs + " to " + known.lastMs()));
+        }
+        return known.at(timeMs);
+    }
+
+    private Layout knownLayout() {
+        Layout known = layout;
         if (known == null) {
             throw core.counted(new LeafdException("layout_unknown", 0, true,
                     "the layout comes with the first id of this source, and there was none", null));
         }
-        return known.decode(id);
+        return known;
     }
 
     /**

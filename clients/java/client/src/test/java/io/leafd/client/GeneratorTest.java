@@ -34,6 +34,7 @@ class GeneratorTest {
     @Test
     void decodesAKnownId() {
         assertEquals("1588421624602 619 18", LEAF.decode(1256557484213448722L).toString());
+        assertEquals(1256557484210913280L, LEAF.at(1588421624602L));
     }
 
     @Test

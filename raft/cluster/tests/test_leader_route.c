@@ -1,5 +1,5 @@
 /*
- * test_requests_way.c - how requests find the leader round a cut link (way.c): whole
+ * test_leader_route.c - how requests find the leader round a cut link (leader_route.c): whole
  * replicas, one of which is cut off from the leader alone.
  *
  * Thread: one.
@@ -16,9 +16,9 @@
 #include "raft/tests/raft_strict.h"
 
 #define PATIENCE_MS 3000
-#define FOUND_MS (5 * RING_HEARTBEAT_MS) /* so soon a cut is noticed and a way found */
+#define FOUND_MS (5 * RING_HEARTBEAT_MS) /* so soon a cut is noticed and a route found */
 
-/* Which way a link is cut, seen from the node that asks. */
+/* Which route a link is cut, seen from the node that asks. */
 enum cut { CUT_THERE = 1, CUT_BACK = 2, CUT_BOTH = 3 };
 
 static void start(struct ring *ring, unsigned count, struct roles *ret_roles)
@@ -94,8 +94,8 @@ static void answered_round_a_cut(unsigned cut)
     assert_int_equal(put.base.status, 0);
     assert_int_equal(get.base.status, 0);
     (void)strict_first(&strict);
-    assert_int_equal(requests_of(&ring, roles.far)->way.relay, roles.relay);
-    /* Now that the way is known, nothing waits; also a long time after, without an election. */
+    assert_int_equal(requests_of(&ring, roles.far)->route.forwarder, roles.forwarder);
+    /* Now that the route is known, nothing waits; also a long time after, without an election. */
     for (unsigned i = 0; i < 20; i++) {
         change(&ring, roles.leader, 100 + i);
         assert_int_equal(step_by_query(&ring, roles.far, "a", 50), 100 + i);
@@ -105,7 +105,7 @@ static void answered_round_a_cut(unsigned cut)
     assert_int_equal(term_of(&ring, roles.far), term);
     assert_true(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_known));
     assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_through),
-                     roles.relay);
+                     roles.forwarder);
     scene_expect_idle(&ring, false);
     asked_free(&put);
     asked_free(&get);
@@ -146,7 +146,7 @@ static void test_a_node_that_knows_no_leader_goes_through_one_that_does(void **s
     scene_expect_idle(&ring, false);
 }
 
-/* --- and the direct way --- */
+/* --- and the direct route --- */
 
 static void test_nothing_is_probed_while_answers_come(void **state)
 {
@@ -163,7 +163,7 @@ static void test_nothing_is_probed_while_answers_come(void **state)
     }
     assert_int_equal(ring.passed[FRAME_REQUEST], 50);
     assert_int_equal(ring.passed[FRAME_PROBE], 0);
-    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    assert_int_equal(ring.passed[FRAME_FORWARD], 0);
     scene_expect_idle(&ring, false);
 }
 
@@ -177,19 +177,19 @@ static void test_a_slow_leader_is_not_taken_for_one_that_is_cut_off(void **state
     (void)state;
     start(&ring, 3, &roles);
     ring_node(&ring, roles.leader)->disk_held = true;
-    ring_node(&ring, roles.relay)->disk_held = true;
+    ring_node(&ring, roles.forwarder)->disk_held = true;
     asked_put(&put, "b", 20);
     ask(&ring, roles.far, &put, PATIENCE_MS);
     ring_run_ms(&ring, RING_ELECTION_MS - 20);
     assert_int_equal(put.done, 0);
     assert_in_range(ring.passed[FRAME_PROBE], 2, 2 * RING_ELECTION_MS / RING_HEARTBEAT_MS);
     ring_node(&ring, roles.leader)->disk_held = false;
-    ring_node(&ring, roles.relay)->disk_held = false;
+    ring_node(&ring, roles.forwarder)->disk_held = false;
     ring_settle(&ring);
     assert_int_equal(put.done, 1);
     assert_int_equal(put.base.status, 0);
     assert_int_equal(ring.passed[FRAME_REQUEST], 1);
-    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    assert_int_equal(ring.passed[FRAME_FORWARD], 0);
     scene_expect_idle(&ring, false);
     asked_free(&put);
 }
@@ -203,17 +203,17 @@ static void heals(unsigned cut)
     cut_link(&ring, &roles, cut);
     ring_run_ms(&ring, 2 * RING_ELECTION_MS);
     assert_int_equal(step_by_query(&ring, roles.far, "a", FOUND_MS), 10);
-    assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_RELAYED);
+    assert_int_equal(requests_of(&ring, roles.far)->route.state, ROUTE_FORWARDED);
     cut_link(&ring, &roles, 0);
     /* A leader that is heard again is asked directly at once; else it is found by a probe. */
     ring_run_ms(&ring, (cut & CUT_BACK ? 2 : 6) * RING_HEARTBEAT_MS);
-    assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_DIRECT);
+    assert_int_equal(requests_of(&ring, roles.far)->route.state, ROUTE_DIRECT);
     assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_through), 0);
     memset(ring.passed, 0, sizeof ring.passed);
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     ring_run_ms(&ring, 1000);
     assert_int_equal(ring.passed[FRAME_REQUEST], 1);
-    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    assert_int_equal(ring.passed[FRAME_FORWARD], 0);
     assert_int_equal(ring.passed[FRAME_PROBE], 0);
     scene_expect_idle(&ring, false);
 }
@@ -240,10 +240,10 @@ static void test_a_link_that_comes_up_is_tried_at_once(void **state)
     asked_get(&get, "a");
     ask(&ring, roles.far, &get, PATIENCE_MS);
     ring_run_ms(&ring, RING_HEARTBEAT_MS / 5); /* everybody was just asked, for nothing */
-    assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_SOUGHT);
+    assert_int_equal(requests_of(&ring, roles.far)->route.state, ROUTE_SOUGHT);
     ring_isolate(&ring, roles.far, false);
     ring.lost[FRAME_RAFT] = true; /* no heartbeat comes to help */
-    replica_link_changed(&ring_node(&ring, roles.far)->replica, roles.relay, true);
+    replica_link_changed(&ring_node(&ring, roles.far)->replica, roles.forwarder, true);
     ring_settle(&ring);
     ring.lost[FRAME_RAFT] = false;
     ring_run_ms(&ring, RING_HEARTBEAT_MS / 2);
@@ -258,22 +258,22 @@ static void test_a_member_that_goes_is_replaced_by_another(void **state)
     RING ring = {0};
     struct roles roles;
     struct asked put;
-    uint64_t relay;
+    uint64_t forwarder;
 
     (void)state;
     start(&ring, 4, &roles);
     cut_link(&ring, &roles, CUT_BOTH);
     assert_int_equal(step_by_query(&ring, roles.far, "a", FOUND_MS), 10);
-    relay = requests_of(&ring, roles.far)->way.relay;
-    assert_int_not_equal(relay, 0);
+    forwarder = requests_of(&ring, roles.far)->route.forwarder;
+    assert_int_not_equal(forwarder, 0);
     asked_put(&put, "b", 20);
-    ring.cut[relay][roles.far] = true; /* it gets there, and its answer does not come back */
+    ring.cut[forwarder][roles.far] = true; /* it gets there, and its answer does not come back */
     ask(&ring, roles.far, &put, PATIENCE_MS);
     ring_run_ms(&ring, 2 * FOUND_MS);
     assert_int_equal(put.done, 1);
     assert_int_equal(put.base.status, 0);
-    assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, relay);
-    assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, 0);
+    assert_int_not_equal(requests_of(&ring, roles.far)->route.forwarder, forwarder);
+    assert_int_not_equal(requests_of(&ring, roles.far)->route.forwarder, 0);
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
     scene_expect_idle(&ring, false);
     asked_free(&put);
@@ -284,18 +284,18 @@ static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
 {
     RING ring = {0};
     struct roles roles;
-    uint64_t relay;
+    uint64_t forwarder;
 
     (void)state;
     start(&ring, 4, &roles);
     cut_link(&ring, &roles, CUT_BOTH);
     assert_int_equal(step_by_query(&ring, roles.far, "a", FOUND_MS), 10);
-    relay = requests_of(&ring, roles.far)->way.relay;
-    ring.cut[relay][roles.far] = true;
-    ring_node(&ring, roles.far)->net.down[relay] = true;
-    replica_link_changed(&ring_node(&ring, roles.far)->replica, relay, false);
+    forwarder = requests_of(&ring, roles.far)->route.forwarder;
+    ring.cut[forwarder][roles.far] = true;
+    ring_node(&ring, roles.far)->net.down[forwarder] = true;
+    replica_link_changed(&ring_node(&ring, roles.far)->replica, forwarder, false);
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
-    assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, relay);
+    assert_int_not_equal(requests_of(&ring, roles.far)->route.forwarder, forwarder);
 }
 
 /* --- a leader that is none any more --- */
@@ -305,12 +305,12 @@ static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
 static void depose(struct ring *ring, const struct roles *roles)
 {
     ring_isolate(ring, roles->far, true);
-    assert_false(driver_transfer(&replica_of(ring, roles->leader)->driver, roles->relay));
+    assert_false(driver_transfer(&replica_of(ring, roles->leader)->driver, roles->forwarder));
     ring_run_ms(ring, RING_HEARTBEAT_MS);
-    assert_true(driver_leads(&replica_of(ring, roles->relay)->driver));
+    assert_true(driver_leads(&replica_of(ring, roles->forwarder)->driver));
     ring_isolate(ring, roles->far, false);
-    ring->cut[roles->far][roles->relay] = true;
-    ring->cut[roles->relay][roles->far] = true;
+    ring->cut[roles->far][roles->forwarder] = true;
+    ring->cut[roles->forwarder][roles->far] = true;
     assert_int_equal(driver_leader(&replica_of(ring, roles->far)->driver), roles->leader);
 }
 
@@ -320,7 +320,7 @@ static void test_who_says_that_it_does_not_lead_is_left_at_once(void **state)
     RING ring = {0};
     struct roles roles;
     struct asked put;
-    uint64_t relay;
+    uint64_t forwarder;
 
     (void)state;
     start(&ring, 4, &roles);
@@ -331,13 +331,13 @@ static void test_who_says_that_it_does_not_lead_is_left_at_once(void **state)
     assert_int_equal(put.done, 1);
     assert_int_equal(put.base.status, 0);
     assert_int_equal(driver_leader(&replica_of(&ring, roles.far)->driver), roles.leader);
-    relay = requests_of(&ring, roles.far)->way.relay;
-    assert_int_equal(relay, 10 - roles.leader - roles.far - roles.relay);
+    forwarder = requests_of(&ring, roles.far)->route.forwarder;
+    assert_int_equal(forwarder, 10 - roles.leader - roles.far - roles.forwarder);
     scene_expect_idle(&ring, false);
     asked_free(&put);
 }
 
-/* A node without a vote has no election to remind it; the old leader may be its only way. */
+/* A node without a vote has no election to remind it; the old leader may be its only route. */
 static void test_a_standby_reaches_a_new_leader_through_the_old_one(void **state)
 {
     RING ring = {0};
@@ -356,7 +356,7 @@ static void test_a_standby_reaches_a_new_leader_through_the_old_one(void **state
         assert_int_equal(step_by_query(&ring, roles.far, "a", 50), 10);
         ring_run_ms(&ring, 300);
     }
-    assert_int_equal(requests_of(&ring, roles.far)->way.relay, roles.leader);
+    assert_int_equal(requests_of(&ring, roles.far)->route.forwarder, roles.leader);
     scene_expect_idle(&ring, false);
 }
 
@@ -377,7 +377,7 @@ static void test_a_node_says_round_the_cut_that_it_holds_nothing(void **state)
     ask(&ring, roles.far, &open, PATIENCE_MS);
     ring_settle(&ring);
     (void)ring_take(&ring, roles.far, "a", 1);
-    ring.lost[FRAME_RELAY] = true;
+    ring.lost[FRAME_FORWARD] = true;
     cut_link(&ring, &roles, CUT_THERE);
     strict_mode(&ring, roles.leader, "a", TAG_MODE_STRICT);
     ring_run_ms(&ring, FOUND_MS);
@@ -386,7 +386,7 @@ static void test_a_node_says_round_the_cut_that_it_holds_nothing(void **state)
     cut_link(&ring, &roles, CUT_BOTH);
     ring_run_ms(&ring, 6000); /* what it has said by then is over */
     assert_true(ring_row(&ring, roles.leader, "a")->recalling);
-    ring.lost[FRAME_RELAY] = false;
+    ring.lost[FRAME_FORWARD] = false;
     ring_run_ms(&ring, 500);
     assert_true(ring_row(&ring, roles.far, "a")->recalling); /* for all it knows */
     assert_false(ring_row(&ring, roles.leader, "a")->recalling);
@@ -458,7 +458,7 @@ static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
     buf_free(&frame);
 }
 
-/* --- no way --- */
+/* --- no route --- */
 
 /* Everybody is asked, and nobody has a leader: the deadline decides, and the reason is the true
  * one. */
@@ -480,7 +480,7 @@ static void test_without_a_leader_anywhere_the_deadline_decides(void **state)
     assert_int_equal(put.done, 1);
     assert_int_equal(put.base.status, ERR_NO_LEADER);
     assert_false(atomic_load(&ring_node(&ring, roles.far)->ids.health.seen.leader_known));
-    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    assert_int_equal(ring.passed[FRAME_FORWARD], 0);
     /* Questions and answers, once a heartbeat from who has a request, and seldom from the other. */
     assert_in_range(ring.passed[FRAME_PROBE], 2 * 10, 2 * (1000 / RING_HEARTBEAT_MS + 6));
     scene_expect_idle(&ring, false);
@@ -504,24 +504,24 @@ static void test_a_late_yes_is_not_believed(void **state)
 {
     RING ring = {0};
     struct roles roles;
-    struct way *way;
+    struct leader_route *route;
 
     (void)state;
     start(&ring, 3, &roles);
-    way = &requests_of(&ring, roles.far)->way;
+    route = &requests_of(&ring, roles.far)->route;
     ring_isolate(&ring, roles.far, true);
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
-    assert_int_equal(way->state, WAY_SOUGHT);
-    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_YES, way->first_round - 1);
-    assert_int_equal(way->state, WAY_SOUGHT);
-    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_YES, way->round + 1);
-    assert_int_equal(way->state, WAY_SOUGHT);
-    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_NO, way->round);
-    assert_int_equal(way->state, WAY_SOUGHT);
-    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_YES, way->round);
-    assert_int_equal(way->state, WAY_RELAYED);
-    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_NO, way->round);
-    assert_int_equal(way->state, WAY_SOUGHT);
+    assert_int_equal(route->state, ROUTE_SOUGHT);
+    receive_probe(&ring, roles.far, roles.forwarder, WIRE_PROBE_YES, route->first_round - 1);
+    assert_int_equal(route->state, ROUTE_SOUGHT);
+    receive_probe(&ring, roles.far, roles.forwarder, WIRE_PROBE_YES, route->round + 1);
+    assert_int_equal(route->state, ROUTE_SOUGHT);
+    receive_probe(&ring, roles.far, roles.forwarder, WIRE_PROBE_NO, route->round);
+    assert_int_equal(route->state, ROUTE_SOUGHT);
+    receive_probe(&ring, roles.far, roles.forwarder, WIRE_PROBE_YES, route->round);
+    assert_int_equal(route->state, ROUTE_FORWARDED);
+    receive_probe(&ring, roles.far, roles.forwarder, WIRE_PROBE_NO, route->round);
+    assert_int_equal(route->state, ROUTE_SOUGHT);
 }
 
 /* Nor a no to what was asked before the leader was heard. */
@@ -529,19 +529,19 @@ static void test_a_late_no_is_not_believed(void **state)
 {
     RING ring = {0};
     struct roles roles;
-    struct way *way;
+    struct leader_route *route;
 
     (void)state;
     start(&ring, 3, &roles);
-    way = &requests_of(&ring, roles.far)->way;
+    route = &requests_of(&ring, roles.far)->route;
     cut_link(&ring, &roles, CUT_BACK);
     ring_run_ms(&ring, 2 * RING_ELECTION_MS);
-    assert_int_equal(way->state, WAY_RELAYED);
+    assert_int_equal(route->state, ROUTE_FORWARDED);
     cut_link(&ring, &roles, 0);
     ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
-    assert_int_equal(way->state, WAY_DIRECT);
-    receive_probe(&ring, roles.far, roles.leader, WIRE_PROBE_NO, way->round);
-    assert_int_equal(way->state, WAY_DIRECT);
+    assert_int_equal(route->state, ROUTE_DIRECT);
+    receive_probe(&ring, roles.far, roles.leader, WIRE_PROBE_NO, route->round);
+    assert_int_equal(route->state, ROUTE_DIRECT);
 }
 
 int main(void)

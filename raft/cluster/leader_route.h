@@ -1,106 +1,107 @@
 /*
- * way.h - the way of this node's requests to the leader: directly, or through a member that reaches
- * it where the link between the two is cut, one way or both.
+ * leader_route.h - the route of this node's requests to the leader: directly, or, where the link
+ * between the two is cut in one direction or both, through a member that reaches it.
  *
  *            answers come            nobody said yes
  *            .------.              .---------------.
  *            v      | too long     v               |
- *          DIRECT --+---------> SOUGHT ------------+-----> RELAYED
+ *          DIRECT --+---------> SOUGHT ------------+----> FORWARDED
  *            ^    without one,    | |   a member's yes    |    |
  *            |    or a no         | '---------------------'    |
  *            '--------------------'        no answer, or no    |
  *            '-------------------------------------------------'
  *              the leader says yes, or a new one is heard
  *
- * The happy path: requests go to the leader that the core knows, and nothing is looked at here but
- * the age of the oldest. If it has no answer after two heartbeats, and nothing else was answered
- * since, the leader is asked whether it is there (FRAME_PROBE). A heartbeat later, or if there is
- * no link or no leader, or once the one that the core knows says that it does not lead, all members
- * are asked to ask the leader, and requests wait. The first yes decides. Whoever sends requests
- * this way compares `changes` in each turn, and sends anew what went another way.
+ * The happy path: requests go to the leader that the core knows, and only the age of the oldest is
+ * watched. If it has no answer after two heartbeats, and nothing else was answered since, the
+ * leader is probed (FRAME_PROBE). All members are asked to probe it if it does not answer within a
+ * heartbeat, if there is no link or no leader, or if it says that it does not lead. Meanwhile
+ * requests wait. The first yes decides. The sender of requests compares `changes` in each turn, and
+ * sends anew what went by another route.
  *
- * Failure modes: no way is found: requests wait until their deadline, as they do without a leader.
- * Nothing rests on a probe but where frames are sent: a yes of a leader that is none any more is
- * found out by the answers to the requests, or by their absence.
+ * Failure modes: no route is found: requests wait until their deadline, as they do without a
+ * leader. A probe decides only where frames are sent. If it was answered by a node that leads no
+ * more, the answers to the requests show it, or their absence does.
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_CLUSTER_WAY_H
-#define LEAFD_RAFT_CLUSTER_WAY_H
+#ifndef LEAFD_RAFT_CLUSTER_LEADER_ROUTE_H
+#define LEAFD_RAFT_CLUSTER_LEADER_ROUTE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 
-enum way_state { WAY_DIRECT, WAY_SOUGHT, WAY_RELAYED };
+enum leader_route_state { ROUTE_DIRECT, ROUTE_SOUGHT, ROUTE_FORWARDED };
 
-/* What waits for the way, as of now. */
-struct way_load {
+/* What waits for the route, as of now. */
+struct leader_route_load {
     bool waiting;       /* something is to be sent */
     uint64_t oldest_to; /* to whom the oldest without an answer went; 0: none is out */
     uint64_t oldest_ms; /* and when */
 };
 
-struct way {
-    const struct ground *on;
-    enum way_state state;
+struct leader_route {
+    const struct raft_context *on;
+    enum leader_route_state state;
     unsigned changes;            /* how often it was lost, or found through a member */
     uint64_t peers[LIMIT_PEERS]; /* who may know one */
     size_t peer_count;
     uint64_t leader;      /* that the core knows; 0: none */
-    uint64_t relay;       /* RELAYED: the member that passes requests on; else 0 */
-    uint64_t heard_ms;    /* when an answer came along the way, or it was taken */
+    uint64_t forwarder;   /* FORWARDED: the member that passes requests on; else 0 */
+    uint64_t heard_ms;    /* when an answer came along the route, or it was taken */
     uint64_t asked_ms;    /* a probe along it has no answer since; 0: none is out */
-    uint64_t direct_ms;   /* RELAYED: when the leader was last asked directly */
+    uint64_t direct_ms;   /* FORWARDED: when the leader was last asked directly */
     uint64_t sought_ms;   /* SOUGHT: since when, */
     uint64_t searched_ms; /* and when everybody was last asked */
     uint64_t round;       /* number of the last probe, */
-    uint64_t first_round; /* and of the first one since the way was last lost, or direct */
-    struct timer turn;    /* the next way_turn() that has something to do */
+    uint64_t first_round; /* and of the first one since the route was last lost, or direct */
+    struct timer turn;    /* the next leader_route_turn() that has something to do */
 };
 
-void way_init(struct way *way, const struct ground *on);
+void leader_route_init(struct leader_route *route, const struct raft_context *on);
 
 /* With whom links are kept: members, as this node knows them. */
-void way_set_peers(struct way *way, const struct net_peer *peers, size_t count);
+void leader_route_set_peers(struct leader_route *route, const struct net_peer *peers, size_t count);
 
 /* Doubt it, look for another, as far as it is due. In each turn, before requests are sent. */
-void way_turn(struct way *way, const struct way_load *load);
+void leader_route_turn(struct leader_route *route, const struct leader_route_load *load);
 
 /* See that the next turn comes in time, by what waits now that requests were sent. */
-void way_arm(struct way *way, const struct way_load *load);
+void leader_route_arm(struct leader_route *route, const struct leader_route_load *load);
 
 /* Where requests go now; 0: nowhere. */
-uint64_t way_target(const struct way *way);
+uint64_t leader_route_target(const struct leader_route *route);
 
 /* A leader is known, or a member through which it is reached. */
-bool way_is_known(const struct way *way);
+bool leader_route_is_known(const struct leader_route *route);
 
 /* Without another member's help, as far as it is known. */
-static inline bool way_is_direct(const struct way *way)
+static inline bool leader_route_is_direct(const struct leader_route *route)
 {
-    return way->state == WAY_DIRECT;
+    return route->state == ROUTE_DIRECT;
 }
 
 /* The member through which it goes, 0: none. False while one is sought. */
-static inline bool way_through(const struct way *way, uint64_t *ret_member)
+static inline bool leader_route_through(const struct leader_route *route, uint64_t *ret_member)
 {
-    *ret_member = way->relay;
-    return way->state != WAY_SOUGHT;
+    *ret_member = route->forwarder;
+    return route->state != ROUTE_SOUGHT;
 }
 
 /* An answer of this status came from a node that was asked. */
-void way_heard(struct way *way, uint64_t from, int status);
+void leader_route_heard(struct leader_route *route, uint64_t from, int status);
 
 /* Role, term or leader changed. */
-void way_role_changed(struct way *way);
+void leader_route_role_changed(struct leader_route *route);
 
-/* A link came up: if a way is sought, ask at once. */
-void way_link_up(struct way *way);
+/* A link came up: if a route is sought, ask at once. */
+void leader_route_link_up(struct leader_route *route);
 
 /* A FRAME_PROBE. False: malformed. A node that stops says that it does not lead. */
-bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t len);
+bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
+                          size_t len);
 
 /*
  * --- numbers of requests on the wire ---
@@ -149,14 +150,14 @@ void numbers_end(struct numbers *numbers, uint64_t number);
  * --- what is passed on for another node ---
  *
  * requests of other members that this node passes on to the leader, since they do not
- * reach it themselves (way.h).
+ * reach it themselves (leader_route.h).
  *
- * The happy path: a FRAME_RELAY comes; it goes on to the leader as a FRAME_REQUEST that names its
+ * The happy path: a FRAME_FORWARD comes; it goes on to the leader as a FRAME_REQUEST that names its
  * origin, under a number of this node's own; the leader's FRAME_REPLY goes back to the origin under
  * the origin's number. A FRAME_REQUEST is never passed on, so there is one hop and no loop.
  *
  * Failure modes: no leader is known, or it changes, or its link breaks: the origin gets
- * ERR_NOT_LEADER at once and looks for another way. Too many, or too many bytes: ERR_OVERLOADED.
+ * ERR_NOT_LEADER at once and looks for another route. Too many, or too many bytes: ERR_OVERLOADED.
  * The origin's time, or two election timeouts, are over: forgotten; the origin sends it anew after
  * one. No payload is kept.
  *
@@ -164,9 +165,9 @@ void numbers_end(struct numbers *numbers, uint64_t number);
  */
 
 /* A request of another member on its way through this node. */
-struct relayed {
-    TAILQ_ENTRY(relayed) link;
-    struct relay *owner;
+struct forwarded {
+    TAILQ_ENTRY(forwarded) link;
+    struct forwarder *owner;
     uint64_t id;     /* this node's number, under which the leader has it */
     uint64_t leader; /* to whom it went */
     uint64_t origin; /* whose it is, and that node's number */
@@ -175,31 +176,31 @@ struct relayed {
     struct timer deadline;
 };
 
-TAILQ_HEAD(relayed_list, relayed);
+TAILQ_HEAD(forwarded_list, forwarded);
 
-struct relay {
-    const struct ground *on;
-    struct relayed_list list;
+struct forwarder {
+    const struct raft_context *on;
+    struct forwarded_list list;
     struct numbers numbers; /* with NUMBERS_MARK, so no reply is taken for one to this node */
-    size_t count;           /* <= LIMIT_RELAYED */
-    size_t bytes;           /* <= LIMIT_RELAYED_BYTES */
+    size_t count;           /* <= LIMIT_FORWARDED */
+    size_t bytes;           /* <= LIMIT_FORWARDED_BYTES */
 };
 
-void relay_init(struct relay *relay, const struct ground *on, uint64_t seed);
+void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed);
 
 /* All must be given back. */
-void relay_close(struct relay *relay);
+void forwarder_close(struct forwarder *forwarder);
 
 /* Pass on what a member sent, or refuse it. This node does not lead. */
-void relay_receive(struct relay *relay, uint64_t from, const struct wire_request *wire);
+void forwarder_receive(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire);
 
 /* The answer to what was passed on (its number has the mark); reply->id is changed. */
-void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply);
+void forwarder_reply(struct forwarder *forwarder, uint64_t from, struct wire_reply *reply);
 
 /* Role, term or leader changed, or this node stops: give back what went to another leader than
  * the present one, or everything. */
-void relay_role_changed(struct relay *relay);
+void forwarder_role_changed(struct forwarder *forwarder);
 
-void relay_link_down(struct relay *relay, uint64_t peer);
+void forwarder_link_down(struct forwarder *forwarder, uint64_t peer);
 
 #endif

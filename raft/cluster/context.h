@@ -1,17 +1,17 @@
 /*
- * ground.h - what every part of a replica stands on.
+ * context.h - what every part of a replica uses: driver, links, disk, clock, timers, state.
  *
  * The replica fills it in once, before its parts start; they keep a pointer to it, as `on`.
  *
- * It also names the parts that a turn may have to look at. A part is looked at when an event or a
- * timer has woken it (ground_wake(), timer.wakes), and at no other time: each says in its header by
- * what. What concerns nearly all of them wakes all: an applied entry, another role, term, leader or
- * configuration, and a link that comes or goes.
+ * It also names the parts of a turn. A part runs when an event or a timer has woken it
+ * (context_wake(), timer.wakes), and at no other time; its header says what wakes it. Some events
+ * wake all parts: an applied entry, another role, term, leader or configuration, and a link that
+ * comes or goes.
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_CLUSTER_GROUND_H
-#define LEAFD_RAFT_CLUSTER_GROUND_H
+#ifndef LEAFD_RAFT_CLUSTER_CONTEXT_H
+#define LEAFD_RAFT_CLUSTER_CONTEXT_H
 
 #include "raft/cluster/request.h"
 #include "raft/cluster/service.h"
@@ -22,15 +22,15 @@
 
 enum {
     WAKE_BIRTHS = 1u << 0,
-    WAKE_EVERYWHERE = 1u << 1,
+    WAKE_BARRIER = 1u << 1,
     WAKE_COMPARE = 1u << 2,
     WAKE_MEMBERS = 1u << 3, /* peers, and membership */
-    WAKE_FATE = 1u << 4,    /* what the log says of this node */
+    WAKE_SELF = 1u << 4,    /* what the log says of this node */
     WAKE_ANNOUNCE = 1u << 5,
     WAKE_DIFFERENCES = 1u << 6,
     WAKE_UPGRADE = 1u << 7,
     WAKE_CLOCK_SYNC = 1u << 8,
-    WAKE_REQUESTS = 1u << 9, /* way, relay, serving, rounds */
+    WAKE_REQUESTS = 1u << 9, /* leader_route, forwarder, serving, rounds */
     WAKE_SEEN = 1u << 10,    /* of the service: what others see of this node */
     WAKE_SERVICE_FIRST = 11, /* its other parts: the number of the first of their bits */
     WAKE_LAST = 16,
@@ -94,7 +94,7 @@ struct replica_listener {
     /* Role, term or leader changed. */
     void (*role_changed)(struct replica_listener *listener);
     /* The leader is reached through this member from now on; 0: directly. */
-    void (*way_changed)(struct replica_listener *listener, uint64_t through);
+    void (*route_changed)(struct replica_listener *listener, uint64_t through);
     /* A snapshot replaced the state. */
     void (*installed)(struct replica_listener *listener, uint64_t index);
     void (*link_changed)(struct replica_listener *listener, uint64_t peer, bool up);
@@ -102,9 +102,9 @@ struct replica_listener {
 
 SLIST_HEAD(replica_listeners, replica_listener);
 
-/* Call what each listener has for an event, the last that came first: TELL(on, failed, err, text).
- */
-#define TELL(on, event, ...)                                                                       \
+/* Call what each listener has for an event, the newest listener first: NOTIFY(on, failed, err,
+ * text). */
+#define NOTIFY(on, event, ...)                                                                     \
     do {                                                                                           \
         struct replica_listener *listener_;                                                        \
                                                                                                    \
@@ -116,7 +116,7 @@ SLIST_HEAD(replica_listeners, replica_listener);
         }                                                                                          \
     } while (0)
 
-struct ground {
+struct raft_context {
     struct driver *driver;
     struct net *net;
     struct disk *disk;
@@ -128,29 +128,29 @@ struct ground {
     struct service *service; /* what stands on the replica */
     struct replica_listeners listeners;
     /* Takes any request of this node. */
-    void (*submit)(const struct ground *on, struct cluster_request *request);
+    void (*submit)(const struct raft_context *on, struct cluster_request *request);
     uint64_t node_id;      /* this node */
     uint64_t memory_bytes; /* that the state may take; 0: no bound */
-    bool replace_lost;     /* a member that is lost gives way, see peers.h */
-    bool stopping;         /* all requests get ERR_SHUTTING_DOWN from now on */
+    bool replace_lost; /* a member that is lost is removed for a node at its address, see peers.h */
+    bool stopping;     /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 
-static inline uint64_t ground_now_ms(const struct ground *on)
+static inline uint64_t context_now_ms(const struct raft_context *on)
 {
     return clock_now_ms(on->clock);
 }
 
 /* These parts have to look: in this turn, or in one that comes at once. */
-static inline void ground_wake(const struct ground *on, uint32_t parts)
+static inline void context_wake(const struct raft_context *on, uint32_t parts)
 {
     on->timers->woken |= parts;
 }
 
 /* Queue a message as a frame of this type. 0 or why it does not leave (net.h). Should it be lost,
  * whoever asked asks again. */
-#define GROUND_SEND(name)                                                                          \
-    static inline int ground_send_##name(const struct ground *on, uint64_t to,                     \
-                                         enum frame_type type, const struct wire_##name *message)  \
+#define CONTEXT_SEND(name)                                                                         \
+    static inline int context_send_##name(const struct raft_context *on, uint64_t to,              \
+                                          enum frame_type type, const struct wire_##name *message) \
     {                                                                                              \
         struct buf frame = BUF_INIT;                                                               \
         int rv;                                                                                    \
@@ -162,43 +162,47 @@ static inline void ground_wake(const struct ground *on, uint32_t parts)
     }
 
 /* Where a member is reached. Borrowed until the next apply. */
-static inline const char *ground_address(const struct ground *on, const struct conf_member *member)
+static inline const char *context_address(const struct raft_context *on,
+                                          const struct conf_member *member)
 {
     const char *moved = state_member_address(on->state, member->id);
 
     return moved != NULL ? moved : member->address;
 }
 
-GROUND_SEND(request)
-GROUND_SEND(reply)
-GROUND_SEND(confirm)
-GROUND_SEND(applied)
-GROUND_SEND(clock)
-GROUND_SEND(probe)
-GROUND_SEND(standing)
-GROUND_SEND(compare)
-GROUND_SEND(compared)
-GROUND_SEND(buffers)
+CONTEXT_SEND(request)
+CONTEXT_SEND(reply)
+CONTEXT_SEND(confirm)
+CONTEXT_SEND(applied)
+CONTEXT_SEND(clock)
+CONTEXT_SEND(probe)
+CONTEXT_SEND(durable)
+CONTEXT_SEND(compare)
+CONTEXT_SEND(compared)
+CONTEXT_SEND(buffers)
 
-static inline void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status)
+static inline void context_refuse(const struct raft_context *on, uint64_t to, uint64_t id,
+                                  int status)
 {
-    (void)ground_send_reply(on, to, FRAME_REPLY, &(struct wire_reply){.id = id, .status = status});
+    (void)context_send_reply(on, to, FRAME_REPLY, &(struct wire_reply){.id = id, .status = status});
 }
 
 /* Is there a link to it? To itself always. */
-static inline bool ground_reaches(const struct ground *on, uint64_t node_id)
+static inline bool context_reaches(const struct raft_context *on, uint64_t node_id)
 {
     return node_id == on->node_id || on->net->ops->connected(on->net, node_id);
 }
 
 /* Arm a timer for so long from now. */
-static inline void ground_arm_in(const struct ground *on, struct timer *timer, uint64_t in_ms)
+static inline void context_arm_in(const struct raft_context *on, struct timer *timer,
+                                  uint64_t in_ms)
 {
-    timer_arm(on->timers, timer, ground_now_ms(on) + in_ms);
+    timer_arm(on->timers, timer, context_now_ms(on) + in_ms);
 }
 
 /* Arm a timer for a time that was computed anew; TIMER_NEVER: cancel it. */
-static inline void ground_arm_at(const struct ground *on, struct timer *timer, uint64_t due_ms)
+static inline void context_arm_at(const struct raft_context *on, struct timer *timer,
+                                  uint64_t due_ms)
 {
     if (!timer_is_armed(timer) || timer->due_ms != due_ms) {
         timer_arm(on->timers, timer, due_ms);

@@ -1,6 +1,6 @@
 /*
- * test_requests_relay.c - what a member does with requests that it passes on to the leader for
- * another one (way.c): once and no further, within bounds, for members alone.
+ * test_forwarder.c - what a member does with requests that it passes on to the leader for
+ * another one (leader_route.c): once and no further, within bounds, for members alone.
  *
  * Thread: one.
  */
@@ -85,14 +85,14 @@ static void expect_probe(struct ring *ring, uint64_t by, uint64_t to, uint8_t ki
 
 static void expect_nothing_kept(struct ring *ring, uint64_t id)
 {
-    assert_int_equal(requests_of(ring, id)->relay.count, 0);
-    assert_int_equal(requests_of(ring, id)->relay.bytes, 0);
+    assert_int_equal(requests_of(ring, id)->forwarder.count, 0);
+    assert_int_equal(requests_of(ring, id)->forwarder.bytes, 0);
 }
 
 /* --- there and back --- */
 
 /* The leader has it from the member that passed it on, under that one's number, and with its
- * origin; the answer finds its way back under the origin's. */
+ * origin; the answer finds its route back under the origin's. */
 static void test_a_request_goes_on_and_its_answer_back(void **state)
 {
     struct buf payload = BUF_INIT;
@@ -106,10 +106,10 @@ static void test_a_request_goes_on_and_its_answer_back(void **state)
 
     (void)state;
     start(&ring, &roles);
-    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.count, 1);
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.bytes, payload.len);
-    sent = fake_net_take(&ring_node(&ring, roles.relay)->net);
+    assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &query));
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.count, 1);
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.bytes, payload.len);
+    sent = fake_net_take(&ring_node(&ring, roles.forwarder)->net);
     assert_non_null(sent);
     assert_int_equal(sent->to, roles.leader);
     assert_int_equal(sent->type, FRAME_REQUEST);
@@ -122,9 +122,9 @@ static void test_a_request_goes_on_and_its_answer_back(void **state)
     fake_frame_free(sent);
     reply.id = passed.id;
     wire_reply_encode(&reply, &frame);
-    assert_true(scene_receive(&ring, roles.relay, roles.leader, FRAME_REPLY, &frame));
-    expect_reply(&ring, roles.relay, roles.far, 77, ERR_UNKNOWN_TAG);
-    expect_nothing_kept(&ring, roles.relay);
+    assert_true(scene_receive(&ring, roles.forwarder, roles.leader, FRAME_REPLY, &frame));
+    expect_reply(&ring, roles.forwarder, roles.far, 77, ERR_UNKNOWN_TAG);
+    expect_nothing_kept(&ring, roles.forwarder);
     buf_free(&payload);
     buf_free(&frame);
 }
@@ -139,7 +139,7 @@ static void test_whoever_leads_serves_what_it_was_to_pass_on(void **state)
     (void)state;
     start(&ring, &roles);
     expect_probe(&ring, roles.leader, roles.far, WIRE_PROBE_YES);
-    assert_true(receive(&ring, roles.leader, roles.far, FRAME_RELAY, &query));
+    assert_true(receive(&ring, roles.leader, roles.far, FRAME_FORWARD, &query));
     assert_int_equal(requests_of(&ring, roles.leader)->serving.count, 1);
     expect_nothing_kept(&ring, roles.leader);
     ring_settle(&ring);
@@ -160,13 +160,13 @@ static void test_a_request_that_was_passed_on_is_not_passed_on_again(void **stat
     (void)state;
     start(&ring, &roles);
     query.origin = roles.far;
-    assert_true(receive(&ring, roles.far, roles.relay, FRAME_REQUEST, &query));
-    expect_reply(&ring, roles.far, roles.relay, 77, ERR_NOT_LEADER);
+    assert_true(receive(&ring, roles.far, roles.forwarder, FRAME_REQUEST, &query));
+    expect_reply(&ring, roles.far, roles.forwarder, 77, ERR_NOT_LEADER);
     assert_int_equal(ring_node(&ring, roles.far)->net.frame_count, 0);
     /* nor may one that has an origin be given to be passed on */
-    assert_false(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
-    assert_int_equal(ring_node(&ring, roles.relay)->net.frame_count, 0);
-    expect_nothing_kept(&ring, roles.relay);
+    assert_false(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &query));
+    assert_int_equal(ring_node(&ring, roles.forwarder)->net.frame_count, 0);
+    expect_nothing_kept(&ring, roles.forwarder);
     buf_free(&payload);
 }
 
@@ -182,10 +182,10 @@ static void test_a_member_without_a_leader_says_so_at_once(void **state)
     ring_crash(&ring, roles.leader);
     ring.lost[FRAME_RAFT] = true;
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
-    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
-    expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
-    expect_probe(&ring, roles.relay, roles.far, WIRE_PROBE_NO);
-    expect_nothing_kept(&ring, roles.relay);
+    assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &query));
+    expect_reply(&ring, roles.forwarder, roles.far, 77, ERR_NOT_LEADER);
+    expect_probe(&ring, roles.forwarder, roles.far, WIRE_PROBE_NO);
+    expect_nothing_kept(&ring, roles.forwarder);
     buf_free(&payload);
 }
 
@@ -199,10 +199,10 @@ static void test_a_member_without_a_link_says_so_at_once(void **state)
 
     (void)state;
     start(&ring, &roles);
-    ring_node(&ring, roles.relay)->net.down[roles.leader] = true;
-    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
-    expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
-    expect_nothing_kept(&ring, roles.relay);
+    ring_node(&ring, roles.forwarder)->net.down[roles.leader] = true;
+    assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &query));
+    expect_reply(&ring, roles.forwarder, roles.far, 77, ERR_NOT_LEADER);
+    expect_nothing_kept(&ring, roles.forwarder);
     buf_free(&payload);
 }
 
@@ -216,10 +216,10 @@ static void test_nothing_goes_back_to_where_it_came_from(void **state)
 
     (void)state;
     start(&ring, &roles);
-    assert_true(receive(&ring, roles.relay, roles.leader, FRAME_RELAY, &query));
-    expect_reply(&ring, roles.relay, roles.leader, 77, ERR_NOT_LEADER);
-    expect_probe(&ring, roles.relay, roles.leader, WIRE_PROBE_NO);
-    expect_nothing_kept(&ring, roles.relay);
+    assert_true(receive(&ring, roles.forwarder, roles.leader, FRAME_FORWARD, &query));
+    expect_reply(&ring, roles.forwarder, roles.leader, 77, ERR_NOT_LEADER);
+    expect_probe(&ring, roles.forwarder, roles.leader, WIRE_PROBE_NO);
+    expect_nothing_kept(&ring, roles.forwarder);
     buf_free(&payload);
 }
 
@@ -235,11 +235,11 @@ static void test_the_leader_serves_members_alone(void **state)
     (void)state;
     start(&ring, &roles);
     query.origin = 4; /* nobody */
-    assert_true(receive(&ring, roles.leader, roles.relay, FRAME_REQUEST, &query));
-    expect_reply(&ring, roles.leader, roles.relay, 77, ERR_NOT_LEADER);
+    assert_true(receive(&ring, roles.leader, roles.forwarder, FRAME_REQUEST, &query));
+    expect_reply(&ring, roles.leader, roles.forwarder, 77, ERR_NOT_LEADER);
     assert_int_equal(requests_of(&ring, roles.leader)->serving.count, 0);
     query.origin = roles.far;
-    assert_true(receive(&ring, roles.leader, roles.relay, FRAME_REQUEST, &query));
+    assert_true(receive(&ring, roles.leader, roles.forwarder, FRAME_REQUEST, &query));
     assert_int_equal(requests_of(&ring, roles.leader)->serving.count, 1);
     ring_settle(&ring);
     buf_free(&payload);
@@ -258,21 +258,21 @@ static void test_an_answer_of_another_node_is_none(void **state)
 
     (void)state;
     start(&ring, &roles);
-    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
-    reply.id = TAILQ_FIRST(&requests_of(&ring, roles.relay)->relay.list)->id;
+    assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &query));
+    reply.id = TAILQ_FIRST(&requests_of(&ring, roles.forwarder)->forwarder.list)->id;
     wire_reply_encode(&reply, &frame);
-    assert_true(scene_receive(&ring, roles.relay, roles.far, FRAME_REPLY, &frame));
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.count, 1);
+    assert_true(scene_receive(&ring, roles.forwarder, roles.far, FRAME_REPLY, &frame));
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.count, 1);
     asked_get(&asked, "a");
     ask(&ring, roles.far, &asked, LEFT_MS);
     reply.id = TAILQ_FIRST(&requests_of(&ring, roles.far)->sent)->id;
     wire_reply_encode(&reply, &frame);
-    assert_true(scene_receive(&ring, roles.far, roles.relay, FRAME_REPLY, &frame));
+    assert_true(scene_receive(&ring, roles.far, roles.forwarder, FRAME_REPLY, &frame));
     assert_int_equal(asked.done, 0);
     ring_settle(&ring);
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, 0);
-    expect_nothing_kept(&ring, roles.relay);
+    expect_nothing_kept(&ring, roles.forwarder);
     asked_free(&asked);
     buf_free(&payload);
     buf_free(&frame);
@@ -290,13 +290,13 @@ static void test_a_yes_of_another_node_is_not_passed_on(void **state)
     start(&ring, &roles);
     told.origin = roles.leader;
     wire_probe_encode(&told, &frame);
-    assert_true(scene_receive(&ring, roles.relay, roles.far, FRAME_PROBE, &frame));
-    assert_int_equal(ring_node(&ring, roles.relay)->net.frame_count, 0);
+    assert_true(scene_receive(&ring, roles.forwarder, roles.far, FRAME_PROBE, &frame));
+    assert_int_equal(ring_node(&ring, roles.forwarder)->net.frame_count, 0);
     told.origin = roles.far;
     wire_probe_encode(&told, &frame);
-    assert_true(scene_receive(&ring, roles.relay, roles.leader, FRAME_PROBE, &frame));
-    assert_int_equal(fake_net_count(&ring_node(&ring, roles.relay)->net, roles.far, FRAME_PROBE),
-                     1);
+    assert_true(scene_receive(&ring, roles.forwarder, roles.leader, FRAME_PROBE, &frame));
+    assert_int_equal(
+        fake_net_count(&ring_node(&ring, roles.forwarder)->net, roles.far, FRAME_PROBE), 1);
     buf_free(&frame);
 }
 
@@ -313,23 +313,23 @@ static void test_requests_passed_on_up_to_the_limit(void **state)
 
     (void)state;
     start(&ring, &roles);
-    for (unsigned i = 0; i < LIMIT_RELAYED; i++) {
+    for (unsigned i = 0; i < LIMIT_FORWARDED; i++) {
         request.id = i;
-        assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &request));
+        assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &request));
     }
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.count, LIMIT_RELAYED);
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.count, LIMIT_FORWARDED);
     assert_int_equal(
-        fake_net_count(&ring_node(&ring, roles.relay)->net, roles.leader, FRAME_REQUEST),
-        LIMIT_RELAYED);
-    fake_net_clear(&ring_node(&ring, roles.relay)->net);
-    request.id = LIMIT_RELAYED;
-    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &request));
-    expect_reply(&ring, roles.relay, roles.far, LIMIT_RELAYED, ERR_OVERLOADED);
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.count, LIMIT_RELAYED);
+        fake_net_count(&ring_node(&ring, roles.forwarder)->net, roles.leader, FRAME_REQUEST),
+        LIMIT_FORWARDED);
+    fake_net_clear(&ring_node(&ring, roles.forwarder)->net);
+    request.id = LIMIT_FORWARDED;
+    assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &request));
+    expect_reply(&ring, roles.forwarder, roles.far, LIMIT_FORWARDED, ERR_OVERLOADED);
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.count, LIMIT_FORWARDED);
     ring_run_ms(&ring, 2 * RING_ELECTION_MS - 20);
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.count, LIMIT_RELAYED);
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.count, LIMIT_FORWARDED);
     ring_run_ms(&ring, 40); /* by then each was sent again, or its origin has given up */
-    expect_nothing_kept(&ring, roles.relay);
+    expect_nothing_kept(&ring, roles.forwarder);
 }
 
 static void test_bytes_passed_on_up_to_the_limit(void **state)
@@ -341,39 +341,39 @@ static void test_bytes_passed_on_up_to_the_limit(void **state)
                                    .payload_len = LIMIT_ENTRY_BYTES};
     RING ring = {0};
     struct roles roles;
-    unsigned fit = LIMIT_RELAYED_BYTES / LIMIT_ENTRY_BYTES;
+    unsigned fit = LIMIT_FORWARDED_BYTES / LIMIT_ENTRY_BYTES;
 
     (void)state;
     assert_non_null(data);
     start(&ring, &roles);
     for (unsigned i = 0; i < fit; i++) {
-        assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &request));
+        assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &request));
     }
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.bytes, LIMIT_RELAYED_BYTES);
-    fake_net_clear(&ring_node(&ring, roles.relay)->net);
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.bytes, LIMIT_FORWARDED_BYTES);
+    fake_net_clear(&ring_node(&ring, roles.forwarder)->net);
     request.id = 99;
     request.payload_len = 1;
-    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &request));
-    expect_reply(&ring, roles.relay, roles.far, 99, ERR_OVERLOADED);
+    assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &request));
+    expect_reply(&ring, roles.forwarder, roles.far, 99, ERR_OVERLOADED);
     ring_run_ms(&ring, 90);
-    assert_int_equal(requests_of(&ring, roles.relay)->relay.count, fit);
+    assert_int_equal(requests_of(&ring, roles.forwarder)->forwarder.count, fit);
     ring_run_ms(&ring, 30); /* the origin's time is over */
-    expect_nothing_kept(&ring, roles.relay);
+    expect_nothing_kept(&ring, roles.forwarder);
     free(data);
 }
 
 /* --- what ends before its answer --- */
 
-/* One request is on its way to the leader through the relay, and no frame arrives any more. */
+/* One request is on its way to the leader through the forwarder, and no frame arrives any more. */
 static void begin(struct ring *ring, struct roles *ret_roles)
 {
     struct buf payload = BUF_INIT;
     struct wire_request query = query_of(77, &payload);
 
     start(ring, ret_roles);
-    assert_true(receive(ring, ret_roles->relay, ret_roles->far, FRAME_RELAY, &query));
-    assert_int_equal(requests_of(ring, ret_roles->relay)->relay.count, 1);
-    fake_net_clear(&ring_node(ring, ret_roles->relay)->net);
+    assert_true(receive(ring, ret_roles->forwarder, ret_roles->far, FRAME_FORWARD, &query));
+    assert_int_equal(requests_of(ring, ret_roles->forwarder)->forwarder.count, 1);
+    fake_net_clear(&ring_node(ring, ret_roles->forwarder)->net);
     buf_free(&payload);
 }
 
@@ -384,9 +384,9 @@ static void test_a_leader_that_is_lost_gives_requests_back(void **state)
 
     (void)state;
     begin(&ring, &roles);
-    replica_link_changed(replica_of(&ring, roles.relay), roles.leader, false);
-    expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
-    expect_nothing_kept(&ring, roles.relay);
+    replica_link_changed(replica_of(&ring, roles.forwarder), roles.leader, false);
+    expect_reply(&ring, roles.forwarder, roles.far, 77, ERR_NOT_LEADER);
+    expect_nothing_kept(&ring, roles.forwarder);
 }
 
 static void test_a_new_leader_gives_requests_back(void **state)
@@ -398,13 +398,13 @@ static void test_a_new_leader_gives_requests_back(void **state)
 
     (void)state;
     begin(&ring, &roles);
-    driver = &replica_of(&ring, roles.relay)->driver;
+    driver = &replica_of(&ring, roles.forwarder)->driver;
     core_heartbeat(driver_term(driver) + 1, driver->commit,
                    witness_term_at(&driver->witness, driver->commit), &frame);
-    assert_true(scene_receive(&ring, roles.relay, roles.far, FRAME_RAFT, &frame));
+    assert_true(scene_receive(&ring, roles.forwarder, roles.far, FRAME_RAFT, &frame));
     assert_int_equal(driver_leader(driver), roles.far);
-    expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
-    expect_nothing_kept(&ring, roles.relay);
+    expect_reply(&ring, roles.forwarder, roles.far, 77, ERR_NOT_LEADER);
+    expect_nothing_kept(&ring, roles.forwarder);
     buf_free(&frame);
 }
 
@@ -415,9 +415,9 @@ static void test_an_origin_that_is_lost_gets_nothing(void **state)
 
     (void)state;
     begin(&ring, &roles);
-    replica_link_changed(replica_of(&ring, roles.relay), roles.far, false);
-    assert_int_equal(ring_node(&ring, roles.relay)->net.frame_count, 0);
-    expect_nothing_kept(&ring, roles.relay);
+    replica_link_changed(replica_of(&ring, roles.forwarder), roles.far, false);
+    assert_int_equal(ring_node(&ring, roles.forwarder)->net.frame_count, 0);
+    expect_nothing_kept(&ring, roles.forwarder);
 }
 
 static void test_a_node_that_stops_gives_requests_back(void **state)
@@ -429,11 +429,11 @@ static void test_a_node_that_stops_gives_requests_back(void **state)
 
     (void)state;
     begin(&ring, &roles);
-    replica_stop(replica_of(&ring, roles.relay));
-    expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
-    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
-    expect_reply(&ring, roles.relay, roles.far, 78, ERR_NOT_LEADER);
-    expect_nothing_kept(&ring, roles.relay);
+    replica_stop(replica_of(&ring, roles.forwarder));
+    expect_reply(&ring, roles.forwarder, roles.far, 77, ERR_NOT_LEADER);
+    assert_true(receive(&ring, roles.forwarder, roles.far, FRAME_FORWARD, &query));
+    expect_reply(&ring, roles.forwarder, roles.far, 78, ERR_NOT_LEADER);
+    expect_nothing_kept(&ring, roles.forwarder);
     buf_free(&payload);
 }
 
@@ -445,9 +445,11 @@ static void test_malformed_frames_are_told(void **state)
 
     (void)state;
     start(&ring, &roles);
-    assert_false(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_RELAY, bytes, 3));
-    assert_false(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_PROBE, bytes, 3));
-    expect_nothing_kept(&ring, roles.relay);
+    assert_false(
+        replica_receive(replica_of(&ring, roles.forwarder), roles.far, FRAME_FORWARD, bytes, 3));
+    assert_false(
+        replica_receive(replica_of(&ring, roles.forwarder), roles.far, FRAME_PROBE, bytes, 3));
+    expect_nothing_kept(&ring, roles.forwarder);
 }
 
 int main(void)

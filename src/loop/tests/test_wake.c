@@ -1,7 +1,7 @@
 /*
- * test_bell.c - a loop that is woken: once for many rings, and never too early for what was left.
+ * test_wake.c - a loop that is woken: once for many wakeups, and never too early for what was left.
  *
- * Threads: main runs the loop; others ring.
+ * Threads: main runs the loop; others send the wakeups.
  */
 #include "src/loop/mailbox.h"
 
@@ -13,33 +13,33 @@
 
 #include <cmocka.h>
 
-#define RINGERS 4
-#define RINGS 50000
+#define SENDERS 4
+#define SENDS 50000
 
 static uv_loop_t loop;
-static struct bell bell;
-static unsigned rang;
+static struct wakeup wake;
+static unsigned woken;
 static unsigned closed;
 static _Atomic unsigned left; /* for the loop to find */
 static unsigned found;
 static unsigned wanted;
 
-static void closed_cb(struct bell *which)
+static void closed_cb(struct wakeup *which)
 {
-    assert_ptr_equal(which, &bell);
+    assert_ptr_equal(which, &wake);
     closed++;
 }
 
-static void count_cb(struct bell *which)
+static void count_cb(struct wakeup *which)
 {
-    assert_ptr_equal(which, &bell);
-    rang++;
+    assert_ptr_equal(which, &wake);
+    woken++;
 }
 
 static int setup(void **state)
 {
     (void)state;
-    rang = closed = found = 0;
+    woken = closed = found = 0;
     atomic_store(&left, 0);
     assert_int_equal(uv_loop_init(&loop), 0);
     return 0;
@@ -51,66 +51,66 @@ static int teardown(void **state)
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(closed, 1);
     assert_int_equal(uv_loop_close(&loop), 0);
-    bell_free(&bell);
+    wakeup_free(&wake);
     return 0;
 }
 
-/* Rung for often, it comes once; and again when it is rung again. */
+/* Sent often, it comes once; and again when it is sent again. */
 static void test_once_for_many(void **state)
 {
     (void)state;
-    assert_int_equal(bell_init(&bell, &loop, count_cb), 0);
+    assert_int_equal(wakeup_init(&wake, &loop, count_cb), 0);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
-    assert_int_equal(rang, 0);
+    assert_int_equal(woken, 0);
     for (unsigned i = 1; i <= 3; i++) {
-        bell_ring(&bell);
-        bell_ring(&bell);
-        bell_ring(&bell);
+        wakeup_send(&wake);
+        wakeup_send(&wake);
+        wakeup_send(&wake);
         (void)uv_run(&loop, UV_RUN_ONCE);
-        assert_int_equal(rang, i);
+        assert_int_equal(woken, i);
         (void)uv_run(&loop, UV_RUN_NOWAIT);
-        assert_int_equal(rang, i);
+        assert_int_equal(woken, i);
     }
-    bell_close(&bell, closed_cb);
-    bell_ring(&bell); /* nobody listens any more: harmless */
+    wakeup_close(&wake, closed_cb);
+    wakeup_send(&wake); /* nobody listens any more: harmless */
 }
 
-static void take_cb(struct bell *which)
+static void take_cb(struct wakeup *which)
 {
-    rang++;
+    woken++;
     found += atomic_exchange_explicit(&left, 0, memory_order_relaxed);
     if (found == wanted) {
-        bell_close(which, closed_cb);
+        wakeup_close(which, closed_cb);
     }
 }
 
-static void *leave_and_ring(void *data)
+static void *leave_and_send(void *data)
 {
     (void)data;
-    for (unsigned i = 0; i < RINGS; i++) {
+    for (unsigned i = 0; i < SENDS; i++) {
         (void)atomic_fetch_add_explicit(&left, 1, memory_order_relaxed);
-        bell_ring(&bell);
+        wakeup_send(&wake);
     }
     return NULL;
 }
 
-/* Whatever was left before a ring is found: the loop would sleep for ever over the last of it. */
+/* Whatever was left before a wakeup is found, or the loop would sleep for ever. */
 static void test_nothing_is_overlooked(void **state)
 {
-    pthread_t threads[RINGERS];
+    pthread_t threads[SENDERS];
 
     (void)state;
-    wanted = RINGERS * RINGS;
-    assert_int_equal(bell_init(&bell, &loop, take_cb), 0);
-    for (unsigned i = 0; i < RINGERS; i++) {
-        assert_int_equal(pthread_create(&threads[i], NULL, leave_and_ring, NULL), 0);
+    wanted = SENDERS * SENDS;
+    assert_int_equal(wakeup_init(&wake, &loop, take_cb), 0);
+    for (unsigned i = 0; i < SENDERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, leave_and_send, NULL), 0);
     }
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    for (unsigned i = 0; i < RINGERS; i++) {
+    for (unsigned i = 0; i < SENDERS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     assert_int_equal(found, wanted);
-    assert_in_range(rang, 1, wanted);
+    assert_in_range(woken, 1, wanted);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /*
- * test_everywhere.c - waiting until all members have applied a change: who is waited for, who is
+ * test_barrier.c - waiting until all members have applied a change: who is waited for, who is
  * named when it takes too long, and what the wait survives.
  *
  * Thread: one.
@@ -22,9 +22,9 @@ struct waited {
     struct id_missing missing;
 };
 
-static struct everywhere *everywhere_of(struct ring *ring, uint64_t id)
+static struct barrier *barrier_of(struct ring *ring, uint64_t id)
 {
-    return &ring_node(ring, id)->replica.everywhere;
+    return &ring_node(ring, id)->replica.barrier;
 }
 
 /* Make a tag through a node, and wait there for all. Returns the entry's index. */
@@ -64,8 +64,8 @@ static void expect_idle(struct ring *ring)
 {
     for (uint64_t id = 1; id <= ring->count; id++) {
         if (ring_node(ring, id)->up) {
-            assert_int_equal(everywhere_of(ring, id)->count, 0);
-            assert_false(timer_is_armed(&everywhere_of(ring, id)->ask_again));
+            assert_int_equal(barrier_of(ring, id)->count, 0);
+            assert_false(timer_is_armed(&barrier_of(ring, id)->ask_again));
         }
     }
     assert_int_equal(ring->refused, 0);
@@ -468,7 +468,7 @@ static void test_the_word_of_a_stranger_does_not_count(void **state)
         say(&ring, leader, stranger, 1ULL << 31);
     }
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        assert_true(everywhere_of(&ring, leader)->heard_of[i] < 100);
+        assert_true(barrier_of(&ring, leader)->heard_of[i] < 100);
     }
     ring_run_ms(&ring, 200);
     assert_int_equal(waited.asked.done, 0);
@@ -543,7 +543,7 @@ static void test_malformed_questions_are_refused(void **state)
 
 static void test_no_more_waits_than_the_limit(void **state)
 {
-    struct waited *waited = calloc(LIMIT_EVERYWHERE_WAITS + 1, sizeof *waited);
+    struct waited *waited = calloc(LIMIT_BARRIER_WAITS + 1, sizeof *waited);
     RING ring = {0};
     uint64_t leader;
     uint64_t follower;
@@ -555,17 +555,17 @@ static void test_no_more_waits_than_the_limit(void **state)
     other = third(leader, follower);
     ring_run_ms(&ring, 200);
     ring_crash(&ring, other);
-    for (unsigned i = 0; i <= LIMIT_EVERYWHERE_WAITS; i++) {
+    for (unsigned i = 0; i <= LIMIT_BARRIER_WAITS; i++) {
         uint64_t applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
 
         asked_everywhere(&waited[i].asked, applied, &waited[i].missing);
         ask(&ring, leader, &waited[i].asked, 200);
-        assert_int_equal(waited[i].asked.done, i == LIMIT_EVERYWHERE_WAITS);
+        assert_int_equal(waited[i].asked.done, i == LIMIT_BARRIER_WAITS);
     }
-    assert_int_equal(waited[LIMIT_EVERYWHERE_WAITS].asked.base.status, ERR_OVERLOADED);
-    assert_int_equal(waited[LIMIT_EVERYWHERE_WAITS].missing.count, 2);
+    assert_int_equal(waited[LIMIT_BARRIER_WAITS].asked.base.status, ERR_OVERLOADED);
+    assert_int_equal(waited[LIMIT_BARRIER_WAITS].missing.count, 2);
     ring_run_ms(&ring, 230);
-    for (unsigned i = 0; i < LIMIT_EVERYWHERE_WAITS; i++) {
+    for (unsigned i = 0; i < LIMIT_BARRIER_WAITS; i++) {
         expect_missing(&waited[i], ERR_TIMEOUT, other, false);
         asked_free(&waited[i].asked);
     }

@@ -1,8 +1,8 @@
 /*
- * everywhere.h - waits until all members have applied an entry: so long one of them may go on by
+ * barrier.h - waits until all members have applied an entry: so long one of them may go on by
  * what the entry ended, and hand out ids of a segment that a change of its tag made old.
  *
- * The happy path: everywhere_submit() takes a CLUSTER_REQUEST_EVERYWHERE with the index of an entry
+ * The happy path: barrier_submit() takes a CLUSTER_REQUEST_BARRIER with the index of an entry
  * that is committed. While any waits, the other members are asked every few milliseconds how far
  * they have applied the log (FRAME_APPLIED), all of them for all that wait; once this node and all
  * the others have come as far as a request wants, it is answered.
@@ -14,41 +14,40 @@
  * leader plays no part.
  *
  * Failure modes: a member that cannot be reached, or does not come so far: ERR_TIMEOUT at the
- * deadline, and who it is. More than LIMIT_EVERYWHERE_WAITS: ERR_OVERLOADED. Stopping:
+ * deadline, and who it is. More than LIMIT_BARRIER_WAITS: ERR_OVERLOADED. Stopping:
  * ERR_SHUTTING_DOWN. Frames that are lost are sent again. A member that is asked remembers nothing.
  *
  * Thread: the raft loop.
  */
-#ifndef LEAFD_RAFT_CLUSTER_EVERYWHERE_H
-#define LEAFD_RAFT_CLUSTER_EVERYWHERE_H
+#ifndef LEAFD_RAFT_CLUSTER_BARRIER_H
+#define LEAFD_RAFT_CLUSTER_BARRIER_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/context.h"
 
-struct everywhere {
-    const struct ground *on;
+struct barrier {
+    const struct raft_context *on;
     struct cluster_request_list waits; /* by index, rising */
-    size_t count;                      /* of these; <= LIMIT_EVERYWHERE_WAITS */
+    size_t count;                      /* of these; <= LIMIT_BARRIER_WAITS */
     struct timer ask_again;            /* armed: the others were asked a moment ago */
     uint64_t heard_of[LIMIT_NODES];    /* who has said how far it has come; 0: a free place */
     uint64_t applied[LIMIT_NODES];     /* and how far */
 };
 
-void everywhere_init(struct everywhere *everywhere, const struct ground *on);
+void barrier_init(struct barrier *barrier, const struct raft_context *on);
 
-/* Take a request of kind CLUSTER_REQUEST_EVERYWHERE. */
-void everywhere_submit(struct everywhere *everywhere, struct cluster_request *request);
+/* Take a request of kind CLUSTER_REQUEST_BARRIER. */
+void barrier_submit(struct barrier *barrier, struct cluster_request *request);
 
 /* A FRAME_APPLIED. False: malformed. */
-bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint8_t *payload,
-                        size_t len);
+bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payload, size_t len);
 
 /* A link came or went: what the peer said before was perhaps of an earlier incarnation of it. */
-void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer);
+void barrier_link_changed(struct barrier *barrier, uint64_t peer);
 
 /* Ask and answer. Woken by a request, an answer, its timer, and what wakes all. */
-void everywhere_turn(struct everywhere *everywhere);
+void barrier_turn(struct barrier *barrier);
 
 /* Answer all with ERR_SHUTTING_DOWN. */
-void everywhere_stop(struct everywhere *everywhere);
+void barrier_stop(struct barrier *barrier);
 
 #endif

@@ -1,0 +1,383 @@
+"""Nodes that a client finds by asking one, and the zone that it keeps to (docs/clients.md, Zones).
+
+Nodes are fakes of one Cluster: each answers GET /api/nodes with all of them, as the test has them
+at that moment. Waiting times are long where the contract has no bound, so that a slow machine sends
+no request to a second node.
+"""
+
+import json
+import threading
+import time
+
+import pytest
+
+from driver import SLACK_S, TOLERANCE_S, check_once
+from fake import Granter, error, granted, http
+from wait import within
+
+PATIENT = {"attempt_ms": 40000, "deadline_ms": 60000}
+SMALL = {"min_count": 10, "max_count": 10}
+BACK_S = 10.0  # after its return a zone is asked again
+GONE_S = 2.0  # after its loss another one is
+
+
+class Cluster:
+    """Nodes with ids from 1 on, a letter of zones each; "-": none."""
+
+    def __init__(self, fake, zones):
+        self.granter = Granter()
+        self.lost = set()  # connections to these are closed without an answer
+        self.frozen = set()  # these answer nothing, until thawed
+        self.thawed = threading.Event()
+        self.servers, self.rows = [], []
+        for number, zone in enumerate(zones):
+            server = fake(self.handler(number))
+            self.servers.append(server)
+            self.rows.append({"id": number + 1, "http_address": f"127.0.0.1:{server.port}",
+                              "zone": None if zone == "-" else zone, "weight": 100,
+                              "state": "ready", "snowflake": True})
+        self.url = ",".join(server.url for server in self.servers)
+        self.says = None  # in place of the listing
+
+    def handler(self, number):
+        node = self.granter.node()
+
+        def answer(request):
+            if number in self.frozen:
+                self.thawed.wait(60)
+                return None
+            if number in self.lost:
+                return None
+            if request.path == "/api/nodes":
+                return self.says(number) if self.says else self.listing(number)
+            if request.path == "/api/workers":
+                return granted(worker_id=number)
+            return node(request)
+        return answer
+
+    def listing(self, number):
+        away = self.lost | self.frozen
+        rows = [{**row, "state": "unreachable"} if i in away else row
+                for i, row in enumerate(self.rows)]
+        return nodes_of(number + 1, rows)
+
+    def asked(self, number):
+        """Requests for ids and worker ids."""
+        return [request for request in self.servers[number].requests
+                if request.path != "/api/nodes"]
+
+    def asked_in(self, zone):
+        return sum(len(self.asked(i)) for i, row in enumerate(self.rows) if row["zone"] == zone)
+
+    def asked_beside(self, zone):
+        return sum(len(self.asked(i)) for i, row in enumerate(self.rows) if row["zone"] != zone)
+
+    def used(self, client, line="strict1 orders 1"):
+        """The node that this request goes to."""
+        before = [len(self.asked(i)) for i in range(len(self.servers))]
+        client.ask(line)
+        return next(i for i, count in enumerate(before) if len(self.asked(i)) > count)
+
+
+def nodes_of(own, rows):
+    return http(200, json.dumps({"self": own, "nodes": rows}), "application/json;charset=UTF-8")
+
+
+def is_listing(request):
+    return request.path == "/api/nodes"
+
+
+# --- the zone ---
+
+
+@pytest.mark.parametrize("zone", ["a", "b", "c"])
+def test_a_healthy_zone(start, fake, zone):
+    """No request leaves it, whatever the endpoints are."""
+    cluster = Cluster(fake, "aabbcc")
+    client = start().open(endpoints=cluster.url, zone=zone, **PATIENT, **SMALL)
+    ids = client.ids("strict1 orders 30")
+    ids += client.ids("segment orders 200")
+    client.ask("snowflake 1")
+    check_once(ids)
+    assert cluster.asked_in(zone) > 50 and cluster.asked_beside(zone) == 0
+
+
+def test_nodes_are_found_by_one(start, fake):
+    """Of one endpoint, which is in another zone."""
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.servers[0].url, zone="b", **PATIENT)
+    client.ids("strict1 orders 10")
+    assert (len(cluster.asked(0)), len(cluster.asked(1))) == (0, 10)
+
+
+def test_discovery_without_a_zone(start, fake):
+    """All nodes are of one tier."""
+    cluster = Cluster(fake, "a-")
+    client = start().open(endpoints=cluster.servers[0].url, discover="true", **PATIENT)
+    before = cluster.used(client)
+    cluster.lost = {before}
+    assert cluster.used(client) == 1 - before
+
+
+def test_no_discovery(start, fake):
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.servers[0].url, zone="b", discover="false", **PATIENT)
+    client.ids("strict1 orders 3")
+    client.open(endpoints=cluster.servers[0].url, **PATIENT)
+    client.ids("strict1 orders 3")
+    assert len(cluster.asked(0)) == 6
+    assert not any(is_listing(request) for server in cluster.servers for request in server.requests)
+
+
+def test_the_environment_has_the_zone(start, fake):
+    cluster = Cluster(fake, "ab")
+    names = {"LEAFD_ENDPOINTS": cluster.servers[0].url, "LEAFD_ZONE": "b"}
+    client = start(env=names).open(**PATIENT)
+    client.ids("strict1 orders 3")
+    assert len(cluster.asked(1)) == 3
+    client = start(env={**names, "LEAFD_DISCOVER": "false"}).open(**PATIENT)
+    client.ids("strict1 orders 3")
+    assert len(cluster.asked(0)) == 3
+    start(env={**names, "LEAFD_DISCOVER": "yes"}).refused("open", "bad_setting")
+
+
+@pytest.mark.parametrize("setting", ["discover=maybe", "discover=1", "zone=" + 129 * "z", "zone="])
+def test_bad_settings(start, setting):
+    start().refused(f"open endpoints=http://127.0.0.1:1 {setting}", "bad_setting")
+
+
+@pytest.mark.parametrize("how", ["lost", "frozen"])
+def test_a_zone_that_is_gone_and_comes_back(start, fake, how):
+    """Within 2 s others are asked, and within 10 s of its return no others."""
+    cluster = Cluster(fake, "aabbcc")
+    client = start().open(endpoints=cluster.url, zone="b", **SMALL, deadline_ms=60000)
+    ids = client.ids("strict1 orders 20")
+    assert cluster.asked_beside("b") == 0
+    setattr(cluster, how, {2, 3})
+    lost_ns = time.monotonic_ns()
+    ids += client.ids("strict1 orders 1")
+    assert client.took_s - client.waited_s < GONE_S + TOLERANCE_S + SLACK_S, client.took_s
+    ids += client.ids("strict1 orders 20")
+    ids += client.ids("segment orders 100")
+    late = [request for i in (2, 3) for request in cluster.asked(i)
+            if request.at_ns - lost_ns > (GONE_S + TOLERANCE_S + SLACK_S + client.waited_s) * 1e9]
+    assert not late and cluster.asked_beside("b") > 20
+    cluster.lost, cluster.frozen = set(), set()
+    cluster.thawed.set()
+    within(lambda: cluster.used(client) in (2, 3), BACK_S + SLACK_S, "the zone is asked again")
+    before = cluster.asked_beside("b")
+    ids += client.ids("strict1 orders 20")
+    assert cluster.asked_beside("b") == before
+    check_once(ids)
+
+
+def test_a_zone_that_is_listed_and_gives_no_answer(start, fake):
+    """One request is tried there; calls stay where they are."""
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.url, zone="b", **PATIENT)
+    client.ids("strict1 orders 1")
+    cluster.says = lambda number: nodes_of(number + 1, cluster.rows)  # whatever is lost
+    cluster.lost = {1}
+    client.ids("strict1 orders 1")
+    lost = len(cluster.servers[1].requests)
+    at_ids = len(cluster.asked(1))
+
+    def tried():
+        client.ids("strict1 orders 1")
+        return len(cluster.servers[1].requests) > lost
+
+    within(tried, 30, "the node is tried again")
+    assert len(cluster.asked(1)) == at_ids
+    cluster.lost = set()
+    within(lambda: cluster.used(client) == 1, BACK_S + SLACK_S, "the zone is asked again")
+
+
+@pytest.mark.parametrize("change", [{"state": "drained"}, {"weight": 0}, {"state": "not_ready"},
+                                    {"state": "of a later version"}])
+def test_a_node_that_takes_itself_out(start, fake, change):
+    """It gets no new work, though it answers; the other one of its zone does."""
+    cluster = Cluster(fake, "aab")
+    client = start().open(endpoints=cluster.url, zone="a", **PATIENT)
+    first = cluster.used(client)
+    cluster.rows[first].update(change)
+    within(lambda: cluster.used(client) == 1 - first, BACK_S + SLACK_S, "the other one is asked")
+    before = len(cluster.asked(first))
+    client.ids("strict1 orders 30")
+    assert len(cluster.asked(first)) == before and not cluster.asked(2)
+
+
+def test_second_requests_stay_in_the_zone(start, fake):
+    """Of a zone with one node there are none; else the other node of it gets them."""
+    cluster = Cluster(fake, "abb")
+    client = start().open(endpoints=cluster.url, zone="b", **PATIENT)
+    client.ids("strict1 orders 20")
+    first = cluster.used(client)
+    cluster.granter.freeze(first)
+    assert cluster.used(client) in (1, 2)
+    assert client.took_s - client.waited_s < 5 and client.stats()["hedges"] >= 1
+    cluster.granter.thaw()
+    assert not cluster.asked(0)
+
+
+def test_weights(start, fake):
+    """Three to one over 150 clients: seven standard deviations are 37. Weight 0 is never drawn."""
+    cluster = Cluster(fake, "aaa")
+    for row, weight in zip(cluster.rows, (300, 100, 0)):
+        row["weight"] = weight
+    client = start()
+    for _ in range(150):
+        client.open(endpoints=cluster.url, zone="a", **PATIENT)
+        client.ids("strict1 orders 1")
+    first, second, third = (len(cluster.asked(i)) for i in range(3))
+    assert third == 0 and first + second == 150
+    assert 112 - 37 <= first <= 113 + 37, (first, second)
+
+
+def test_snowflake_where_the_clock_is_refused(start, fake):
+    cluster = Cluster(fake, "ab")
+    cluster.rows[1]["snowflake"] = False
+    client = start().open(endpoints=cluster.url, zone="b", **PATIENT)
+    assert cluster.used(client) == 1
+    client.ask("snowflake 1")
+    assert [request.path for request in cluster.asked(0)] == ["/api/workers"]
+
+
+# --- older servers, and listings that are wrong ---
+
+
+def test_an_older_server(start, fake):
+    """The endpoints alone, and the next question a minute later."""
+    cluster = Cluster(fake, "ab")
+    cluster.says = lambda number: error(404, "not_found", "no such path")
+    client = start().open(endpoints=cluster.servers[0].url, zone="b", **PATIENT)
+    until = time.monotonic() + 6
+    while time.monotonic() < until:
+        client.ids("strict1 orders 1")
+    assert len(list(filter(is_listing, cluster.servers[0].requests))) == 1
+    assert not cluster.servers[1].requests
+
+
+LIES = {
+    "no JSON": "<html>hello</html>",
+    "empty": "",
+    "another JSON": '{"nodes":3}',
+    "no nodes": '{"self":1,"nodes":[]}',
+    "nulls": '{"self":null,"nodes":[null,{},{"id":null,"http_address":null}]}',
+    "deep": "[" * 100000,
+    "binary": "\0\xff" * 1000,
+    "cut": '{"self":1,"nodes":[{"id":1,"http_addr',
+}
+
+
+@pytest.mark.parametrize("kind", sorted(LIES))
+def test_an_answer_that_is_no_listing(start, fake, kind):
+    cluster = Cluster(fake, "ab")
+    cluster.says = lambda number: http(200, LIES[kind].encode("latin-1"), "application/json")
+    client = start().open(endpoints=cluster.url, zone="b", **SMALL, **PATIENT)
+    check_once(client.ids("segment orders 100"), client.ids("strict1 orders 5"))
+    assert client.stats()["errors"] == 0
+
+
+BAD_ADDRESSES = ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.1:x", "a b:80", "/:80",
+                 "user@127.0.0.1:{port}", "127.0.0.1:{port}/x", "127.0.0.1:{port}?x", ":{port}",
+                 "127.0.0.1:{port}\r\nX: y", 300 * "h" + ":80", 7, None, ["127.0.0.1:{port}"]]
+
+
+def test_addresses_that_are_none(start, fake):
+    """They are left out, and the others are used."""
+    cluster = Cluster(fake, "ab")
+    elsewhere = fake(lambda request: http(200, "7 7\n"))
+    bad = [{**cluster.rows[1], "id": 10 + i,
+            "http_address": text.replace("{port}", str(elsewhere.port))
+            if isinstance(text, str) else text} for i, text in enumerate(BAD_ADDRESSES)]
+    bad += [{**cluster.rows[1], name: value} for name, value in
+            [("id", 0), ("id", "x"), ("weight", -1), ("weight", 1001), ("weight", 1.5)]]
+    cluster.says = lambda number: nodes_of(number + 1, bad + cluster.rows)
+    client = start().open(endpoints=cluster.servers[0].url, zone="b", **PATIENT)
+    client.ids("strict1 orders 10")
+    assert not elsewhere.requests and len(cluster.asked(1)) == 10
+
+
+def test_ten_thousand_nodes(start, fake):
+    """However many are listed, few are asked, and ids come."""
+    cluster = Cluster(fake, "ab")
+    other = fake(lambda request: None)
+    many = [{**cluster.rows[1], "id": 10 + i, "http_address": f"127.0.0.1:{other.port}"}
+            for i in range(10000)]
+    cluster.says = lambda number: nodes_of(number + 1, cluster.rows + many)
+    client = start().open(endpoints=cluster.url, zone="b", **PATIENT)
+    client.ids("strict1 orders 10")
+    assert len(other.requests) <= 64
+
+
+@pytest.mark.parametrize("what", ["refused", "hole", "silent"])
+def test_addresses_that_the_client_cannot_reach(start, fake, hole, what):
+    """Those of containers, say: the endpoints are asked as ever."""
+    cluster = Cluster(fake, "ab")
+    silent = fake(lambda request: silent.ended.wait(60))
+    for row in cluster.rows:
+        row["http_address"] = {"refused": "127.0.0.1:1", "silent": f"127.0.0.1:{silent.port}",
+                               "hole": hole().partition("//")[2]}[what]
+    client = start().open(endpoints=cluster.url, zone="b", deadline_ms=60000)
+    client.ids("strict1 orders 10")
+    client.ids("strict1 orders 10")
+    assert client.took_s - client.waited_s < 2 + SLACK_S, "later calls do not wait for them"
+    assert client.stats()["errors"] == 0
+    assert all(is_listing(request) for request in silent.requests)
+
+
+def test_nodes_of_another_cluster(start, fake):
+    """An address that leads to one (127.0.0.1 of the client's own machine, say) gets no request for
+    ids: its nodes have the same numbers, and know other addresses."""
+    cluster, other = Cluster(fake, "ab"), Cluster(fake, "ab")
+    own = cluster.rows[1]["http_address"]
+    cluster.rows[1]["http_address"] = other.rows[1]["http_address"]
+    client = start().open(endpoints=cluster.servers[0].url, zone="b", **SMALL, **PATIENT)
+    ids = client.ids("strict1 orders 5")
+    ids += client.ids("segment orders 50")
+    client.ask("snowflake 1")
+    check_once(ids)
+    assert not other.asked(0) and not other.asked(1)
+    cluster.rows[1]["http_address"] = own
+    within(lambda: cluster.used(client) == 1, BACK_S + SLACK_S, "the right address is asked")
+
+
+# --- paused tags ---
+
+
+PAUSED = ["strict orders 1", "texts orders 1", "range orders 5", "segment orders 1"]
+
+
+def paused(_):
+    return error(423, "paused", "stopped for the audit of May", Retry_After="1")
+
+
+@pytest.mark.parametrize("line", PAUSED)
+def test_a_tag_that_is_paused(start, fake, line):
+    """The refusal goes to the caller at once, with its reason, from whichever node."""
+    servers = [fake(paused) for _ in range(2)]
+    client = start().open(endpoints=",".join(server.url for server in servers))
+    error_ = client.refused(line, "paused")
+    assert error_.status == 423 and "audit of May" in error_.message
+    assert client.took_s - client.waited_s < 1 + SLACK_S
+    assert sum(len(server.requests) for server in servers) == 1
+    stats = client.stats()
+    assert (stats["retries"], stats["failovers"], stats["errors"]) == (0, 0, stats["errors"] or 1)
+
+
+def test_what_is_held_of_a_paused_tag(start, fake):
+    """The first answer that says so has the rest dropped; a second after its end ids come again."""
+    granter = Granter()
+    node, held = granter.node(), []
+    server = fake(lambda request: paused(request) if held else node(request))
+    client = start().open(endpoints=server.url, min_count=1000, max_count=1000)
+    ids = client.ids("segment orders 100")
+    held.append(True)
+    with pytest.raises(Exception) as seen:
+        within(lambda: ids.extend(client.ids("segment orders 1")) or False, 30, "it is paused")
+    assert getattr(seen.value, "code", "") == "paused", seen.value
+    assert granter.granted() > ids.count(), "the rest was not handed out"
+    stats = client.stats()
+    assert stats["ids_segment"] + stats["burnt"] == granter.granted(), stats
+    held.clear()
+    within(lambda: client.ask_any("segment orders 1").startswith("ids"), 5 + SLACK_S, "ids again")

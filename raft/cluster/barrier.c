@@ -1,0 +1,245 @@
+/*
+ * barrier.c - see barrier.h. Thread: the raft loop.
+ */
+#include "raft/cluster/barrier.h"
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+#define ASK_AGAIN_MS 20
+
+/* --- what is known of the members --- */
+
+static unsigned barrier_place_of(const struct barrier *barrier, uint64_t id)
+{
+    unsigned at = 0;
+
+    while (at < LIMIT_NODES && barrier->heard_of[at] != id) {
+        at++;
+    }
+    return at;
+}
+
+/* How far a member has applied the log, at least. */
+static uint64_t applied_by(const struct barrier *barrier, uint64_t id)
+{
+    unsigned at = barrier_place_of(barrier, id);
+
+    if (id == barrier->on->node_id) {
+        return driver_applied(barrier->on->driver)->index;
+    }
+    return at < LIMIT_NODES ? barrier->applied[at] : 0;
+}
+
+/* Who is a member. A change that is not committed may never be: until then a member that is to go
+ * is waited for, and hands out ids. */
+static struct configuration barrier_members_of(const struct barrier *barrier)
+{
+    struct configuration applied;
+
+    applier_configured(&barrier->on->driver->applier, &applied);
+    return applied;
+}
+
+/* How far all have. */
+static uint64_t applied_by_all(const struct barrier *barrier)
+{
+    const struct configuration conf = barrier_members_of(barrier);
+    uint64_t least = driver_applied(barrier->on->driver)->index;
+
+    MEMBER_FOREACH (member, &conf) {
+        uint64_t applied = applied_by(barrier, member->id);
+
+        least = applied < least ? applied : least;
+    }
+    return least;
+}
+
+/* A place for a member's answer: its own, a free one, or one of a node that is no member any more.
+ * There is one, since id is a member, and a configuration names no more than LIMIT_NODES. */
+static unsigned barrier_place_for(const struct barrier *barrier, const struct configuration *conf,
+                                  uint64_t id)
+{
+    unsigned at = barrier_place_of(barrier, id);
+
+    if (at < LIMIT_NODES) {
+        return at;
+    }
+    at = 0;
+    while (configuration_find(conf, barrier->heard_of[at]) != NULL) {
+        at++;
+        ASSERT(at < LIMIT_NODES);
+    }
+    return at;
+}
+
+void barrier_link_changed(struct barrier *barrier, uint64_t peer)
+{
+    unsigned at = barrier_place_of(barrier, peer);
+
+    if (at < LIMIT_NODES) {
+        barrier->heard_of[at] = 0;
+        barrier->applied[at] = 0;
+    }
+}
+
+/* --- frames --- */
+
+bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payload, size_t len)
+{
+    struct configuration conf;
+    struct wire_applied message;
+    unsigned at;
+
+    if (wire_applied_decode(payload, len, &message) != 0 ||
+        !trust_index(&barrier->on->driver->trust, from, "applied_index", message.index)) {
+        return false;
+    }
+    if (!message.answer) {
+        message = (struct wire_applied){true, driver_applied(barrier->on->driver)->index};
+        (void)context_send_applied(barrier->on, from, FRAME_APPLIED, &message);
+        return true;
+    }
+    conf = barrier_members_of(barrier);
+    if (configuration_find(&conf, from) == NULL) {
+        return true; /* a node of a newer configuration, perhaps: nothing waits for it here */
+    }
+    context_wake(barrier->on, WAKE_BARRIER);
+    at = barrier_place_for(barrier, &conf, from);
+    barrier->heard_of[at] = from;
+    barrier->applied[at] = message.index;
+    return true;
+}
+
+/* Those who are not known to have come as far as somebody waits for. */
+static void barrier_ask_others(struct barrier *barrier)
+{
+    const struct configuration conf = barrier_members_of(barrier);
+    const struct wire_applied question = {.answer = false};
+    uint64_t highest = TAILQ_LAST(&barrier->waits, cluster_request_list)->index;
+
+    MEMBER_FOREACH (member, &conf) {
+        if (member->id != barrier->on->node_id && applied_by(barrier, member->id) < highest) {
+            (void)context_send_applied(barrier->on, member->id, FRAME_APPLIED, &question);
+        }
+    }
+}
+
+/* --- requests --- */
+
+static void fill_missing(const struct barrier *barrier, uint64_t index,
+                         struct missing_members *missing)
+{
+    const struct configuration conf = barrier_members_of(barrier);
+    uint64_t self = barrier->on->node_id;
+
+    missing->count = 0;
+    if (applied_by(barrier, self) < index) { /* perhaps it is no member any more */
+        missing->nodes[missing->count].id = self;
+        missing->nodes[missing->count++].reachable = true;
+    }
+    MEMBER_FOREACH (member, &conf) {
+        if (member->id != self && applied_by(barrier, member->id) < index) {
+            ASSERT(missing->count <= LIMIT_NODES);
+            missing->nodes[missing->count].id = member->id;
+            missing->nodes[missing->count++].reachable = context_reaches(barrier->on, member->id);
+        }
+    }
+}
+
+/* The request is on no list. */
+static void barrier_finish(struct barrier *barrier, struct cluster_request *request, int status)
+{
+    if (status != 0) {
+        fill_missing(barrier, request->index, request->missing);
+    }
+    answers_put(barrier->on->answers, request, status);
+}
+
+static void barrier_leave(struct barrier *barrier, struct cluster_request *request, int status)
+{
+    ASSERT(barrier->count > 0);
+    TAILQ_REMOVE(&barrier->waits, request, link);
+    barrier->count--;
+    timer_cancel(barrier->on->timers, &request->deadline);
+    if (barrier->count == 0) {
+        timer_cancel(barrier->on->timers, &barrier->ask_again);
+    }
+    barrier_finish(barrier, request, status);
+}
+
+static void barrier_deadline_cb(struct timer *timer, uint64_t now_ms)
+{
+    struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
+
+    struct barrier *barrier = request->holder;
+
+    (void)now_ms;
+    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER);
+    /* Since the last turn the last of them may have answered, or have been removed: then nobody is
+     * missing who could be named. */
+    barrier_leave(barrier, request, request->index <= applied_by_all(barrier) ? 0 : ERR_TIMEOUT);
+}
+
+/* Into its place: they mostly come in order. */
+static void insert(struct barrier *barrier, struct cluster_request *request)
+{
+    struct cluster_request *before = TAILQ_LAST(&barrier->waits, cluster_request_list);
+
+    while (before != NULL && before->index > request->index) {
+        before = TAILQ_PREV(before, cluster_request_list, link);
+    }
+    if (before == NULL) {
+        TAILQ_INSERT_HEAD(&barrier->waits, request, link);
+    } else {
+        TAILQ_INSERT_AFTER(&barrier->waits, before, request, link);
+    }
+    barrier->count++;
+    request->holder = barrier;
+    timer_init(&request->deadline, barrier_deadline_cb);
+    timer_arm(barrier->on->timers, &request->deadline, request->deadline_ms);
+}
+
+void barrier_submit(struct barrier *barrier, struct cluster_request *request)
+{
+    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->missing != NULL);
+    if (barrier->count >= LIMIT_BARRIER_WAITS) {
+        barrier_finish(barrier, request, ERR_OVERLOADED);
+    } else {
+        insert(barrier, request);
+        context_wake(barrier->on, WAKE_BARRIER);
+    }
+}
+
+void barrier_turn(struct barrier *barrier)
+{
+    uint64_t all;
+    struct cluster_request *request;
+
+    if (barrier->count == 0) {
+        return;
+    }
+    all = applied_by_all(barrier);
+    while ((request = TAILQ_FIRST(&barrier->waits)) != NULL && request->index <= all) {
+        barrier_leave(barrier, request, 0);
+    }
+    if (barrier->count > 0 && !timer_is_armed(&barrier->ask_again)) {
+        barrier_ask_others(barrier);
+        context_arm_in(barrier->on, &barrier->ask_again, ASK_AGAIN_MS);
+    }
+}
+
+void barrier_init(struct barrier *barrier, const struct raft_context *on)
+{
+    *barrier = (struct barrier){.on = on, .ask_again.wakes = WAKE_BARRIER};
+    TAILQ_INIT(&barrier->waits);
+}
+
+void barrier_stop(struct barrier *barrier)
+{
+    struct cluster_request *request;
+
+    while ((request = TAILQ_FIRST(&barrier->waits)) != NULL) {
+        barrier_leave(barrier, request, ERR_SHUTTING_DOWN);
+    }
+}

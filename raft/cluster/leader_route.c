@@ -1,0 +1,501 @@
+/*
+ * leader_route.c - see leader_route.h. Thread: the raft loop.
+ */
+#include "raft/cluster/leader_route.h"
+
+#include <stdlib.h>
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+#define PATIENCE_HEARTBEATS 2 /* without an answer, before a route is doubted or given up */
+#define IDLE_HEARTBEATS 5     /* between probes when nothing waits for them */
+#define PAUSE_MS 10           /* between two searches at least */
+
+void leader_route_init(struct leader_route *route, const struct raft_context *on)
+{
+    *route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
+}
+
+static uint64_t heartbeats_ms(const struct leader_route *route, unsigned count)
+{
+    return count * (uint64_t)route->on->driver->config.heartbeat_ms;
+}
+
+/* This node finds its leader in itself, or looks for none any more. */
+static bool needs_none(const struct leader_route *route)
+{
+    return route->on->stopping || route->leader == route->on->node_id;
+}
+
+/* --- probes --- */
+
+static int send_probe(struct leader_route *route, uint64_t to, uint8_t kind, uint64_t origin,
+                      uint64_t round)
+{
+    return context_send_probe(route->on, to, FRAME_PROBE,
+                              &(struct wire_probe){kind, origin, round});
+}
+
+/* Is the leader there; or is the route through this member? */
+static void leader_route_ask(struct leader_route *route, uint64_t peer)
+{
+    (void)send_probe(route, peer, peer == route->leader ? WIRE_PROBE_ASK : WIRE_PROBE_ASK_ON, 0,
+                     ++route->round);
+}
+
+void leader_route_set_peers(struct leader_route *route, const struct net_peer *peers, size_t count)
+{
+    ASSERT(count <= LIMIT_PEERS);
+    for (size_t i = 0; i < count; i++) {
+        route->peers[i] = peers[i].id;
+    }
+    route->peer_count = count;
+}
+
+/* --- changes of the route --- */
+
+/* Requests go elsewhere, or nowhere; and who has to know whether there is a leader. */
+static void route_changed(const struct leader_route *route)
+{
+    context_wake(route->on, WAKE_REQUESTS | WAKE_ANNOUNCE | WAKE_SERVICE);
+}
+
+static void go_direct(struct leader_route *route)
+{
+    ASSERT(route->leader != 0);
+    route_changed(route);
+    route->state = ROUTE_DIRECT;
+    route->forwarder = 0;
+    route->heard_ms = context_now_ms(route->on);
+    route->asked_ms = 0;
+    route->first_round =
+        route->round + 1; /* what was asked before may be answered with an old no */
+}
+
+static void go_through(struct leader_route *route, uint64_t forwarder)
+{
+    ASSERT(route->state == ROUTE_SOUGHT && forwarder != route->leader);
+    route_changed(route);
+    route->state = ROUTE_FORWARDED;
+    route->forwarder = forwarder;
+    route->heard_ms = context_now_ms(route->on);
+    route->asked_ms = 0;
+    route->direct_ms = route->heard_ms;
+    route->changes++;
+}
+
+static void seek(struct leader_route *route)
+{
+    ASSERT(route->state != ROUTE_SOUGHT);
+    route_changed(route);
+    route->state = ROUTE_SOUGHT;
+    route->forwarder = 0;
+    route->asked_ms = 0;
+    route->first_round = route->round + 1;
+    route->sought_ms = context_now_ms(route->on);
+    route->changes++;
+}
+
+/* --- turns --- */
+
+/* When the oldest request, if it went to this node, has waited for too long without any other
+ * answer. */
+static uint64_t overdue_ms(const struct leader_route *route, const struct leader_route_load *load,
+                           uint64_t peer)
+{
+    uint64_t since_ms = load->oldest_ms > route->heard_ms ? load->oldest_ms : route->heard_ms;
+
+    return load->oldest_to == peer ? since_ms + heartbeats_ms(route, PATIENCE_HEARTBEATS)
+                                   : TIMER_NEVER;
+}
+
+static void turn_direct(struct leader_route *route, const struct leader_route_load *load,
+                        uint64_t now_ms)
+{
+    if (route->leader == 0) {
+        seek(route);
+    } else if (now_ms >= overdue_ms(route, load, route->leader)) {
+        if (route->asked_ms == 0) {
+            route->asked_ms = now_ms;
+            leader_route_ask(route, route->leader);
+        } else if (now_ms - route->asked_ms >= heartbeats_ms(route, 1)) {
+            seek(route);
+        }
+    } else if (load->waiting && !context_reaches(route->on, route->leader)) {
+        seek(route);
+    } else {
+        route->asked_ms = 0;
+    }
+}
+
+/* When everybody is asked next: soon, if something waits for it. */
+static uint64_t search_due_ms(const struct leader_route *route,
+                              const struct leader_route_load *load)
+{
+    bool wanted = load->waiting || load->oldest_to != 0;
+    uint64_t next_ms = route->searched_ms + heartbeats_ms(route, wanted ? 1 : IDLE_HEARTBEATS);
+
+    if (route->searched_ms < route->sought_ms) { /* the first time of this search */
+        next_ms = route->searched_ms + PAUSE_MS;
+    }
+    return next_ms > route->sought_ms ? next_ms : route->sought_ms;
+}
+
+/* When the member is asked next whether it still reaches the leader. */
+static uint64_t forwarder_due_ms(const struct leader_route *route,
+                                 const struct leader_route_load *load)
+{
+    uint64_t idle_ms = route->heard_ms + heartbeats_ms(route, IDLE_HEARTBEATS);
+    uint64_t overdue = overdue_ms(route, load, route->forwarder);
+
+    return overdue < idle_ms ? overdue : idle_ms;
+}
+
+static uint64_t direct_due_ms(const struct leader_route *route)
+{
+    return route->leader != 0 ? route->direct_ms + heartbeats_ms(route, IDLE_HEARTBEATS)
+                              : TIMER_NEVER;
+}
+
+static void turn_forwarded(struct leader_route *route, const struct leader_route_load *load,
+                           uint64_t now_ms)
+{
+    ASSERT(route->forwarder != 0 && route->forwarder != route->leader);
+    if (!context_reaches(route->on, route->forwarder) ||
+        (route->asked_ms != 0 &&
+         now_ms - route->asked_ms >= heartbeats_ms(route, PATIENCE_HEARTBEATS))) {
+        seek(route);
+        return;
+    }
+    if (route->asked_ms == 0 && now_ms >= forwarder_due_ms(route, load)) {
+        route->asked_ms = now_ms;
+        leader_route_ask(route, route->forwarder);
+    }
+    if (now_ms >= direct_due_ms(route)) {
+        route->direct_ms = now_ms;
+        leader_route_ask(route, route->leader);
+    }
+}
+
+static uint64_t next_ms(const struct leader_route *route, const struct leader_route_load *load)
+{
+    uint64_t forwarder_ms;
+    uint64_t direct_ms;
+
+    if (needs_none(route)) {
+        return TIMER_NEVER;
+    }
+    switch (route->state) {
+    case ROUTE_DIRECT:
+        return route->asked_ms != 0 ? route->asked_ms + heartbeats_ms(route, 1)
+                                    : overdue_ms(route, load, route->leader);
+    case ROUTE_SOUGHT:
+        return search_due_ms(route, load);
+    case ROUTE_FORWARDED:
+        forwarder_ms = route->asked_ms != 0
+                           ? route->asked_ms + heartbeats_ms(route, PATIENCE_HEARTBEATS)
+                           : forwarder_due_ms(route, load);
+        direct_ms = direct_due_ms(route);
+        return forwarder_ms < direct_ms ? forwarder_ms : direct_ms;
+    default:
+        UNREACHABLE("state of a route");
+    }
+}
+
+void leader_route_turn(struct leader_route *route, const struct leader_route_load *load)
+{
+    uint64_t now_ms = context_now_ms(route->on);
+
+    if (!needs_none(route) && route->state == ROUTE_DIRECT) {
+        turn_direct(route, load, now_ms);
+    }
+    if (!needs_none(route) && route->state == ROUTE_FORWARDED) {
+        turn_forwarded(route, load, now_ms);
+    }
+    if (!needs_none(route) && route->state == ROUTE_SOUGHT &&
+        now_ms >= search_due_ms(route, load)) {
+        route->searched_ms = now_ms;
+        for (size_t i = 0; i < route->peer_count; i++) {
+            leader_route_ask(route, route->peers[i]);
+        }
+    }
+}
+
+void leader_route_arm(struct leader_route *route, const struct leader_route_load *load)
+{
+    ASSERT((route->state == ROUTE_FORWARDED) == (route->forwarder != 0));
+    context_arm_at(route->on, &route->turn, next_ms(route, load));
+}
+
+uint64_t leader_route_target(const struct leader_route *route)
+{
+    return route->state == ROUTE_DIRECT ? route->leader : route->forwarder;
+}
+
+bool leader_route_is_known(const struct leader_route *route)
+{
+    return route->leader != 0 || route->state == ROUTE_FORWARDED;
+}
+
+/* --- what is heard --- */
+
+void leader_route_role_changed(struct leader_route *route)
+{
+    uint64_t leader = driver_leader(route->on->driver);
+
+    if (leader == route->leader) {
+        return;
+    }
+    route->leader = leader;
+    if (leader != 0) {
+        go_direct(route);
+    } else if (route->state == ROUTE_DIRECT) {
+        seek(route);
+    }
+}
+
+void leader_route_heard(struct leader_route *route, uint64_t from, int status)
+{
+    if (from != leader_route_target(route)) {
+        return;
+    }
+    if (status == ERR_NOT_LEADER) { /* whatever the core thinks */
+        seek(route);
+        return;
+    }
+    route->heard_ms = context_now_ms(route->on);
+    route->asked_ms = 0;
+}
+
+/* An answer to a probe of this node. */
+static void answered(struct leader_route *route, uint64_t from, uint64_t round, bool yes)
+{
+    if (needs_none(route) || round < route->first_round || round > route->round) {
+        return;
+    }
+    if (from == route->leader && yes) {
+        go_direct(route);
+    } else if (route->state == ROUTE_SOUGHT && yes) {
+        go_through(route, from);
+    } else {
+        leader_route_heard(route, from, yes ? 0 : ERR_NOT_LEADER);
+    }
+}
+
+/* Do you know who leads? Ask it for me. */
+static void ask_on(struct leader_route *route, uint64_t origin, uint64_t round)
+{
+    uint64_t leader = route->leader;
+
+    if (leader == 0 || leader == origin ||
+        send_probe(route, leader, WIRE_PROBE_ASK, origin, round) != 0) {
+        (void)send_probe(route, origin, WIRE_PROBE_NO, 0, round);
+    }
+}
+
+bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
+                          size_t len)
+{
+    bool leads = driver_is_leader(route->on->driver) && !route->on->stopping;
+    struct wire_probe probe;
+
+    if (wire_probe_decode(payload, len, &probe) != 0) {
+        return false;
+    }
+    if (probe.kind == WIRE_PROBE_ASK_ON && !leads) {
+        ask_on(route, from, probe.round);
+    } else if (probe.kind == WIRE_PROBE_ASK || probe.kind == WIRE_PROBE_ASK_ON) {
+        (void)send_probe(route, from, leads ? WIRE_PROBE_YES : WIRE_PROBE_NO, probe.origin,
+                         probe.round);
+    } else if (probe.origin != 0 && from == route->leader) {
+        (void)send_probe(route, probe.origin, probe.kind, 0, probe.round);
+    } else if (probe.origin == 0) {
+        answered(route, from, probe.round, probe.kind == WIRE_PROBE_YES);
+    }
+    return true;
+}
+
+void leader_route_link_up(struct leader_route *route)
+{
+    route->searched_ms = 0;
+}
+
+/* --- numbers of requests on the wire --- */
+
+#define PLACES (2 * NUMBERS_MAX)
+
+static struct numbered *numbers_place_of(const struct numbers *numbers, uint64_t number)
+{
+    return &numbers->places[number % PLACES];
+}
+
+void numbers_init(struct numbers *numbers, uint64_t seed, uint64_t mark)
+{
+    ASSERT(mark == 0 || mark == NUMBERS_MARK);
+    *numbers = (struct numbers){.places = MUST_HAVE(calloc(PLACES, sizeof *numbers->places)),
+                                .last = mark | seed >> 16};
+}
+
+void numbers_free(struct numbers *numbers)
+{
+    ASSERT(numbers->count == 0);
+    free(numbers->places);
+    numbers->places = NULL;
+}
+
+uint64_t numbers_give(struct numbers *numbers, void *item)
+{
+    ASSERT(item != NULL && numbers->count < NUMBERS_MAX);
+    do {
+        numbers->last++;
+    } while (numbers_place_of(numbers, numbers->last)->item != NULL);
+    *numbers_place_of(numbers, numbers->last) = (struct numbered){numbers->last, item};
+    numbers->count++;
+    return numbers->last;
+}
+
+void *numbers_find(const struct numbers *numbers, uint64_t number)
+{
+    const struct numbered *place = numbers_place_of(numbers, number);
+
+    return place->number == number ? place->item : NULL;
+}
+
+void numbers_end(struct numbers *numbers, uint64_t number)
+{
+    ASSERT(numbers_find(numbers, number) != NULL && numbers->count > 0);
+    numbers_place_of(numbers, number)->item = NULL;
+    numbers->count--;
+}
+
+/* --- what is passed on for another node --- */
+
+_Static_assert(LIMIT_FORWARDED <= NUMBERS_MAX, "each has a number");
+
+void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed)
+{
+    *forwarder = (struct forwarder){.on = on};
+    TAILQ_INIT(&forwarder->list);
+    numbers_init(&forwarder->numbers, seed, NUMBERS_MARK);
+}
+
+void forwarder_close(struct forwarder *forwarder)
+{
+    ASSERT(forwarder->count == 0 && forwarder->bytes == 0);
+    numbers_free(&forwarder->numbers);
+}
+
+static void forget(struct forwarded *forwarded)
+{
+    struct forwarder *forwarder = forwarded->owner;
+
+    ASSERT(forwarder->count > 0 && forwarder->bytes >= forwarded->bytes);
+    TAILQ_REMOVE(&forwarder->list, forwarded, link);
+    forwarder->count--;
+    forwarder->bytes -= forwarded->bytes;
+    numbers_end(&forwarder->numbers, forwarded->id);
+    timer_cancel(forwarder->on->timers, &forwarded->deadline);
+    free(forwarded);
+}
+
+static void forwarder_deadline_cb(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    forget(CONTAINER(timer, struct forwarded, deadline));
+}
+
+static struct forwarded *remember(struct forwarder *forwarder, uint64_t from,
+                                  const struct wire_request *wire)
+{
+    uint64_t most_ms = 2 * (uint64_t)forwarder->on->driver->config.election_ms;
+    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
+    struct forwarded *forwarded = MUST_HAVE(malloc(sizeof *forwarded));
+
+    ASSERT(!forwarder->on->stopping);
+    *forwarded = (struct forwarded){.owner = forwarder,
+                                    .id = numbers_give(&forwarder->numbers, forwarded),
+                                    .leader = driver_leader(forwarder->on->driver),
+                                    .origin = from,
+                                    .origin_id = wire->id,
+                                    .bytes = wire->payload_len};
+    timer_init(&forwarded->deadline, forwarder_deadline_cb);
+    context_arm_in(forwarder->on, &forwarded->deadline, left_ms);
+    TAILQ_INSERT_TAIL(&forwarder->list, forwarded, link);
+    forwarder->count++;
+    forwarder->bytes += forwarded->bytes;
+    return forwarded;
+}
+
+/* 0, or why it does not go on. */
+static int pass_on(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire)
+{
+    uint64_t leader = driver_leader(forwarder->on->driver);
+    struct wire_request on = *wire;
+    struct forwarded *forwarded;
+
+    if (forwarder->on->stopping || leader == 0 || leader == from) {
+        return ERR_NOT_LEADER;
+    }
+    if (forwarder->count >= LIMIT_FORWARDED ||
+        forwarder->bytes + wire->payload_len > LIMIT_FORWARDED_BYTES) {
+        return ERR_OVERLOADED;
+    }
+    forwarded = remember(forwarder, from, wire);
+    on.id = forwarded->id;
+    on.origin = from;
+    if (context_send_request(forwarder->on, leader, FRAME_REQUEST, &on) != 0) {
+        forget(forwarded);
+        return ERR_NOT_LEADER;
+    }
+    return 0;
+}
+
+void forwarder_receive(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire)
+{
+    int rv = pass_on(forwarder, from, wire);
+
+    if (rv != 0) {
+        context_refuse(forwarder->on, from, wire->id, rv);
+    }
+}
+
+void forwarder_reply(struct forwarder *forwarder, uint64_t from, struct wire_reply *reply)
+{
+    struct forwarded *forwarded = numbers_find(&forwarder->numbers, reply->id);
+
+    if (forwarded != NULL && forwarded->leader == from) { /* nobody else was asked */
+        reply->id = forwarded->origin_id;
+        (void)context_send_reply(forwarder->on, forwarded->origin, FRAME_REPLY, reply);
+        forget(forwarded);
+    }
+}
+
+/* Forget what came from this origin, and give back what went to another leader than this one. */
+static void sweep(struct forwarder *forwarder, uint64_t origin, uint64_t leader)
+{
+    struct forwarded *forwarded;
+    struct forwarded *next;
+
+    for (forwarded = TAILQ_FIRST(&forwarder->list); forwarded != NULL; forwarded = next) {
+        next = TAILQ_NEXT(forwarded, link);
+        if (forwarded->origin == origin) {
+            forget(forwarded);
+        } else if (forwarded->leader != leader) {
+            context_refuse(forwarder->on, forwarded->origin, forwarded->origin_id, ERR_NOT_LEADER);
+            forget(forwarded);
+        }
+    }
+}
+
+void forwarder_role_changed(struct forwarder *forwarder)
+{
+    sweep(forwarder, 0, forwarder->on->stopping ? 0 : driver_leader(forwarder->on->driver));
+}
+
+void forwarder_link_down(struct forwarder *forwarder, uint64_t peer)
+{
+    uint64_t leader = driver_leader(forwarder->on->driver);
+
+    sweep(forwarder, peer, leader == peer ? 0 : leader);
+}
