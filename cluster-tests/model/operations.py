@@ -915,10 +915,10 @@ def churn(run, times=5):
 
 # --- reading, leading ---
 
-READS = ["/api/cluster", "/api/status", "/api/events", "/api/audit", "/api/node/segments",
-         "/api/cluster/segments?limit=10", "/api/cluster/level", "/api/layouts", "/livez",
-         "/readyz", "/version", "/metrics", "/openapi.json", "/", "/cache", "/db",
-         "/decodeSnowflakeId?snowflakeId=1256557484213448722"]
+READS = ["/api/cluster", "/api/nodes", "/api/status", "/api/events", "/api/audit",
+         "/api/node/segments", "/api/cluster/segments?limit=10", "/api/cluster/level",
+         "/api/layouts", "/livez", "/readyz", "/version", "/metrics", "/openapi.json", "/",
+         "/cache", "/db", "/decodeSnowflakeId?snowflakeId=1256557484213448722"]
 ASKED = [["PING"], ["ECHO", "x"], ["INFO"], ["COMMAND", "COUNT"], ["CONFIG", "GET", "x"],
          ["CLIENT", "ID"], ["SELECT", "0"]]
 SHOWN = [["status"], ["top"], ["events"], ["audit"], ["layouts"], ["members"], ["leader"],

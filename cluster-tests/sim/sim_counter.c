@@ -214,6 +214,12 @@ static void on_event(struct service *service)
     (void)service;
 }
 
+static uint8_t on_serves(const struct service *service)
+{
+    (void)service;
+    return WIRE_SERVES_KNOWN | WIRE_SERVES_READY;
+}
+
 static bool on_ask(const struct service *service)
 {
     (void)service;
@@ -334,6 +340,7 @@ void sim_counter_node_init(struct sim_node *node)
         .is_over = on_ask,
         .woken = on_event,
         .receive = on_receive,
+        .serves = on_serves,
         .reset = on_event,
         .query = on_query,
         .accepts = on_accepts,

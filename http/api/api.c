@@ -50,6 +50,9 @@
 #define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN), AUDITED
 #define FOR_WORKERS FOR(ROLE_WORKERS, LISTENER_IDS | LISTENER_ADMIN)
 #define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN)
+/* For clients, which choose a node by it, and for operators. */
+#define FOR_NODES                                                                                  \
+    .role = ROLE_IDS, .also = ROLE_READ | ROLE_ADMIN, .listeners = LISTENER_IDS | LISTENER_ADMIN
 #define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN)
 #define FOR_METRICS FOR(ROLE_METRICS, LISTENER_IDS | LISTENER_ADMIN)
 #define FOR_HEALTH FOR(ROLE_HEALTH, LISTENER_IDS | LISTENER_ADMIN)
@@ -90,6 +93,7 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_DELETE), "/api/layouts/", NAME, OPTIONS, FOR_ADMIN, AUDITED_AS(CHANGES_LAYOUT),
           SERVED_BY(handle_layout_delete)),
     ROUTE(READ, "/api/layouts", LONG, FOR_READ, SERVED_BY(handle_layouts_list)),
+    ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
     ROUTE(READ, "/api/cluster", LONG, FOR_READ, SERVED_BY(handle_cluster)),
     ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
     ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),

@@ -30,6 +30,16 @@ static void put_link(const struct id_member *member, struct buf *json)
     text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
 }
 
+/* What clients choose a node by. */
+static void put_placement(const struct id_member *member, struct buf *json)
+{
+    const struct placement *placement = &member->placement;
+
+    text_put_field(json, ",\"zone\":", placement->zone[0] != '\0' ? placement->zone : NULL);
+    buf_printf(json, ",\"weight\":%u,\"state\":\"%s\",\"snowflake\":%s", placement->weight,
+               id_serving_name(member->serving), member->has_snowflake ? "true" : "false");
+}
+
 static void put_cluster_member(const struct id_member *member, bool with_links, struct buf *json)
 {
     buf_printf(json, "{\"id\":%llu", ull(member->id));
@@ -37,6 +47,7 @@ static void put_cluster_member(const struct id_member *member, bool with_links, 
     text_put_field(json, ",\"http_address\":", member->http_address);
     text_put_field(json, ",\"role\":", member->role);
     text_put_field(json, ",\"version\":", member->version);
+    put_placement(member, json);
     if (member->levels.max != 0) {
         buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
                    member->levels.max);
@@ -99,6 +110,26 @@ void cluster_json_put(const struct id_cluster_status *status, bool with_links, s
     }
     buf_printf(json, "],\"change\":");
     put_change(&status->change, json);
+}
+
+/* A node that has not registered yet has no address that a client could ask. */
+void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
+{
+    const char *comma = "";
+
+    buf_printf(json, "{\"self\":%llu,\"nodes\":[", ull(status->node_id));
+    for (size_t i = 0; i < status->member_count; i++) {
+        const struct id_member *member = &status->members[i];
+
+        if (member->http_address[0] != '\0') {
+            buf_printf(json, "%s{\"id\":%llu", comma, ull(member->id));
+            text_put_field(json, ",\"http_address\":", member->http_address);
+            put_placement(member, json);
+            buf_printf(json, "}");
+            comma = ",";
+        }
+    }
+    buf_printf(json, "]}");
 }
 
 /* --- GET /api/cluster, and segments --- */

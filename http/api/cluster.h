@@ -34,4 +34,7 @@
  * round_trip_us, clock_offset_ms and last_heard_ms, too. */
 void cluster_json_put(const struct id_cluster_status *status, bool with_links, struct buf *json);
 
+/* Append the object of GET /api/nodes: what clients choose a node by. */
+void nodes_json_put(const struct id_cluster_status *status, struct buf *json);
+
 #endif

@@ -41,7 +41,8 @@ struct route {
     enum route_changes changes; /* of an audited one that does not name a tag */
     bool takes;                 /* a GET of it takes ids, a place, or room: no page may cause it */
     unsigned listeners;         /* bits of enum api_listener: where it is served */
-    enum role role;             /* who may ask it */
+    enum role role;             /* who may ask it, */
+    unsigned also;              /* and who else: bits of enum role */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */
     bool is_long;               /* its reply is long in the making: one a turn of the loop */
     bool is_bulk; /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
@@ -114,6 +115,7 @@ int handle_status(struct conn *conn);
 int handle_events(struct conn *conn);
 int handle_live(struct conn *conn);
 int handle_livez(struct conn *conn);
+int handle_nodes(struct conn *conn);
 int handle_readyz(struct conn *conn);
 int handle_version(struct conn *conn);
 

@@ -359,6 +359,9 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_look(&watch->alarms, &facts, &watch->events);
+    watch->nodes.len = 0;
+    nodes_json_put(status, &watch->nodes);
+    watch->nodes_ms = facts.now_ms;
     watch->resident_bytes = process.resident_bytes;
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
@@ -460,6 +463,7 @@ void watch_free(struct watch *watch)
 {
     ASSERT(watch->loop == NULL);
     events_free(&watch->events);
+    buf_free(&watch->nodes);
     ASSERT(pthread_mutex_destroy(&watch->lock) == 0);
     free(watch);
 }
@@ -507,6 +511,31 @@ static int status_cb(struct conn *conn, struct call *call)
 int handle_status(struct conn *conn)
 {
     return call_submit(conn, call_new(ID_REQUEST_STATUS, status_cb));
+}
+
+/* Where no look has come for so long its answer is not shown any more. */
+#define NODES_FRESH_MS (3 * WATCH_MS)
+
+static int nodes_cb(struct conn *conn, struct call *call)
+{
+    nodes_json_put(call->cluster, reply_begin(conn));
+    return 200;
+}
+
+int handle_nodes(struct conn *conn)
+{
+    struct api *api = api_loop(conn)->api;
+    struct watch *watch = api->watch;
+    uint64_t now_ms = clock_now_ms(api->backend->clock);
+    bool fresh;
+
+    ASSERT(pthread_mutex_lock(&watch->lock) == 0);
+    fresh = watch->nodes.len > 0 && now_ms - watch->nodes_ms < NODES_FRESH_MS;
+    if (fresh) {
+        buf_put(reply_begin(conn), watch->nodes.data, watch->nodes.len);
+    }
+    ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
+    return fresh ? 200 : call_submit(conn, call_new(ID_REQUEST_STATUS, nodes_cb));
 }
 
 int handle_events(struct conn *conn)
@@ -595,33 +624,33 @@ static const char *memory_text(const struct id_health *health, char ret_text[MEM
     return ret_text;
 }
 
+#define LACKS(bits, need) (((bits)&1U << ID_NEED_##need) != 0)
+
 static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
 {
     const struct id_health *health = backend->health;
     bool leader = atomic_load(&health->leader_known);
     bool disk_ok = !atomic_load(&health->disk_low);
-    bool held = atomic_load(&health->segments_held) > 0;
+    unsigned lacks = id_health_lacks(health);
     struct check *items = ret_checks->items;
-    struct uid uid;
-    bool born = id_health_uid(health, &uid);
+    bool born = !LACKS(lacks, BORN);
 
     ret_checks->refusal = 0;
-    if (atomic_load(&health->joining)) {
+    if (LACKS(lacks, MEMBER)) {
         items[0] = (struct check){
             "member", "the node waits to be let in by its cluster, see its log", false, true};
         ret_checks->count = 1;
         return;
     }
-    items[0] = (struct check){"started", "the log is still being loaded",
-                              atomic_load(&health->started), true};
+    items[0] =
+        (struct check){"started", "the log is still being loaded", !LACKS(lacks, STARTED), true};
     items[1] = (struct check){"applied", "the state is older than at this node's last stop",
-                              atomic_load(&health->applied_once), true};
-    items[2] =
-        (struct check){"serving", "the node is stopping", !atomic_load(&health->stopping), true};
+                              !LACKS(lacks, APPLIED), true};
+    items[2] = (struct check){"serving", "the node is stopping", !LACKS(lacks, SERVING), true};
     items[3] = (struct check){"ids",
                               leader ? "the disk is nearly full and no ids are held"
                                      : "no leader is known and no ids are held",
-                              held || (leader && disk_ok), true};
+                              !LACKS(lacks, IDS), true};
     items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
     items[5] =
         (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text), born, true};

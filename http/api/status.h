@@ -1,6 +1,7 @@
 /*
  * status.h - how this node is: a look at it once a second (alarms, events, and the picture that all
- * who watch share), GET /api/status, /api/events and /api/live; and /livez, /readyz, /version.
+ * who watch share), GET /api/status, /api/nodes, /api/events and /api/live; and /livez, /readyz,
+ * /version.
  *
  * The happy path of a look: watch_begin() starts it, on the loop of the operators' listener. Each
  * look asks the raft loop for the cluster's status; what it says, with the counters of HTTP and the
@@ -8,6 +9,8 @@
  * is handed to each loop that has viewers, and the loop appends the same bytes to each of its
  * streams of Server-Sent Events: nothing is made per viewer. GET /api/status makes the same picture
  * of a fresh status.
+ *
+ * GET /api/nodes, which clients ask every few seconds, is made once a look, for all of them.
  *
  * /livez, /readyz and /version are answered from atomics, without asking anybody. Ready means that
  * this node can hand out ids: it has its state, does not stop, and either holds segments or can
@@ -51,8 +54,10 @@ void live_show(struct api *api, struct buf *bytes);
 
 struct watch {
     struct events events;
-    pthread_mutex_t lock; /* guards the next two */
+    pthread_mutex_t lock; /* guards the next four */
     struct alarms alarms;
+    struct buf nodes;  /* the answer of GET /api/nodes, as of the last look; empty: none yet */
+    uint64_t nodes_ms; /* when it was made, monotonic */
     uint64_t resident_bytes; /* of the process, as of the last look; ID_UNKNOWN */
     struct changes changes;
     uint64_t began_ms;     /* of the api, monotonic */

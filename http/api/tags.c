@@ -345,6 +345,18 @@ static struct command_list put_list_head(struct conn *conn, const struct param *
     return head;
 }
 
+/* What is wrong with a body. Before the birth of the cluster nothing is known of its level. */
+static int reply_put_fault(struct conn *conn, const struct body_fault *fault)
+{
+    struct uid uid;
+
+    if (strcmp(fault->code, "newer") == 0 &&
+        !id_health_uid(api_loop(conn)->backend->health, &uid)) {
+        return reply_error(conn, 503, "no_leader", "the cluster is not born yet: /readyz says why");
+    }
+    return reply_fault(conn, fault);
+}
+
 #define PUT_OPTIONS(conn)                                                                          \
     {                                                                                              \
         OPTION_FLAG("force"), OPTION_WAIT, OPTION_TIMEOUT(conn)                                    \
@@ -368,7 +380,7 @@ int handle_tag_put(struct conn *conn)
     if (tag_json_read_one(name, name_len, conn->body.data, conn->body.len, &head,
                           &call->request.payload, &fault) != 0) {
         call_free(call);
-        return reply_fault(conn, &fault);
+        return reply_put_fault(conn, &fault);
     }
     return propose_put(conn, call, false, &options[1]);
 }
@@ -399,7 +411,7 @@ static void read_slice(struct conn *conn, struct call *call)
     wait[0].present = call->reading.wait.all;
     if (tag_bulk_step(&call->reading.bulk, LIMIT_JSON_SLICE_BYTES, &done, &fault) != 0) {
         call_free(call);
-        reply_fault(conn, &fault);
+        reply_put_fault(conn, &fault);
     } else if (done) {
         propose_put(conn, call, true, wait);
     } else {

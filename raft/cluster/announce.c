@@ -7,6 +7,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/log.h"
 
 #define REGISTER_AGAIN_MS 1000
 #define DIGEST_QUIET 12 /* where nothing changes, digests are compared every so many times */
@@ -35,15 +36,62 @@ static bool announce_is_registered(const struct announce *announce)
             strcmp(known.peer_address, info->peer_address) == 0);
 }
 
+/* Where others share a zone, and none has this node's, its name may be misspelt. Looked at once,
+ * when the zone is in its row. */
+static void warn_of_zone(struct announce *announce)
+{
+    const struct raft_context *on = announce->on;
+    const struct configuration *conf = driver_configuration(on->driver);
+    struct placement places[LIMIT_NODES];
+    const char *shared = NULL;
+    size_t count = 0;
+
+    if (announce->zone_told || announce->zone.zone[0] == '\0') {
+        return;
+    }
+    announce->zone_told = true;
+    MEMBER_FOREACH (member, conf) {
+        struct placement *place = &places[count];
+
+        *place = state_placement(on->state, member->id);
+        if (member->id == on->node_id || place->zone[0] == '\0') {
+            continue;
+        }
+        if (strcmp(place->zone, announce->zone.zone) == 0) {
+            return;
+        }
+        for (size_t i = 0; i < count; i++) {
+            shared = strcmp(places[i].zone, place->zone) == 0 ? place->zone : shared;
+        }
+        count++;
+    }
+    if (shared != NULL) {
+        log_warn("raft", "no other node is in the zone of this one, while others share one",
+                 "zone=%s shared=%s hint=\"is `zone` spelt as on the other nodes?\"",
+                 announce->zone.zone, shared);
+    }
+}
+
 static void register_node(struct announce *announce)
 {
     struct buf payload = BUF_INIT;
 
     if (announce->registration.in_flight || timer_is_armed(&announce->registration_pause) ||
-        !leader_route_is_known(announce->route) || announce_is_registered(announce)) {
+        !leader_route_is_known(announce->route) || announce->info->node_id == 0) {
         return;
     }
-    cluster_command_put(&payload, COMMAND_NODE_INFO, announce->info);
+    if (!announce_is_registered(announce)) {
+        cluster_command_put(&payload, COMMAND_NODE_INFO, announce->info);
+    } else if (strcmp(state_placement(announce->on->state, announce->info->node_id).zone,
+                      announce->zone.zone) == 0) {
+        warn_of_zone(announce);
+        return;
+    } else if (state_level(announce->on->state) < PLACEMENT_LEVEL) {
+        context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
+        return;
+    } else {
+        cluster_command_put(&payload, COMMAND_PLACEMENT, &announce->zone);
+    }
     node_command_send(&announce->registration, announce->on, &payload, false);
 }
 
@@ -87,17 +135,21 @@ void announce_turn(struct announce *announce)
 }
 
 void announce_init(struct announce *announce, const struct raft_context *on,
-                   const struct leader_route *route, const struct node_info *info,
+                   const struct leader_route *route, const struct node_info *info, const char *zone,
                    uint32_t digest_ms)
 {
     *announce = (struct announce){.on = on,
                                   .route = route,
                                   .info = info,
+                                  .zone = {.node_id = info->node_id, .set = PLACE_ZONE},
                                   .digest_ms = digest_ms,
                                   .registration.on_done = on_registered,
                                   .registration.wakes = WAKE_ANNOUNCE,
                                   .registration_pause.wakes = WAKE_ANNOUNCE,
                                   .digest.wakes = WAKE_ANNOUNCE,
                                   .digest_pause.wakes = WAKE_ANNOUNCE};
+    if (zone != NULL) {
+        strncpy(announce->zone.zone, zone, LIMIT_ZONE_BYTES);
+    }
     context_arm_in(announce->on, &announce->digest_pause, digest_ms);
 }

@@ -1,6 +1,7 @@
 /*
- * announce.h - what a node tells the cluster by itself: its address, version, levels, store id and
- * the start that it is in; as the leader, the digest that all nodes compare their state with.
+ * announce.h - what a node tells the cluster by itself: its address, version, levels, store id, the
+ * start that it is in, and its zone (from PLACEMENT_LEVEL on); as the leader, the digest that all
+ * nodes compare their state with.
  *
  * The happy path: announce_turn() looks what is due and proposes it, one command of a kind at a
  * time.
@@ -19,6 +20,8 @@ struct announce {
     const struct raft_context *on;
     const struct leader_route *route;
     const struct node_info *info; /* what this node registers; node_id 0: nothing */
+    struct placement zone;        /* the command that says where this node is */
+    bool zone_told;               /* it was looked at beside the others' */
     uint32_t digest_ms;           /* how often digests are compared; 0: never */
     struct node_command registration;
     struct timer registration_pause;
@@ -28,9 +31,10 @@ struct announce {
     uint64_t digest_index; /* of the last one that this node proposed; 0: none in this leadership */
 };
 
-/* info is borrowed as long as the announcer lives. */
+/* info is borrowed as long as the announcer lives. zone: one that zone_check() takes; "" or NULL:
+ * none. */
 void announce_init(struct announce *announce, const struct raft_context *on,
-                   const struct leader_route *route, const struct node_info *info,
+                   const struct leader_route *route, const struct node_info *info, const char *zone,
                    uint32_t digest_ms);
 
 /* Woken by its timers, its commands, a route to the leader that is found or lost, and what wakes

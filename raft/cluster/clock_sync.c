@@ -28,20 +28,24 @@ static struct clock_link *link_of(struct clock_sync *sync, uint64_t peer)
 }
 
 /* Only an answer to the last question tells how long it took. */
-static void clock_sync_note_answer(struct clock_sync *sync, uint64_t peer, uint64_t sent_ms)
+static void clock_sync_note_answer(struct clock_sync *sync, uint64_t peer,
+                                   const struct wire_clock *answer)
 {
+    uint64_t sent_ms = answer->sent_ms;
+
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
         struct clock_link *link = &sync->links[i];
 
         if (link->peer == peer && sent_ms != 0 && link->sent_ms == sent_ms) {
             link->answered_ms = clock_now_ms(sync->on->real_clock);
             link->rtt_us = clock_now_us(sync->on->real_clock) - link->sent_us;
+            link->serves = answer->serves;
             link->sent_ms = 0; /* a second answer says nothing */
         }
     }
 }
 
-bool clock_sync_rtt(const struct clock_sync *sync, uint64_t peer, uint64_t *ret_rtt_us)
+const struct clock_link *clock_sync_link(const struct clock_sync *sync, uint64_t peer)
 {
     uint64_t now_ms = clock_now_ms(sync->on->real_clock);
 
@@ -50,11 +54,10 @@ bool clock_sync_rtt(const struct clock_sync *sync, uint64_t peer, uint64_t *ret_
 
         if (link->peer == peer && link->answered_ms > 0 &&
             now_ms - link->answered_ms <= CLOCK_SAMPLE_FRESH_MS) {
-            *ret_rtt_us = link->rtt_us;
-            return true;
+            return link;
         }
     }
-    return false;
+    return NULL;
 }
 
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len)
@@ -68,10 +71,13 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
     if (!message.answer) {
         message.answer = true;
         message.wall_ms = wall_ms;
+        message.serves = state_level(sync->on->state) >= PLACEMENT_LEVEL
+                             ? sync->on->service->ops->serves(sync->on->service)
+                             : 0;
         (void)context_send_clock(sync->on, from, FRAME_CLOCK, &message);
         return true;
     }
-    clock_sync_note_answer(sync, from, message.sent_ms);
+    clock_sync_note_answer(sync, from, &message);
     clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
                        message.wall_ms, wall_ms);
     context_wake(sync->on, WAKE_CLOCK_SYNC);

@@ -30,6 +30,7 @@ struct clock_link {
     uint64_t sent_us;     /* by a finer clock */
     uint64_t answered_ms; /* 0: never */
     uint64_t rtt_us;      /* of the question that was answered last */
+    uint8_t serves;       /* what the answer said: bits of enum wire_serves; 0: nothing */
 };
 
 struct clock_sync {
@@ -48,9 +49,9 @@ void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);
 
-/* How long the last question to a peer and its answer took. False: none was answered for
- * CLOCK_SAMPLE_FRESH_MS. */
-bool clock_sync_rtt(const struct clock_sync *sync, uint64_t peer, uint64_t *ret_rtt_us);
+/* How long the last question to a peer and its answer took, and what that said. NULL: none was
+ * answered for CLOCK_SAMPLE_FRESH_MS. Borrowed until the next answer. */
+const struct clock_link *clock_sync_link(const struct clock_sync *sync, uint64_t peer);
 
 /* Propose what is due. Woken by an answer, its timers, its command, and what wakes all. */
 void clock_sync_turn(struct clock_sync *sync);

@@ -53,6 +53,7 @@
 struct replica_config {
     struct driver_config driver;
     struct node_info info;  /* what this node registers; node_id 0: nothing */
+    const char *zone;       /* that it is in; "" or NULL: none. Borrowed */
     uint32_t digest_ms;     /* how often the leader has digests compared; 0: never */
     const char *cluster_id; /* borrowed */
     uint64_t memory_bytes;  /* that the state may take; 0: no bound */

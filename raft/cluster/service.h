@@ -77,6 +77,8 @@ struct service_ops {
     /* A frame of a kind that is not the replica's. False: malformed, or of no kind. */
     bool (*receive)(struct service *service, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
+    /* What this node serves now: bits of enum wire_serves, of which KNOWN is one. */
+    uint8_t (*serves)(const struct service *service);
     /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: what this
      * node did as the leader is void. */
     void (*reset)(struct service *service);

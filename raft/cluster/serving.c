@@ -206,9 +206,11 @@ void serving_abandon(struct serving *serving, struct cluster_request *request)
 /* What a leader proposes by itself: the digest that its state has, the log's time, the steps of a
  * change of the membership. It takes nobody else's word for them: one false digest would end every
  * node, at each of its starts. (One that just lost its lead may ask in good faith; the new leader
- * proposes its own.) */
+ * proposes its own.) Of its placement a node says its zone; the rest is asked for. */
 static bool serving_is_for_leaders_alone(const struct wire_request *wire)
 {
+    struct cluster_command command;
+
     if (wire->kind != WIRE_REQUEST_COMMAND) {
         return false;
     }
@@ -220,6 +222,9 @@ static bool serving_is_for_leaders_alone(const struct wire_request *wire)
     case COMMAND_MEMBER_END:
     case COMMAND_MEMBER_MOVE:
         return true;
+    case COMMAND_PLACEMENT:
+        return cluster_command_read(wire->payload, wire->payload_len, &command) != 0 ||
+               command.placement.set != PLACE_ZONE;
     default:
         return false;
     }

@@ -249,6 +249,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     if (member_address_check(settings->peer_address, strlen(settings->peer_address), &why)) {
         strncpy(to.info.peer_address, settings->peer_address, sizeof to.info.peer_address - 1);
     }
+    to.zone = settings->zone;
     to.digest_ms = DIGEST_MS;
     to.cluster_id = settings->cluster_id;
     to.members = settings->members.peers;

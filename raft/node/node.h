@@ -38,6 +38,7 @@ struct node_settings {
     const char *listen_address; /* for peers, "host:port" */
     const char *peer_address;   /* where the others reach this node */
     const char *http_address;   /* told to the others, for GET /api/cluster */
+    const char *zone;           /* told to the others; "": none */
     struct node_peers members;  /* the first configuration, the same on all nodes; used only while
                                    the store is new, later the log's holds */
     struct node_peers join; /* of a node that joins a cluster: members to ask, while the store is

@@ -145,17 +145,38 @@ static bool applied_is_sound(const struct wire_applied *applied)
 WIRE_CODEC(applied, 0)
 
 static const struct field clock_fields[] = {
-    FIELD_BOOL(struct wire_clock, answer),
-    FIELD_NUMBER(struct wire_clock, sent_ms),
+    FIELD_BOOL(struct wire_clock, answer), FIELD_NUMBER(struct wire_clock, sent_ms),
     FIELD_NUMBER(struct wire_clock, wall_ms),
+    FIELD_NUMBER(struct wire_clock, serves), /* the last one: only where it says something */
 };
 
 static bool clock_is_sound(const struct wire_clock *clock)
 {
-    return clock->answer || clock->wall_ms == 0;
+    bool says = (clock->serves & WIRE_SERVES_KNOWN) != 0;
+
+    return clock->serves < WIRE_SERVES_SNOWFLAKE << 1 && (says || clock->serves == 0) &&
+           (clock->answer || (clock->wall_ms == 0 && !says));
 }
 
-WIRE_CODEC(clock, 0)
+static const struct fields clock_silent =
+    FIELDS_FIRST(clock_fields, sizeof clock_fields / sizeof *clock_fields - 1);
+static const struct fields clock_saying = FIELDS(clock_fields);
+
+void wire_clock_encode(const struct wire_clock *clock, struct buf *buf)
+{
+    ASSERT(clock_is_sound(clock));
+    fields_put(buf, clock->serves == 0 ? &clock_silent : &clock_saying, clock);
+}
+
+int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock)
+{
+    ret_clock->serves = 0;
+    if (!read_whole(data, len, 0, &clock_silent, ret_clock) &&
+        (!read_whole(data, len, 0, &clock_saying, ret_clock) || ret_clock->serves == 0)) {
+        return ERR_BAD_MESSAGE;
+    }
+    return clock_is_sound(ret_clock) ? 0 : ERR_BAD_MESSAGE;
+}
 
 /* --- leaders --- */
 

@@ -95,11 +95,18 @@ struct wire_applied {
 WIRE_MESSAGE(applied);
 
 /* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which carries
- * the asker's sent_ms back. */
+ * the asker's sent_ms back, and in a cluster of level 3 what the node serves. */
+enum wire_serves {
+    WIRE_SERVES_KNOWN = 1 << 0, /* in each of level 3 */
+    WIRE_SERVES_READY = 1 << 1, /* its /readyz says so */
+    WIRE_SERVES_SNOWFLAKE = 1 << 2
+};
+
 struct wire_clock {
     bool answer;
     uint64_t sent_ms; /* the asker's monotonic clock */
     uint64_t wall_ms;
+    uint8_t serves; /* of an answer: bits of enum wire_serves; 0: it does not say */
 };
 WIRE_MESSAGE(clock);
 

@@ -162,6 +162,7 @@
 #define LIMIT_MEMBERSHIP_REQUESTS 64 /* that wait on a node; more: overloaded */
 #define LIMIT_NODE_ID 65535          /* node ids are 1..65535 */
 #define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
+#define LIMIT_ZONE_BYTES 64          /* name of the zone that a node is in */
 #define LIMIT_CLUSTER_ID_BYTES 64
 #define LIMIT_SECRETS 2                /* that are good at once, while one is exchanged */
 #define LIMIT_SECRET_BYTES 1024        /* the text that they are in */

@@ -125,13 +125,15 @@ static void look_member(const struct figures *figures, const struct conf_member 
                         struct id_member_figures *member)
 {
     const struct raft_context *on = figures->of.on;
+    const struct clock_link *link = clock_sync_link(figures->of.clocks, from->id);
     struct node_info info;
 
     member->id = from->id;
     member->voter = from->role == ROLE_VOTER;
     member->reachable = context_reaches(on, from->id);
     member->has_match = driver_match(on->driver, from->id, &member->match_index);
-    member->has_rtt = clock_sync_rtt(figures->of.clocks, from->id, &member->rtt_us);
+    member->has_rtt = link != NULL;
+    member->rtt_us = link != NULL ? link->rtt_us : 0;
     member->has_clock =
         clock_check_peer(&figures->of.clocks->check, from->id, clock_now_ms(on->real_clock),
                          clock_wall_ms(on->real_clock), &member->clock_off_ms);

@@ -203,12 +203,30 @@ static void fill_clock(const struct health_sources *of, struct id_member *member
     }
 }
 
+/* A member that does not say what it serves, as one whose last answer was long ago, is taken for
+ * one that does: a client asks it and sees. */
+static void fill_serving(const struct raft_context *on, const struct clock_link *link,
+                         struct id_member *member)
+{
+    uint8_t serves = member->id == on->node_id ? on->service->ops->serves(on->service)
+                     : link != NULL            ? link->serves
+                                               : 0;
+
+    serves = serves != 0 ? serves : WIRE_SERVES_READY | WIRE_SERVES_SNOWFLAKE;
+    member->has_snowflake = member->reachable && (serves & WIRE_SERVES_SNOWFLAKE) != 0;
+    member->serving = !member->reachable                  ? ID_SERVING_UNREACHABLE
+                      : member->placement.drained         ? ID_SERVING_DRAINED
+                      : (serves & WIRE_SERVES_READY) == 0 ? ID_SERVING_NOT_READY
+                                                          : ID_SERVING_READY;
+}
+
 static void fill_link(const struct health_sources *of, struct id_member *member)
 {
+    const struct clock_link *link = clock_sync_link(of->clocks, member->id);
+
     member->lag = lag_of(of->on, member->id);
-    if (!clock_sync_rtt(of->clocks, member->id, &member->round_trip_us)) {
-        member->round_trip_us = ID_UNKNOWN;
-    }
+    member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
+    fill_serving(of->on, link, member);
     member->last_heard_ms = ID_UNKNOWN;
     if (member->id == of->on->node_id) {
         member->last_heard_ms = 0;
@@ -232,6 +250,7 @@ static void fill_member(const struct raft_context *on, const struct conf_member 
         memcpy(member->version, info.version, sizeof member->version);
         member->levels = info.levels;
     }
+    member->placement = state_placement(on->state, from->id);
     member->reachable = context_reaches(on, from->id);
     if (driver_match(on->driver, from->id, &match)) {
         member->match_index = match;

@@ -605,6 +605,17 @@ static bool on_receive(struct service *base, uint64_t from, enum frame_type type
     return type == FRAME_BUFFERS && buffers_receive(&service_of(base)->buffers, from, payload, len);
 }
 
+static uint8_t on_serves(const struct service *base)
+{
+    const struct id_service *service = CONTAINER(base, struct id_service, base);
+    const struct id_health *health = &service->health.seen;
+    bool has_snowflake = atomic_load(&service->snowflake.refusal) != ERR_DISABLED &&
+                         atomic_load(&health->snowflake_refusal) == 0;
+
+    return (uint8_t)(WIRE_SERVES_KNOWN | (id_health_lacks(health) == 0 ? WIRE_SERVES_READY : 0) |
+                     (has_snowflake ? WIRE_SERVES_SNOWFLAKE : 0));
+}
+
 static void ids_link_changed_cb(struct replica_listener *hears, uint64_t peer, bool up)
 {
     (void)up;
@@ -794,6 +805,7 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .is_over = on_is_over,
         .woken = on_woken,
         .receive = on_receive,
+        .serves = on_serves,
         .reset = on_reset,
         .query = on_query,
         .accepts = on_accepts,

@@ -44,7 +44,15 @@ static void birth_set(struct facts *facts, const struct birth *birth)
                    strlen(STATE_SETTING_BIRTH), &BIRTH, NULL, birth);
 }
 
-int facts_birth(struct facts *facts, const struct birth *birth)
+static void level_set(struct facts *facts, const struct level_row *row)
+{
+    journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_LEVEL,
+                   strlen(STATE_SETTING_LEVEL), &level_row_format,
+                   facts->level.level != 0 ? &facts->level : NULL, row);
+    facts->level = *row;
+}
+
+int facts_birth(struct facts *facts, const struct birth *birth, uint64_t index)
 {
     struct birth shown = *birth;
 
@@ -52,7 +60,12 @@ int facts_birth(struct facts *facts, const struct birth *birth)
         return ERR_EXISTS;
     }
     shown.wall_ms = time_shown_ms(birth->wall_ms);
+    shown.level = 0;
     birth_set(facts, &shown);
+    if (birth->level > facts_level(facts)) {
+        ASSERT(birth->level <= facts->speaks.max);
+        level_set(facts, &(struct level_row){birth->level, index, shown.wall_ms});
+    }
     return 0;
 }
 
@@ -84,14 +97,6 @@ static int birth_load(struct facts *facts, const struct row_loaded *row)
 uint16_t facts_level(const struct facts *facts)
 {
     return facts->level.level != 0 ? facts->level.level : LEVEL_FIRST;
-}
-
-static void level_set(struct facts *facts, const struct level_row *row)
-{
-    journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_LEVEL,
-                   strlen(STATE_SETTING_LEVEL), &level_row_format,
-                   facts->level.level != 0 ? &facts->level : NULL, row);
-    facts->level = *row;
 }
 
 int facts_raise(struct facts *facts, const struct level_command *command, uint64_t index)
@@ -198,6 +203,7 @@ void members_clear(struct members *members)
     node_set_free(&members->removed);
     free(members->infos);
     free(members->moves);
+    free(members->placements);
     members_init(members, members->journal);
     members->move_changes = move_changes;
 }
@@ -346,6 +352,84 @@ const char *members_address(const struct members *members, uint64_t node_id)
     return row != NULL ? row->address : NULL;
 }
 
+/* --- where nodes are, and their share of the work --- */
+
+static struct placement *placement_find(const struct members *members, uint64_t node_id)
+{
+    for (size_t i = 0; i < members->placement_count; i++) {
+        if (members->placements[i].node_id == node_id) {
+            return &members->placements[i];
+        }
+    }
+    return NULL;
+}
+
+struct placement members_placement(const struct members *members, uint64_t node_id)
+{
+    const struct placement *row = placement_find(members, node_id);
+
+    return row != NULL ? *row
+                       : (struct placement){.node_id = node_id, .weight = NODE_WEIGHT_DEFAULT};
+}
+
+void members_place_forget(struct members *members, uint64_t node_id)
+{
+    struct placement *row = placement_find(members, node_id);
+
+    if (row != NULL) {
+        journal_node(members->journal, STATE_TABLE_PLACEMENTS, node_id, &placement_format, row,
+                     NULL);
+        *row = members->placements[--members->placement_count];
+    }
+}
+
+/* A placement of defaults alone has no row: nothing then is left of what was set. */
+static void placement_set(struct members *members, const struct placement *placement)
+{
+    struct placement *row = placement_find(members, placement->node_id);
+    struct placement now = members_placement(members, placement->node_id);
+
+    ASSERT(placement_is_sound(placement) && placement->set == 0);
+    if (placement->zone[0] == '\0' && placement->weight == NODE_WEIGHT_DEFAULT &&
+        !placement->drained) {
+        members_place_forget(members, placement->node_id);
+        return;
+    }
+    if (strcmp(now.zone, placement->zone) == 0 && now.weight == placement->weight &&
+        now.drained == placement->drained) {
+        return;
+    }
+    journal_node(members->journal, STATE_TABLE_PLACEMENTS, placement->node_id, &placement_format,
+                 row, placement);
+    if (row == NULL) {
+        ASSERT(members->placement_count < LIMIT_NODE_ID);
+        members->placements = array_room(members->placements, members->placement_count,
+                                         &members->placement_capacity, sizeof *members->placements);
+        row = &members->placements[members->placement_count++];
+    }
+    *row = *placement;
+}
+
+int members_place(struct members *members, const struct placement *placement)
+{
+    struct placement now = members_placement(members, placement->node_id);
+
+    if (node_set_has(&members->removed, placement->node_id)) {
+        return ERR_REMOVED;
+    }
+    if ((placement->set & PLACE_ZONE) != 0) {
+        memcpy(now.zone, placement->zone, sizeof now.zone);
+    }
+    if ((placement->set & PLACE_WEIGHT) != 0) {
+        now.weight = placement->weight;
+    }
+    if ((placement->set & PLACE_DRAINED) != 0) {
+        now.drained = placement->drained;
+    }
+    placement_set(members, &now);
+    return 0;
+}
+
 /* --- what nodes report --- */
 
 static struct node_info *info_find(const struct members *members, uint64_t node_id)
@@ -453,6 +537,26 @@ static int move_load(struct members *members, const struct row_loaded *row)
     return err;
 }
 
+static int placement_load(struct members *members, const struct row_loaded *row)
+{
+    struct placement placement = {0};
+    int err;
+
+    if (row->key_len != ROW_NODE_KEY_BYTES) {
+        return ERR_CORRUPT;
+    }
+    placement.node_id = row_key_node(row->key);
+    err = row_read(row->value, row->value_len, &placement_format, &placement);
+    if (err == 0 && placement_find(members, placement.node_id) != NULL) {
+        err = ERR_EXISTS;
+    }
+    if (err == 0) {
+        placement_set(members, &placement);
+        err = placement_find(members, placement.node_id) != NULL ? 0 : ERR_CORRUPT; /* defaults */
+    }
+    return err;
+}
+
 int members_load(struct members *members, const struct row_loaded *row)
 {
     switch (row->key[0]) {
@@ -462,6 +566,8 @@ int members_load(struct members *members, const struct row_loaded *row)
         return node_set_load_row(&members->removed, members->journal, row);
     case STATE_TABLE_ADDRESSES:
         return move_load(members, row);
+    case STATE_TABLE_PLACEMENTS:
+        return placement_load(members, row);
     default:
         ASSERT(row->key[0] == STATE_TABLE_NODES);
         return info_load(members, row);

@@ -19,10 +19,11 @@
  * --- facts: what the log says once of the whole cluster: its birth, the level in force (level.h),
  * and the log's time. Each is a row of its own in the table of settings.
  *
- * The happy path: the first COMMAND_BIRTH of the log writes the birth, for good. (A leader that was
- * elected before that one was applied has proposed another, which changes nothing.) COMMAND_LEVEL
- * names the level in force and one more; from the next entry on that is the level in force, and
- * it never falls. No row: LEVEL_FIRST. Every COMMAND_CLOCK above the log's time moves it up.
+ * The happy path: the first COMMAND_BIRTH or COMMAND_BIRTH_AT of the log writes the birth, for
+ * good; the latter writes the level that it names, too. (A leader that was elected before that one
+ * was applied has proposed another, which changes nothing.) COMMAND_LEVEL names the level in force
+ * and one more; from the next entry on that is the level in force, and it never falls. No row:
+ * LEVEL_FIRST. Every COMMAND_CLOCK above the log's time moves it up.
  *
  * A command that names another level than the next changes nothing. One that names a
  * level which this leafd does not speak, or a row of such a level, is ERR_NEWER: the node stops
@@ -44,8 +45,8 @@ struct facts {
 
 void facts_init(struct facts *facts, struct journal *journal, struct level_range speaks);
 
-/* 0, or ERR_EXISTS: there is one already, which holds. */
-int facts_birth(struct facts *facts, const struct birth *birth) MUST_CHECK;
+/* 0, or ERR_EXISTS: there is one already, which holds. index: of its entry. */
+int facts_birth(struct facts *facts, const struct birth *birth, uint64_t index) MUST_CHECK;
 
 /* The level in force. */
 uint16_t facts_level(const struct facts *facts);
@@ -76,7 +77,8 @@ void facts_time_value(uint64_t log_ms, struct buf *out);
  * The configuration keeps the address that a member was added with: the consensus core cannot
  * change it. A member that moved has a row here, which holds in its place. A node that starts with
  * another address than it last reported says so with its registration, or an operator does by
- * COMMAND_MEMBER_MOVE; the last of them counts. The row goes with the member.
+ * COMMAND_MEMBER_MOVE; the last of them counts. The row goes with the member, as that of its
+ * placement does.
  */
 
 struct members {
@@ -89,6 +91,9 @@ struct members {
     struct member_move *moves; /* in no order */
     size_t move_count;
     size_t move_capacity;
+    struct placement *placements; /* in no order; none of a node that has only defaults */
+    size_t placement_count;
+    size_t placement_capacity;
     uint64_t move_changes; /* how often one changed since the start; no part of the state */
 };
 
@@ -119,7 +124,14 @@ void members_move_forget(struct members *members, uint64_t node_id);
 /* NULL: where the configuration says. Borrowed until the next change. */
 const char *members_address(const struct members *members, uint64_t node_id);
 
-/* Rows of the tables MEMBERS, REMOVED, NODES and ADDRESSES. */
+/* COMMAND_PLACEMENT: what it names is set, the rest stays. 0 or ERR_REMOVED. */
+int members_place(struct members *members, const struct placement *placement) MUST_CHECK;
+/* It is no member any more. */
+void members_place_forget(struct members *members, uint64_t node_id);
+/* With the defaults where nothing was set. */
+struct placement members_placement(const struct members *members, uint64_t node_id);
+
+/* Rows of the tables MEMBERS, REMOVED, NODES, ADDRESSES and PLACEMENTS. */
 int members_load(struct members *members, const struct row_loaded *row) MUST_CHECK;
 
 #endif

@@ -34,7 +34,9 @@ enum state_table {
     STATE_TABLE_MEMBERS = 'm',   /* the change of the membership under way: nothing */
     STATE_TABLE_NODES = 'n',     /* what a node reported of itself: its id */
     STATE_TABLE_REMOVED = 'r',   /* node that was removed: its id */
-    STATE_TABLE_SETTINGS = 's'   /* setting: its name */
+    STATE_TABLE_SETTINGS = 's',  /* setting: its name */
+    /* After the settings: so an older leafd reads first which level it needs. */
+    STATE_TABLE_PLACEMENTS = 'x' /* where a node is, and its share of the work: its id */
 };
 
 /* The key of a row of a node: the table, and its id (8 bytes). Numbers in keys are big-endian, so

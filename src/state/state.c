@@ -107,7 +107,8 @@ static int apply_clusters(struct state *state, uint64_t index,
         state->machine->ops->clock(state->machine, state->facts.log_ms);
         return 0;
     case COMMAND_BIRTH:
-        return facts_birth(&state->facts, &command->birth);
+    case COMMAND_BIRTH_AT:
+        return facts_birth(&state->facts, &command->birth, index);
     case COMMAND_LEVEL:
         return facts_raise(&state->facts, &command->level, index);
     case COMMAND_MEMBER_BEGIN:
@@ -116,6 +117,8 @@ static int apply_clusters(struct state *state, uint64_t index,
         return members_end(&state->members, command->change.index, command->change.given_up);
     case COMMAND_MEMBER_MOVE:
         return members_move(&state->members, &command->move);
+    case COMMAND_PLACEMENT:
+        return members_place(&state->members, &command->placement);
     case COMMAND_DIGEST: /* in the rows of all nodes, whatever each of them finds */
     case COMMAND_NOOP:
         return 0;
@@ -163,8 +166,8 @@ static int apply_once(struct state *state, const struct machine_entry *entry,
 }
 
 /* What a leader appends for itself has no stamp; everything else has one. A node reports of itself
- * alone. What a later level brings does nothing before it: the level in force decides,
- * whatever this leafd could do. */
+ * alone, and so of its zone. What a later level brings does nothing before it: the level in force
+ * decides, whatever this leafd could do. */
 static bool is_allowed(const struct state *state, const struct state_command *command)
 {
     const struct cluster_command *cluster = &command->cluster;
@@ -174,16 +177,21 @@ static bool is_allowed(const struct state *state, const struct state_command *co
         return command->of.since <= facts_level(&state->facts) &&
                command->of.is_leaders == is_unstamped;
     }
-    if (cluster_command_since((int)cluster->type) > facts_level(&state->facts)) {
+    if (cluster_command_since((int)cluster->type) > facts_level(&state->facts) &&
+        cluster->type != COMMAND_BIRTH_AT) { /* it brings its level with it */
         return false;
     }
     switch (cluster->type) {
     case COMMAND_NOOP: /* the first entry of a term, or all it carries is its stamp */
         return true;
     case COMMAND_BIRTH:
+    case COMMAND_BIRTH_AT:
         return is_unstamped;
     case COMMAND_NODE_INFO:
         return !is_unstamped && cluster->node.node_id == command->stamp.node_id;
+    case COMMAND_PLACEMENT:
+        return !is_unstamped && ((cluster->placement.set & PLACE_ZONE) == 0 ||
+                                 cluster->placement.node_id == command->stamp.node_id);
     default:
         return !is_unstamped;
     }
@@ -294,6 +302,7 @@ void state_configured(struct state *state, uint64_t index, const struct member *
             state->machine->ops->removed(state->machine, node_id);
             sessions_removed(&state->sessions, node_id);
             members_move_forget(&state->members, node_id);
+            members_place_forget(&state->members, node_id);
         }
     }
     members_reached(&state->members, after, after_count);
@@ -331,6 +340,11 @@ bool state_node(const struct state *state, uint64_t node_id, struct node_info *r
         *ret_info = *info;
     }
     return info != NULL;
+}
+
+struct placement state_placement(const struct state *state, uint64_t node_id)
+{
+    return members_placement(&state->members, node_id);
 }
 
 bool state_birth(const struct state *state, struct birth *ret_birth)
@@ -422,6 +436,7 @@ int state_load_row(struct state *state, const void *key, size_t key_len, const v
     case STATE_TABLE_REMOVED:
     case STATE_TABLE_NODES:
     case STATE_TABLE_ADDRESSES:
+    case STATE_TABLE_PLACEMENTS:
         return members_load(&state->members, &row);
     case STATE_TABLE_ANSWERS:
         return sessions_load(&state->sessions, &row);

@@ -101,6 +101,9 @@ bool state_foresee_more(struct state *state, uint64_t index);
 /* A node's registered info; false if none. */
 bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info);
 
+/* Where a node is, and its share of the work: with the defaults where nothing was set. */
+struct placement state_placement(const struct state *state, uint64_t node_id);
+
 /* The birth of the cluster; false while none is applied. */
 bool state_birth(const struct state *state, struct birth *ret_birth);
 

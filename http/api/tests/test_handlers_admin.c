@@ -391,11 +391,16 @@ static void test_cluster(void **state)
                      .peer_address = "127.0.0.1:1",
                      .http_address = "127.0.0.1:2",
                      .version = "0.1.0",
+                     .placement = {.zone = "eu-1", .weight = 100},
+                     .has_snowflake = true,
                      .levels = {1, 2},
                      .role = "voter",
                      .reachable = true,
                      .match_index = 7},
-                    {.id = 3, .peer_address = "h:\"", .role = "standby"}},
+                    {.id = 3,
+                     .peer_address = "h:\"",
+                     .role = "standby",
+                     .serving = ID_SERVING_UNREACHABLE}},
         .change = {.kind = "add", .state = "under_way", .node_id = 3, .peer_address = "h:1"}};
     client_call(f->client, "GET", "/api/cluster", NULL, &reply);
     assert_int_equal(reply.status, 200);
@@ -406,10 +411,12 @@ static void test_cluster(void **state)
         "\"commit_index\":100,\"applied_index\":99,\"level\":{\"number\":2,"
         "\"since\":\"2023-11-14T22:13:20.000Z\",\"index\":50},\"members\":[{\"id\":2,"
         "\"peer_address\":\"127.0.0.1:1\",\"http_address\":\"127.0.0.1:2\",\"role\":\"voter\","
-        "\"version\":\"0.1.0\",\"levels\":{\"min\":1,\"max\":2},\"reachable\":true,\"match_index\":"
+        "\"version\":\"0.1.0\",\"zone\":\"eu-1\",\"weight\":100,\"state\":\"ready\","
+        "\"snowflake\":true,\"levels\":{\"min\":1,\"max\":2},\"reachable\":true,\"match_index\":"
         "7},{\"id\":3,"
         "\"peer_address\":\"h:\\\"\",\"http_address\":\"\",\"role\":\"standby\",\"version\":\"\","
-        "\"levels\":null,\"reachable\":false,\"match_index\":0}],"
+        "\"zone\":null,\"weight\":0,\"state\":\"unreachable\",\"snowflake\":false,\"levels\":null,"
+        "\"reachable\":false,\"match_index\":0}],"
         "\"change\":{\"kind\":\"add\",\"id\":3,\"state\":\"under_way\",\"peer_address\":\"h:1\"}}");
     reply_release(&reply);
     for (int node = ID_NODE_STARTING; node <= ID_NODE_STOPPING; node++) {

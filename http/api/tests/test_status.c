@@ -573,6 +573,42 @@ static void test_status(void **state)
     client_expect_error(f->client, "POST", "/api/status", "{}", 405, "method_not_allowed");
 }
 
+/* What clients choose a node by: of each that has an address. */
+static void test_nodes(void **state)
+{
+    static const char want[] =
+        "{\"self\":2,\"nodes\":[{\"id\":2,\"http_address\":\"h:2\",\"zone\":\"eu-1\",\"weight\":"
+        "100,\"state\":\"ready\",\"snowflake\":true},{\"id\":3,\"http_address\":\"h:3\",\"zone\":"
+        "null,\"weight\":7,\"state\":\"drained\",\"snowflake\":false}]}";
+    struct fixture *f = *state;
+    struct id_member *members = f->fake.cluster.members;
+    struct reply reply;
+
+    set_cluster(f);
+    f->fake.cluster.member_count = 3; /* the third one has not registered */
+    memcpy(members[0].http_address, "h:2", sizeof "h:2");
+    memcpy(members[0].placement.zone, "eu-1", sizeof "eu-1");
+    members[0].placement.weight = NODE_WEIGHT_DEFAULT;
+    members[0].has_snowflake = true;
+    memcpy(members[1].http_address, "h:3", sizeof "h:3");
+    members[1].placement.weight = 7;
+    members[1].serving = ID_SERVING_DRAINED;
+    client_call(f->client, "GET", "/api/nodes", NULL, &reply); /* there was no look yet */
+    assert_int_equal(reply.status, 200);
+    assert_string_equal(reply.body, want);
+    reply_release(&reply);
+    client_expect_error(f->client, "GET", "/api/nodes?x=1", NULL, 400, "bad_request");
+    client_expect_error(f->client, "POST", "/api/nodes", "{}", 405, "method_not_allowed");
+    api_watch(f->api);
+    fake_await_submitted(&f->fake, 2);
+    client_call(f->client, "GET", "/api/nodes", NULL, &reply);
+    assert_string_equal(reply.body, want);
+    reply_release(&reply);
+    client_call(f->client, "HEAD", "/api/nodes", NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    reply_release(&reply);
+}
+
 static void test_events(void **state)
 {
     struct fixture *f = *state;
@@ -658,6 +694,7 @@ int main(void)
         TEST_ALARMS(test_ready_verbose, snowflake_setup),
         TEST_ALARMS(test_switched_off_is_no_alarm, snowflake_setup),
         TEST(test_status),
+        TEST(test_nodes),
         TEST(test_events),
         TEST(test_looks),
         TEST(test_a_backend_that_fails),

@@ -328,6 +328,49 @@ static void test_reply_limits(void **state)
     expect_reply("00000000", "0000000000000040", ERR_BAD_MESSAGE);
 }
 
+static int clock_try(const void *data, size_t len)
+{
+    struct wire_clock clock;
+
+    return wire_clock_decode(data, len, &clock);
+}
+
+/* What a node serves is said in answers of level 3 alone: older ones have a byte less. */
+static void test_clock(void **state)
+{
+    struct wire_clock clock = {.answer = true, .sent_ms = 0x1122, .wall_ms = 0x33};
+    struct wire_clock got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_clock_encode(&clock, &buf);
+    assert_int_equal(buf.len, 17);
+    assert_int_equal(wire_clock_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.wall_ms, 0x33);
+    assert_int_equal(got.serves, 0);
+    buf.len = 0;
+    clock.serves = WIRE_SERVES_KNOWN | WIRE_SERVES_SNOWFLAKE;
+    wire_clock_encode(&clock, &buf);
+    assert_int_equal(buf.len, 18);
+    assert_int_equal(wire_clock_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.sent_ms, 0x1122);
+    assert_int_equal(got.serves, 5);
+    buf_free(&buf);
+    assert_int_equal(try_hex(clock_try, "01 0000000000000000 0000000000000000 07"), 0);
+    assert_int_equal(try_hex(clock_try, "01 0000000000000000 0000000000000000 00"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(clock_try, "01 0000000000000000 0000000000000000 02"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(clock_try, "01 0000000000000000 0000000000000000 09"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(clock_try, "00 0000000000000000 0000000000000000 01"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(clock_try, "00 0000000000000000 0100000000000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(clock_try, "01 0000000000000000 0000000000000000 01 00"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(clock_try, "01 0000000000000000 00000000000000"), ERR_BAD_MESSAGE);
+}
+
 static void test_applied(void **state)
 {
     const struct wire_applied applied = {true, 0x1122};
@@ -523,10 +566,10 @@ int main(void)
         cmocka_unit_test(test_chunk_ack),      cmocka_unit_test(test_request),
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
         cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
-        cmocka_unit_test(test_confirm),        cmocka_unit_test(test_resign),
-        cmocka_unit_test(test_compare),        cmocka_unit_test(test_compared),
-        cmocka_unit_test(test_buffers),        cmocka_unit_test(test_durable),
-        cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_clock),          cmocka_unit_test(test_confirm),
+        cmocka_unit_test(test_resign),         cmocka_unit_test(test_compare),
+        cmocka_unit_test(test_compared),       cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_durable),        cmocka_unit_test(test_probe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

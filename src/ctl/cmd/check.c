@@ -49,6 +49,8 @@ static void status_put_members(json_t *status, struct buf *out)
     static const struct grid_column titles[] = {{">node", "{id:n}"},
                                                 {"role", "{role}"},
                                                 {"reached", "{reached}"},
+                                                {"zone", "{zone}"},
+                                                {"state", "{state}"},
                                                 {">lag", "{lag:int}"},
                                                 {">round trip", "{round_trip_us:ms}"},
                                                 {">clock", "{clock_offset_ms:signed}"},
@@ -554,6 +556,38 @@ static void check_ready(struct check *checking, size_t which, const char *name)
     }
 }
 
+/* As a node warns of itself (raft/cluster/announce.c). */
+static void check_zones(struct check *checking, const json_t *status)
+{
+    size_t count = field_count(status, "members");
+
+    for (size_t i = 0; i < count; i++) {
+        const json_t *member = field_item(status, "members", i);
+        const char *zone = field_text(member, "zone");
+        const char *shared = NULL;
+
+        for (size_t k = 0; zone != NULL && k < count * count; k++) {
+            const char *a = field_text(field_item(status, "members", k / count), "zone");
+            const char *b = field_text(field_item(status, "members", k % count), "zone");
+
+            if (k / count == k % count || a == NULL || b == NULL || strcmp(a, b) != 0) {
+                continue;
+            }
+            zone = strcmp(a, zone) == 0 ? NULL : zone;
+            shared = a;
+            if (zone == NULL) {
+                break;
+            }
+        }
+        if (zone != NULL && shared != NULL) {
+            finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
+                        "is the setting zone spelt as on the other nodes?",
+                        "node %" PRId64 " alone is in zone %s, while others share %s",
+                        field_number(member, "id", 0), zone, shared);
+        }
+    }
+}
+
 /* One server. A second address of a node that was asked already says the same again. */
 static void check_server(struct check *checking, size_t which)
 {
@@ -568,6 +602,7 @@ static void check_server(struct check *checking, size_t which)
         checking->answered++;
         check_uid(checking, server->address, answer.json);
         find_in_status(&checking->findings, answer.json);
+        check_zones(checking, answer.json);
         if (!server->tls && !address_is_loopback(server->address)) {
             finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,
                         "give the nodes certificates: \"TLS\" in operations.md",

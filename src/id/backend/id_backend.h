@@ -46,6 +46,27 @@ static inline const char *id_node_state_name(enum id_node_state state)
     return names[state];
 }
 
+/* What a client may expect of a member (GET /api/nodes). */
+enum id_serving {
+    ID_SERVING_READY,
+    ID_SERVING_DRAINED,
+    ID_SERVING_NOT_READY,
+    ID_SERVING_UNREACHABLE,
+    ID_SERVINGS
+};
+
+/* "not_ready" */
+static inline const char *id_serving_name(enum id_serving serving)
+{
+    static const char *const names[ID_SERVINGS] = {[ID_SERVING_READY] = "ready",
+                                                   [ID_SERVING_DRAINED] = "drained",
+                                                   [ID_SERVING_NOT_READY] = "not_ready",
+                                                   [ID_SERVING_UNREACHABLE] = "unreachable"};
+
+    ASSERT(serving < ID_SERVINGS);
+    return names[serving];
+}
+
 struct id_member {
     uint64_t id;
     char peer_address[LIMIT_ADDRESS_BYTES + 1];
@@ -53,8 +74,11 @@ struct id_member {
     char version[32];                           /* "" until it registered */
     struct level_range levels;                  /* zeros until it registered */
     char role[12];                              /* "voter" or "standby" */
-    bool reachable;                             /* this node has a link to it (itself: true) */
-    uint64_t match_index;                       /* known on the leader; else 0 */
+    struct placement placement;
+    enum id_serving serving; /* as far as this node knows */
+    bool has_snowflake;      /* it serves snowflake ids */
+    bool reachable;          /* this node has a link to it (itself: true) */
+    uint64_t match_index;    /* known on the leader; else 0 */
     /* ID_UNKNOWN: not known here */
     uint64_t lag;           /* committed, and not on its disk yet; of itself: not applied */
     uint64_t round_trip_us; /* of the link to it */
@@ -189,6 +213,33 @@ static inline bool id_health_uid(const struct id_health *health, struct uid *ret
     ret_uid->high = atomic_load_explicit(&health->uid_high, memory_order_relaxed);
     ret_uid->low = atomic_load_explicit(&health->uid_low, memory_order_relaxed);
     return ret_uid->high != 0 && ret_uid->low != 0; /* it never changes once it is there */
+}
+
+/* What readiness needs, in the order of id_health_lacks()'s bits. */
+enum id_need {
+    ID_NEED_MEMBER,  /* it was let in */
+    ID_NEED_STARTED, /* the log is loaded */
+    ID_NEED_APPLIED,
+    ID_NEED_SERVING, /* it is not stopping */
+    ID_NEED_IDS,     /* it holds some, or can have some */
+    ID_NEED_BORN,
+    ID_NEEDS
+};
+
+/* Why the node is not ready: 1 << enum id_need each; 0: it is ready. Any thread. */
+static inline unsigned id_health_lacks(const struct id_health *health)
+{
+    bool grants = atomic_load(&health->leader_known) && !atomic_load(&health->disk_low);
+    struct uid uid;
+
+    if (atomic_load(&health->joining)) {
+        return 1U << ID_NEED_MEMBER;
+    }
+    return (atomic_load(&health->started) ? 0 : 1U << ID_NEED_STARTED) |
+           (atomic_load(&health->applied_once) ? 0 : 1U << ID_NEED_APPLIED) |
+           (atomic_load(&health->stopping) ? 1U << ID_NEED_SERVING : 0) |
+           (grants || atomic_load(&health->segments_held) > 0 ? 0 : 1U << ID_NEED_IDS) |
+           (id_health_uid(health, &uid) ? 0 : 1U << ID_NEED_BORN);
 }
 
 struct id_backend;

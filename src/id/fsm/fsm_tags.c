@@ -174,8 +174,16 @@ struct fsm_row *fsm_tags_next(struct fsm_row *row)
     return RB_NEXT(fsm_row_tree, NULL, row);
 }
 
-/* Into the tree, between two rows: a search would miss the caches at each of its steps. Rows that
- * were made between them since then may be before it, or it is looked for. */
+static bool is_between(const struct fsm_row *row, const struct fsm_row *before,
+                       const struct fsm_row *after)
+{
+    return (before == NULL || row_order(before, row) < 0) &&
+           (after == NULL || row_order(row, after) < 0);
+}
+
+/* Into the tree, between two rows: a search would miss the caches at each of its steps. If others
+ * were made between them since, it comes after all of them, or after the newest (t9, t10, t11), or
+ * is looked for. */
 static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm_row *before,
                           struct fsm_row *after)
 {
@@ -184,9 +192,13 @@ static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm
 
     ASSERT(after == NULL || row_order(row, after) < 0);
     if (now != before && row_order(now, row) >= 0) {
-        twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
-        ASSERT(twin == NULL);
-        return;
+        now = tags->newest;
+        after = now != NULL ? fsm_tags_next(now) : NULL;
+        if (now == NULL || !is_between(row, now, after)) {
+            twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
+            ASSERT(twin == NULL);
+            return;
+        }
     }
     if (after != NULL && RB_LEFT(after, link) == NULL) {
         RB_SET(row, after, link);
@@ -218,6 +230,7 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
     row->tag.shape = row->tag.description;
     row->tag.reason = row->tag.description;
     enter_between(tags, row, before, after);
+    tags->newest = row;
     tags->count++;
     return row;
 }

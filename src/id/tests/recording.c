@@ -322,26 +322,27 @@ static void random_member_command(struct recorder *recorder, uint64_t node_id, s
 }
 
 /* The first entry of a term: the first of them is the birth of the cluster, the others are too late
- * for that. */
-static void record_birth(struct recorder *recorder)
+ * for that. level: that it is born at, 0: it says none. */
+static void record_birth(struct recorder *recorder, uint16_t level)
 {
     struct prng *prng = &recorder->prng;
     const struct birth birth = {.uid = uid_make(prng_next(prng), prng_next(prng)),
                                 .list_digest = prng_next(prng),
-                                .wall_ms = 1700000000000};
+                                .wall_ms = 1700000000000,
+                                .level = level};
     struct buf command = BUF_INIT;
 
-    cluster_command_put(&command, COMMAND_BIRTH, &birth);
+    cluster_command_put(&command, level > 0 ? COMMAND_BIRTH_AT : COMMAND_BIRTH, &birth);
     record(recorder, &command);
 }
 
 /* Sometimes, where the level has it. */
-static bool record_put_since(struct recorder *recorder, enum command_type type,
+static bool record_put_since(struct recorder *recorder, int type,
                              void (*put)(struct prng *prng, struct buf *buf), uint64_t node_id,
                              uint64_t step)
 {
-    bool does = state_level(fsm_state(recorder->side.apply.fsm)) >= command_since((int)type) &&
-                prng_below(&recorder->prng, 9) == 0;
+    const struct state *now = fsm_state(recorder->side.apply.fsm);
+    bool does = state_level(now) >= state_since(now, type) && prng_below(&recorder->prng, 9) == 0;
     struct buf command = BUF_INIT;
 
     if (does) {
@@ -352,11 +353,28 @@ static bool record_put_since(struct recorder *recorder, enum command_type type,
     return does;
 }
 
+static void random_placement(struct prng *prng, struct buf *command)
+{
+    struct placement placement = {.node_id = 1 + prng_below(prng, 5),
+                                  .set =
+                                      (uint8_t)(prng_below(prng, 2) ? PLACE_WEIGHT : PLACE_DRAINED),
+                                  .weight = (uint16_t)prng_below(prng, NODE_WEIGHT_MAX + 1),
+                                  .drained = prng_below(prng, 2) == 0};
+
+    if (prng_below(prng, 4) == 0) {
+        placement.weight = NODE_WEIGHT_DEFAULT;
+        placement.drained = false;
+        placement.set = PLACE_WEIGHT | PLACE_DRAINED;
+    }
+    cluster_command_put(command, COMMAND_PLACEMENT, &placement);
+}
+
 static bool record_of_level(struct recorder *recorder, uint64_t node_id, uint64_t step)
 {
     return record_put_since(recorder, COMMAND_TAGS_PUT_BY, id_random_owned_put, node_id, step) ||
            record_put_since(recorder, COMMAND_TAGS_PUT_STEPPED, id_random_stepped_put, node_id,
-                            step);
+                            step) ||
+           record_put_since(recorder, COMMAND_PLACEMENT, random_placement, node_id, step);
 }
 
 static void record_step(struct recorder *recorder)
@@ -372,7 +390,7 @@ static void record_step(struct recorder *recorder)
         return;
     }
     if (prng_below(prng, 300) == 0) {
-        record_birth(recorder);
+        record_birth(recorder, 0);
         return;
     }
     if (record_of_level(recorder, node_id, step)) {
@@ -481,6 +499,9 @@ int recording_write(const char *path, uint16_t level)
     prng_seed(&recorder->prng, SEED + 13U * level);
     memcpy(recorder->members, "-", 2);
     fprintf(recorder->file, "level %u\n", level);
+    if (level >= BIRTH_LEVEL_MIN) {
+        record_birth(recorder, level);
+    }
     record_raises(recorder, level);
     while (recorder->side.apply.index < ENTRIES) {
         record_step(recorder);

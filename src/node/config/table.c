@@ -711,6 +711,9 @@ const struct setting settings[] = {
     {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "`http.listen`; of a wildcard its port, at this node's peer host"),
      "HTTP address that the other nodes show for this one."},
+    {"zone", RANGED(setting_name, node.zone, 0, LIMIT_ZONE_BYTES), DEFAULT_SHOWN("", "none"),
+     "The room, rack or region that this node is in: clients of the same zone ask it first "
+     "([operations.md](operations.md#zones))."},
     {"admin.listen", RANGED(setting_listener, admin.listen, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
      "Address for all else: tags, worker ids, members, level, backups, the audit. `same`: at "

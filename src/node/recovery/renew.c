@@ -494,6 +494,7 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
     case FSM_TABLE_HOLDERS:
     case STATE_TABLE_MEMBERS:
     case STATE_TABLE_NODES:
+    case STATE_TABLE_PLACEMENTS:
     case FSM_TABLE_RECALLS:
     case STATE_TABLE_REMOVED:
         return 0; /* the old cluster's */

@@ -12,6 +12,19 @@
 #include "src/base/utf8.h"
 #include "src/state/codec/session.h"
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+static bool all_of(const char *text, size_t len, const char *allowed)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\0' || strchr(allowed, text[i]) == NULL) {
+            return false;
+        }
+    }
+    return len > 0;
+}
+
 /* --- birth --- */
 
 #define VERSION_MASK 0xf000ULL /* of the high half */
@@ -69,6 +82,17 @@ bool birth_is_sound(const void *data)
     return !uid_is_none(&birth->uid) && uid_is_sound(&birth->uid) && birth->list_digest != 0;
 }
 
+static const struct field BIRTH_AT_FIELDS[] = {
+    FIELD_NUMBER(struct birth, uid.high),    FIELD_NUMBER(struct birth, uid.low),
+    FIELD_NUMBER(struct birth, list_digest), FIELD_NUMBER(struct birth, wall_ms),
+    FIELD_NUMBER(struct birth, level),
+};
+
+static bool birth_at_is_sound(const void *data)
+{
+    return birth_is_sound(data) && ((const struct birth *)data)->level >= BIRTH_LEVEL_MIN;
+}
+
 /* --- member: the row of the change, requests, answers --- */
 
 static const struct field MEMBER_CHANGE_FIELDS[] = {
@@ -122,6 +146,29 @@ bool member_move_is_sound(const void *data)
 
 const struct row_format member_move_format =
     ROW_FORMAT(1, FIELDS(MEMBER_MOVE_ROW_FIELDS), member_move_is_sound);
+
+static const struct field PLACEMENT_ROW_FIELDS[] = {
+    FIELD_TEXT(struct placement, zone),
+    FIELD_NUMBER(struct placement, weight),
+    FIELD_BOOL(struct placement, drained),
+};
+
+bool zone_check(const char *zone, size_t len)
+{
+    return len <= LIMIT_ZONE_BYTES && all_of(zone, len, LETTERS DIGITS ".-_");
+}
+
+bool placement_is_sound(const void *data)
+{
+    const struct placement *placement = data;
+    size_t len = strlen(placement->zone);
+
+    return placement->node_id >= 1 && placement->node_id <= LIMIT_NODE_ID &&
+           placement->weight <= NODE_WEIGHT_MAX && (len == 0 || zone_check(placement->zone, len));
+}
+
+const struct row_format placement_format =
+    ROW_FORMAT(1, FIELDS(PLACEMENT_ROW_FIELDS), placement_is_sound);
 
 static bool is_of_level(uint8_t kind)
 {
@@ -194,19 +241,6 @@ static bool port_fits(const char *text, size_t len)
     }
     return port >= 1 && port <= 65535;
 }
-
-static bool all_of(const char *text, size_t len, const char *allowed)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] == '\0' || strchr(allowed, text[i]) == NULL) {
-            return false;
-        }
-    }
-    return len > 0;
-}
-
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-#define DIGITS "0123456789"
 
 static bool host_fits(const char *host, size_t len)
 {
@@ -298,6 +332,20 @@ static const struct field MEMBER_MOVE_FIELDS[] = {
     FIELD_TEXT(struct member_move, address),
 };
 
+static const struct field PLACEMENT_FIELDS[] = {
+    FIELD_NUMBER(struct placement, node_id), /* in a row it stands in the key */
+    FIELD_NUMBER(struct placement, set),     FIELD_TEXT(struct placement, zone),
+    FIELD_NUMBER(struct placement, weight),  FIELD_BOOL(struct placement, drained),
+};
+
+static bool placement_command_is_sound(const void *data)
+{
+    const struct placement *placement = data;
+
+    return placement_is_sound(placement) && placement->set != 0 &&
+           placement->set <= (PLACE_ZONE | PLACE_WEIGHT | PLACE_DRAINED);
+}
+
 static const struct field LEVEL_FIELDS[] = {
     FIELD_NUMBER(struct level_command, to),
     FIELD_NUMBER(struct level_command, wall_ms),
@@ -314,6 +362,8 @@ static const struct form FORMS[] = {
     [COMMAND_MEMBER_BEGIN] = {1, FIELDS(MEMBER_BEGIN_FIELDS), member_change_is_sound},
     [COMMAND_MEMBER_END] = {1, FIELDS(MEMBER_END_FIELDS), NULL},
     [COMMAND_MEMBER_MOVE] = {1, FIELDS(MEMBER_MOVE_FIELDS), member_move_is_sound},
+    [COMMAND_PLACEMENT] = {PLACEMENT_LEVEL, FIELDS(PLACEMENT_FIELDS), placement_command_is_sound},
+    [COMMAND_BIRTH_AT] = {BIRTH_LEVEL_MIN, FIELDS(BIRTH_AT_FIELDS), birth_at_is_sound},
 };
 
 const struct row_format node_info_format = ROW_FORMAT(
@@ -350,12 +400,17 @@ int cluster_command_read(const void *data, size_t len, struct cluster_command *r
 
 uint16_t command_raises_to(const void *data, size_t len)
 {
-    struct level_command command = {0};
+    int type = command_number(data, len);
+    struct level_command raise = {0};
+    struct birth birth = {0};
 
     /* As a type of its own it never changes its bytes: each leafd must read it. */
-    return command_number(data, len) == COMMAND_LEVEL &&
-                   command_fields_read(data, len, COMMAND_LEVEL, &FORMS[COMMAND_LEVEL].fields,
-                                       &command) == 0
-               ? command.to
+    if (type == COMMAND_LEVEL &&
+        command_fields_read(data, len, COMMAND_LEVEL, &FORMS[type].fields, &raise) == 0) {
+        return raise.to;
+    }
+    return type == COMMAND_BIRTH_AT && command_fields_read(data, len, COMMAND_BIRTH_AT,
+                                                           &FORMS[type].fields, &birth) == 0
+               ? birth.level
                : 0;
 }

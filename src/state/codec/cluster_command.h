@@ -60,7 +60,11 @@ struct birth {
     struct uid uid;
     uint64_t list_digest; /* of the first list of members, never 0 (raft/cluster/birth_watch.h) */
     uint64_t wall_ms;     /* the clock of the leader that proposed it */
+    uint16_t level;       /* in COMMAND_BIRTH_AT alone, else 0: the cluster begins at this level */
 };
+
+/* The lowest level that a cluster can be born at; below it is born at LEVEL_FIRST, and rises. */
+#define BIRTH_LEVEL_MIN 3
 
 /* Why a node that is not born yet waits for a member of its first list. */
 enum birth_wait {
@@ -75,7 +79,7 @@ enum birth_wait {
 /* "not met yet". Static memory. */
 const char *birth_wait_text(enum birth_wait wait);
 
-/* Its bytes, in a command and in a row. */
+/* Its bytes, in COMMAND_BIRTH and in a row. */
 extern const struct field birth_fields[4];
 
 /* It has a uid, and a digest. birth: a struct birth. */
@@ -137,6 +141,33 @@ bool member_move_is_sound(const void *move);
 
 /* Of its row, whose key holds the id. */
 extern const struct row_format member_move_format;
+
+/* --- where a node is, and what share of the work it is given --- */
+
+#define PLACEMENT_LEVEL 3 /* of the cluster, for there to be any */
+#define NODE_WEIGHT_DEFAULT 100
+#define NODE_WEIGHT_MAX 1000
+
+/* What a command sets of it. */
+enum placement_set { PLACE_ZONE = 1 << 0, PLACE_WEIGHT = 1 << 1, PLACE_DRAINED = 1 << 2 };
+
+/* A node that has no row has no zone, the default weight, and is not drained. */
+struct placement {
+    uint64_t node_id;
+    uint8_t set; /* of a command: bits of enum placement_set; no part of a row */
+    char zone[LIMIT_ZONE_BYTES + 1]; /* names of zone_check(); "": none */
+    uint16_t weight;                 /* 0..NODE_WEIGHT_MAX: clients draw nodes by it */
+    bool drained;                    /* it is to be given no new work */
+};
+
+/* Letters, digits, '.', '-' and '_', 1..LIMIT_ZONE_BYTES of them. */
+bool zone_check(const char *zone, size_t len);
+
+/* What it says may stand in a row. placement: a struct placement. */
+bool placement_is_sound(const void *placement);
+
+/* Of its row, whose key holds the id. */
+extern const struct row_format placement_format;
 
 /* A member of a configuration. */
 struct member {
@@ -242,7 +273,9 @@ enum cluster_command_type {
     COMMAND_LEVEL = 16,        /* level_command */
     COMMAND_MEMBER_BEGIN = 17, /* member_change */
     COMMAND_MEMBER_END = 18,   /* member_change: index and given_up */
-    COMMAND_MEMBER_MOVE = 19   /* member_move */
+    COMMAND_MEMBER_MOVE = 19,  /* member_move */
+    COMMAND_PLACEMENT = 36,    /* placement: what its `set` names; a zone is said by the node */
+    COMMAND_BIRTH_AT = 56      /* birth, which brings the cluster its level with it */
 };
 
 /* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
@@ -280,6 +313,7 @@ struct cluster_command {
         struct clock_command clock;
         struct member_change change;
         struct member_move move;
+        struct placement placement;
         struct birth birth;
         struct level_command level;
     };
@@ -297,7 +331,7 @@ int cluster_command_read(const void *data, size_t len,
                          struct cluster_command *ret_command) MUST_CHECK;
 
 /* The level that the cluster has after this command at the latest, as far as it says: of a
- * COMMAND_LEVEL the one that it names, else 0. */
+ * COMMAND_LEVEL or a COMMAND_BIRTH_AT the one that it names, else 0. */
 uint16_t command_raises_to(const void *data, size_t len);
 
 #endif

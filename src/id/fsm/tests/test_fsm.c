@@ -295,7 +295,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "74 62", "01"), ERR_BAD_VERSION);
     assert_int_equal(id_load_hex(fsm, "74 62", "03 00"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "", tag), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "78 61", tag), ERR_NEWER); /* no such table, yet */
+    assert_int_equal(id_load_hex(fsm, "7a 61", tag), ERR_NEWER); /* no such table, yet */
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000001", node), 0);
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000001", node), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "6e 00000000000001", node), ERR_CORRUPT); /* 7 bytes */

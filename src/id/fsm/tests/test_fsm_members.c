@@ -34,17 +34,22 @@ static int teardown(void **state)
     return 0;
 }
 
-static int32_t apply(struct id_apply *a, struct buf *command)
+static int32_t applied(struct id_apply *a, struct buf *command)
 {
     int32_t status = 1;
 
-    assert_int_equal(id_apply_bytes(a, command), 0);
     buf_free(command);
     if (id_apply_refused(a) != 0) {
         return id_apply_refused(a);
     }
     assert_int_equal(status_result_decode(a->result.data, a->result.len, &status), 0);
     return status;
+}
+
+static int32_t apply(struct id_apply *a, struct buf *command)
+{
+    assert_int_equal(id_apply_bytes(a, command), 0);
+    return applied(a, command);
 }
 
 static int32_t begin(struct id_apply *a, uint8_t kind, uint64_t node_id, const char *address)
@@ -218,6 +223,76 @@ static void test_a_member_moves(void **state)
     assert_int_equal(move(a, 3, "h:1"), ERR_REMOVED);
 }
 
+static int32_t place(struct id_apply *a, uint64_t by, const struct placement *placement)
+{
+    struct buf command = BUF_INIT;
+
+    cluster_command_put(&command, COMMAND_PLACEMENT, placement);
+    id_stamp(&a->stamps, by, &command);
+    if (id_apply_bytes(a, &command) == ERR_BAD_MESSAGE) {
+        buf_free(&command);
+        return ERR_BAD_MESSAGE;
+    }
+    return applied(a, &command);
+}
+
+static void expect_placement(const struct id_apply *a, uint64_t node_id, const char *zone,
+                             uint16_t weight, bool drained)
+{
+    struct placement now = state_placement(fsm_state(a->fsm), node_id);
+
+    assert_int_equal(now.node_id, node_id);
+    assert_string_equal(now.zone, zone);
+    assert_int_equal(now.weight, weight);
+    assert_int_equal(now.drained, drained);
+}
+
+/* Each command sets what it names. A node says its zone itself, and nobody else does. */
+static void test_placements(void **state)
+{
+    struct id_apply *a = *state;
+
+    assert_int_equal(
+        place(a, 3, &(struct placement){.node_id = 3, .set = PLACE_ZONE, .zone = "eu-1"}),
+        ERR_BAD_MESSAGE); /* level 1 has none */
+    id_apply_raise(a, PLACEMENT_LEVEL);
+    expect_placement(a, 3, "", NODE_WEIGHT_DEFAULT, false);
+    assert_int_equal(place(a, 3, &(struct placement){3, PLACE_ZONE, "eu-1", 7, true}), 0);
+    expect_placement(a, 3, "eu-1", NODE_WEIGHT_DEFAULT, false);
+    assert_int_equal(place(a, 2, &(struct placement){3, PLACE_ZONE, "eu-2", 7, true}),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(place(a, 2, &(struct placement){3, PLACE_WEIGHT, "", 0, true}), 0);
+    expect_placement(a, 3, "eu-1", 0, false);
+    assert_int_equal(place(a, 1, &(struct placement){3, PLACE_DRAINED, "", 7, true}), 0);
+    expect_placement(a, 3, "eu-1", 0, true);
+    assert_int_equal(place(a, 1, &(struct placement){3, PLACE_DRAINED, "", 7, true}), 0);
+    assert_int_equal(a->changed, 0); /* it was so */
+    expect_placement(a, 2, "", NODE_WEIGHT_DEFAULT, false);
+    assert_int_equal(
+        place(a, 1, &(struct placement){3, PLACE_DRAINED | PLACE_WEIGHT, "", 100, false}), 0);
+    assert_int_equal(place(a, 3, &(struct placement){3, PLACE_ZONE, "", 7, true}), 0);
+    expect_placement(a, 3, "", NODE_WEIGHT_DEFAULT, false);
+    assert_int_equal(place(a, 3, &(struct placement){3, PLACE_ZONE, "eu-1", 0, false}), 0);
+    configured(a, IDS, 4, (uint64_t[]){1, 2, 4}, 3, 0); /* it goes, and its row with it */
+    expect_placement(a, 3, "", NODE_WEIGHT_DEFAULT, false);
+    assert_int_equal(place(a, 1, &(struct placement){3, PLACE_WEIGHT, "", 1, false}), ERR_REMOVED);
+}
+
+static void test_zone_names(void **state)
+{
+    char longest[LIMIT_ZONE_BYTES + 2];
+
+    (void)state;
+    memset(longest, 'a', sizeof longest);
+    assert_true(zone_check("eu-west-1.a_B9", strlen("eu-west-1.a_B9")));
+    assert_true(zone_check(longest, LIMIT_ZONE_BYTES));
+    assert_false(zone_check(longest, LIMIT_ZONE_BYTES + 1));
+    assert_false(zone_check("", 0));
+    assert_false(zone_check("a b", 3));
+    assert_false(zone_check("a\0b", 3));
+    assert_false(zone_check("zon\xc3\xa9", 5));
+}
+
 /* Rows loaded give the same state and digest. */
 static void test_rows(void **state)
 {
@@ -227,6 +302,9 @@ static void test_rows(void **state)
 
     configured(a, IDS, 4, IDS, 3, 0);
     assert_int_equal(move(a, 2, "h:2"), 0);
+    id_apply_raise(a, PLACEMENT_LEVEL);
+    assert_int_equal(place(a, 1, &(struct placement){2, PLACE_DRAINED, "", 7, true}), 0);
+    assert_int_equal(place(a, 1, &(struct placement){1, PLACE_ZONE, "b", 7, true}), 0);
     assert_int_equal(begin(a, MEMBER_ADD, 5, "[::1]:7"), 0);
     state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < a->row_count; i++) {
@@ -255,6 +333,13 @@ static void test_load_refuses_damage(void **state)
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     state_load_begin(fsm_state(fsm));
+    assert_int_equal(id_load_hex(fsm, "78 0000000000000004", "01 0000 3200 01"), 0);
+    assert_int_equal(id_load_hex(fsm, "78 0000000000000004", "01 0000 3200 01"), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "78 0000000000000005", "01 0000 6400 00"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "78 0000000000000005", "01 0000 e903 00"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "78 0000000000000005", "01 0100 20 6400 00"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "78 0000000000000005", "02 0000 3200 01"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "78 00000005", "01 0000 3200 01"), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "6d", change), 0);
     assert_int_equal(id_load_hex(fsm, "6d", change), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "6d 00", change), ERR_CORRUPT);
@@ -311,6 +396,10 @@ static void test_golden_bytes(void **state)
     buf.len = 0;
     cluster_command_put(&buf, COMMAND_MEMBER_MOVE, &(struct member_move){2, "h:1"});
     assert_bytes(&buf, "03 13 " ID_STAMP_EMPTY "0200000000000000 0300 683a31");
+    buf.len = 0;
+    cluster_command_put(&buf, COMMAND_PLACEMENT,
+                        &(struct placement){2, PLACE_ZONE | PLACE_DRAINED, "eu", 50, true});
+    assert_bytes(&buf, "03 24 " ID_STAMP_EMPTY "0200000000000000 05 0200 6575 3200 01");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
     assert_bytes(&buf, "03 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000 0000");
@@ -391,6 +480,8 @@ int main(void)
         TEST(test_given_up),
         TEST(test_addition_called_off),
         TEST(test_a_member_moves),
+        TEST(test_placements),
+        TEST(test_zone_names),
         TEST(test_rows),
         TEST(test_load_refuses_damage),
         TEST(test_golden_bytes),
