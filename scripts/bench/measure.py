@@ -216,6 +216,7 @@ FIGURES = {
     "instructions_32": ("instructions per request, 32 at once", "", 0),
     "next_grant_ms": ("from SIGKILL of the leader to the next grant", "ms", 0),
     "stop_gap_ms": ("longest wait for a grant while the leader stops", "ms", 1),
+    "goes_on_s": ("ids without a majority, for", "s", 1),
     "loop_gap_ms": ("longest wait for the raft loop", "ms", 1),
     "bytes_a_tag": ("resident memory a tag", "bytes", 0),
     "ready_s": ("from the start to ready", "s", 2),

@@ -14,11 +14,12 @@ A case is a module with the names
                         measured against another build of it (compare.py)
 """
 
-from cases import (after_idle, batch, clients, connections, contention, disks, failover, fair,
-                   grants, idle, idle_connections, ids, instructions, loops, million, monotonic,
-                   nodes, pipelined, resp, restart, snowflake, start, strict, strict_replicated,
-                   tail, tail_kill, tls)
+from cases import (after_idle, batch, clients, connections, contention, cover, disks, failover,
+                   fair, grants, idle, idle_connections, ids, instructions, loops, million,
+                   monotonic, nodes, pipelined, resp, restart, snowflake, start, strict,
+                   strict_replicated, tail, tail_kill, tls)
 
 CASES = [ids, pipelined, resp, instructions, batch, snowflake, tail, tail_kill, fair, grants,
-         strict, strict_replicated, disks, monotonic, failover, million, restart, connections,
-         idle_connections, after_idle, loops, contention, nodes, idle, start, tls, clients]
+         strict, strict_replicated, disks, monotonic, failover, cover, million, restart,
+         connections, idle_connections, after_idle, loops, contention, nodes, idle, start, tls,
+         clients]
