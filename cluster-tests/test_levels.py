@@ -39,12 +39,49 @@ def by_itself(hold_ms):
 def started(make_cluster, settings):
     """A cluster at the newest level of this build."""
     cluster = make_cluster(settings=settings)
-    if settings.get("upgrade-hold-ms") == "never":
-        for level in range(level_of(cluster.nodes[0]) + 1, OWN + 1):
-            wait_can_rise(cluster.nodes[0])
-            assert raise_level(cluster.nodes[0], level).status == 200
-    wait_level(cluster, OWN)
+    assert [level_of(node) for node in cluster.nodes] == [OWN] * 3
     return cluster
+
+
+def test_the_first_request_of_a_new_cluster_may_use_its_newest_level(make_cluster, tag):
+    """It is refused only for as long as there is no cluster."""
+    cluster = make_cluster(start=False, settings=by_hand())
+    for node in cluster.nodes:
+        node.start()
+    for node in cluster.nodes:
+        wait_until(node.serves, 30, f"{node} serves")
+        path = f"/api/tags/{tag}{node.id}?timeout_ms=1000"
+
+        def put(node=node, path=path):
+            answer = node.http("PUT", path, {"increment": 2, "offset": 1})
+            return answer if answer.status != 503 else None
+
+        assert wait_until(put, 30, f"an answer of {node}").status == 201
+    assert [level_of(node) for node in cluster.nodes] == [OWN] * 3
+    risen = cluster.nodes[0].cluster_status()["level"]["index"]
+    assert risen == 2, "the birth is the entry after the first list of members"
+
+
+@pytest.mark.parametrize("older", [1, 3])
+def test_a_new_cluster_is_born_at_the_level_of_its_oldest_member(make_cluster, tag, older):
+    cluster = make_cluster(start=False, settings=by_hand())
+    for node in cluster.nodes:
+        node.binary = leafd_path() if node.id == older else next_leafd()
+    cluster.start()
+    assert [level_of(node) for node in cluster.nodes] == [OWN] * 3
+    ready, why = can_rise(cluster.nodes[0])
+    assert not ready and f"node {older} (leafd" in why, why
+    for node in cluster.nodes:
+        cluster.create_tag(f"{tag}{node.id}", node, increment=2, offset=1)
+    check_same_state(cluster.nodes)
+
+
+def test_a_new_cluster_of_newer_leafds_is_born_at_their_level(make_cluster):
+    cluster = make_cluster(start=False, settings=by_hand())
+    for node in cluster.nodes:
+        node.binary = next_leafd()
+    cluster.start()
+    assert [level_of(node) for node in cluster.nodes] == [NEXT] * 3
 
 
 def ends_as_too_old(node, reason):

@@ -9,9 +9,9 @@ from test_snapshot import bulk_put
 
 BULKS = 6
 TAGS = 10_000
-# A turn of the raft loop may take 10 ms of a processor. Where others use the caches, as where tests
+# A turn of the raft loop may take 5 ms of a processor. Where others use the caches, as where tests
 # run side by side, the same work takes up to twice the time.
-BUSIEST_S = 2 * 0.010
+BUSIEST_S = 2 * 0.005
 
 
 def stalls(node, name):

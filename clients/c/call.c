@@ -2,6 +2,7 @@
  * retries). The happy path is one attempt at the node that was asked last. Any thread. */
 #include "client.h"
 
+#include "discover.h"
 #include "fault.h"
 #include "second.h"
 
@@ -47,13 +48,17 @@ uint64_t client_until_ns(const struct leafd *client, uint32_t deadline_ms)
     return now_ns() + ms * NS_PER_MS;
 }
 
+uint64_t client_spot(const struct nodes *nodes, unsigned at)
+{
+    return (uint64_t)nodes->serial * NODES_MAX + at;
+}
+
 void client_leave_node(struct leafd *client, struct door *door, const struct nodes *nodes,
                        unsigned from, unsigned to)
 {
-    unsigned left = from;
-    if (from != to && atomic_compare_exchange_strong(&door->current, &left, to)) {
+    if (door_leave(door, nodes, from, to)) {
         char texts[2][NODE_TEXT_BYTES];
-        struct node old = node_of(door, nodes, from), new = node_of(door, nodes, to);
+        struct node old = node_of(nodes, from), new = node_of(nodes, to);
         COUNT(client, failovers);
         node_text(&old, texts[0]);
         node_text(&new, texts[1]);
@@ -105,7 +110,7 @@ static bool read_error(const struct answer *answer, struct leafd_error *error)
     const char *message = json_string_value(json_object_get(json, "message"));
     bool good = is_code(code) && message != NULL;
     if (good) {
-        bool again = answer->status == 503 || answer->status == 429;
+        bool again = answer->status == 503 || answer->status == 429 || answer->status == 423;
         bool shaped = answer->status == 400 && strcmp(code, "bad_request") == 0 &&
                       strstr(message, " has a shape, ") != NULL;
         (void)fault(error, code, answer->status, again, "%.900s%s", message,
@@ -165,6 +170,13 @@ static struct limits limits_of(const struct call *call, const struct attempts *a
     uint64_t connect_ns =
         patience_ms(settings->connect_ms, attempts->rounds, settings->attempt_ms) * NS_PER_MS;
     within_ns = within_ns < share_ns ? within_ns : share_ns;
+    const struct nodes *nodes = attempts->nodes;
+    if (attempts->rounds == 0 &&
+        nodes->list[nodes->count - 1].tier > nodes->list[attempts->at].tier) {
+        /* The nodes of a tier share the time until the next one is asked. */
+        uint64_t tier_ns = first_ms * NS_PER_MS * 3 / 2 / nodes_in_tier(nodes, attempts->at);
+        within_ns = within_ns < tier_ns ? within_ns : tier_ns;
+    }
     return (struct limits){
         .connected_ns = now + (connect_ns < within_ns ? connect_ns : within_ns),
         .until_ns = now + within_ns,
@@ -182,7 +194,7 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
         COUNT(client, retries);
     }
     if (call->progress != NULL) {
-        atomic_store(&call->progress->at, attempts->at);
+        atomic_store(&call->progress->at, client_spot(attempts->nodes, attempts->at));
         atomic_store(&call->progress->since_ns, now_ns());
     }
     enum ask asked = second_ask(call, attempts->nodes, &attempts->at, line, &limits, answer);
@@ -231,8 +243,7 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
 }
 
 /* All failures, one behind the other. */
-static void list_failures(const struct call *call, const struct attempts *attempts, char *into,
-                          size_t bytes)
+static void list_failures(const struct attempts *attempts, char *into, size_t bytes)
 {
     const struct nodes *nodes = attempts->nodes;
     size_t used = 0;
@@ -242,7 +253,7 @@ static void list_failures(const struct call *call, const struct attempts *attemp
         /* So that the last ones are in it, too, each has its part alone. */
         int room = (int)(bytes / nodes->count);
         char text[NODE_TEXT_BYTES], one[NODE_TEXT_BYTES + FAILURE_BYTES];
-        struct node node = node_of(call->door, nodes, i);
+        struct node node = node_of(nodes, i);
         node_text(&node, text);
         (void)snprintf(one, sizeof one, "%s%s (%s)", i > 0 ? "; " : "", text, why);
         int wrote = snprintf(into + used, bytes - used, "%.*s", room, one);
@@ -278,18 +289,42 @@ static bool is_over(const struct call *call, const struct attempts *attempts)
     if (call->wanted == NULL || attempts->sent == 0) {
         return false;
     }
-    list_failures(call, attempts, failures, sizeof failures);
+    list_failures(attempts, failures, sizeof failures);
     return !call->wanted(call->context, failures, attempts->rounds);
+}
+
+/* Of the nodes that are still there. */
+static void keep_failures(struct attempts *attempts, const struct nodes *before)
+{
+    char kept[NODES_MAX][FAILURE_BYTES] = {{0}};
+    char texts[2][NODE_TEXT_BYTES];
+    for (unsigned i = 0; i < attempts->nodes->count; i++) {
+        struct node now = node_of(attempts->nodes, i);
+        node_text(&now, texts[0]);
+        for (unsigned old = 0; old < before->count; old++) {
+            struct node was = node_of(before, old);
+            node_text(&was, texts[1]);
+            if (strcmp(texts[0], texts[1]) == 0) {
+                memcpy(kept[i], attempts->failures[old], FAILURE_BYTES);
+            }
+        }
+    }
+    memcpy(attempts->failures, kept, sizeof kept);
 }
 
 /* The nodes as they are now; they may be others than in the round before. */
 static void find_nodes(const struct call *call, struct attempts *attempts, bool failed)
 {
     struct nodes *before = attempts->nodes;
-    attempts->nodes = door_nodes(call->door, failed, call->client->settings.connect_ms);
-    attempts->at = atomic_load(&call->door->current) % attempts->nodes->count;
+    uint64_t now = now_ns();
+    uint64_t left_ns = call->until_ns == UINT64_MAX ? call->client->settings.deadline_ms * NS_PER_MS
+                       : call->until_ns > now       ? call->until_ns - now
+                                                    : 0;
+    discover_nodes(call->client, call->door, failed, left_ns / 4 / NS_PER_MS);
+    attempts->nodes =
+        door_nodes(call->door, failed, call->client->settings.connect_ms, &attempts->at);
     if (before != NULL && before != attempts->nodes) {
-        memset(attempts->failures, 0, sizeof attempts->failures);
+        keep_failures(attempts, before);
     }
     if (before != NULL) {
         nodes_put(call->door, before);
@@ -301,7 +336,7 @@ static bool try_elsewhere(const struct call *call, struct attempts *attempts)
 {
     unsigned count = attempts->nodes->count;
     unsigned from = attempts->at;
-    attempts->at = (from + 1) % count;
+    attempts->at = call->is_second ? nodes_beside(attempts->nodes, from) : (from + 1) % count;
     client_leave_node(call->client, call->door, attempts->nodes, from, attempts->at);
     if (++attempts->failed < count) {
         return true;
@@ -313,7 +348,7 @@ static bool try_elsewhere(const struct call *call, struct attempts *attempts)
     attempts->rounds++;
     if (!call->is_second) {
         wait_for_round(call, attempts);
-        if (call->door->named) {
+        if (call->door->named || call->door->discovery.wanted) {
             find_nodes(call, attempts, true);
         }
     }
@@ -338,7 +373,7 @@ static int run(const struct call *call, struct attempts *attempts, struct line *
             break;
         case ELSEWHERE:
             if (!try_elsewhere(call, attempts)) {
-                list_failures(call, attempts, failures, sizeof failures);
+                list_failures(attempts, failures, sizeof failures);
                 return fault(error, "untrusted", 0, false,
                              "no node has a certificate that is trusted here (ca_file): %s",
                              failures);
@@ -346,7 +381,7 @@ static int run(const struct call *call, struct attempts *attempts, struct line *
             break;
         }
     }
-    list_failures(call, attempts, failures, sizeof failures);
+    list_failures(attempts, failures, sizeof failures);
     return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s", failures);
 }
 
@@ -363,8 +398,12 @@ int client_call(const struct call *call, struct line **line, struct answer *answ
     }
     find_nodes(call, attempts, false);
     if (call->is_second) {
-        attempts->at = (call->not_at + 1) % attempts->nodes->count;
-        attempts->failed = attempts->nodes->count > 1;
+        const struct nodes *nodes = attempts->nodes;
+        unsigned at = (unsigned)(call->not_at % NODES_MAX);
+        bool is_there = client_spot(nodes, at) == call->not_at;
+        attempts->at = nodes_beside(nodes, is_there ? at : attempts->at);
+        unsigned others = nodes_in_tier(nodes, attempts->at) - 1;
+        attempts->failed = nodes->count - (others > 0 ? others : 1);
     }
     attempts->round_ms = FIRST_ROUND_MS;
     int result = run(call, attempts, line, answer, error);

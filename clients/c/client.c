@@ -60,6 +60,12 @@ struct leafd *leafd_open(const char *const *settings, struct leafd_error *error)
         free(client);
         return NULL;
     }
+    const struct settings *made = &client->settings;
+    bool discover =
+        made->discover == DISCOVER || (made->discover == DISCOVER_WITH_ZONE && made->zone[0] != 0);
+    client->ids.discovery.wanted = discover;
+    client->admin.discovery.wanted = discover && !made->has_admin;
+    client->admin.discovery.for_snowflake = true;
     lines_init(&client->lines, &client->settings);
     start_anew(client);
     return client;
@@ -188,7 +194,8 @@ bool client_start_job(struct leafd *client, struct job *job)
         waiting++;
     }
     bool good = !atomic_load(&client->closed);
-    if (good && client->idle_threads <= waiting && client->thread_count < JOBS_AT_ONCE &&
+    if (good && client->idle_threads <= waiting &&
+        client->thread_count < JOBS_AT_ONCE + (job->is_urgent ? URGENT_JOBS : 0) &&
         client_start_thread(&client->threads[client->thread_count], do_jobs, client)) {
         client->thread_count++;
     }
@@ -196,7 +203,12 @@ bool client_start_job(struct leafd *client, struct job *job)
         client->ageing = client_start_thread(&client->ager, drop_old_ones, client);
     }
     good = good && client->thread_count > 0 && client->ageing;
-    if (good) {
+    if (good && job->is_urgent) {
+        job->next = client->first_job;
+        client->last_job = job->next == NULL ? &job->next : client->last_job;
+        client->first_job = job;
+        pthread_cond_broadcast(&client->changed);
+    } else if (good) {
         job->next = NULL;
         *client->last_job = job;
         client->last_job = &job->next;

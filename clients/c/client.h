@@ -11,14 +11,7 @@
 #include "http.h"
 #include "nodes.h"
 
-enum { SOURCES_MAX = 4096, JOBS_AT_ONCE = 32, SOURCE_NAME_BYTES = 129 };
-
-/* Work that one of the client's threads does once. Part of whatever it belongs to. */
-struct job {
-    void (*run)(void *context);
-    void *context;
-    struct job *next;
-};
+enum { SOURCES_MAX = 4096, JOBS_AT_ONCE = 32, URGENT_JOBS = 2, SOURCE_NAME_BYTES = 129 };
 
 /* In memory that a fork wipes: INHERITED is what a child finds there. */
 enum alive { INHERITED, ALIVE, RENEWING };
@@ -79,7 +72,7 @@ struct leafd {
     struct source *sources;
     unsigned source_count;
     struct job *first_job, **last_job;
-    pthread_t threads[JOBS_AT_ONCE];
+    pthread_t threads[JOBS_AT_ONCE + URGENT_JOBS];
     unsigned thread_count, idle_threads;
     pthread_t ager; /* the thread that drops what is too old; it is there with the first job */
     bool ageing;
@@ -107,8 +100,11 @@ uint64_t client_until_ns(const struct leafd *client, uint32_t deadline_ms);
 /* Where a call stands that others may be waiting for. Any thread may read it. */
 struct progress {
     _Atomic uint64_t since_ns; /* when the attempt under way began; 0: none is */
-    atomic_uint at;            /* the node that it asks */
+    _Atomic uint64_t at;       /* the node that it asks, as of client_spot() */
 };
+
+/* A node of a list of a door, among all that it ever had. */
+uint64_t client_spot(const struct nodes *nodes, unsigned at);
 
 /* A request with all its retries. */
 struct call {
@@ -124,9 +120,9 @@ struct call {
     void *context;
     struct progress *progress; /* NULL: nobody reads it */
     uint32_t range_ids;        /* asked for in ranges: the usual time is made of such */
-    bool is_second;            /* beside another one: one round, without the node at not_at */
-    unsigned not_at;
-    bool after_close; /* a release */
+    bool is_second;            /* beside another one: one round of its tier, without not_at */
+    uint64_t not_at;           /* as of client_spot() */
+    bool after_close;          /* a release */
 };
 
 /* Send it until there is an answer of 200 to 299, which *answer has; it is borrowed from *line, to

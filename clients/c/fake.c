@@ -186,8 +186,11 @@ enum ask fake_answer(struct fake *fake, const struct request *request, struct an
     body[0] = 0;
     pthread_mutex_lock(&fake->lock);
     answer->generation = fake->generation;
-    bool broken = fake->failing > 0 && fake->status == 0;
-    if (fake->failing > 0) {
+    bool lists = strcmp(request->path, "/api/nodes") == 0;
+    bool broken = !lists && fake->failing > 0 && fake->status == 0;
+    if (lists) {
+        say_error(answer, body, 404, "not_found");
+    } else if (fake->failing > 0) {
         fake->failing--;
         say_error(answer, body, fake->status, fake->code);
     } else if (strncmp(request->path, get, sizeof get - 1) == 0) {

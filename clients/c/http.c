@@ -434,6 +434,10 @@ enum ask line_ask(struct line *line, const struct node *node, const struct reque
     if (line->lines->fake != NULL) {
         return fake_answer(line->lines->fake, request, answer, line->body);
     }
+    if (strstr(node->url, "+srv://") != NULL) {
+        *answer = (struct answer){.why = "no SRV record of this name was found"};
+        return ASK_FAILED;
+    }
     struct held_pipe held;
     hold_pipe(&held);
     struct curl_slist *headers = make_headers(line, request);

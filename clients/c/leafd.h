@@ -15,8 +15,8 @@
  * signals, its environment or its locale.
  *
  * Threads: all functions may be called from any thread at any time, but for leafd_free(). The
- * library has threads of its own, with all signals blocked: at most 32 that fetch ranges, one that
- * drops old ones, and one a source of snowflake ids.
+ * library has threads of its own, with all signals blocked: at most 34 that fetch ranges and ask
+ * for nodes, one that drops old ones, and one a source of snowflake ids.
  *
  * Fork: a child drops what it inherited (ranges, connections, worker ids) with its first call, and
  * fetches its own. The sources stay usable. It needs Linux 4.14 or later (MADV_WIPEONFORK).
@@ -67,7 +67,8 @@ struct leafd_series {
 
 /* Make a client. settings: "name=value" texts, ended by NULL; they are copied.
  *
- *   endpoints        one to 16 base URLs, separated by commas: http:// or https://, host, port
+ *   endpoints        one to 16 base URLs, separated by commas: http:// or https://, host, port;
+ *                    or http+srv://, https+srv:// and the name of an SRV record
  *   admin_endpoints  the same, of the listener for worker ids (default: endpoints)
  *   token            1 to 512 visible ASCII characters (default: none)
  *   token_file       a file with it, read again once it has changed
@@ -80,11 +81,13 @@ struct leafd_series {
  *   min_count        1 to 100000 (100), max_count (100000): how many ids are asked for at once
  *   window_ms        1000 to 86400000 (60000): of a worker id
  *   max_age_ms       1 to 86400000 (3600000): a range that is older is dropped, within 1 s
+ *   zone             1 to 128 bytes of UTF-8 (default: none): whose nodes are asked first
+ *   discover         true or false (default: true with a zone): nodes are found by asking one
  *
  * Without endpoints the environment says which cluster it is and who is asking: LEAFD_ENDPOINTS,
  * LEAFD_ADMIN_ENDPOINTS, LEAFD_TOKEN, LEAFD_TOKEN_FILE, LEAFD_CA_FILE, LEAFD_CERT_FILE,
- * LEAFD_KEY_FILE, each that is not set here. Nothing is sent yet. NULL: "bad_setting" with the
- * name, the value and the rule, or "no_memory".
+ * LEAFD_KEY_FILE, LEAFD_ZONE, LEAFD_DISCOVER, each that is not set here. Nothing is sent yet. NULL:
+ * "bad_setting" with the name, the value and the rule, or "no_memory".
  * The client is the caller's, to be freed by leafd_free(). */
 struct leafd *leafd_open(const char *const *settings, struct leafd_error *error);
 

@@ -10,28 +10,65 @@
 
 #include "http.h"
 
-enum { CONNECT_TO_BYTES = 64 };
+/* Work that one of the client's threads does once. Part of whatever it belongs to. */
+struct job {
+    void (*run)(void *context);
+    void *context;
+    bool is_urgent; /* others wait for it that are jobs themselves: it has threads beyond those */
+    struct job *next;
+};
 
-/* Never changed once it is in a door. */
+enum {
+    CONNECT_TO_BYTES = 64,
+    LISTED_MAX = NODES_MAX - ENDPOINTS_MAX, /* nodes that others listed (discover.h) */
+    LISTED = ENDPOINTS_MAX,                 /* in place of an endpoint */
+    LAST_TIER = 3,                          /* that of endpoints; the best is 1 */
+    PLACE_BYTES = URL_BYTES + CONNECT_TO_BYTES,
+    NODE_TEXT_BYTES = URL_BYTES + CONNECT_TO_BYTES + 4
+};
+
+struct listed_node {
+    unsigned endpoint; /* whose address it is; LISTED: nobody's */
+    unsigned tier;
+    long long id; /* of a node that is listed; 0 */
+    char url[URL_BYTES];
+    char connect_to[CONNECT_TO_BYTES]; /* see struct node; "": the host */
+};
+
+/* Never changed once it is in a door. Tiers rise. Hidden ones follow those that are asked: they are
+ * endpoints that are listed as well. */
 struct nodes {
     unsigned users; /* by the door's lock */
     unsigned count; /* 1 to NODES_MAX */
-    struct {
-        unsigned endpoint;
-        char connect_to[CONNECT_TO_BYTES]; /* see struct node; "": the host */
-    } list[NODES_MAX];
+    unsigned hidden;
+    uint32_t serial; /* of the list among those of the door */
+    struct listed_node list[NODES_MAX];
 };
 
 struct resolving;
 
+/* Of discover.h; guarded by the door's lock. */
+struct discovery {
+    bool wanted;        /* never changed */
+    bool for_snowflake; /* likewise: whether a node serves these is what counts */
+    bool asking;        /* the job is under way */
+    bool ended;         /* some has ended */
+    bool drawn;         /* a node of a listing was chosen */
+    uint64_t asked_ns;  /* when it began last; 0: never yet */
+    uint64_t again_ns;  /* after so long the next one */
+    struct job job;
+    struct leafd *client;
+};
+
 /* An endpoints' nodes, and which of them is asked. */
 struct door {
     const struct endpoints *endpoints; /* borrowed from the settings */
-    atomic_uint current;
-    bool named; /* some host is a name */
+    unsigned current;                  /* of nodes; guarded by lock */
+    bool named;                        /* some host is a name */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* names were resolved */
+    pthread_cond_t changed; /* names were resolved, or nodes listed */
     struct nodes *nodes;
+    struct discovery discovery;
     struct resolving *resolving; /* NULL: nothing is */
     uint64_t resolved_ns;        /* 0: never yet */
 };
@@ -43,17 +80,33 @@ bool door_init(struct door *door, const struct endpoints *endpoints, unsigned ra
 void door_forget(struct door *door, unsigned random);
 void door_release(struct door *door);
 
-/* The list, for nodes_put(). failed: all of them just failed. It waits up to wait_ms for names that
- * were never resolved, or if failed. */
-struct nodes *door_nodes(struct door *door, bool failed, uint64_t wait_ms);
+/* The list, for nodes_put(), and which of it is asked, unless at is NULL. failed: all of them just
+ * failed. It waits up to wait_ms for names that were never resolved, or if failed. */
+struct nodes *door_nodes(struct door *door, bool failed, uint64_t wait_ms, unsigned *at);
 void nodes_put(struct door *door, struct nodes *nodes);
 
-/* How many there are now. */
-unsigned door_count(struct door *door);
+/* The nodes of part, by tier, are those that are listed from now on; or, not are_listed, those of
+ * the endpoints; the others stay. Node chosen of them is asked from now on; NODES_MAX: the one that
+ * was asked before, if it is still there. True: it is another one; texts has both. */
+bool door_set(struct door *door, const struct nodes *part, bool are_listed, unsigned chosen,
+              char texts[2][NODE_TEXT_BYTES]);
 
-struct node node_of(const struct door *door, const struct nodes *nodes, unsigned at);
+/* Node to of a list of the door, which may be an older one, is asked from now on in place of from;
+ * false: that is not asked any more. */
+bool door_leave(struct door *door, const struct nodes *nodes, unsigned from, unsigned to);
+
+/* The next node of the same tier; the same one if it is alone there. */
+unsigned nodes_beside(const struct nodes *nodes, unsigned at);
+
+/* How many nodes the tier of this one has. */
+unsigned nodes_in_tier(const struct nodes *nodes, unsigned at);
+
+/* "host:port" to which a connection is made. */
+void place_of(const struct listed_node *node, char into[PLACE_BYTES]);
+
+/* Borrowed from the list. */
+struct node node_of(const struct nodes *nodes, unsigned at);
 
 /* The endpoint and the address, for people. */
-enum { NODE_TEXT_BYTES = URL_BYTES + CONNECT_TO_BYTES + 4 };
 void node_text(const struct node *node, char into[NODE_TEXT_BYTES]);
 #endif

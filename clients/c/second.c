@@ -15,7 +15,7 @@ struct second {
     struct leafd *client;
     struct job job;
     struct node node;
-    char connect_to[CONNECT_TO_BYTES];
+    char url[URL_BYTES], connect_to[CONNECT_TO_BYTES];
     char path[TEXT_ENCODED_BYTES + 96];
     char key[TEXT_KEY_CHARS + 1];
     struct limits limits;
@@ -98,8 +98,9 @@ static struct second *make_pair(const struct call *call, struct node node, struc
     second->users = 1;
     second->client = call->client;
     second->job = (struct job){.run = run_second, .context = second};
+    memcpy(second->url, node.url, strlen(node.url) + 1);
     memcpy(second->connect_to, node.connect_to, strlen(node.connect_to) + 1);
-    second->node = (struct node){node.url, second->connect_to};
+    second->node = (struct node){second->url, second->connect_to};
     memcpy(second->path, call->request.path, path_bytes);
     memcpy(second->key, call->request.key, key_bytes);
     second->limits = *limits;
@@ -111,10 +112,10 @@ static struct second *make_pair(const struct call *call, struct node node, struc
 enum ask second_ask(const struct call *call, const struct nodes *nodes, unsigned *at,
                     struct line **line, const struct limits *limits, struct answer *answer)
 {
-    unsigned other = (*at + 1) % nodes->count;
-    struct node node = node_of(call->door, nodes, *at);
+    unsigned other = nodes_beside(nodes, *at);
+    struct node node = node_of(nodes, *at);
     struct second *second = other != *at && call->request.key != NULL
-                                ? make_pair(call, node_of(call->door, nodes, other), *line, limits)
+                                ? make_pair(call, node_of(nodes, other), *line, limits)
                                 : NULL;
     if (second == NULL) {
         return line_ask(*line, &node, &call->request, limits, answer);

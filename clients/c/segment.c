@@ -221,6 +221,14 @@ static bool takes_answer(void *context, const struct answer *answer)
     return !older;
 }
 
+/* A tag that is paused: what is held of it is not handed out. With the lock. */
+static void drop_if_paused(struct leafd_segment *segment, const struct leafd_error *error)
+{
+    if (strcmp(error->code, "paused") == 0) {
+        (void)drop_asked_by(segment, UINT64_MAX);
+    }
+}
+
 /* Ask for *count; where fewer are left below the tag's max for half as many, down to one. */
 static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count,
                                 const struct call *how, struct grant *grant,
@@ -291,6 +299,7 @@ static void refill(void *context)
         segment->asked_count = second_came ? segment->asked_count : count;
         keep_grant(segment, &grant, second_came);
     } else if (!given_up) {
+        drop_if_paused(segment, &error);
         segment->error = error;
         segment->error_until_ns = now_ns() + (uint64_t)FORGET_ERROR_MS * NS_PER_MS;
         COUNT(client, errors);
@@ -330,13 +339,19 @@ static void ask_second(void *context)
     segment->hedging = false;
     if (result == 0) {
         keep_grant(segment, &grant, late);
+    } else {
+        drop_if_paused(segment, &error);
     }
     pthread_cond_broadcast(&segment->changed);
     pthread_mutex_unlock(&segment->lock);
     if (first) {
-        struct nodes *nodes = door_nodes(&client->ids, false, 0);
-        client_leave_node(client, &client->ids, nodes, how.not_at,
-                          atomic_load(&segment->second.at) % nodes->count);
+        struct nodes *nodes = door_nodes(&client->ids, false, 0, NULL);
+        unsigned from = (unsigned)(how.not_at % NODES_MAX);
+        unsigned to = (unsigned)(atomic_load(&segment->second.at) % NODES_MAX);
+        if (client_spot(nodes, from) == how.not_at &&
+            client_spot(nodes, to) == atomic_load(&segment->second.at)) {
+            client_leave_node(client, &client->ids, nodes, from, to);
+        }
         nodes_put(&client->ids, nodes);
     }
     if (result == 0) {
@@ -373,7 +388,11 @@ static void want_more(struct leafd_segment *segment)
 static uint64_t want_second(struct leafd_segment *segment)
 {
     struct leafd *client = segment->source.client;
-    if (segment->hedging || !segment->asking || door_count(&client->ids) == 1) {
+    unsigned at;
+    struct nodes *nodes = door_nodes(&client->ids, false, 0, &at);
+    bool alone = nodes_in_tier(nodes, at) == 1;
+    nodes_put(&client->ids, nodes);
+    if (segment->hedging || !segment->asking || alone) {
         return UINT64_MAX;
     }
     uint64_t now = now_ns();
@@ -513,6 +532,8 @@ static int take_range(struct leafd_segment *segment, uint32_t count, bool plain_
         .plain_only = plain_only,
     };
     struct grant grant;
+    struct leafd_error own;
+    error = error != NULL ? error : &own;
     if (source_enter(&segment->source, error) != 0) {
         return -1;
     }
@@ -529,6 +550,9 @@ static int take_range(struct leafd_segment *segment, uint32_t count, bool plain_
     }
     if (result != 0) {
         COUNT(client, errors);
+        pthread_mutex_lock(&segment->lock);
+        drop_if_paused(segment, error);
+        pthread_mutex_unlock(&segment->lock);
         return -1;
     }
     ADD(client, ids_segment, count);

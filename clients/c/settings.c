@@ -46,25 +46,27 @@ static int read_number(struct settings *settings, const struct number_rule *rule
                  (unsigned long long)rule->min, (unsigned long long)rule->max);
 }
 
-/* scheme://host[:port], with nothing behind it. */
+/* scheme://host[:port], with nothing after it; or of an SRV record without a port. */
 static bool is_url(const char *url)
 {
-    if (strncmp(url, "http://", 7) == 0) {
-        url += 7;
-    } else if (strncmp(url, "https://", 8) == 0) {
-        url += 8;
-    } else {
+    static const char *const schemes[] = {"http://", "https://", "http+srv://", "https+srv://"};
+    size_t scheme = 0;
+    while (scheme < 4 && strncmp(url, schemes[scheme], strlen(schemes[scheme])) != 0) {
+        scheme++;
+    }
+    if (scheme == 4) {
         return false;
     }
-    return text_is_visible(url, URL_BYTES) && strpbrk(url, "/?#@\\\"'<>{}|^`") == NULL &&
-           *url != ':';
+    url += strlen(schemes[scheme]);
+    return text_is_visible(url, URL_BYTES) && *url != ':' &&
+           strpbrk(url, scheme < 2 ? "/?#@\\\"'<>{}|^`" : ":[]/?#@\\\"'<>{}|^`") == NULL;
 }
 
 static int read_endpoints(struct endpoints *endpoints, const char *name, const char *value,
                           struct leafd_error *error)
 {
     static const char rule[] = "1 to 16 addresses separated by commas, each http:// or https:// "
-                               "with a host and maybe a port";
+                               "with a host and maybe a port, or http+srv:// with a name";
     endpoints->count = 0;
     for (const char *at = value;; at++) {
         size_t bytes = strcspn(at, ",");
@@ -140,6 +142,25 @@ static int read_path(char *into, const char *name, const char *value, struct lea
     return 0;
 }
 
+static int read_zone(struct settings *settings, const char *value, struct leafd_error *error)
+{
+    if (!text_is_name(value)) {
+        return refuse(error, "zone", value, "1 to 128 bytes of UTF-8 without control characters");
+    }
+    memcpy(settings->zone, value, strlen(value) + 1);
+    return 0;
+}
+
+static int read_discover(struct settings *settings, const char *value, struct leafd_error *error)
+{
+    bool yes = strcmp(value, "true") == 0;
+    if (!yes && strcmp(value, "false") != 0) {
+        return refuse(error, "discover", value, "true or false");
+    }
+    settings->discover = yes ? DISCOVER : DISCOVER_NOT;
+    return 0;
+}
+
 static int read_one(struct settings *settings, const char *text, struct leafd_error *error)
 {
     size_t name_bytes = strcspn(text, "=");
@@ -164,6 +185,12 @@ static int read_one(struct settings *settings, const char *text, struct leafd_er
     if (strcmp(name, "token") == 0) {
         return read_token(settings, value, error);
     }
+    if (strcmp(name, "zone") == 0) {
+        return read_zone(settings, value, error);
+    }
+    if (strcmp(name, "discover") == 0) {
+        return read_discover(settings, value, error);
+    }
     char *path = path_of(settings, name);
     if (path != NULL) {
         return read_path(path, name, value, error);
@@ -181,7 +208,8 @@ static int read_environment(struct settings *settings, struct leafd_error *error
         {"LEAFD_ENDPOINTS", "endpoints"}, {"LEAFD_ADMIN_ENDPOINTS", "admin_endpoints"},
         {"LEAFD_TOKEN", "token"},         {"LEAFD_TOKEN_FILE", "token_file"},
         {"LEAFD_CA_FILE", "ca_file"},     {"LEAFD_CERT_FILE", "cert_file"},
-        {"LEAFD_KEY_FILE", "key_file"},
+        {"LEAFD_KEY_FILE", "key_file"},   {"LEAFD_ZONE", "zone"},
+        {"LEAFD_DISCOVER", "discover"},
     };
     bool has_token = settings->token[0] != 0 || settings->token_file[0] != 0;
     int result = 0;
@@ -191,7 +219,9 @@ static int read_environment(struct settings *settings, struct leafd_error *error
         char *path = path_of(settings, name);
         bool is_set = strncmp(name, "token", 5) == 0         ? has_token
                       : strcmp(name, "admin_endpoints") == 0 ? settings->admin.count > 0
-                                                             : path != NULL && path[0] != 0;
+                      : strcmp(name, "zone") == 0            ? settings->zone[0] != 0
+                      : strcmp(name, "discover") == 0 ? settings->discover != DISCOVER_WITH_ZONE
+                                                      : path != NULL && path[0] != 0;
         char text[sizeof settings->admin.urls];
         if (value != NULL && !is_set) {
             int used = snprintf(text, sizeof text, "%s=%s", name, value);
@@ -243,7 +273,8 @@ int settings_read(struct settings *settings, const char *const *texts, struct le
     if (settings->ids.count == 0 && read_environment(settings, error) != 0) {
         return -1;
     }
-    if (settings->admin.count == 0) {
+    settings->has_admin = settings->admin.count > 0;
+    if (!settings->has_admin) {
         settings->admin = settings->ids;
     }
     return check_all(settings, error);

@@ -15,11 +15,14 @@ struct endpoints {
 struct settings {
     struct endpoints ids;
     struct endpoints admin;
+    bool has_admin;              /* it was given, and is not that of ids */
     char token[TOKEN_CHARS + 1]; /* empty: none; of token_file: the first one */
     char token_file[FILE_BYTES]; /* empty: none */
     char ca_file[FILE_BYTES];    /* empty: the system's */
     char cert_file[FILE_BYTES];  /* empty: none */
     char key_file[FILE_BYTES];
+    char zone[129]; /* empty: none */
+    enum { DISCOVER_WITH_ZONE, DISCOVER, DISCOVER_NOT } discover;
     uint64_t connect_ms, attempt_ms, deadline_ms, cover_ms, min_count, max_count, window_ms,
         max_age_ms;
 };

@@ -166,10 +166,12 @@ static int ask_layout(struct leafd_snowflake *snowflake, uint64_t until_ns, stru
     (void)snprintf(path, sizeof path, "/api/workers/%lld", (long long)grant->worker_id);
     (void)snprintf(body, sizeof body, "{\"epoch\":%lld,\"window_ms\":%lld}",
                    (long long)grant->epoch, (long long)client->settings.window_ms);
-    struct nodes *nodes = door_nodes(&client->admin, false, 0);
+    unsigned at;
+    struct nodes *nodes = door_nodes(&client->admin, false, 0, &at);
     for (unsigned i = 1; result == 0 && !grant->has_layout && i < nodes->count; i++) {
-        unsigned from = atomic_load(&client->admin.current);
-        client_leave_node(client, &client->admin, nodes, from, (from + 1) % nodes->count);
+        unsigned from = at;
+        at = (at + 1) % nodes->count;
+        client_leave_node(client, &client->admin, nodes, from, at);
         result = ask(snowflake, &call, grant, error);
     }
     nodes_put(&client->admin, nodes);

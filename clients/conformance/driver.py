@@ -82,12 +82,12 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 # reason, and no other command may be answered so. (For forks see FORKING.)
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads",
                  "events": "php has no hook: what fails is an exception of the call"}}
-NO_ZONES = {name: "it knows no zones and no paused tags yet" for name in (
-    "test_zones.py",)}
+NO_SRV = {"test_srv.py": "it looks up no SRV records"}
 # Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"c": NO_ZONES, "cpp": NO_ZONES, "go": NO_ZONES, "java": NO_ZONES, "node": NO_ZONES,
-            "python": NO_ZONES, "rust": NO_ZONES, "php": {
-    **NO_ZONES,
+NOT_DONE = {"java": NO_SRV, "node": NO_SRV, "python": NO_SRV, "php": {
+    **NO_SRV,
+    "test_second_requests_stay_in_the_zone": "php sends no second requests",
+    "test_what_is_held_of_a_paused_tag": "php asks only once it holds nothing",
     "test_hedges.py": "php sends no second requests",
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
     "test_a_spare_range_that_is_too_old": "php has no spare ranges",

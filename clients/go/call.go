@@ -29,13 +29,13 @@ const (
 )
 
 // leave has all calls begin at another node. Of many calls that saw the one fail only one moves on.
-func (c *Client) leave(d *door, nodes []node, from, to int) {
+func (c *Client) leave(d *door, list *nodeList, from, to int) {
 	if from == to {
 		return
 	}
 	c.stats.failovers.Add(1)
-	if d.first.CompareAndSwap(uint32(from), uint32(to)) {
-		c.event(Event{Kind: "failover", From: nodes[from].String(), To: nodes[to].String()})
+	if d.leave(list.nodes[from], list.nodes[to]) {
+		c.event(Event{Kind: "failover", From: list.nodes[from].String(), To: list.nodes[to].String()})
 	}
 }
 
@@ -47,8 +47,10 @@ type request struct {
 
 	isRange  bool      // the usual time is made of such
 	progress *progress // for others to read; may be nil
-	isSecond bool      // beside another one: a single round, without the node notAt
-	notAt    int
+	isSecond bool      // beside another one: a single round of its tier, without the node notAt
+	notAt    *node
+
+	uncounted bool // none that a call has sent
 }
 
 type answer struct {
@@ -113,7 +115,7 @@ func (t *trail) list(d *door) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var parts []string
-	for _, n := range *d.list.Load() {
+	for _, n := range d.list.Load().nodes {
 		if err := t.failures[n.String()]; err != nil {
 			code := ""
 			if err.Status != 0 {
@@ -133,10 +135,21 @@ func (t *trail) list(d *door) string {
 // nil.
 func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn func(int) bool,
 	read func(*answer, string) *outcome) (*answer, *Error) {
-	nodes := c.nodes(ctx, d, false)
-	at, first := int(d.first.Load())%len(nodes), 0
+	list := c.nodes(ctx, d, false)
+	nodes, at, first := list.nodes, int(list.first.Load()), 0
+	following := func(at int) int { return (at + 1) % len(nodes) }
 	if rq.isSecond {
-		at, first = (rq.notAt+1)%len(nodes), 1
+		following = func(at int) int { return beside(nodes, at) }
+		for i := range nodes {
+			if rq.notAt != nil && nodes[i] == *rq.notAt {
+				at = i
+			}
+		}
+		at = beside(nodes, at)
+		first = len(nodes) - 1
+		if others := inTier(nodes, at) - 1; others > 0 {
+			first = len(nodes) - others
+		}
 	}
 	attempts := 0
 	for round := 0; ; round++ {
@@ -154,10 +167,10 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 				c.stats.retries.Add(1)
 			}
 			if rq.progress != nil {
-				rq.progress.at.Store(int32(at))
+				rq.progress.at.Store(&nodes[at])
 				rq.progress.since.Store(int64(time.Since(c.made)))
 			}
-			got, out, from := c.attempts(ctx, d, nodes, at, rq, c.limits(ctx, round, len(nodes)-i))
+			got, out, from := c.attempts(ctx, d, list, at, rq, c.limits(ctx, round, len(nodes)-i, nodes, at))
 			if rq.progress != nil {
 				rq.progress.since.Store(0)
 			}
@@ -185,8 +198,8 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if out.untrusted {
 				untrusted++
 			}
-			next := (at + 1) % len(nodes)
-			c.leave(d, nodes, at, next)
+			next := following(at)
+			c.leave(d, list, at, next)
 			at = next
 		}
 		if rq.isSecond {
@@ -199,9 +212,9 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 		if !c.pause(ctx, round, wait) {
 			return nil, t.end(ctx, d)
 		}
-		if d.named && i == len(nodes) {
-			nodes = c.nodes(ctx, d, true)
-			at = int(d.first.Load()) % len(nodes)
+		if (d.named || d.discover) && i == len(nodes) {
+			list = c.nodes(ctx, d, true)
+			nodes, at = list.nodes, int(list.first.Load())
 		}
 	}
 }
@@ -232,7 +245,8 @@ type limits struct {
 
 // limits are longer in each round. A node that is silent leaves time for the others of the round: left are
 // so many, it included.
-func (c *Client) limits(ctx context.Context, round, left int) limits {
+// The nodes of a tier share the time until the next one is asked.
+func (c *Client) limits(ctx context.Context, round, left int, nodes []node, at int) limits {
 	doubled := func(first time.Duration) time.Duration {
 		if round < 20 && first<<round < c.settings.Attempt {
 			return first << round
@@ -251,11 +265,19 @@ func (c *Client) limits(ctx context.Context, round, left int) limits {
 	if share /= time.Duration(left); share < l.within {
 		l.within = share
 	}
+	if round == 0 && nodes[len(nodes)-1].tier > nodes[at].tier {
+		if share = first * 3 / 2 / time.Duration(inTier(nodes, at)); share < l.within {
+			l.within = share
+		}
+	}
 	return l
 }
 
 // attempt sends the request to one node, once.
 func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*answer, *outcome) {
+	if isService(n.base) {
+		return nil, &outcome{err: failure(CodeUnreachable, true, "no SRV record of this name was found"), elsewhere: true}
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
 	h, err := http.NewRequestWithContext(ctx, rq.method, n.base+rq.path, bytes.NewReader(rq.body))
@@ -278,7 +300,9 @@ func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*a
 		h.Header.Set("Authorization", "Bearer "+bearer)
 	}
 	h.Header.Set("User-Agent", "leafd-go/"+Version)
-	c.stats.requests.Add(1)
+	if !rq.uncounted {
+		c.stats.requests.Add(1)
+	}
 	asked := time.Now()
 	response, err := c.trip.RoundTrip(h)
 	if err != nil {
@@ -365,7 +389,7 @@ func (c *Client) refused(got *answer, retryAfter string) *outcome {
 		e.Retryable, out.elsewhere = true, true
 	case got.status == http.StatusTooManyRequests && code == "quota":
 		e.Retryable, out.again = true, true
-	case got.status == http.StatusRequestTimeout || code == "no_worker_id" || code == CodeFenced:
+	case got.status == http.StatusRequestTimeout || got.status == http.StatusLocked || code == "no_worker_id" || code == CodeFenced:
 		e.Retryable = true
 	}
 	return out

@@ -351,7 +351,7 @@ func TestClientsBeginAtDifferentNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		met[c.ids.first.Load()] = true
+		met[c.ids.list.Load().first.Load()] = true
 		c.Close(context.Background())
 	}
 	if len(met) != 3 {

@@ -77,6 +77,8 @@ func Open(settings Settings) (*Client, error) {
 	}
 	c.ids = newDoor(settings.Endpoints, c.random)
 	c.admin = newDoor(settings.AdminEndpoints, c.random)
+	c.ids.discover, c.admin.discover = *settings.Discover, *settings.Discover && settings.adminIsIDs
+	c.admin.forSnowflake = true
 	c.context, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -129,18 +131,19 @@ func (c *Client) deadline(ctx context.Context) (context.Context, context.CancelF
 }
 
 // background runs f until it is done or the client is closed, which waits for it. Nothing happens when it
-// is closed.
-func (c *Client) background(f func(context.Context)) {
+// is closed, which false says.
+func (c *Client) background(f func(context.Context)) bool {
 	c.workMu.Lock()
 	defer c.workMu.Unlock()
 	if c.ended {
-		return
+		return false
 	}
 	c.work.Add(1)
 	go func() {
 		defer c.work.Done()
 		f(c.context)
 	}()
+	return true
 }
 
 // Close drops the ids that are held, releases worker ids and closes connections. Calls under way, and

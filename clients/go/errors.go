@@ -22,6 +22,7 @@ const (
 // Of the server.
 const (
 	codeExhausted = "exhausted" // fewer ids than that are left below the tag's max
+	codePaused    = "paused"    // by an operator
 	codeStepped   = "stepped"   // they do not follow each other: ask with stepped=1
 )
 

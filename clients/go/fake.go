@@ -97,6 +97,8 @@ func (f *Fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	header := http.Header{"Leafd-Generation": {strconv.FormatInt(f.generation, 10)}}
 	status, text := 0, ""
 	switch path := r.URL.EscapedPath(); {
+	case path == "/api/nodes": // clients that look for nodes have this one
+		status, text = refusal(http.StatusNotFound, "not_found")
 	case f.failing > 0:
 		f.failing--
 		if f.status == 0 {

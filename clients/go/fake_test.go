@@ -193,8 +193,8 @@ func openFor(t testing.TB, settings Settings, urls ...string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.ids.first.Store(0)
-	c.admin.first.Store(0)
+	c.ids.list.Load().first.Store(0)
+	c.admin.list.Load().first.Store(0)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,9 @@ const (
 type node struct {
 	base string // URL of the endpoint
 	ip   string // empty: the host's own, or what the system resolves
+	tier int    // those of lower ones are asked first
+	id   int64  // of a node that was listed; 0: of an endpoint
+	of   string // the endpoint whose SRV record it is in; empty: none
 }
 
 func (n node) String() string {
@@ -37,29 +41,66 @@ func (n node) String() string {
 	return n.base + " (" + n.ip + ")"
 }
 
-// door is the nodes that serve something, and the one that is asked first.
+// nodeList is nodes by tier, and the one of them that is asked first.
+type nodeList struct {
+	nodes []node
+	first atomic.Uint32
+}
+
+func newNodeList(nodes []node, first int) *nodeList {
+	l := &nodeList{nodes: nodes}
+	l.first.Store(uint32(first))
+	return l
+}
+
+// door is the nodes that serve something.
 type door struct {
 	urls  []string
 	named bool // some host is a name
-	list  atomic.Pointer[[]node]
-	first atomic.Uint32
+	list  atomic.Pointer[nodeList]
 
-	mu        sync.Mutex // guards what follows
+	discover, forSnowflake bool // see discover.go; never changed
+
+	mu        sync.Mutex // guards what follows, and who changes list
 	resolving bool
 	resolved  time.Time
+	hidden    []node        // of endpoints that are listed as well
+	asking    bool          // a goroutine asks for nodes
+	ended     bool          // one of them has ended
+	drawn     bool          // a node of a listing was chosen
+	asked     time.Time     // when the last one began
+	again     time.Duration // after so long the next one
+	changed   chan struct{} // closed and made anew with the list
 }
 
 func newDoor(urls []string, r *random) *door {
-	d := &door{urls: urls}
+	d := &door{urls: urls, changed: make(chan struct{})}
 	var nodes []node
 	for _, base := range urls {
-		nodes = append(nodes, node{base: base})
+		nodes = append(nodes, node{base: base, tier: lastTier})
 		_, err := netip.ParseAddr(hostOf(base))
 		d.named = d.named || err != nil
 	}
-	d.list.Store(&nodes)
-	d.first.Store(uint32(r.below(uint64(len(urls)))))
+	d.list.Store(newNodeList(nodes, int(r.below(uint64(len(urls))))))
 	return d
+}
+
+// leave has all calls begin at another node, unless they do not begin at this one any more. The nodes may be of an
+// older list.
+func (d *door) leave(from, to node) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := d.list.Load()
+	if list.nodes[list.first.Load()].place() != from.place() {
+		return false
+	}
+	for i, n := range list.nodes {
+		if n.place() == to.place() {
+			list.first.Store(uint32(i))
+			return true
+		}
+	}
+	return false
 }
 
 func hostOf(base string) string {
@@ -71,9 +112,15 @@ func hostOf(base string) string {
 }
 
 // nodes are those of now. failed: all of them just did.
-func (c *Client) nodes(ctx context.Context, d *door, failed bool) []node {
+func (c *Client) nodes(ctx context.Context, d *door, failed bool) *nodeList {
+	c.discover(ctx, d, failed)
+	return c.addresses(ctx, d, failed)
+}
+
+// addresses has names resolved.
+func (c *Client) addresses(ctx context.Context, d *door, failed bool) *nodeList {
 	if !d.named {
-		return *d.list.Load()
+		return d.list.Load()
 	}
 	d.mu.Lock()
 	wait := failed || d.resolved.IsZero()
@@ -81,7 +128,7 @@ func (c *Client) nodes(ctx context.Context, d *door, failed bool) []node {
 	d.resolving = d.resolving || begin
 	d.mu.Unlock()
 	if !begin {
-		return *d.list.Load()
+		return d.list.Load()
 	}
 	done := make(chan struct{})
 	c.background(func(ctx context.Context) {
@@ -97,29 +144,36 @@ func (c *Client) nodes(ctx context.Context, d *door, failed bool) []node {
 		case <-c.context.Done():
 		}
 	}
-	return *d.list.Load()
+	return d.list.Load()
 }
 
 // resolve makes the list anew. Of a name that cannot be resolved what was known stays.
 func (d *door) resolve(ctx context.Context, r *random) {
 	ctx, cancel := context.WithTimeout(ctx, resolveMost)
 	defer cancel()
-	old := *d.list.Load()
+	d.mu.Lock()
+	old := append(append([]node(nil), d.list.Load().nodes...), d.hidden...)
+	d.mu.Unlock()
 	var nodes []node
 	for _, base := range d.urls {
 		host := hostOf(base)
 		_, err := netip.ParseAddr(host)
 		var ips []netip.Addr
+		services := lookUpService(ctx, base)
+		nodes = append(nodes, services...)
+		if isService(base) {
+			err = nil
+		}
 		if err != nil {
 			ips, _ = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 		sort.Slice(ips, func(i, j int) bool { return ips[i].Less(ips[j]) })
 		for _, ip := range ips {
-			nodes = append(nodes, node{base, ip.Unmap().String()})
+			nodes = append(nodes, node{base: base, ip: ip.Unmap().String(), tier: lastTier})
 		}
-		if len(ips) == 0 {
+		if len(ips)+len(services) == 0 {
 			for _, n := range old {
-				if n.base == base {
+				if (n.base == base || n.of == base) && n.id == 0 {
 					nodes = append(nodes, n)
 				}
 			}
@@ -130,16 +184,27 @@ func (d *door) resolve(ctx context.Context, r *random) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	current := old[int(d.first.Load())%len(old)]
-	at := r.below(uint64(len(nodes)))
-	for i, n := range nodes {
-		if n == current {
-			at = uint64(i)
+	d.set(nodes, false, nil, r)
+	d.resolving, d.resolved = false, time.Now()
+}
+
+// isService: of an SRV record, as http+srv://NAME.
+func isService(base string) bool { return strings.Contains(base, "+srv://") }
+
+// lookUpService gives the hosts and ports of an SRV record; its priorities and weights are not used.
+func lookUpService(ctx context.Context, base string) (nodes []node) {
+	if !isService(base) {
+		return nil
+	}
+	scheme, name, _ := strings.Cut(base, "+srv://")
+	_, found, _ := net.DefaultResolver.LookupSRV(ctx, "", "", name)
+	for _, one := range found {
+		host := strings.TrimSuffix(one.Target, ".")
+		if address := net.JoinHostPort(host, strconv.Itoa(int(one.Port))); isAddress(address) {
+			nodes = append(nodes, node{base: scheme + "://" + address, tier: lastTier, of: base})
 		}
 	}
-	d.list.Store(&nodes)
-	d.first.Store(uint32(at))
-	d.resolving, d.resolved = false, time.Now()
+	return nodes
 }
 
 // target is where the context of an attempt has what its connection is for.

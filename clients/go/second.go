@@ -17,8 +17,8 @@ const (
 
 // progress is where a call stands that others wait for.
 type progress struct {
-	since atomic.Int64 // when the attempt under way began, since the client was made; 0: none is
-	at    atomic.Int32 // the address that it asks
+	since atomic.Int64         // when the attempt under way began, since the client was made; 0: none is
+	at    atomic.Pointer[node] // that it asks
 }
 
 // patience is how long a range request may take before a second one is sent beside it.
@@ -45,9 +45,11 @@ func (c *Client) learn(took time.Duration) {
 
 // attempts asks the node at, and, where that takes long and the request has a key, the next one, too. It gives
 // the first good answer and which node that is from; else how the first node failed.
-func (c *Client) attempts(ctx context.Context, d *door, nodes []node, at int, rq *request, l limits) (*answer,
+func (c *Client) attempts(ctx context.Context, d *door, list *nodeList, at int, rq *request, l limits) (*answer,
 	*outcome, int) {
-	if rq.key == "" || len(nodes) == 1 {
+	nodes := list.nodes
+	other := beside(nodes, at)
+	if rq.key == "" || other == at {
 		got, out := c.attempt(ctx, nodes[at], rq, l)
 		return got, out, at
 	}
@@ -73,12 +75,12 @@ func (c *Client) attempts(ctx context.Context, d *door, nodes []node, at int, rq
 			if first == nil {
 				pending++
 				c.stats.hedges.Add(1)
-				go ask((at + 1) % len(nodes))
+				go ask(other)
 			}
 		case r := <-results:
 			pending--
 			if r.out == nil {
-				c.leave(d, nodes, at, r.at)
+				c.leave(d, list, at, r.at)
 				return r.got, nil, r.at
 			}
 			if r.at == at {

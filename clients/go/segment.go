@@ -147,6 +147,7 @@ func (s *Segment) NextRange(ctx context.Context, count int) (Range, error) {
 	ranges, _, err := s.client.ranges(ctx, &rangesCall{tag: s.tag, count: count, options: "&contiguous=1",
 		stepped: &s.stepped, trail: &trail{}, takes: s.takes, one: true})
 	if err != nil {
+		s.paused(err)
 		return Range{}, s.client.endedBy(err)
 	}
 	s.client.stats.segment.Add(int64(count))
@@ -265,7 +266,8 @@ func (s *Segment) await(ctx context.Context) bool {
 // the lock.
 func (s *Segment) hedge() (wait time.Duration, wanted bool) {
 	c := s.client
-	if s.hedging || !s.asking || len(*c.ids.list.Load()) == 1 {
+	list := c.ids.list.Load()
+	if s.hedging || !s.asking || inTier(list.nodes, int(list.first.Load())) == 1 {
 		return 0, false
 	}
 	wait = c.patience()
@@ -281,7 +283,7 @@ func (s *Segment) hedge() (wait time.Duration, wanted bool) {
 	}
 	s.hedging, s.hedged, s.hedgeFrom = true, since, s.answers
 	c.stats.hedges.Add(1)
-	notAt, from, size := int(s.progress.at.Load()), s.answers, s.size
+	notAt, from, size := s.progress.at.Load(), s.answers, s.size
 	if s.answers != s.askFrom { // the first one is late for what another second one has brought
 		s.resize()
 		size = s.size
@@ -402,7 +404,7 @@ type fetching struct {
 	goOn    func(rounds int) bool
 	trail   *trail
 	second  bool
-	notAt   int
+	notAt   *node
 }
 
 // fetch asks for ids until there are some.
@@ -416,6 +418,7 @@ func (s *Segment) fetch(ctx context.Context, f *fetching) {
 				}
 			}}
 		ranges, got, err := s.client.ranges(ctx, call)
+		s.paused(err)
 		if err != nil && err.Code == codeExhausted && f.size > 1 {
 			f.size = s.fewer(f.size)
 			continue
@@ -427,6 +430,15 @@ func (s *Segment) fetch(ctx context.Context, f *fetching) {
 		if f.size *= 2; f.size > s.client.settings.MaxCount {
 			f.size = s.client.settings.MaxCount
 		}
+	}
+}
+
+// paused has what is held not handed out, if that is the error.
+func (s *Segment) paused(err *Error) {
+	if err != nil && err.Code == codePaused {
+		s.mu.Lock()
+		s.drop(func(*piece) bool { return true })
+		s.mu.Unlock()
 	}
 }
 

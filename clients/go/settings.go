@@ -27,6 +27,11 @@ type Settings struct {
 	Window         time.Duration // of a worker id; 60 s
 	MaxAge         time.Duration // a range that is older is dropped, within a second; 1 hour
 
+	Zone     string // whose nodes are asked first; none
+	Discover *bool  // nodes are found by asking one; true with a Zone
+
+	adminIsIDs bool // AdminEndpoints were not given
+
 	// OnEvent is called at each event by the goroutine that it happens in, without a lock; a panic of it is
 	// dropped. It must not wait for a source.
 	OnEvent func(Event)
@@ -65,6 +70,17 @@ func (s *Settings) Set(name, value string) error {
 	case "admin_endpoints":
 		s.AdminEndpoints = strings.Split(value, ",")
 		return nil
+	case "discover":
+		discover := value == "true"
+		if !discover && value != "false" {
+			return badSetting("discover=%q is neither true nor false", shown(value, 100))
+		}
+		s.Discover = &discover
+		return nil
+	case "zone":
+		if err := checkName("zone", value); err != nil {
+			return err
+		}
 	}
 	if text := s.text(name); text != nil {
 		*text = value
@@ -102,6 +118,8 @@ func (s *Settings) text(name string) *string {
 		return &s.CertFile
 	case "key_file":
 		return &s.KeyFile
+	case "zone":
+		return &s.Zone
 	}
 	return nil
 }
@@ -117,7 +135,7 @@ func (s *Settings) fromEnvironment() error {
 	if urls, has := os.LookupEnv("LEAFD_ADMIN_ENDPOINTS"); has && len(s.AdminEndpoints) == 0 {
 		s.AdminEndpoints = strings.Split(urls, ",")
 	}
-	names := []string{"ca_file", "cert_file", "key_file"}
+	names := []string{"ca_file", "cert_file", "key_file", "zone"}
 	if s.Token == "" && s.TokenFile == "" {
 		names = append(names, "token", "token_file")
 	}
@@ -125,6 +143,9 @@ func (s *Settings) fromEnvironment() error {
 		if text := s.text(name); *text == "" {
 			*text = os.Getenv("LEAFD_" + strings.ToUpper(name))
 		}
+	}
+	if text, has := os.LookupEnv("LEAFD_DISCOVER"); has && s.Discover == nil {
+		return s.Set("discover", text)
 	}
 	return nil
 }
@@ -157,6 +178,15 @@ func (s Settings) checked() (Settings, error) {
 			return s, badSetting("%s=%d is not from %d to %d", rule.name, *value, rule.least, rule.most)
 		}
 	}
+	if s.Zone != "" {
+		if err := checkName("zone", s.Zone); err != nil {
+			return s, err
+		}
+	}
+	if s.Discover == nil {
+		discover := s.Zone != ""
+		s.Discover = &discover
+	}
 	if s.MinCount > s.MaxCount {
 		return s, badSetting("min_count=%d is more than max_count=%d", s.MinCount, s.MaxCount)
 	}
@@ -168,7 +198,7 @@ func (s Settings) checked() (Settings, error) {
 
 func (s *Settings) checkEndpoints() error {
 	var err error
-	if len(s.AdminEndpoints) == 0 {
+	if s.adminIsIDs = len(s.AdminEndpoints) == 0; s.adminIsIDs {
 		s.AdminEndpoints = s.Endpoints
 	}
 	if s.Endpoints, err = checkURLs("endpoints", s.Endpoints); err != nil {
@@ -187,15 +217,18 @@ func checkURLs(name string, urls []string) ([]string, error) {
 	}
 	for _, text := range urls {
 		u, err := url.Parse(text)
+		if err == nil && strings.HasSuffix(u.Scheme, "+srv") && u.Port() == "" && u.Path == "" {
+			u.Scheme = strings.TrimSuffix(u.Scheme, "+srv")
+		}
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
 			u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
-			return nil, badSetting("%s=%q is not http://HOST:PORT or https://HOST:PORT", name,
+			return nil, badSetting("%s=%q is not http://HOST:PORT, https://HOST:PORT or http+srv://NAME", name,
 				shown(text, 200))
 		}
 		if u.User != nil { // what stands there is not shown
 			return nil, badSetting("%s: a URL has a user or a password; use token", name)
 		}
-		bases = append(bases, strings.TrimRight(u.String(), "/"))
+		bases = append(bases, strings.TrimRight(text, "/"))
 	}
 	return bases, nil
 }

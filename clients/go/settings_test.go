@@ -66,7 +66,7 @@ func TestSettingsComeAsText(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for _, bad := range [][2]string{{"attempt_ms", "0"}, {"attempt_ms", "x"}, {"window_ms", "999"}, {"other", "1"},
-		{"min_count", "100001"}} {
+		{"min_count", "100001"}, {"discover", "yes"}, {"zone", ""}, {"zone", "a\nb"}} {
 		wantCode(t, s.Set(bad[0], bad[1]), CodeBadSetting, 0)
 	}
 }

@@ -389,10 +389,10 @@ func (s *Snowflake) acquireAs(ctx context.Context, name string) (*grant, *Error)
 	}
 	rq = &request{method: "PUT", path: "/api/workers/" + strconv.Itoa(g.worker),
 		body: s.body(workerBody{Epoch: g.epoch})}
-	for _, n := range *c.admin.list.Load() {
+	for _, n := range c.admin.list.Load().nodes {
 		var other *grant
 		alone := &door{}
-		alone.list.Store(&[]node{n})
+		alone.list.Store(newNodeList([]node{n}, 0))
 		one, cancel := context.WithTimeout(ctx, c.settings.Attempt)
 		_, err = c.call(one, alone, rq, &trail{}, func(int) bool { return false },
 			c.readGrant(0, &other))
@@ -407,7 +407,7 @@ func (s *Snowflake) acquireAs(ctx context.Context, name string) (*grant, *Error)
 	}
 	s.giveBack(ctx, g)
 	return nil, failure(CodeLayoutUnknown, false,
-		"none of the %d nodes knows the layout of the cluster's ids", len(*c.admin.list.Load()))
+		"none of the %d nodes knows the layout of the cluster's ids", len(c.admin.list.Load().nodes))
 }
 
 // readGrant takes an answer that must be a worker id; status 0: of any success.

@@ -6,7 +6,8 @@ import { Client, LeafdError } from "./lib/index.js";
 const NUMBERS = { connect_ms: "connectMs", attempt_ms: "attemptMs", deadline_ms: "deadlineMs",
     cover_ms: "coverMs", min_count: "minCount", max_count: "maxCount", window_ms: "windowMs", max_age_ms: "maxAgeMs" };
 const TEXTS = { token: "token", token_file: "tokenFile", ca_file: "caFile", cert_file: "certFile",
-    key_file: "keyFile" };
+    key_file: "keyFile", zone: "zone" };
+const SWITCHES = { true: true, false: false };
 const LISTS = { endpoints: "endpoints", admin_endpoints: "adminEndpoints" };
 const WARM_UP = 500000;
 
@@ -128,6 +129,8 @@ class Driver {
                 settings[NUMBERS[name]] = number(value);
             } else if (Object.hasOwn(LISTS, name)) {
                 settings[LISTS[name]] = value === "" ? [] : value.split(",");
+            } else if (name === "discover") {
+                settings.discover = SWITCHES[value] ?? value;
             } else if (Object.hasOwn(TEXTS, name)) {
                 settings[TEXTS[name]] = value;
             } else {

@@ -14,6 +14,11 @@ export interface Settings {
     /** A certificate of the client's own and its key, in PEM. */
     certFile?: string | undefined;
     keyFile?: string | undefined;
+    /** Where the program runs: nodes of the same zone are asked as long as there are any. */
+    zone?: string | undefined;
+    /** Nodes, their zones, weights and states are learnt from one that is known; default: where there
+     * is a zone. */
+    discover?: boolean | undefined;
     /** How long a connection to a node may take in the first round (300). */
     connectMs?: number | undefined;
     /** How long one request to one node may take (4000). */

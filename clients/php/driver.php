@@ -98,7 +98,8 @@ function open(array $words): Client
     foreach ($words as $word) {
         [$name, $value] = explode('=', $word, 2) + [1 => ''];
         $number = preg_match('/(_ms|_count)\z/', $name) && preg_match('/\A\d{1,18}\z/', $value);
-        $settings[$name] = $number ? (int)$value : $value;
+        $switch = $name === 'discover' ? ['true' => true, 'false' => false][$value] ?? $value : $value;
+        $settings[$name] = $number ? (int)$value : $switch;
     }
     return new Client($settings);
 }

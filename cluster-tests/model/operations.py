@@ -1223,6 +1223,60 @@ def stepped(run, node, other, mode, by, at, call, count):
              f"{name}: {fields}, and {call} of node {number}: {got}")
 
 
+# --- pauses, and segments by time ---
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "other": rng.randrange(plan.size),
+                              "mode": rng.choice(MODES), "calls": rng.choices(STEPPED_CALLS, k=3),
+                              "cover": rng.choice([None, 0, 1, 600]), "count": rng.choice([1, 30]),
+                              **draw_door(rng, "ctl")},
+           weight=5, covers=["TAGS_PAUSE", "TAGS_RESUME"])
+def pausing(run, node, other, mode, calls, cover, count, door="http"):
+    """A tag is paused, and no node that has followed hands out an id of it; after the pause all do,
+    and none comes twice. Meanwhile the tag may get a cover_s, and keeps the pause."""
+    world = run.world
+    uid = run.certain(lambda: world.http(node, "operator", "GET", "/api/cluster")).json["uid"]
+    name = f"paused-{uid[:8]}-{mode}"
+    path = f"/api/tags/{name}?wait=all&timeout_ms=10000"
+
+    def put(fields):
+        return run.certain(lambda: world.http(node, "operator", "PUT", path, fields))
+
+    def switch(what, fields):
+        if door == "http":
+            return put(fields)
+        return run.certain(lambda: world.leafctl(node, "operator", "tags", what, name,
+                                                 "--wait-all", "--json"))
+
+    made = put({"mode": mode, "step": 20, "cover_s": None if cover is None else 0})
+    if made.code == "newer":
+        return
+    expect(made, {"ok", "not_everywhere"}, f"PUT {name}")
+    answer = switch("pause", {"paused": True, "reason": "model"})
+    expect(answer, {"ok", "not_everywhere"}, f"pauses {name}")
+    for number, call in zip((node, other), calls):
+        got, ids = stepped_ids(run, name, number, call, count)
+        if answer.code == "ok":
+            must(not ids, "ids-of-a-paused-tag", f"{name}: {call} of node {number}: {got}")
+        run.model.stepped.setdefault(name, set()).update(ids or [])
+    if cover is not None:
+        answer = put({"cover_s": cover})
+        expect(answer, {"ok", "not_everywhere"} if mode == "trend" or not cover else
+               {"bad_request"}, f"PUT {name} cover_s={cover}")
+        must(not answer.json or answer.code != "ok" or answer.json.get("paused"), "pause-lost",
+             f"{name}: {answer}")
+    answer = switch("resume", {"paused": False})
+    expect(answer, {"ok", "not_everywhere"}, f"resumes {name}")
+    given = run.model.stepped.setdefault(name, set())
+    for number in (node, other):
+        got, ids = stepped_ids(run, name, number, calls[2], count)
+        must(answer.code != "ok" or got.code != "paused", "still-paused", f"{name}: {got}")
+        if not ids:
+            continue  # nobody heard of them
+        must(not given & set(ids) and len(set(ids)) == len(ids), "paused-again",
+             f"{name}: {calls[2]} of node {number}: {sorted(given & set(ids))[:9]} of {got}")
+        given |= set(ids)
+
+
 NOT_DRAWN = {
     "CHECK": "its exit code is an opinion on the set-up: test_leafctl.py",
     "RESTORE": "runs leafd restore, which is drawn",

@@ -94,6 +94,9 @@ static void check_nobody_sleeps(struct sim_node *node)
         if (part == WAKE_MEMBERS && timer_is_armed(&node->replica.membership.next_turn)) {
             continue; /* in the next ms: it waits for the log of another */
         }
+        if (part == WAKE_COMPARE && timer_is_armed(&node->replica.compare.asker.hand_over)) {
+            continue; /* each look tries to hand over the lead */
+        }
         context_wake(&node->replica.context, part);
         while (replica_turn(&node->replica)) {
             continue;

@@ -378,6 +378,9 @@ static void check_birth(const struct sim_node *node)
         if (!uid_is_none(&world->uid) && !uid_equal(&world->uid, &birth.uid)) {
             sim_fail(world, "node %u is of another cluster than the others", node->id);
         }
+        if (uid_is_none(&world->uid)) {
+            world->stats.births_at += state_level(node->replica.state) > LEVEL_FIRST;
+        }
         world->uid = birth.uid;
     }
     if (driver_state(driver) == DRIVER_CANDIDATE && driver_last_index(driver) <= 1 &&

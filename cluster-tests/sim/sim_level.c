@@ -18,12 +18,21 @@ void sim_level_init(struct sim_world *world)
         world->hold_ms = (uint32_t)sim_below(world, HOLD_MS);
         world->level_auto = sim_percent(world, 70);
         world->old_one = sim_percent(world, 50) ? 1 + sim_below(world, world->node_count) : 0;
+        world->born_late = sim_percent(world, 40);
     } else if (world->seed % 5 < 3) { /* a new cluster of today; the others stay at the first one */
         world->newest = SIM_LEVELS_MAX;
         world->level_auto = true;
         world->quiet_until_ms = world->now_ms + QUIET_MS;
     }
     world->mono = SIM_MONO_SERVED && world->newest >= SIM_MONO_LEVEL;
+}
+
+uint16_t sim_level_first(struct sim_world *world)
+{
+    if (!world->exchanges) {
+        return world->newest;
+    }
+    return world->born_late ? (uint16_t)(world->newest - sim_below(world, 2)) : LEVEL_FIRST;
 }
 
 struct level_range sim_level_of(struct sim_node *node)

@@ -18,6 +18,8 @@
 
 /* What the nodes run, and when levels rise, drawn from the seed. */
 void sim_level_init(struct sim_world *world);
+/* The newest level that a node's first leafd speaks, drawn from the seed. */
+uint16_t sim_level_first(struct sim_world *world);
 /* A node that is about to start. */
 struct level_range sim_level_of(struct sim_node *node);
 struct upgrade_config sim_level_config(const struct sim_world *world);

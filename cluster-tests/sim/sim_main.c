@@ -161,6 +161,7 @@ static void print_stats(const struct sim_stats *s)
         {"deaf leaders", s->deaf},
         {"leafds exchanged", s->exchanges},
         {"levels raised", s->raises},
+        {"clusters born at a later level", s->births_at},
         {"leafds too old", s->too_old},
         {"disks set back", s->set_back},
         {"times that only the state knew it", s->by_state},

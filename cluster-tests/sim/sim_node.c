@@ -216,7 +216,7 @@ void sim_node_init(struct sim_world *world, unsigned n)
 
     node->world = world;
     node->id = n + 1;
-    node->able = world->exchanges ? LEVEL_FIRST : world->newest;
+    node->able = sim_level_first(world);
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
     node->listener = (struct replica_listener){.failed = on_failed,

@@ -251,7 +251,8 @@ struct sim_stats {
         puts, bulks, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops,
         forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
         strict_lost, strict_undecided, given_back, repeats, barrier, forwarded, deaf, raises,
-        exchanges, too_old, set_back, lost_votes, by_state, planted, mono_ids, mono_stale, stale;
+        births_at, exchanges, too_old, set_back, lost_votes, by_state, planted, mono_ids,
+        mono_stale, stale;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -323,6 +324,7 @@ struct sim_world {
     unsigned requests_open;
     uint16_t newest;  /* level that a leafd of this run may speak */
     bool exchanges;   /* leafds are exchanged for ones that speak another level */
+    bool born_late;   /* and the first ones speak the newest one or the one before it */
     uint16_t level;   /* the highest that any node has applied */
     uint32_t hold_ms; /* see upgrade.h */
     bool level_auto;

@@ -166,11 +166,10 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
 
 static void put_segment(const struct id_segment_info *info, struct buf *buf)
 {
-    static const char *const states[] = {[ID_TAG_ACTIVE] = "active",
-                                         [ID_TAG_UNKNOWN] = "unknown",
-                                         [ID_TAG_EXHAUSTED] = "exhausted",
-                                         [ID_TAG_STRICT] = "strict",
-                                         [ID_TAG_MONOTONIC] = "monotonic"};
+    static const char *const states[] = {
+        [ID_TAG_ACTIVE] = "active",       [ID_TAG_UNKNOWN] = "unknown",
+        [ID_TAG_EXHAUSTED] = "exhausted", [ID_TAG_STRICT] = "strict",
+        [ID_TAG_MONOTONIC] = "monotonic", [ID_TAG_PAUSED] = "paused"};
 
     ASSERT(info->state < COUNT_OF(states));
     text_put_field_of(buf, "{\"tag\":", info->name, info->name_len);
@@ -181,7 +180,12 @@ static void put_segment(const struct id_segment_info *info, struct buf *buf)
     buf_printf(buf, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
                info->refill_in_flight ? "true" : "false");
     text_put_number(buf, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
-    buf_printf(buf, ",\"rate_per_s\":%llu}", ull(info->rate_per_s));
+    buf_printf(buf, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
+    text_put_number(buf, ",\"lasts_s\":", info->lasts_s);
+    if (info->cover_s > 0) {
+        buf_printf(buf, ",\"cover_s\":%u", info->cover_s);
+    }
+    buf_put_u8(buf, '}');
 }
 
 static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)

@@ -10,7 +10,6 @@
 #include "src/base/assert.h"
 
 #define BEARER "Bearer "
-#define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
 
 /* --- who asks --- */
 
@@ -39,10 +38,7 @@ static enum gate identify_token(struct conn *conn, const struct identity **ret_i
         text++;
         len--;
     }
-    if (len == 0 || len > TOKEN_BYTES_MAX || !token_hash(text, len, &hash)) {
-        return GATE_UNKNOWN;
-    }
-    *ret_identity = tokens_find(api_loop(conn)->tokens, &hash);
+    *ret_identity = tokens_find_text(api_loop(conn)->tokens, text, len, &hash);
     return *ret_identity != NULL ? GATE_OPEN : GATE_UNKNOWN;
 }
 
@@ -113,10 +109,7 @@ bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const
     }
     (void)identify(conn); /* a connection may carry many tokens, one after the other */
     if (token != NULL && tokens_are_used(tokens)) {
-        identity =
-            token_len > 0 && token_len <= TOKEN_BYTES_MAX && token_hash(token, token_len, &hash)
-                ? tokens_find(tokens, &hash)
-                : NULL;
+        identity = tokens_find_text(tokens, token, token_len, &hash);
         if (identity == NULL) {
             return false;
         }

@@ -258,22 +258,65 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
     }
 }
 
-/* --- many lines, part by part --- */
+/* --- many ids, part by part --- */
 
-/* An answer of more lines than are made at once. */
-struct lines {
+/* An answer of more ids than are made at once. */
+struct id_parts {
     struct answer_parts parts;
     struct id_text text;
-    uint64_t left_bytes;
+    id_parts_put *put;
+    uint32_t per_part;
+    uint64_t left; /* of what was said to come */
     uint32_t range_count;
     uint32_t at; /* the range that goes on */
     struct segment_range ranges[];
 };
 
-static void lines_free(struct answer_parts *parts)
+static void free_parts(struct answer_parts *parts)
 {
-    free(CONTAINER(parts, struct lines, parts));
+    free(CONTAINER(parts, struct id_parts, parts));
 }
+
+static bool put_part_of_ids(struct conn *conn, struct answer_parts *parts, struct buf *out)
+{
+    struct id_parts *ids = CONTAINER(parts, struct id_parts, parts);
+    uint32_t room = ids->per_part;
+
+    while (room > 0 && ids->at < ids->range_count) {
+        struct segment_range *range = &ids->ranges[ids->at];
+        struct segment_range part = {range->first, range->count < room ? range->count : room,
+                                     range->increment};
+        uint64_t made = ids->put(conn, &ids->text, &part, out);
+
+        ASSERT(made <= ids->left);
+        ids->left -= made;
+        room -= part.count;
+        range->first = range_next(&part);
+        range->count -= part.count;
+        ids->at += range->count == 0;
+    }
+    ASSERT_IMPLIES(ids->at == ids->range_count, ids->left == 0);
+    return ids->at == ids->range_count;
+}
+
+int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const char *type,
+                         const char *extra, uint64_t len, uint32_t per_part, id_parts_put *put)
+{
+    size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
+    struct id_parts *ids = MUST_HAVE(malloc(sizeof *ids + ranges_bytes));
+
+    *ids = (struct id_parts){.parts = {.put = put_part_of_ids, .free = free_parts},
+                             .text = claim->text,
+                             .put = put,
+                             .per_part = per_part,
+                             .left = len,
+                             .range_count = claim->range_count};
+    memcpy(ids->ranges, claim->ranges, ranges_bytes);
+    conn_answer_parts(conn, type, extra, len, &ids->parts);
+    return ANSWERED;
+}
+
+/* --- lines --- */
 
 /* So many lines are made at once. */
 static uint32_t lines_per_part(const struct id_text *text)
@@ -281,49 +324,31 @@ static uint32_t lines_per_part(const struct id_text *text)
     return id_text_is_number(text) ? LINES_PER_PART : id_text_lines(text);
 }
 
-static bool lines_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
+/* Returns their bytes. */
+static uint64_t put_lines(struct conn *conn, const struct id_text *text,
+                          const struct segment_range *range, struct buf *out)
 {
-    struct lines *lines = CONTAINER(parts, struct lines, parts);
-    uint32_t room = lines_per_part(&lines->text);
     size_t before = out->len;
 
-    while (room > 0 && lines->at < lines->range_count) {
-        struct segment_range *range = &lines->ranges[lines->at];
-        struct segment_range part = {range->first, range->count < room ? range->count : room,
-                                     range->increment};
-
-        if (id_text_is_number(&lines->text)) {
-            put_number_lines(&part, out);
-        } else {
-            id_text_put_lines(api_loop(conn), &lines->text, &part, out);
-        }
-        room -= part.count;
-        range->first = range_next(&part);
-        range->count -= part.count;
-        lines->at += range->count == 0;
+    if (id_text_is_number(text)) {
+        put_number_lines(range, out);
+    } else {
+        id_text_put_lines(api_loop(conn), text, range, out);
     }
-    ASSERT(lines->left_bytes >= out->len - before);
-    lines->left_bytes -= out->len - before;
-    ASSERT_IMPLIES(lines->at == lines->range_count, lines->left_bytes == 0);
-    return lines->at == lines->range_count;
+    return out->len - before;
 }
 
 static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
-    size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
-    struct lines *lines = MUST_HAVE(malloc(sizeof *lines + ranges_bytes));
+    uint64_t bytes = 0;
 
-    *lines = (struct lines){.parts = {.put = lines_put, .free = lines_free},
-                            .text = claim->text,
-                            .range_count = claim->range_count};
-    memcpy(lines->ranges, claim->ranges, ranges_bytes);
     for (uint32_t i = 0; i < claim->range_count; i++) {
-        lines->left_bytes += id_text_is_number(&claim->text)
-                                 ? lines_bytes(&claim->ranges[i])
-                                 : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
+        bytes += id_text_is_number(&claim->text)
+                     ? lines_bytes(&claim->ranges[i])
+                     : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
     }
-    conn_answer_parts(conn, ANSWER_TEXT, extra, lines->left_bytes, &lines->parts);
-    return ANSWERED;
+    return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes,
+                                lines_per_part(&claim->text), put_lines);
 }
 
 /* Answer with ids that are no numbers. */
@@ -344,7 +369,7 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
     }
     body = reply_begin(conn);
     for (uint32_t i = 0; i < claim->range_count; i++) {
-        id_text_put_lines(loop, &claim->text, &claim->ranges[i], body);
+        (void)put_lines(conn, &claim->text, &claim->ranges[i], body);
     }
     conn_answer(conn, 200, ANSWER_TEXT, extra, body->data, body->len);
     return ANSWERED;

@@ -34,8 +34,9 @@ enum claim_result {
     CLAIM_EXHAUSTED,
     CLAIM_NOT_CONTIGUOUS,
     CLAIM_SCATTERED, /* more ranges than a reply may have */
-    CLAIM_STEPPED,   /* an increment, and the client knows of none */
-    CLAIM_STRICT     /* the tag has no segments: its ids come from the log */
+    CLAIM_PAUSED,
+    CLAIM_STEPPED, /* an increment, and the client knows of none */
+    CLAIM_STRICT   /* the tag has no segments: its ids come from the log */
 };
 
 static int ids_open(struct conn *conn, const struct id_claim *claim);
@@ -455,6 +456,20 @@ static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint3
                            : "add stepped=1 and read each range as first, last and increment");
 }
 
+/* tag: NULL: it is not in the table. */
+static int refuse_paused(struct conn *conn, const struct id_claim *claim, const struct id_tag *tag)
+{
+    char reason[LIMIT_TAG_REASON_BYTES + 1] = "";
+    char shown[SHOWN_BYTES];
+
+    if (tag != NULL) {
+        id_tag_reason(tag, reason);
+    }
+    return reply_error(conn, 423, err_code(ERR_PAUSED), "tag %s is paused%s%s",
+                       text_show(claim->name, claim->name_len, shown, sizeof shown),
+                       reason[0] != '\0' ? ": " : "", reason);
+}
+
 /* --- the answer --- */
 
 HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
@@ -595,6 +610,10 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
         return answer_trend(conn, call, shown);
     case ERR_EXHAUSTED:
         return answer_exhausted(conn, claim, result->detail, shown);
+    case ERR_PAUSED:
+        return refuse_paused(
+            conn, claim,
+            id_table_find(api_loop(conn)->backend->table, claim->name, claim->name_len));
     case ERR_KEY_CONFLICT:
         return answer_key_conflict(conn, claim, result, shown);
     case ERR_KEYS_FULL:
@@ -759,6 +778,9 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
     if (state == ID_TAG_STRICT || state == ID_TAG_MONOTONIC) {
         return CLAIM_STRICT;
     }
+    if (state == ID_TAG_PAUSED) {
+        return CLAIM_PAUSED;
+    }
     if (state != ID_TAG_EXHAUSTED) {
         YIELD("saw the tag's state");
         tag_want(backend, tag);
@@ -819,6 +841,9 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     }
     if (state == ID_TAG_STRICT || state == ID_TAG_MONOTONIC) {
         return CLAIM_STRICT;
+    }
+    if (state == ID_TAG_PAUSED) {
+        return CLAIM_PAUSED;
     }
     if (claim->contiguous && max_step != 0 && claim->count > max_step) {
         return CLAIM_NOT_CONTIGUOUS;
@@ -891,6 +916,8 @@ COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, stru
         return reply_error(conn, 503, "overloaded",
                            "count=%u would take more than %d ranges of tag %s", claim->count,
                            LIMIT_RANGES_PER_REPLY, shown);
+    case CLAIM_PAUSED:
+        return refuse_paused(conn, claim, tag);
     case CLAIM_STEPPED:
         return refuse_stepped(conn, claim, (uint32_t)atomic_load(&tag->buffer.terms));
     case CLAIM_DONE:
@@ -921,6 +948,7 @@ HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id
     case CLAIM_EXHAUSTED:
     case CLAIM_NOT_CONTIGUOUS:
     case CLAIM_SCATTERED:
+    case CLAIM_PAUSED:
     case CLAIM_STEPPED:
         claim_burn(loop, claim);
         return fail_claim(conn, claim, tag, result);

@@ -265,6 +265,10 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
     if (json_is_string(value) && (!is_number || field->takes_digits)) {
         return param_take(field, json_string_value(value), json_string_length(value), ret_fault);
     }
+    if (json_is_null(value) && field->takes_null) {
+        field->number = 0;
+        return 0;
+    }
     if (is_number && json_is_integer(value) && json_integer_value(value) >= 0) {
         field->number = (uint64_t)json_integer_value(value);
         if (field->number >= field->min && field->number <= field->max) {
@@ -484,6 +488,47 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
     return 0;
 }
 
+static int read_paused(const json_t *value, struct param *field, struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+
+    field->number = json_is_true(value);
+    return json_is_boolean(value)
+               ? 0
+               : body_fail(ret_fault, "bad_request", "paused=%s is neither true nor false",
+                           body_show(value, shown));
+}
+
+static int read_reason(const json_t *value, struct param *field, struct body_fault *ret_fault)
+{
+    char shown[BODY_SHOWN_BYTES];
+    const char *why = "the reason of a pause is not a string";
+
+    field->text = json_string_value(value);
+    field->len = json_string_length(value);
+    if (field->text == NULL || tag_reason_check(field->text, field->len, &why) != 0) {
+        return body_fail(ret_fault, "bad_request", "reason=%s: %s", body_show(value, shown), why);
+    }
+    return 0;
+}
+
+/* Those fields of the put that level 3 brought, from the first of them on. */
+static void take_step_fields(const struct param *fields, struct tag_put *put)
+{
+    static const uint8_t bits[] = {TAG_FIELD_INCREMENT, TAG_FIELD_OFFSET, TAG_FIELD_COVER,
+                                   TAG_FIELD_PAUSED, TAG_FIELD_REASON};
+
+    for (size_t i = 0; i < COUNT_OF(bits); i++) {
+        put->step_fields |= fields[i].present ? bits[i] : 0;
+    }
+    put->increment = (uint32_t)fields[0].number;
+    put->offset = (uint32_t)fields[1].number;
+    put->cover_s = (uint32_t)fields[2].number;
+    put->paused = fields[3].number != 0;
+    put->reason = fields[4].text;
+    put->reason_len = (uint16_t)fields[4].len;
+}
+
 /* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
  * the object's. *ret_secret: its shape needs a key. */
 static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
@@ -508,6 +553,9 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
         {.name = "key", .max = SHAPE_KEYS_MAX - 1},
         {.name = "increment", .min = 1, .max = LIMIT_TAG_INCREMENT},
         {.name = "offset", .max = LIMIT_TAG_INCREMENT - 1},
+        {.name = "cover_s", .max = LIMIT_TAG_COVER_S, .takes_null = true},
+        {.name = "paused", .read = read_paused},
+        {.name = "reason", .read = read_reason},
     };
     static const uint8_t bits[] = {0,
                                    TAG_FIELD_STEP,
@@ -544,10 +592,7 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
     put->shape = fields[7].text;
     put->shape_len = (uint16_t)fields[7].len;
     put->key_number = (uint8_t)fields[8].number;
-    put->step_fields = (uint8_t)((fields[9].present ? TAG_FIELD_INCREMENT : 0) |
-                                 (fields[10].present ? TAG_FIELD_OFFSET : 0));
-    put->increment = (uint32_t)fields[9].number;
-    put->offset = (uint32_t)fields[10].number;
+    take_step_fields(&fields[COUNT_OF(bits)], put);
     *ret_secret = fields[7].number != 0;
     return 0;
 }
@@ -579,8 +624,8 @@ static int tag_json_add(json_t *object, const char *name, size_t name_len, struc
     if (put.step_fields != 0 &&
         command_type(command->data, command->len) != COMMAND_TAGS_PUT_STEPPED) {
         return body_fail(ret_fault, "newer",
-                         "increment and offset need level %u, and the cluster is at a lower one: "
-                         "GET /api/cluster/level says what is in the way",
+                         "increment, offset, cover_s and paused need level %u, and the cluster is "
+                         "at a lower one: GET /api/cluster/level says what is in the way",
                          command_since(COMMAND_TAGS_PUT_STEPPED));
     }
     if (secret) {
@@ -679,6 +724,14 @@ void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, u
     }
     if (row->increment > 0) {
         buf_printf(buf, ",\"increment\":%u,\"offset\":%u", row->increment, row->offset);
+    }
+    if (row->cover_s > 0) {
+        buf_printf(buf, ",\"cover_s\":%u", row->cover_s);
+    }
+    if (row->paused) {
+        text_put_field_of(buf,
+                          ",\"paused\":true,\"reason\":", row->reason_len > 0 ? row->reason : "",
+                          row->reason_len);
     }
     if (row->shape_len > 0) {
         text_put_field_of(buf, ",\"shape\":", row->shape,

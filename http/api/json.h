@@ -59,6 +59,7 @@ struct param {
     enum param_kind kind;
     bool needed;       /* in a body */
     bool takes_digits; /* a number in a body: also a string of its digits */
+    bool takes_null;   /* a number in a body: null is 0 */
     bool may_be_empty; /* an option: "name=" says the same as nothing */
     bool present;
     uint64_t min;

@@ -309,6 +309,8 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
          now->requests_pending},
         {"leafd_refills_in_flight", "Tags whose next segment is asked for.",
          now->refills_in_flight},
+        {"leafd_cover_short_tags", "Tags that last less than their cover_s, also after refills.",
+         now->covers_short},
         {"leafd_windows", "Windows of monotonic tags that this node has as the leader.",
          now->windows},
         {"leafd_window_ids", "Ids that are left in these windows.", now->window_ids},
@@ -467,10 +469,12 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
                                 const struct identity *identity)
 {
     static const char *const names[] = {"leafd_busiest_tag_ids_per_second",
-                                        "leafd_busiest_tag_exhaustion_seconds"};
+                                        "leafd_busiest_tag_exhaustion_seconds",
+                                        "leafd_busiest_tag_lasts_seconds"};
     static const char *const helps[] = {
         "Ids of a tag that this node hands out, of its fastest tags.",
-        "Time until its ids end, below its max or 2^63, as all nodes use them."};
+        "Time until its ids end, below its max or 2^63, as all nodes use them.",
+        "Time for which what this node holds of it lasts at this node's rate."};
 
     for (unsigned k = 0; k < COUNT_OF(names); k++) {
         expose_family(to, names[k], METRIC_GAUGE, helps[k]);
@@ -478,10 +482,14 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
             const struct id_tag_figures *tag = &now->busiest[i];
             BUF_LOCAL(labels);
 
-            if (identity == NULL || identity_may_use(identity, tag->name, tag->name_len)) {
+            if ((k < 2 || tag->lasts_s != UINT64_MAX) &&
+                (identity == NULL || identity_may_use(identity, tag->name, tag->name_len))) {
                 expose_label(&labels, "tag", tag->name, tag->name_len);
                 buf_put(&labels, "", 1);
-                expose_real(to, (const char *)labels.data, k == 0 ? tag->per_s : tag->ends_s);
+                expose_real(to, (const char *)labels.data,
+                            k == 0   ? tag->per_s
+                            : k == 1 ? tag->ends_s
+                                     : (double)tag->lasts_s);
             }
         }
     }

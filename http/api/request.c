@@ -113,6 +113,8 @@ int reply_err(struct conn *conn, int err)
         conn->ending = CONN_CLOSES;
         return reply_error(conn, 413, "body_too_large",
                            "the change is larger than one log entry may be");
+    case ERR_PAUSED:
+        return reply_error(conn, 423, err_code(err), "%s", err_text(err));
     case ERR_NO_LEADER:
     case ERR_NOT_LEADER:
         return reply_error(conn, 503, "no_leader", "%s", err_text(ERR_NO_LEADER));

@@ -7,9 +7,9 @@
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
  * have applied its entry (ID_REQUEST_BARRIER), and the result is shown only then.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409; a
- * client whose tags count as much as they may 429;
- * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
+ * Failure modes: bad input 400 before anything is proposed; would_repeat, needs_force, a cover_s
+ * for which too few ids are left: 409; a client whose tags count as much as they may 429; unknown
+ * tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
  * not_everywhere, which says that the change is made and names those that are missing. It is an
  * error, though something was done: who asks for all must not take less for it.
  *
@@ -18,6 +18,7 @@
 #include "http/api/route.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "http/api/audited.h"
 #include "http/api/context.h"
@@ -261,10 +262,66 @@ static int tag_put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
+/* Ids of a tag that this node hands out a second, if it is one of the busiest; else 0. */
+static double tag_rate(const struct id_backend *backend, const struct id_tag *tag)
+{
+    struct id_figures *now;
+    double per_s = 0;
+
+    if (backend->figures == NULL) {
+        return 0;
+    }
+    now = MUST_HAVE(malloc(sizeof *now));
+    id_figures_copy(backend->figures, now);
+    for (size_t i = 0; i < now->busiest_count; i++) {
+        const struct id_tag_figures *busy = &now->busiest[i];
+
+        if (tag_name_compare(busy->name, busy->name_len, tag->name, tag->name_len) == 0) {
+            per_s = busy->per_s;
+        }
+    }
+    free(now);
+    return per_s;
+}
+
+/* Has each tag of the command ids left for its cover_s, at the rate of this node, as far as both
+ * are known here? Else answered. Not where max or max_id changes as well. */
+static bool covers_fit(struct conn *conn, const struct buf *payload)
+{
+    const struct id_backend *backend = api_loop(conn)->backend;
+    char shown[SHOWN_BYTES];
+    struct command command;
+    struct tag_put put;
+
+    if (command_read(payload->data, payload->len, &command) != 0) {
+        return true; /* what cannot be read is refused by whoever applies it */
+    }
+    while (command_next(&command.list, &put)) {
+        const struct id_tag *tag = id_table_find(backend->table, put.name, put.name_len);
+        bool asked = (put.step_fields & TAG_FIELD_COVER) != 0 && put.cover_s > 0 &&
+                     (put.fields & (TAG_FIELD_MAX | TAG_FIELD_MAX_ID)) == 0;
+        double per_s = tag != NULL && asked ? tag_rate(backend, tag) : 0;
+        double left;
+
+        if (per_s <= 0) {
+            continue;
+        }
+        left = (double)atomic_load(&tag->room) + (double)segment_left(&tag->buffer);
+        if (per_s * put.cover_s > left) {
+            return reply_error(conn, 409, "exhausted",
+                               "tag %s hands out %.0f ids a second here: for cover_s=%u it needs "
+                               "%.0f ids, and has %.0f left below its max, or 2^63",
+                               text_show(put.name, put.name_len, shown, sizeof shown), per_s,
+                               put.cover_s, per_s * put.cover_s, left);
+        }
+    }
+    return true;
+}
+
 /* The command is whole: propose it. */
 static int propose_put(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
-    if (!may_put(conn, &call->request.payload)) {
+    if (!may_put(conn, &call->request.payload) || !covers_fit(conn, &call->request.payload)) {
         call_free(call);
         return ANSWERED;
     }
@@ -286,6 +343,18 @@ static struct command_list put_list_head(struct conn *conn, const struct param *
     }
     head.stepped = atomic_load(&backend->health->level) >= command_since(COMMAND_TAGS_PUT_STEPPED);
     return head;
+}
+
+/* What is wrong with a body. Before the birth of the cluster nothing is known of its level. */
+static int reply_put_fault(struct conn *conn, const struct body_fault *fault)
+{
+    struct uid uid;
+
+    if (strcmp(fault->code, "newer") == 0 &&
+        !id_health_uid(api_loop(conn)->backend->health, &uid)) {
+        return reply_error(conn, 503, "no_leader", "the cluster is not born yet: /readyz says why");
+    }
+    return reply_fault(conn, fault);
 }
 
 #define PUT_OPTIONS(conn)                                                                          \
@@ -311,7 +380,7 @@ int handle_tag_put(struct conn *conn)
     if (tag_json_read_one(name, name_len, conn->body.data, conn->body.len, &head,
                           &call->request.payload, &fault) != 0) {
         call_free(call);
-        return reply_fault(conn, &fault);
+        return reply_put_fault(conn, &fault);
     }
     return propose_put(conn, call, false, &options[1]);
 }
@@ -342,7 +411,7 @@ static void read_slice(struct conn *conn, struct call *call)
     wait[0].present = call->reading.wait.all;
     if (tag_bulk_step(&call->reading.bulk, LIMIT_JSON_SLICE_BYTES, &done, &fault) != 0) {
         call_free(call);
-        reply_fault(conn, &fault);
+        reply_put_fault(conn, &fault);
     } else if (done) {
         propose_put(conn, call, true, wait);
     } else {

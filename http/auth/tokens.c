@@ -70,6 +70,7 @@ bool identity_may_use(const struct identity *identity, const char *name, size_t 
 
 /* --- the tokens file --- */
 
+#define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
 #define HASH_FIELD "sha256:"
 #define CERT_FIELD "cert:"
 #define SHOWN_BYTES 80
@@ -529,6 +530,14 @@ const struct identity *tokens_find(const struct token_table *table, const struct
         found |= i & mask;
     }
     return found > 0 ? &table->identities[found] : NULL;
+}
+
+const struct identity *tokens_find_text(const struct token_table *table, const char *text,
+                                        size_t len, struct token_hash *ret_hash)
+{
+    return len > 0 && len <= TOKEN_BYTES_MAX && token_hash(text, len, ret_hash)
+               ? tokens_find(table, ret_hash)
+               : NULL;
 }
 
 const struct identity *tokens_find_certificate(const struct token_table *table, const char *name)

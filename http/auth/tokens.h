@@ -150,6 +150,10 @@ const struct identity *tokens_anonymous(const struct token_table *table);
  * it. */
 const struct identity *tokens_find(const struct token_table *table, const struct token_hash *hash);
 
+/* Whose token the text is. NULL: nobody's. *ret_hash: of one that was found, for tokens_find(). */
+const struct identity *tokens_find_text(const struct token_table *table, const char *text,
+                                        size_t len, struct token_hash *ret_hash);
+
 /* NULL: there is no line for a certificate of that name. */
 const struct identity *tokens_find_certificate(const struct token_table *table, const char *name);
 

@@ -322,7 +322,8 @@ function holderBars(tag, tall) {
 function modeChip(tag) {
   const rises = tag.mode === "strict" || tag.mode === "monotonic";
   return make("span", { class: "chip " + (rises ? "strict" : "plain") },
-    tag.changing ? `${tag.mode}, changing` : tag.mode || "–");
+    tag.paused ? `${tag.mode}, paused`
+      : tag.changing ? `${tag.mode}, changing` : tag.mode || "–");
 }
 
 function tagButton(name) {
@@ -453,6 +454,7 @@ function tagFacts(tag) {
   const add = (what, value) => list.append(make("dt", {}, what), make("dd", {}, value));
   add("description", tag.description || "–");
   add("mode", modeChip(tag));
+  if (tag.paused) add("paused", make("span", { class: "wrong" }, tag.reason || "no reason given"));
   if (tag.shape) {
     add("its ids are", `texts: ${tag.shape}` +
       (tag.key === undefined ? "" : `, by key ${tag.key} now`));
@@ -463,7 +465,8 @@ function tagFacts(tag) {
     (segments.length
       ? `; the last segments had ${segments.map((s) => number(s.step)).join(", ")}` : ""));
   add("ids a second", segments.length ? `${number(rateOf(tag.tag))} on all nodes` : "not in use");
-  add("memory lasts", memoryLasts(tag.tag));
+  add("memory lasts", memoryLasts(tag.tag) +
+    (tag.cover_s ? `; it is to last ${lasting(tag.cover_s)} on each node` : ""));
   add("the counter lasts", counterLasts(tag));
   add("made, changed", `${tag.created.slice(0, 19).replace("T", " ")}, ` +
     tag.updated.slice(0, 19).replace("T", " "));
@@ -488,7 +491,7 @@ function oneTag(box, name) {
       ...S.holders.filter((node) => node.tags.has(name)).map((node) => heldText(node, name)),
       make("h3", {}, "Ids a second"), sparkline(name, 600, 60));
     facts.replaceChildren(tagFacts(v.tag));
-    if (!change.hasChildNodes()) change.append(changeCard(name, v, load));
+    if (!change.hasChildNodes()) change.append(changeCard(name, v, load), pauseCard(name, v, load));
   };
   every(1000, async () => {
     try { await load(); } catch (error) {
@@ -503,6 +506,14 @@ function oneTag(box, name) {
 function preview(tag, field, text) {
   if (!/^\d{1,19}$/.test(text)) return { wrong: "A whole number, without signs or commas." };
   const value = BigInt(text);
+  if (field === "cover_s") {
+    if (value > 86400n) return { wrong: "Not above 86,400 (a day); 0: none." };
+    if (tag.mode !== "trend") return { wrong: "Nodes hold no ids of this mode." };
+    return { body: { cover_s: Number(value) }, says: [ value === 0n
+      ? "Segments are sized by step and the rate alone."
+      : `Each node's segments last ${lasting(Number(value))} at its rate, after two refills.`,
+    "A node that dies skips what it holds: two segments at the most."] };
+  }
   if (field === "step") {
     if (value < 1n || value > 1000000000n) return { wrong: "From 1 to 1,000,000,000." };
     if (value > BigInt(tag.max_step)) {
@@ -548,7 +559,8 @@ function changeCard(name, v, load) {
     return card;
   }
   const field = make("select", { id: "field" }, make("option", { value: "step" }, "step"),
-    make("option", { value: "max_id" }, "max_id"));
+    make("option", { value: "max_id" }, "max_id"),
+    make("option", { value: "cover_s" }, "cover_s"));
   const value = make("input", { id: "value", inputmode: "numeric", autocomplete: "off",
     size: "22" });
   const hint = make("div", { id: "hint", "aria-live": "polite" });
@@ -583,6 +595,30 @@ function changeCard(name, v, load) {
   } }, make("div", { class: "fields" },
     make("div", {}, make("label", { for: "field" }, "Field"), field),
     make("div", {}, make("label", { for: "value" }, "New value"), value), go)), hint, result);
+  return card;
+}
+
+// Pause the tag, or resume it.
+function pauseCard(name, v, load) {
+  const card = make("div", { class: "card" }, ...heading("Pause it"));
+  if (!may("tags")) return make("div");
+  const reason = make("input", { id: "reason", maxlength: "200", size: "40" });
+  const result = make("div", { role: "status" });
+  const go = (paused) => async () => {
+    try {
+      await ask("PUT", `/api/tags/${enc(name)}`,
+        paused ? { paused, reason: reason.value } : { paused });
+      result.replaceChildren(make("p", { class: "fine" }, "Done; the audit has it."));
+    } catch (error) {
+      result.replaceChildren(make("p", { class: "wrong" }, `Refused: ${error.message}`));
+    }
+    load().catch(() => {});
+  };
+  card.append(make("p", { class: "soft" }, "While it is paused no node hands out ids of it. What " +
+    "nodes hold is handed out afterwards."), make("div", { class: "fields" },
+    make("div", {}, make("label", { for: "reason" }, "Reason, for clients"), reason),
+    make("button", { type: "button", id: "pause", class: "risk", onclick: go(true) }, "Pause"),
+    make("button", { type: "button", id: "resume", onclick: go(false) }, "Resume")), result);
   return card;
 }
 

@@ -225,6 +225,7 @@ static const char *status_reason(int status)
         {414, "URI Too Long"},
         {415, "Unsupported Media Type"},
         {421, "Misdirected Request"},
+        {423, "Locked"},
         {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
         {500, "Internal Server Error"},
@@ -284,7 +285,7 @@ static char *put_status(char *at, int status)
     return PUT_LITERAL(at, "\r\n");
 }
 
-/* 503 carries Retry-After: 1 by itself, and so does 429 unless `extra` has another. */
+/* 503 and 423 carry Retry-After: 1 by themselves, and so does 429 unless `extra` has another. */
 HOT static void http_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
     const struct parser_head *head = conn_head(conn);
@@ -318,7 +319,7 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
         at += text_decimal(answer->len, at);
     }
     at = PUT_LITERAL(at, "\r\nCache-Control: no-store\r\n");
-    if (status == 503 || (status == 429 && answer->extra == NULL)) {
+    if (status == 503 || status == 423 || (status == 429 && answer->extra == NULL)) {
         at = PUT_LITERAL(at, "Retry-After: 1\r\n");
     }
     if (answer->is_last) {

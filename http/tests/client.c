@@ -206,6 +206,38 @@ void client_expect_end(struct client *client)
     assert_true(got == 0 || (got < 0 && errno == ECONNRESET));
 }
 
+void client_expect_reply(struct client *client, int status, const char *connection)
+{
+    const char *header;
+    struct reply reply;
+
+    client_read(client, false, &reply);
+    if (reply.status != status) {
+        print_error("wanted %d, got %s%s\n", status, reply.head, reply.body);
+    }
+    assert_int_equal(reply.status, status);
+    header = reply_header(&reply, "Connection");
+    assert_int_equal(header == NULL, connection == NULL);
+    if (connection != NULL) {
+        assert_string_equal(header, connection);
+    }
+    reply_release(&reply);
+}
+
+void client_expect_part(struct client *client, const char *method, const char *target,
+                        const char *body, int status, const char *part)
+{
+    struct reply reply;
+
+    client_call(client, method, target, body, &reply);
+    if (reply.status != status || strstr(reply.body, part) == NULL) {
+        print_error("%s %s %s: wanted %d %s, got %d %s\n", method, target, body != NULL ? body : "",
+                    status, part, reply.status, reply.body);
+        fail();
+    }
+    reply_release(&reply);
+}
+
 void client_expect(struct client *client, const char *method, const char *target, int status,
                    const char *body)
 {

@@ -56,6 +56,13 @@ void client_call(struct client *client, const char *method, const char *target, 
 /* The peer closes, without another byte. */
 void client_expect_end(struct client *client);
 
+/* Read a reply, and want its status and Connection header (NULL: none). */
+void client_expect_reply(struct client *client, int status, const char *connection);
+
+/* A call, its status, and a part of its body. */
+void client_expect_part(struct client *client, const char *method, const char *target,
+                        const char *body, int status, const char *part);
+
 /* A call, its status and its whole body compared; errors: status and code. The connection stays
  * open. */
 void client_expect(struct client *client, const char *method, const char *target, int status,

@@ -381,3 +381,14 @@ void conn_world_disconnect(struct conn_world *world)
     timer_cancel(&loop->conns.timers, &world->api->loops[0]->snowflake_retry);
     ASSERT(timers_next_ms(&loop->conns.timers) == TIMER_NEVER);
 }
+
+void conn_world_send_text(struct conn_world *world, const char *text)
+{
+    conn_world_send(world, text, strlen(text));
+}
+
+void conn_world_expect_status(struct conn_world *world, const char *status)
+{
+    ASSERT(world->replies.len > 12 && memcmp(world->replies.data + 9, status, 3) == 0);
+    world->replies.len = 0;
+}

@@ -60,6 +60,11 @@ void conn_world_connect(struct conn_world *world);
 /* Send bytes, unless the server has ended the connection. */
 void conn_world_send(struct conn_world *world, const void *data, size_t len);
 
+void conn_world_send_text(struct conn_world *world, const char *text);
+
+/* The replies begin with this status, "200"; all of them are taken away. */
+void conn_world_expect_status(struct conn_world *world, const char *status);
+
 /* Until nothing more happens and, unless `late`, no request waits for it to get later. The other
  * calls do so at their ends. */
 void conn_world_rest(struct conn_world *world);

@@ -188,6 +188,7 @@ static void list_segments(struct fake *fake, struct id_segments_page *page)
         info->state = atomic_load(&tag->state);
         info->step = 1000;
         info->last_refill_ago_ms = page->count == 1 ? UINT64_MAX : 7;
+        info->lasts_s = UINT64_MAX;
         segment_inspect(&tag->buffer, info->slots);
     }
     page->more = true;

@@ -23,31 +23,12 @@
 #define HOST "Host: a\r\n"
 #define LIVEZ "GET /livez HTTP/1.1\r\n" HOST
 
-/* Read a reply and want its status and Connection header (NULL: none). */
-static void expect_reply(struct client *client, int status, const char *connection)
-{
-    const char *header;
-    struct reply reply;
-
-    client_read(client, false, &reply);
-    if (reply.status != status) {
-        print_error("wanted %d, got %s%s\n", status, reply.head, reply.body);
-    }
-    assert_int_equal(reply.status, status);
-    header = reply_header(&reply, "Connection");
-    assert_int_equal(header == NULL, connection == NULL);
-    if (connection != NULL) {
-        assert_string_equal(header, connection);
-    }
-    reply_release(&reply);
-}
-
 static void expect_reject(struct fixture *f, const char *text, size_t len, int status)
 {
     struct client *client = fixture_connect(f);
 
     client_try_send(client, text, len);
-    expect_reply(client, status, "close");
+    client_expect_reply(client, status, "close");
     client_expect_end(client);
     client_close(client);
 }
@@ -67,16 +48,16 @@ static void test_connection_headers(void **state)
     struct fixture *f = *state;
 
     client_printf(f->client, LIVEZ "\r\n");
-    expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 200, NULL);
     client_printf(f->client, "GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    expect_reply(f->client, 200, "keep-alive");
+    client_expect_reply(f->client, 200, "keep-alive");
     client_printf(f->client, LIVEZ "Connection: close\r\n\r\n");
-    expect_reply(f->client, 200, "close");
+    client_expect_reply(f->client, 200, "close");
     client_expect_end(f->client);
     client_close(f->client);
     f->client = fixture_connect(f);
     client_printf(f->client, "GET /livez HTTP/1.0\r\n\r\n");
-    expect_reply(f->client, 200, "close");
+    client_expect_reply(f->client, 200, "close");
     client_expect_end(f->client);
 }
 
@@ -87,7 +68,7 @@ static void test_nothing_is_served_behind_close(void **state)
     fake_open(&f->fake, "t", 1, 100);
     client_printf(f->client, LIVEZ "Connection: close\r\n\r\n"
                                    "GET /api/segment/get/t HTTP/1.1\r\n" HOST "\r\n");
-    expect_reply(f->client, 200, "close");
+    client_expect_reply(f->client, 200, "close");
     client_expect_end(f->client);
     client_close(f->client);
     f->client = fixture_connect(f);
@@ -101,9 +82,9 @@ static void test_half_closed_client_gets_its_replies(void **state)
     fake_make_tag(&f->fake, "t", 1, 10, 100);
     client_printf(f->client, LIVEZ "\r\n" LIVEZ "\r\nGET /api/tags/t HTTP/1.1\r\n" HOST "\r\n");
     shutdown(f->client->fd, SHUT_WR);
-    expect_reply(f->client, 200, NULL);
-    expect_reply(f->client, 200, NULL);
-    expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 200, NULL);
     client_expect_end(f->client);
 }
 
@@ -117,8 +98,8 @@ static void test_bytes_one_at_a_time(void **state)
     for (size_t i = 0; i < sizeof(text) - 1; i++) {
         client_send(f->client, text + i, 1);
     }
-    expect_reply(f->client, 201, NULL);
-    expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 201, NULL);
+    client_expect_reply(f->client, 200, NULL);
 }
 
 static void test_errors_leave_the_stream_in_step(void **state)
@@ -132,12 +113,12 @@ static void test_errors_leave_the_stream_in_step(void **state)
                   "PUT /api/tags/%%ff HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{}"
                   "GET /livez?x HTTP/1.1\r\n" HOST "\r\n"
                   "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\n{" LIVEZ "\r\n");
-    expect_reply(f->client, 404, NULL);
-    expect_reply(f->client, 405, NULL);
-    expect_reply(f->client, 400, NULL);
-    expect_reply(f->client, 400, NULL);
-    expect_reply(f->client, 400, NULL);
-    expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 404, NULL);
+    client_expect_reply(f->client, 405, NULL);
+    client_expect_reply(f->client, 400, NULL);
+    client_expect_reply(f->client, 400, NULL);
+    client_expect_reply(f->client, 400, NULL);
+    client_expect_reply(f->client, 200, NULL);
 }
 
 static void test_protocol_errors_close(void **state)
@@ -160,14 +141,14 @@ static void test_protocol_errors_close(void **state)
     }
     /* Nobody can tell whether it was a HEAD. */
     client_printf(f->client, "HEAD /livez HTTP/1.1\r\nBad Name: x\r\n\r\n");
-    expect_reply(f->client, 400, "close");
+    client_expect_reply(f->client, 400, "close");
     client_expect_end(f->client);
     client_close(f->client);
     f->client = fixture_connect(f);
     /* What came before is answered first. */
     client_printf(f->client, LIVEZ "\r\nrubbish");
-    expect_reply(f->client, 200, NULL);
-    expect_reply(f->client, 400, "close");
+    client_expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 400, "close");
     client_expect_end(f->client);
 }
 
@@ -182,15 +163,15 @@ static void test_expect_continue(void **state)
     assert_int_equal(reply.status, 100);
     reply_release(&reply);
     client_send(f->client, "{}", 2);
-    expect_reply(f->client, 201, NULL);
+    client_expect_reply(f->client, 201, NULL);
     /* The body came along: nothing to ask for. */
     client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" HOST
                              "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}");
-    expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 200, NULL);
     /* Refused by its head: the final answer comes at once. */
     client_printf(f->client, "PUT /nothing HTTP/1.1\r\n" HOST
                              "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    expect_reply(f->client, 404, "close");
+    client_expect_reply(f->client, 404, "close");
     client_expect_end(f->client);
 }
 
@@ -208,7 +189,7 @@ static void test_target_limit(void **state)
         memcpy(text + 4 + len, rest, sizeof(rest) - 1);
         if (len == LIMIT_HTTP_TARGET_BYTES) {
             client_send(f->client, text, 4 + len + sizeof(rest) - 1);
-            expect_reply(f->client, 404, NULL);
+            client_expect_reply(f->client, 404, NULL);
         } else {
             expect_reject(f, text, 4 + len + sizeof(rest) - 1, 414);
         }
@@ -231,9 +212,9 @@ static void test_head_limit(void **state)
             client_send(f->client, text, total);
             client_send(f->client, text, total);
             client_send(f->client, text, total);
-            expect_reply(f->client, 200, NULL);
-            expect_reply(f->client, 200, NULL);
-            expect_reply(f->client, 200, NULL);
+            client_expect_reply(f->client, 200, NULL);
+            client_expect_reply(f->client, 200, NULL);
+            client_expect_reply(f->client, 200, NULL);
         } else {
             expect_reject(f, text, total, 431);
         }
@@ -305,28 +286,28 @@ static void test_body_limit(void **state)
     struct fixture *f = *state;
 
     send_body(f->client, "PUT /api/tags/t HTTP/1.1", LENGTH, small);
-    expect_reply(f->client, 201, NULL);
+    client_expect_reply(f->client, 201, NULL);
     send_body(f->client, "PUT /api/tags/t HTTP/1.1", CHUNKED, small);
     client_printf(f->client, "\r\n0\r\n\r\n");
-    expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 200, NULL);
     expect_too_large(f, "PUT /api/tags/t HTTP/1.1", LENGTH, small + 1);
     expect_too_large(f, "PUT /api/tags/t HTTP/1.1", CHUNKED, small + 1);
     expect_too_large(f, "POST /api/workers HTTP/1.1", LENGTH, small + 1);
     /* Bulk. It is not the JSON that the route wants. */
     send_body(f->client, "POST /api/tags HTTP/1.1", LENGTH, large);
-    expect_reply(f->client, 400, NULL);
+    client_expect_reply(f->client, 400, NULL);
     expect_too_large(f, "POST /api/tags HTTP/1.1", LENGTH, large + 1);
     expect_too_large(f, "POST /api/tags HTTP/1.1", CHUNKED, large + 1);
     /* Dropped where the route takes none, in step afterwards. */
     send_body(f->client, "GET /livez HTTP/1.1", LENGTH, small);
-    expect_reply(f->client, 200, NULL);
+    client_expect_reply(f->client, 200, NULL);
     expect_too_large(f, "GET /livez HTTP/1.1", LENGTH, small + 1);
     send_body(f->client, "POST /nothing HTTP/1.1", LENGTH, small);
-    expect_reply(f->client, 404, NULL);
+    client_expect_reply(f->client, 404, NULL);
     /* What is wrong is the path, whatever comes after. */
     client_printf(f->client, "POST /nothing HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n",
                   small + 1);
-    expect_reply(f->client, 404, "close");
+    client_expect_reply(f->client, 404, "close");
 }
 
 /* Chunks that are small enough each, and too much together. */
@@ -347,7 +328,7 @@ static void test_body_limit_of_many_chunks(void **state)
     }
     assert_false(client_has_input(f->client));
     client_printf(f->client, "1\r\n");
-    expect_reply(f->client, 413, "close");
+    client_expect_reply(f->client, 413, "close");
 }
 
 /* A reply to bytes that still flow is not destroyed by a reset. */
@@ -360,7 +341,7 @@ static void test_reply_survives_unread_input(void **state)
     client_printf(f->client,
                   "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n");
     client_send(f->client, body, size);
-    expect_reply(f->client, 413, "close");
+    client_expect_reply(f->client, 413, "close");
     client_expect_end(f->client);
     free(body);
 }
@@ -384,12 +365,12 @@ static void test_deadlines(void **state)
             break;
         }
     }
-    expect_reply(f->client, 408, "close");
+    client_expect_reply(f->client, 408, "close");
     client_expect_end(f->client);
     /* A body that never ends. */
     client = fixture_connect(f);
     client_printf(client, "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{");
-    expect_reply(client, 408, "close");
+    client_expect_reply(client, 408, "close");
     client_expect_end(client);
     client_close(client);
     /* Nothing at all: closed without a word; also after a request. */
@@ -398,7 +379,7 @@ static void test_deadlines(void **state)
     client_close(client);
     client = fixture_connect(f);
     client_printf(client, LIVEZ "\r\n");
-    expect_reply(client, 200, NULL);
+    client_expect_reply(client, 200, NULL);
     client_expect_end(client);
     client_close(client);
     fixture_stop(f);

@@ -23,25 +23,6 @@
 #define HOST "Host: a\r\n"
 #define LIVEZ "GET /livez HTTP/1.1\r\n" HOST
 
-/* Read a reply and want its status and Connection header (NULL: none). */
-static void expect_reply(struct client *client, int status, const char *connection)
-{
-    const char *header;
-    struct reply reply;
-
-    client_read(client, false, &reply);
-    if (reply.status != status) {
-        print_error("wanted %d, got %s%s\n", status, reply.head, reply.body);
-    }
-    assert_int_equal(reply.status, status);
-    header = reply_header(&reply, "Connection");
-    assert_int_equal(header == NULL, connection == NULL);
-    if (connection != NULL) {
-        assert_string_equal(header, connection);
-    }
-    reply_release(&reply);
-}
-
 static void *zeroed(size_t size)
 {
     void *memory = calloc(1, size);
@@ -381,7 +362,7 @@ static void test_many_slow_connections(void **state)
     client_expect(f->client, "GET", "/livez", 200, NULL);
     for (int i = 0; i < COUNT; i++) {
         client_printf(slow[i], "P/1.1\r\n" HOST "\r\n");
-        expect_reply(slow[i], 200, NULL);
+        client_expect_reply(slow[i], 200, NULL);
         client_close(slow[i]);
     }
 }

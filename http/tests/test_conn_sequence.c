@@ -390,19 +390,6 @@ static void test_only_who_expects_it_is_told_to_continue(void **state)
 
 /* --- bounds --- */
 
-static void send_text(struct conn_world *world, const char *text)
-{
-    conn_world_send(world, text, strlen(text));
-}
-
-/* The reply begins with this status; it is taken away, with all that came after it. */
-static void expect_status(struct conn_world *world, const char *status)
-{
-    assert_true(world->replies.len > 12);
-    assert_int_equal(memcmp(world->replies.data + 9, status, 3), 0);
-    world->replies.len = 0;
-}
-
 #define PUT_HEAD "PUT /api/tags/plain HTTP/1.1\r\nHost: a\r\n"
 #define LENGTH_HEAD PUT_HEAD "Content-Length: %zu\r\n\r\n"
 #define CHUNKED_HEAD PUT_HEAD "Transfer-Encoding: chunked\r\n\r\n%zx\r\n"
@@ -434,10 +421,10 @@ static void test_each_request_has_its_own_bounds(void **state)
 
         (void)snprintf(head, sizeof(head), chunked ? CHUNKED_HEAD : LENGTH_HEAD, large + 2);
         world->replies.len = 0;
-        send_text(world, head);
+        conn_world_send_text(world, head);
         conn_world_send(world, body, large);
-        send_text(world, chunked ? "{}\r\n0\r\n\r\n" : "{}");
-        expect_status(world, "200");
+        conn_world_send_text(world, chunked ? "{}\r\n0\r\n\r\n" : "{}");
+        conn_world_expect_status(world, "200");
     }
     conn_world_disconnect(world);
     free(body);
@@ -459,12 +446,12 @@ static void test_a_body_that_nobody_reads_is_not_kept(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         conn_world_reset(world);
         conn_world_connect(world);
-        send_text(world, cases[i].head);
-        send_text(world, "Content-Length: 9\r\n\r\n{    ");
+        conn_world_send_text(world, cases[i].head);
+        conn_world_send_text(world, "Content-Length: 9\r\n\r\n{    ");
         assert_non_null(world->conn);
         assert_int_equal(world->conn->body.len, cases[i].kept);
         assert_int_equal(world->loop->conns.meter.body_bytes, cases[i].kept);
-        send_text(world, "   }");
+        conn_world_send_text(world, "   }");
         assert_int_equal(world->loop->conns.meter.body_bytes, 0);
         conn_world_disconnect(world);
     }

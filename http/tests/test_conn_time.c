@@ -32,19 +32,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static void send_text(struct conn_world *world, const char *text)
-{
-    conn_world_send(world, text, strlen(text));
-}
-
-/* The reply begins with this status; it is taken away, with all that came after it. */
-static void expect_status(struct conn_world *world, const char *status)
-{
-    assert_true(world->replies.len > 12);
-    assert_int_equal(memcmp(world->replies.data + 9, status, 3), 0);
-    world->replies.len = 0;
-}
-
 #define HEAD "GET /livez HTTP/1.1\r\nHost: a\r\n"
 #define BODY "PUT /api/tags/plain HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{"
 
@@ -62,18 +49,18 @@ static void test_each_request_has_its_own_time_to_arrive(void **state)
         for (unsigned second = 0; second < 2; second++) {
             conn_world_reset(world);
             conn_world_connect(world);
-            send_text(world, parts[first].begin);
+            conn_world_send_text(world, parts[first].begin);
             conn_world_pass(world, parts[first].limit_ms - 1);
-            send_text(world, parts[first].end);
-            expect_status(world, "200");
-            send_text(world, parts[second].begin);
+            conn_world_send_text(world, parts[first].end);
+            conn_world_expect_status(world, "200");
+            conn_world_send_text(world, parts[second].begin);
             conn_world_pass(world, parts[second].limit_ms - 1);
             assert_int_equal(world->replies.len, 0);
-            send_text(world, parts[second].end);
-            expect_status(world, "200");
-            send_text(world, parts[second].begin);
+            conn_world_send_text(world, parts[second].end);
+            conn_world_expect_status(world, "200");
+            conn_world_send_text(world, parts[second].begin);
             conn_world_pass(world, parts[second].limit_ms);
-            expect_status(world, "408");
+            conn_world_expect_status(world, "408");
             conn_world_disconnect(world);
         }
     }
@@ -88,8 +75,8 @@ static void test_each_request_begins_the_idle_time_anew(void **state)
     conn_world_connect(world);
     for (unsigned i = 0; i < 5; i++) {
         conn_world_pass(world, LIMIT_HTTP_IDLE_MS - 1);
-        send_text(world, HEAD "\r\n");
-        expect_status(world, "200");
+        conn_world_send_text(world, HEAD "\r\n");
+        conn_world_expect_status(world, "200");
     }
     conn_world_pass(world, LIMIT_HTTP_IDLE_MS - 1);
     assert_false(world->ended);
@@ -103,8 +90,8 @@ static void test_each_request_begins_the_idle_time_anew(void **state)
 
 static void send_and_expect(struct conn_world *world, const char *text, const char *status)
 {
-    send_text(world, text);
-    expect_status(world, status);
+    conn_world_send_text(world, text);
+    conn_world_expect_status(world, status);
 }
 
 /* Use up the ids of "small" that are in memory; no more come. */
@@ -132,18 +119,18 @@ static void test_each_request_has_its_own_time_to_wait(void **state)
         send_and_expect(world, WAITS("small", "4000"), "200");
         world->late = true;
         drain_small(world);
-        send_text(world, WAITS("small", "4000"));
+        conn_world_send_text(world, WAITS("small", "4000"));
         conn_world_pass(world, 3999);
         assert_int_equal(world->replies.len, 0);
         assert_true(fake_turn(&world->fake));
         conn_world_rest(world);
-        expect_status(world, "200");
+        conn_world_expect_status(world, "200");
         drain_small(world);
-        send_text(world, seconds[i]);
+        conn_world_send_text(world, seconds[i]);
         conn_world_pass(world, waits_ms[i] - 1);
         assert_int_equal(world->replies.len, 0);
         conn_world_pass(world, 1);
-        expect_status(world, "503");
+        conn_world_expect_status(world, "503");
         conn_world_disconnect(world);
     }
 }
@@ -160,7 +147,7 @@ static void test_ids_are_for_clients_that_are_there(void **state)
     tag = id_table_find(world->fake.backend.table, "small", 5);
     world->late = true;
     drain_small(world);
-    send_text(world, WAITS("small", "4000"));
+    conn_world_send_text(world, WAITS("small", "4000"));
     assert_int_equal(atomic_load(&tag->demand), 1);
     assert_int_equal(shutdown(world->fd, SHUT_WR), 0);
     conn_world_rest(world);
@@ -171,13 +158,13 @@ static void test_ids_are_for_clients_that_are_there(void **state)
 
     conn_world_connect(world);
     world->late = true;
-    send_text(world, BODY "}");
+    conn_world_send_text(world, BODY "}");
     assert_int_equal(shutdown(world->fd, SHUT_WR), 0);
     conn_world_rest(world);
     assert_false(world->ended);
     world->late = false;
     conn_world_rest(world);
-    expect_status(world, "200");
+    conn_world_expect_status(world, "200");
     assert_true(world->ended);
     conn_world_disconnect(world);
 }
@@ -197,7 +184,8 @@ static void test_idle_time_begins_when_all_is_sent(void **state)
     world->deaf = true;
     world->late = true; /* what takes long is to read the replies, not to make them */
     for (int i = 0; i < COUNT; i++) {
-        send_text(world, "GET /api/segment/get/big?count=100000 HTTP/1.1\r\nHost: a\r\n\r\n");
+        conn_world_send_text(world,
+                             "GET /api/segment/get/big?count=100000 HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     for (int ms = 0; ms < LIMIT_HTTP_IDLE_MS; ms += LIMIT_HTTP_WRITE_MS / 2) {
         conn_world_pass(world, LIMIT_HTTP_WRITE_MS / 2);

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "http/server/conns.h"
 #include "http/tests/conn_world.h"
 #include "src/base/assert.h"
 
@@ -48,11 +49,6 @@ static void retire(struct conn_world *world)
     conn_world_pass(world, 0);
 }
 
-static void send_text(struct conn_world *world, const char *text)
-{
-    conn_world_send(world, text, strlen(text));
-}
-
 static unsigned count(const struct conn_world *world, const char *text)
 {
     const uint8_t *at = world->replies.data;
@@ -80,11 +76,11 @@ static void test_a_reply_is_the_last(void **state)
     struct conn_world *world = *state;
 
     conn_world_connect(world);
-    send_text(world, ASK);
+    conn_world_send_text(world, ASK);
     assert_int_equal(count(world, "Connection: close"), 0);
     retire(world);
     assert_false(world->ended);
-    send_text(world, ASK);
+    conn_world_send_text(world, ASK);
     expect_last(world, 2);
 }
 
@@ -95,7 +91,7 @@ static void test_a_pipeline_is_answered(void **state)
 
     conn_world_connect(world);
     retire(world);
-    send_text(world, ASK ASK ASK);
+    conn_world_send_text(world, ASK ASK ASK);
     expect_last(world, 3);
 }
 
@@ -106,10 +102,10 @@ static void test_a_pipeline_ends_in_time(void **state)
 
     conn_world_connect(world);
     retire(world);
-    send_text(world, ASK "GET /livez HTTP/1.1\r\n");
+    conn_world_send_text(world, ASK "GET /livez HTTP/1.1\r\n");
     assert_int_equal(count(world, "Connection: close"), 0);
     conn_world_pass(world, OVER_MS);
-    send_text(world, "Host: a\r\n\r\n" ASK);
+    conn_world_send_text(world, "Host: a\r\n\r\n" ASK);
     expect_last(world, 2);
 }
 
@@ -185,12 +181,12 @@ static void test_half_a_request_is_waited_for(void **state)
     struct conn_world *world = *state;
 
     conn_world_connect(world);
-    send_text(world, "GET /livez HTTP/1.1\r\n");
+    conn_world_send_text(world, "GET /livez HTTP/1.1\r\n");
     retire(world);
     conn_world_pass(world, OVER_MS);
     conn_world_pass(world, LIMIT_HTTP_HEAD_MS - OVER_MS - 1);
     assert_false(world->ended);
-    send_text(world, "Host: a\r\n\r\n");
+    conn_world_send_text(world, "Host: a\r\n\r\n");
     expect_last(world, 1);
 }
 
@@ -200,7 +196,7 @@ static void test_a_request_that_waits_is_answered(void **state)
 
     conn_world_connect(world);
     world->late = true;
-    send_text(world, "GET /api/tags/plain HTTP/1.1\r\nHost: a\r\n\r\n");
+    conn_world_send_text(world, "GET /api/tags/plain HTTP/1.1\r\nHost: a\r\n\r\n");
     retire(world);
     conn_world_pass(world, OVER_MS);
     conns_drain(&world->loop->conns);
@@ -221,7 +217,7 @@ static void test_new_ones_are_served(void **state)
     conn_world_connect(world);
     conn_world_pass(world, LIMIT_HTTP_RETIRE_MS - 1);
     assert_false(world->ended);
-    send_text(world, ASK);
+    conn_world_send_text(world, ASK);
     expect_last(world, 1);
     conn_world_disconnect(world);
     world->replies.len = 0;
@@ -239,7 +235,7 @@ static void test_keep_alive_of_http_1_0_ends(void **state)
 
     conn_world_connect(world);
     retire(world);
-    send_text(world, "GET /livez HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n");
+    conn_world_send_text(world, "GET /livez HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n");
     assert_int_equal(count(world, "keep-alive"), 0);
     assert_true(world->ended);
 }

@@ -468,6 +468,17 @@ static bool disk_low(const struct alarm_facts *facts, char *text)
     return atomic_load(&facts->health->disk_low);
 }
 
+static bool cover_short(const struct alarm_facts *facts, char *text)
+{
+    uint64_t count = facts->figures->covers_short;
+
+    SAY(text,
+        "what node %llu holds of %llu tag%s lasts less than the tag's cover_s, also after "
+        "refills",
+        ull(facts->status->node_id), ull(count), count == 1 ? "" : "s");
+    return count > 0;
+}
+
 static bool map_fills(const struct alarm_facts *facts, char *text)
 {
     const struct id_disk_figures *disk = &facts->figures->disk;

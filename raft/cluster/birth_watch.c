@@ -129,6 +129,21 @@ static void forget_strangers(struct birth_watch *watch)
     watch->seen_count = kept;
 }
 
+/* What is known of a member, to be changed. */
+static struct birth_seen *birth_place(struct birth_watch *watch, uint64_t peer)
+{
+    const struct birth_seen *known = birth_find(watch, peer);
+
+    ASSERT(birth_is_member(watch, peer));
+    if (known != NULL) {
+        return &watch->seen[known - watch->seen];
+    }
+    forget_strangers(watch);
+    ASSERT(watch->seen_count < LIMIT_PEERS);
+    watch->seen[watch->seen_count] = (struct birth_seen){.id = peer, .wait = BIRTH_WAIT_UNMET};
+    return &watch->seen[watch->seen_count++];
+}
+
 static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
 {
     const struct birth_seen *known = birth_find(watch, peer);
@@ -138,13 +153,33 @@ static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
     }
     watch->changes++;
     context_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* as it waits for somebody */
-    if (known != NULL) {
-        watch->seen[known - watch->seen].wait = wait;
-        return;
+    birth_place(watch, peer)->wait = wait;
+}
+
+/* See that the birth, should this node propose it, names no level above what a first member speaks.
+ * One that is not known speaks the first one. */
+static void birth_agree_level(const struct birth_watch *watch)
+{
+    const struct configuration *members = &watch->list.members;
+    uint16_t level = state_levels(watch->on->state).max;
+
+    for (unsigned i = 0; i < members->count; i++) {
+        const struct birth_seen *known = birth_find(watch, members->members[i].id);
+        uint16_t newest = known != NULL && known->level > 0 ? known->level : LEVEL_FIRST;
+
+        if (members->members[i].id != watch->on->node_id && newest < level) {
+            level = newest;
+        }
     }
-    forget_strangers(watch);
-    ASSERT(watch->seen_count < LIMIT_PEERS);
-    watch->seen[watch->seen_count++] = (struct birth_seen){peer, wait};
+    driver_birth_level(watch->on->driver, level);
+}
+
+void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels)
+{
+    if (!watch->born && birth_is_member(watch, peer)) {
+        birth_place(watch, peer)->level = levels.max;
+        birth_agree_level(watch);
+    }
 }
 
 int birth_watch_judge(struct birth_watch *watch, uint64_t peer, const struct wire_birth *said)
@@ -195,7 +230,7 @@ size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_
         enum birth_wait wait = known != NULL ? known->wait : BIRTH_WAIT_UNMET;
 
         if (id != watch->on->node_id && wait != BIRTH_WAIT_NONE) {
-            ret_waits[count++] = (struct birth_seen){id, wait};
+            ret_waits[count++] = (struct birth_seen){.id = id, .wait = wait};
         }
     }
     return count;
@@ -224,6 +259,7 @@ bool birth_watch_turn(struct birth_watch *watch)
         watch->born = true;
         watch->changes++;
     }
+    birth_agree_level(watch);
     driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0 ||
                                        (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
     return !watch->born || has_majority(watch);

@@ -39,6 +39,7 @@ struct birth_list {
 struct birth_seen {
     uint64_t id;
     enum birth_wait wait;
+    uint16_t level; /* the newest that it speaks, by its last handshake; 0: not known */
 };
 
 struct birth_watch {
@@ -67,6 +68,11 @@ struct wire_birth birth_watch_said(const struct birth_watch *watch);
 /* A node proved the secret and says this of itself: 0, ERR_OTHER_BIRTH or ERR_OTHER_LIST. */
 int birth_watch_judge(struct birth_watch *watch, uint64_t peer,
                       const struct wire_birth *said) MUST_CHECK;
+
+/* A node that proved the secret speaks these levels. Of the first members all count: the cluster is
+ * born at the newest level that each of them speaks. One that is started anew with an older leafd
+ * says so in its handshake, and gets no link before that. */
+void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels);
 
 /* A member refuses this node with one of these errors (any other is none of ours). */
 void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err);

@@ -169,6 +169,12 @@ static uint16_t replica_level_cb(struct net_receiver *receiver)
     return state_level(replica_of(receiver)->state);
 }
 
+static void replica_speaks_cb(struct net_receiver *receiver, uint64_t peer,
+                              struct level_range levels)
+{
+    birth_watch_speaks(&replica_of(receiver)->births, peer, levels);
+}
+
 static int replica_admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     return peers_admit(&replica_of(receiver)->peers, peer, store_id);
@@ -289,6 +295,7 @@ static void set_receiver(struct replica *replica)
                                               .link_changed = replica_link_changed_cb,
                                               .gone = replica_gone_cb,
                                               .admit = replica_admit_cb,
+                                              .speaks = replica_speaks_cb,
                                               .level = replica_level_cb,
                                               .refused = replica_refused_cb,
                                               .birth = replica_birth_cb,

@@ -1298,6 +1298,11 @@ void driver_hold(struct driver *driver, bool held)
     }
 }
 
+void driver_birth_level(struct driver *driver, uint16_t level)
+{
+    driver->config.birth.level = level;
+}
+
 /* What the first entry of a term says: nothing, or, while the cluster has no birth, that. Nothing
  * of a client comes before it: a leader takes nothing before it has applied it (driver_leads()). */
 static void put_first(const struct driver *driver, struct buf *payload)
@@ -1310,7 +1315,8 @@ static void put_first(const struct driver *driver, struct buf *payload)
     }
     birth = driver->config.birth;
     birth.wall_ms = clock_wall_ms(driver->clock);
-    cluster_command_put(payload, COMMAND_BIRTH, &birth);
+    cluster_command_put(payload, birth.level >= BIRTH_LEVEL_MIN ? COMMAND_BIRTH_AT : COMMAND_BIRTH,
+                        &birth);
 }
 
 /* G10: a leader's own first entry, since the core adds none on a clean election. */

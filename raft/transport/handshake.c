@@ -287,6 +287,9 @@ static enum handshake_reject handshake_admit(const struct handshake *handshake)
     int rv = receiver->admit(receiver, handshake->peer_id, handshake->peer_store_id);
 
     if (rv == 0) {
+        if (receiver->speaks != NULL) {
+            receiver->speaks(receiver, handshake->peer_id, handshake->peer_levels);
+        }
         return handshake->peer_levels.max < level_now(handshake) ? HANDSHAKE_REJECT_NEWER
                                                                  : HANDSHAKE_REJECT_NONE;
     }

@@ -18,6 +18,7 @@
 #include "src/base/buf.h"
 #include "src/base/container.h"
 #include "src/base/limits.h"
+#include "src/state/codec/level.h"
 
 struct net_peer {
     uint64_t id;
@@ -68,7 +69,10 @@ struct net_receiver {
      * or node id; not proved, so it is a hint about the configuration only). Called once a change
      * of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
-    /* The rest may be NULL. The level in force, as far as this node knows; without it:
+    /* The rest may be NULL. A peer that `admit` takes says that it speaks these levels. For links
+     * of both directions, before frames of the link. */
+    void (*speaks)(struct net_receiver *receiver, uint64_t peer, struct level_range levels);
+    /* The level in force, as far as this node knows; without it:
      * LEVEL_FIRST. A peer that does not speak it gets no link. */
     uint16_t (*level)(struct net_receiver *receiver);
     /* Is a dialler, a peer or not, of our cluster by what it says of itself?

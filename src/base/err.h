@@ -58,7 +58,8 @@
     X(NEEDS_FORCE, -47, "needs_force", "only force raises max_id so far")                          \
     X(STATE_FULL, -48, "state_full", "the state takes as much memory as it may")                   \
     X(SHARE, -49, "share", "the client holds as much as one client may")                           \
-    X(NOT_OWNER, -50, "not_owner", "it belongs to another client")
+    X(NOT_OWNER, -50, "not_owner", "it belongs to another client")                                 \
+    X(PAUSED, -51, "paused", "the tag is paused")
 
 enum err {
     ERR_OK = 0,

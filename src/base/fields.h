@@ -174,12 +174,13 @@ FLAT bool field_read(struct reader *reader, const struct field *field, char *rec
 
 /* --- a table --- */
 
-#define FIELDS_FLAT_MAX 16
+#define FIELDS_FLAT_MAX 20
 
 /* As fields_put() and fields_read(); not in a loop, which the compiler might leave one. */
 #define FIELDS_FLAT_LOW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define FIELDS_FLAT_HIGH(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
-#define FIELDS_FLAT_EACH(DO) FIELDS_FLAT_LOW(DO) FIELDS_FLAT_HIGH(DO)
+#define FIELDS_FLAT_LAST(DO) DO(16) DO(17) DO(18) DO(19)
+#define FIELDS_FLAT_EACH(DO) FIELDS_FLAT_LOW(DO) FIELDS_FLAT_HIGH(DO) FIELDS_FLAT_LAST(DO)
 #define FIELDS_FLAT_PUT(I)                                                                         \
     if (I < count) {                                                                               \
         field_put(buf, &items[I], record);                                                         \

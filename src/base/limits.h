@@ -13,6 +13,8 @@
 #define LIMIT_TAG_NAME_BYTES 128         /* longer: 400 bad_tag */
 #define LIMIT_TAG_DESCRIPTION_BYTES 256  /* longer: 400 bad_request */
 #define LIMIT_TAG_STEP 1000000000        /* step and max_step; larger: 400 bad_request */
+#define LIMIT_TAG_COVER_S 86400          /* larger cover_s: 400 bad_request */
+#define LIMIT_TAG_REASON_BYTES 200       /* of a pause; longer: 400 bad_request */
 #define LIMIT_MAX_ID_JUMP (1ULL << 48)   /* max_id raised by more at once: 409 needs_force */
 #define LIMIT_MAX_ID_LEFT 1000000        /* or raised so that fewer ids are left: as well */
 #define LIMIT_TAGS_PER_BULK 10000        /* more in one POST /api/tags: 400 bad_request */

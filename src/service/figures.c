@@ -9,8 +9,6 @@
 #include "src/base/assert.h"
 #include "src/service/health.h"
 
-#define RATE_MIN_PER_S (1.0 / 3600) /* slower tags are not among the busiest */
-
 void figures_init(struct figures *figures, const struct figures_sources *of)
 {
     memset(figures, 0, sizeof *figures);
@@ -96,6 +94,7 @@ static void look_requests(const struct figures *figures, struct id_figures *now)
     now->requests_pending = figures->of.requests->count;
     now->refills_in_flight = counts->in_flight;
     now->ids_granted = counts->granted;
+    now->covers_short = allocator_usage(figures->of.allocator)->short_count;
     look_rounds(figures, now);
     histogram_add(&now->refill, &counts->took);
     histogram_add(&now->strict, strict_took(figures->of.strict));
@@ -199,7 +198,7 @@ static void look_busiest(struct figures *figures, struct id_figures *now)
         double per_s = (double)tag->refill.rate.per_s;
         double by_all;
 
-        if (row == NULL || row->deleted || per_s < RATE_MIN_PER_S) {
+        if (row == NULL || row->deleted || per_s < USAGE_RATE_MIN_PER_S) {
             continue;
         }
         look_growth(&figures->growths[i], tag, row, context_now_ms(on));
@@ -209,6 +208,9 @@ static void look_busiest(struct figures *figures, struct id_figures *now)
         to->name_len = tag->name_len;
         to->per_s = per_s;
         to->ends_s = (double)dates_left(figures->of.dates, row, by_all) / by_all;
+        to->lasts_s = usage_lasts_s(tag);
+        to->cover_s = tag->refill.cover_s;
+        to->is_short = tag->refill.is_short;
         now->busiest_count++;
     }
     qsort(now->busiest, now->busiest_count, sizeof now->busiest[0], faster_first);

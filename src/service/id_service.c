@@ -78,14 +78,22 @@ struct open_request {
     struct id_service *service;
 };
 
-/* An answer that came round a cut link may be older than what the log has told since. */
+/* An answer that came round a cut link may be older than what the log has told since. That a tag is
+ * paused, or resumed, is no new generation: the log alone says it. */
 static int open_row(struct id_service *service, const struct tag_row *row)
 {
     const struct tag_row *own = fsm_tag(service->context.fsm, row->name, row->name_len);
-    bool newer = own != NULL && own->generation > row->generation;
-    struct id_tag *tag = allocator_open(service->allocator, newer ? own : row);
+    struct tag_row taken = *row;
 
-    return tag != NULL ? 0 : ERR_OVERLOADED;
+    if (own != NULL && own->generation > row->generation) {
+        taken = *own;
+    } else if (own != NULL && own->generation == row->generation) {
+        taken.paused = own->paused;
+        taken.reason = own->reason;
+        taken.reason_len = own->reason_len;
+        taken.cover_s = own->cover_s;
+    }
+    return allocator_open(service->allocator, &taken) != NULL ? 0 : ERR_OVERLOADED;
 }
 
 static void ids_queried_cb(struct cluster_request *query)

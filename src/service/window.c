@@ -286,6 +286,9 @@ static int item_look(struct look *look, const struct strict_item *item,
         result->detail = row->mode;
         return ERR_WRONG_MODE;
     }
+    if (row->paused) {
+        return ERR_PAUSED;
+    }
     if (item->key_len > 0 && fsm_key_known(look->fsm, item, result)) {
         return result->status;
     }

@@ -44,7 +44,15 @@ static void birth_set(struct facts *facts, const struct birth *birth)
                    strlen(STATE_SETTING_BIRTH), &BIRTH, NULL, birth);
 }
 
-int facts_birth(struct facts *facts, const struct birth *birth)
+static void level_set(struct facts *facts, const struct level_row *row)
+{
+    journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_LEVEL,
+                   strlen(STATE_SETTING_LEVEL), &level_row_format,
+                   facts->level.level != 0 ? &facts->level : NULL, row);
+    facts->level = *row;
+}
+
+int facts_birth(struct facts *facts, const struct birth *birth, uint64_t index)
 {
     struct birth shown = *birth;
 
@@ -52,7 +60,12 @@ int facts_birth(struct facts *facts, const struct birth *birth)
         return ERR_EXISTS;
     }
     shown.wall_ms = time_shown_ms(birth->wall_ms);
+    shown.level = 0;
     birth_set(facts, &shown);
+    if (birth->level > facts_level(facts)) {
+        ASSERT(birth->level <= facts->speaks.max);
+        level_set(facts, &(struct level_row){birth->level, index, shown.wall_ms});
+    }
     return 0;
 }
 
@@ -84,14 +97,6 @@ static int birth_load(struct facts *facts, const struct row_loaded *row)
 uint16_t facts_level(const struct facts *facts)
 {
     return facts->level.level != 0 ? facts->level.level : LEVEL_FIRST;
-}
-
-static void level_set(struct facts *facts, const struct level_row *row)
-{
-    journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_LEVEL,
-                   strlen(STATE_SETTING_LEVEL), &level_row_format,
-                   facts->level.level != 0 ? &facts->level : NULL, row);
-    facts->level = *row;
 }
 
 int facts_raise(struct facts *facts, const struct level_command *command, uint64_t index)

@@ -19,10 +19,11 @@
  * --- facts: what the log says once of the whole cluster: its birth, the level in force (level.h),
  * and the log's time. Each is a row of its own in the table of settings.
  *
- * The happy path: the first COMMAND_BIRTH of the log writes the birth, for good. (A leader that was
- * elected before that one was applied has proposed another, which changes nothing.) COMMAND_LEVEL
- * names the level in force and one more; from the next entry on that is the level in force, and
- * it never falls. No row: LEVEL_FIRST. Every COMMAND_CLOCK above the log's time moves it up.
+ * The happy path: the first COMMAND_BIRTH or COMMAND_BIRTH_AT of the log writes the birth, for
+ * good; the latter writes the level that it names, too. (A leader that was elected before that one
+ * was applied has proposed another, which changes nothing.) COMMAND_LEVEL names the level in force
+ * and one more; from the next entry on that is the level in force, and it never falls. No row:
+ * LEVEL_FIRST. Every COMMAND_CLOCK above the log's time moves it up.
  *
  * A command that names another level than the next changes nothing. One that names a
  * level which this leafd does not speak, or a row of such a level, is ERR_NEWER: the node stops
@@ -44,8 +45,8 @@ struct facts {
 
 void facts_init(struct facts *facts, struct journal *journal, struct level_range speaks);
 
-/* 0, or ERR_EXISTS: there is one already, which holds. */
-int facts_birth(struct facts *facts, const struct birth *birth) MUST_CHECK;
+/* 0, or ERR_EXISTS: there is one already, which holds. index: of its entry. */
+int facts_birth(struct facts *facts, const struct birth *birth, uint64_t index) MUST_CHECK;
 
 /* The level in force. */
 uint16_t facts_level(const struct facts *facts);

@@ -107,7 +107,8 @@ static int apply_clusters(struct state *state, uint64_t index,
         state->machine->ops->clock(state->machine, state->facts.log_ms);
         return 0;
     case COMMAND_BIRTH:
-        return facts_birth(&state->facts, &command->birth);
+    case COMMAND_BIRTH_AT:
+        return facts_birth(&state->facts, &command->birth, index);
     case COMMAND_LEVEL:
         return facts_raise(&state->facts, &command->level, index);
     case COMMAND_MEMBER_BEGIN:
@@ -176,13 +177,15 @@ static bool is_allowed(const struct state *state, const struct state_command *co
         return command->of.since <= facts_level(&state->facts) &&
                command->of.is_leaders == is_unstamped;
     }
-    if (cluster_command_since((int)cluster->type) > facts_level(&state->facts)) {
+    if (cluster_command_since((int)cluster->type) > facts_level(&state->facts) &&
+        cluster->type != COMMAND_BIRTH_AT) { /* it brings its level with it */
         return false;
     }
     switch (cluster->type) {
     case COMMAND_NOOP: /* the first entry of a term, or all it carries is its stamp */
         return true;
     case COMMAND_BIRTH:
+    case COMMAND_BIRTH_AT:
         return is_unstamped;
     case COMMAND_NODE_INFO:
         return !is_unstamped && cluster->node.node_id == command->stamp.node_id;

@@ -60,6 +60,8 @@ static void test_settings(void **state)
         {"admin_endpoints=https://", "admin_endpoints"},
         {"ca_file=/nowhere", "/nowhere"},
         {"colour=red", "colour"},
+        {"discover=yes", "true or false"},
+        {"zone=a\nb", "1 to 128 bytes"},
         {"attempt_ms", "attempt_ms"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -12,10 +12,13 @@ import com.sankuai.inf.leaf.service.SegmentService;
 import com.sankuai.inf.leaf.service.SnowflakeService;
 import com.sun.net.httpserver.HttpServer;
 import io.leafd.client.LeafdClient;
+import java.io.ByteArrayInputStream;
+import java.io.InputStream;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -123,5 +126,41 @@ class LeafdIDGenTest {
         result.setStatus(Status.SUCCESS);
         assertEquals(7, result.getId());
         assertEquals(Status.SUCCESS, result.getStatus());
+    }
+
+    /** As Leaf's master makes its services: by leaf.properties of the class path. */
+    private <T> T withProperties(String text, Callable<T> make) throws Exception {
+        Thread thread = Thread.currentThread();
+        ClassLoader before = thread.getContextClassLoader();
+        thread.setContextClassLoader(new ClassLoader(before) {
+            @Override
+            public InputStream getResourceAsStream(String name) {
+                return new ByteArrayInputStream(text.getBytes(StandardCharsets.UTF_8));
+            }
+        });
+        try {
+            return make.call();
+        } finally {
+            thread.setContextClassLoader(before);
+        }
+    }
+
+    @Test
+    void servicesOfLeafsMaster() throws Exception {
+        try (var service = withProperties("leaf.jdbc.url=" + url + "\nleaf.jdbc.password=abc\n",
+                com.sankuai.inf.leaf.server.service.SegmentService::new)) {
+            assertEquals(1, service.getId("order").getId());
+            assertEquals("Bearer abc", tokens.get(0));
+            assertEquals(Status.SUCCESS, service.getIdGen().get("order").getStatus());
+        }
+        try (var service = withProperties("leaf.snowflake.zk.address=" + url,
+                com.sankuai.inf.leaf.server.service.SnowflakeService::new)) {
+            assertTrue(service.getId("any").getId() > 0);
+        }
+        for (String wrong : new String[] {"leaf.segment.enable=false", "", "leaf.jdbc.url=jdbc:x"}) {
+            assertThrows(com.sankuai.inf.leaf.server.exception.InitException.class,
+                    () -> withProperties(wrong,
+                            com.sankuai.inf.leaf.server.service.SegmentService::new));
+        }
     }
 }

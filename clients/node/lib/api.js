@@ -4,7 +4,7 @@
 
 import { randomInt } from "node:crypto";
 import { LeafdError } from "./errors.js";
-import { TEXT_MAX, whole } from "./settings.js";
+import { TEXT_MAX, addressOf, whole } from "./settings.js";
 
 export const ID_MAX = (1n << 63n) - 1n;
 const RANGES_MAX = 64;
@@ -13,6 +13,7 @@ const RANGE = /^([0-9]{1,19}) ([0-9]{1,19})$/;
 const STEPPED = /^([0-9]{1,19}) ([0-9]{1,19}) ([0-9]{1,19})$/;
 const SHAPED = " has a shape, "; // in the refusal of ranges
 const WORKER_MAX = 1023;
+const WEIGHT_MAX = 1000;
 const RETRY_AFTER_MAX_S = 86400;
 const KEY_LETTERS = "abcdefghijklmnopqrstuvwxyz234567";
 
@@ -22,6 +23,37 @@ export function segmentRequest(tag, count,
         (contiguous ? "&contiguous=1" : "") + (stepped ? "&stepped=1" : "");
     return { method: "GET", target, headers: key === undefined ? {} : { "Idempotency-Key": key } };
 }
+
+export const NODES_REQUEST = { method: "GET", target: "/api/nodes", headers: {} };
+const HOST_AND_PORT = /^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}$/;
+
+/** {self, rows}: {id, address, zone, weight, ready, snowflake} by id, of those that can be asked;
+ * undefined: the reply is no listing. secure: as the node that gave it */
+export function listingOf(reply, secure) {
+    let listing;
+    try {
+        listing = JSON.parse(reply.body);
+    } catch {
+        return undefined;
+    }
+    if (reply.status !== 200 || !isId(listing?.self) || !Array.isArray(listing.nodes)) {
+        return undefined;
+    }
+    const rows = new Map();
+    for (const row of listing.nodes) {
+        const { id, http_address: at, zone, weight, state, snowflake } = row ?? {};
+        const address = typeof at === "string" && HOST_AND_PORT.test(at)
+            ? addressOf(`${secure ? "https" : "http"}://${at}`) : undefined;
+        if (address !== undefined && isId(id) && Number.isInteger(weight) && weight >= 0 &&
+            weight <= WEIGHT_MAX) {
+            rows.set(id, { id, address, zone, weight, ready: state === "ready",
+                snowflake: snowflake === true });
+        }
+    }
+    return { self: listing.self, rows };
+}
+
+const isId = (value) => Number.isInteger(value) && value > 0;
 
 export function textsRequest(tag, count, key) {
     return { method: "GET", target: `/api/segment/get/${encodeURIComponent(tag)}?count=${count}`,

@@ -13,7 +13,7 @@ const OWN_RETRYABLE = {
     closed: false,
 };
 // Of the server's, beside all with status 503: what ends by itself.
-const SERVER_RETRYABLE = new Set(["quota", "no_worker_id", "too_slow"]);
+const SERVER_RETRYABLE = new Set(["quota", "no_worker_id", "paused", "too_slow"]);
 
 export class LeafdError extends Error {
     /** status: of HTTP, 0 where no server answered; key: of a strict call */

@@ -6,16 +6,16 @@
 // past the deadline move() throws unreachable, or the quota's error; untrusted once no node of a
 // round was trusted.
 
-import { isIP } from "node:net";
 import * as api from "./api.js";
+import { after } from "./door.js";
 import { LeafdError } from "./errors.js";
-import { ENDPOINTS_MAX } from "./settings.js";
 
 const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1000;
 const QUOTA_WAIT_MS = 1000; // where the server does not say
 // What a node has for an answer in the first round, or a quarter of attemptMs, if that is longer.
 const FIRST_PATIENCE_MS = 1000;
+const TIER_PATIENCE = 1.5;
 
 const USUAL_LEAST_MS = 20;
 const RESOLVE_AGAIN_MS = 30000;
@@ -87,66 +87,19 @@ export class Known {
     }
 }
 
-/** The nodes for one kind of requests, and the one that is kept to. An endpoint is as many as its
- * name has addresses; one whose name was not resolved yet is one. */
-export class Door {
-    constructor(addresses, count, tell = () => {}) {
-        this.addresses = addresses;
-        this.nodes = addresses;
-        this.names = addresses.filter(({ host }) => isIP(host) === 0);
-        this.resolvedAt = -Infinity; // when a call last had them resolved
-        this.count = count;
-        this.tell = tell;
-        this.current = this.#any();
-    }
-
-    /** These are all addresses of the host's name, at least one. */
-    found(host, ips) {
-        const sorted = [...new Set(ips)].sort();
-        const nodeOf = (address, ip) => this.nodes
-            .find((one) => one.of === address && one.ip === ip)
-            ?? { ...address, of: address, ip, url: `${address.url} (${ip})` };
-        this.nodes = this.addresses.flatMap((address) => (
-            this.names.includes(address) && address.host === host
-                ? sorted.map((ip) => nodeOf(address, ip))
-                : this.nodes.filter((one) => one === address || one.of === address)))
-            .slice(0, ENDPOINTS_MAX);
-        if (!this.nodes.includes(this.current)) {
-            this.current = this.#any();
-        }
-    }
-
-    #any() {
-        return this.nodes[Math.floor(Math.random() * this.nodes.length)];
-    }
-
-    /** This node failed: the next call begins with the one after it. */
-    leave(node) {
-        if (this.current === node && this.nodes.length > 1) {
-            this.current = after(this.nodes, node);
-            this.count("failovers");
-            this.tell({ kind: "failover", from: node.url, to: this.current.url });
-        }
-    }
-}
-
-/** The node after this one, which is one of them. */
-export function after(nodes, node) {
-    return nodes[(nodes.indexOf(node) + 1) % nodes.length];
-}
-
 export class Journey {
     /** deadline: asked each time; of a segment's request it lasts as long as somebody waits.
-     * beside: one under way, at whose next node this one begins */
+     * beside: one under way; this one begins at another node of the same tier, which there is */
     constructor(door, deadline, random = Math.random, beside = undefined) {
         this.door = door;
         this.deadline = deadline;
         this.tries = 0;
         this.random = random;
         this.begun = beside !== undefined; // this round, with the nodes of now
-        this.nodes = beside?.nodes ?? door.nodes;
         // The one that is asked, or will be next.
-        this.node = beside === undefined ? door.current : after(beside.nodes, beside.node);
+        this.node = beside === undefined ? door.current : door.beside(beside.node);
+        this.known = door.nodes;
+        this.nodes = door.route(this.node); // of this round, in order
         this.askedAt = Infinity; // when it was; Infinity while none is
         this.wanted = true; // false: another journey brought what this one is for
         this.onRound = () => {}; // all nodes failed
@@ -178,8 +131,9 @@ export class Journey {
     begin() {
         this.begun = true;
         this.node = this.door.current;
-        if (this.nodes !== this.door.nodes) {
-            this.nodes = this.door.nodes;
+        this.nodes = this.door.route(this.node);
+        if (this.known !== this.door.nodes) {
+            this.known = this.door.nodes;
             const known = [...this.failures].filter(([node]) => this.nodes.includes(node));
             this.failures = known.length > 0 ? new Map(known) : this.failures;
             this.onNodes();
@@ -208,13 +162,16 @@ export class Journey {
     }
 
     /** {connectMs, withinMs} of a try: what a new connection may take, without TLS, and all of it.
-     * Both are longer in each round. A node that is silent leaves time for the others of the round. */
+     * Both are longer in each round. A node that is silent leaves time for the others of the round,
+     * and a tier that is silent is left after TIER_PATIENCE times as long as a node. */
     limits(settings, now) {
         const doubled = (first) => Math.min(first * 2 ** this.rounds, settings.attemptMs);
         const deadline = this.deadline();
         const leftMs = deadline === Infinity ? settings.deadlineMs : deadline - now;
+        const attemptMs = doubled(Math.max(FIRST_PATIENCE_MS, settings.attemptMs / 4));
+        const sharers = this.door.sharers(this.node) || 1;
         return { connectMs: doubled(settings.connectMs),
-            withinMs: Math.min(doubled(Math.max(FIRST_PATIENCE_MS, settings.attemptMs / 4)),
+            withinMs: Math.min(attemptMs, attemptMs * TIER_PATIENCE / sharers,
                 leftMs / (this.nodes.length - this.failedNow)) };
     }
 
@@ -223,8 +180,9 @@ export class Journey {
         this.untrusted += untrusted ? 1 : 0;
         this.failures.set(this.node, why);
         this.quotaError = undefined;
-        this.door.leave(this.node);
-        this.node = after(this.nodes, this.node);
+        const next = after(this.nodes, this.node);
+        this.door.leave(this.node, next);
+        this.node = next;
         this.leastMs = Math.max(this.leastMs, retryAfterMs);
         if (++this.failedNow === this.nodes.length) {
             const random = this.roundWaitMs * (1 + this.random()) / 2;
@@ -234,7 +192,7 @@ export class Journey {
             this.failedNow = 0;
             this.untrusted = 0;
             this.rounds++;
-            this.begun = this.door.names.length === 0 || !this.trusted;
+            this.begun = this.door.isFixed || !this.trusted;
             this.leastMs = 0;
             this.onRound();
         }

@@ -27,6 +27,8 @@ const DEFAULTS = {
     caFile: undefined,
     certFile: undefined,
     keyFile: undefined,
+    zone: undefined,
+    discover: undefined,
     connectMs: 300,
     attemptMs: 4000,
     deadlineMs: 10000,
@@ -89,24 +91,23 @@ export function options(given, ...known) {
     return given;
 }
 
-function address(name, url) {
-    const refusal = badSetting(name, url,
-        "a base URL like http://10.0.0.1:8080 or https://leafd.example");
+/** {secure, host, port, authority, url} of a base URL; undefined: it is none */
+export function addressOf(url) {
     if (typeof url !== "string" || !/^https?:\/\/[^\s/?#@\\]+\/?$/i.test(url)) {
-        throw refusal;
+        return undefined;
     }
     let parts;
     try {
         parts = new URL(url);
     } catch {
-        throw refusal;
+        return undefined;
     }
     const { hostname } = parts;
     if (!hostname.startsWith("[") && (hostname.length > HOST_MAX || !HOST.test(hostname))) {
-        throw refusal;
+        return undefined;
     }
     if (parts.port === "0") {
-        throw refusal;
+        return undefined;
     }
     const secure = parts.protocol === "https:";
     const port = parts.port === "" ? (secure ? 443 : 80) : Number(parts.port);
@@ -122,7 +123,11 @@ function addresses(name, urls) {
     }
     const found = new Map();
     for (const url of list) {
-        const one = address(name, url);
+        const one = addressOf(url);
+        if (one === undefined) {
+            throw badSetting(name, url,
+                "a base URL like http://10.0.0.1:8080 or https://leafd.example");
+        }
         found.set(one.url, one);
     }
     return [...found.values()];
@@ -255,6 +260,8 @@ function fromEnvironment(set, env = process.env) {
     set.caFile ??= env.LEAFD_CA_FILE;
     set.certFile ??= env.LEAFD_CERT_FILE;
     set.keyFile ??= env.LEAFD_KEY_FILE;
+    set.zone ??= env.LEAFD_ZONE;
+    set.discover ??= { true: true, false: false }[env.LEAFD_DISCOVER] ?? env.LEAFD_DISCOVER;
 }
 
 export function makeSettings(given = {}) {
@@ -274,6 +281,13 @@ export function makeSettings(given = {}) {
     set.endpoints = addresses("endpoints", set.endpoints);
     set.adminEndpoints = set.adminEndpoints === undefined
         ? set.endpoints : addresses("adminEndpoints", set.adminEndpoints);
+    set.discover ??= set.zone !== undefined;
+    if (set.zone !== undefined) {
+        textName("zone", set.zone);
+    }
+    if (typeof set.discover !== "boolean") {
+        throw badSetting("discover", set.discover, "true or false");
+    }
     set.token = new Token(set.token, set.tokenFile);
     set.own = ownCertificate(set);
     const secure = [...set.endpoints, ...set.adminEndpoints].some((one) => one.secure);

@@ -9,6 +9,7 @@ final class Answer
     private const RANGES_MAX = 64;
     private const TEXT_MAX = 130;
     private const WORKER_MAX = 1023;
+    private const WEIGHT_MAX = 1000;
     private const ID_MAX = '9223372036854775807';
 
     public int $status = 0;
@@ -116,6 +117,33 @@ final class Answer
             throw $this->bad("and not the $count ids asked for");
         }
         return $lines;
+    }
+
+    /**
+     * @return ?array{self: int, rows: array<int, array>} of GET /api/nodes; null: it is no listing. Rows
+     * that cannot be asked are left out. $scheme: of the node that was asked
+     */
+    public function listing(string $scheme, int $most): ?array
+    {
+        $all = $this->status === 200 ? json_decode($this->body, true, 16) : null;
+        if (!is_array($all) || !is_int($all['self'] ?? null) || !is_array($all['nodes'] ?? null)) {
+            return null;
+        }
+        $rows = [];
+        foreach ($all['nodes'] as $row) {
+            $at = is_array($row) ? $row['http_address'] ?? null : null;
+            $id = $row['id'] ?? null;
+            $weight = $row['weight'] ?? null;
+            $good = is_string($at) && preg_match('/\A' . Settings::HOST . ':(\d{1,5})\z/', $at, $part) &&
+                (int)end($part) >= 1 && (int)end($part) <= 65535 && is_int($id) && $id >= 1 &&
+                is_int($weight) && $weight >= 0 && $weight <= self::WEIGHT_MAX;
+            if ($good && count($rows) < $most) {
+                $rows[$id] = ['id' => $id, 'url' => "$scheme//$at", 'zone' => $row['zone'] ?? null,
+                    'weight' => $weight, 'ready' => ($row['state'] ?? null) === 'ready',
+                    'snowflake' => ($row['snowflake'] ?? null) === true];
+            }
+        }
+        return ['self' => $all['self'], 'rows' => $rows];
     }
 
     /** The number that a text was found to have. */

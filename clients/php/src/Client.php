@@ -25,9 +25,9 @@ final class Client
     public function __construct(array $settings = [])
     {
         $checked = new Settings($settings);
-        $this->nodes = new Nodes($checked);
         $shared = function_exists('apcu_enabled') && apcu_enabled();
         $this->shelf = $shared ? new SharedShelf($checked) : new OwnShelf();
+        $this->nodes = new Nodes($checked, $this->shelf);
     }
 
     /** The same source for the same tag, and at most SOURCES_MAX of all kinds. */

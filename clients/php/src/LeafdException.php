@@ -7,7 +7,7 @@ namespace Leafd;
 final class LeafdException extends \RuntimeException
 {
     private const RETRYABLE = ['unreachable', 'window_over', 'fenced', 'layout_unknown', 'quota',
-        'no_worker_id', 'too_slow'];
+        'no_worker_id', 'paused', 'too_slow'];
 
     /** It would make sense to come again. */
     public readonly bool $retryable;

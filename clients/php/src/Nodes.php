@@ -24,17 +24,19 @@ final class Nodes
         'requests' => 0, 'retries' => 0, 'failovers' => 0, 'errors' => 0, 'waits' => 0, 'burnt' => 0,
         'clock_waits' => 0, 'renewals' => 0, 'hedges' => 0];
     public bool $closed = false;
-    /** @var array<string, int> which node is kept to: of "ids" and of "admin" */
-    private array $current;
+    /** @var array<string, ?string> the URL of the node that is kept to: of "ids" and of "admin" */
+    private array $current = ['ids' => null, 'admin' => null];
+    private readonly Discovery $discovery;
     private ?\CurlMultiHandle $multi = null;
     private int $process;
     /** @var list<\CurlMultiHandle> of a parent: ending them would end its TLS connections */
     private static array $inherited = [];
 
-    public function __construct(public readonly Settings $settings)
+    private const TIER_PATIENCE = 1.5; // so many times as long as a node a whole tier may be silent
+
+    public function __construct(public readonly Settings $settings, Shelf $shelf)
     {
-        $this->current = ['ids' => random_int(0, count($settings->endpoints) - 1),
-            'admin' => random_int(0, count($settings->adminEndpoints) - 1)];
+        $this->discovery = new Discovery($settings, $shelf, $this->attempt(...));
         $this->process = getmypid();
     }
 
@@ -78,8 +80,8 @@ final class Nodes
     public function call(array $request, int $deadline, array $success = [200], string $which = 'ids',
         int $tries = 0, ?callable $judge = null): Answer
     {
-        $urls = $which === 'ids' ? $this->settings->endpoints : $this->settings->adminEndpoints;
-        $at = $this->current[$which];
+        $urls = $this->route($which, false);
+        $at = 0;
         $sent = $failedNow = $untrusted = $rounds = 0;
         $roundMs = self::FIRST_WAIT_MS;
         $leastMs = 0;
@@ -89,12 +91,10 @@ final class Nodes
             $leftMs = ($deadline - hrtime(true)) / 1e6;
             if ($leftMs <= 0 || ($tries > 0 && $sent >= $tries)) {
                 throw $quota ?? new LeafdException('unreachable', 'no node answered by the deadline; ' .
-                    (self::told($urls, $failures) ?: 'none was asked in time'));
+                    (self::told($failures) ?: 'none was asked in time'));
             }
-            $this->counters['requests']++;
-            $this->counters['retries'] += $sent++ > 0 ? 1 : 0;
-            $answer = $this->attempt($urls[$at], $request, $this->limits($leftMs, $rounds,
-                count($urls) - $failedNow));
+            $answer = $this->ask($urls[$at], $request, $this->limits($leftMs, $rounds,
+                count($urls) - $failedNow, $this->sharers($urls, $at, $which)), $sent);
             $error = $answer->broken === null ? $answer->error($success) : null;
             if ($answer->broken === null && $error === null && $judge !== null) {
                 $answer->broken = $judge($answer);
@@ -111,25 +111,77 @@ final class Nodes
                 throw $error;
             }
             $quota = null;
-            $failures[$at] = $error === null ? $answer->broken
+            $failures[$urls[$at]] = $error === null ? $answer->broken
                 : "{$error->getCode()} (503): {$error->getMessage()}";
             $untrusted += $answer->untrusted ? 1 : 0;
             $leastMs = max($leastMs, $error === null ? 0 : $answer->retryAfterMs(0));
-            $at = $this->leave($which, $at, count($urls));
+            $next = ($at + 1) % count($urls);
+            $this->leave($which, $urls[$at], $urls[$next]);
+            $at = $next;
             if (++$failedNow < count($urls)) {
                 continue;
             }
             if ($untrusted === count($urls)) {
                 throw new LeafdException('untrusted', 'no node has a certificate that is trusted here ' .
-                    '(ca_file); ' . self::told($urls, $failures));
+                    '(ca_file); ' . self::told($failures));
             }
             if ($tries === 0) {
                 $this->pause((int)max($roundMs * random_int(500, 1000) / 1000, $leastMs), $deadline);
             }
             $roundMs = min($roundMs * 2, self::LONGEST_WAIT_MS);
-            $failedNow = $untrusted = $leastMs = 0;
+            $failedNow = $untrusted = $leastMs = $at = 0;
             $rounds++;
+            $urls = $this->route($which, true);
         }
+    }
+
+    /** One request to one node, for which $sent counts; a listed node is proven first. */
+    private function ask(string $url, array $request, array $limits, int &$sent): Answer
+    {
+        if ($this->settings->discover && !$this->discovery->isProven($url) &&
+            !$this->discovery->prove($url, 1)) {
+            $answer = new Answer();
+            $answer->broken = 'it is not the node that was listed, or gives no answer';
+            return $answer;
+        }
+        $this->counters['requests']++;
+        $this->counters['retries'] += $sent++ > 0 ? 1 : 0;
+        return $this->attempt($url, $request, $limits);
+    }
+
+    /** @return list<string> URLs in the order in which a round asks them, of what is known by now */
+    private function route(string $which, bool $failed): array
+    {
+        if ($this->settings->discover && $this->discovery->look($this->current['ids'], $failed)) {
+            foreach ($this->current as $kind => $current) {
+                $better = $current === null ? [] : $this->discovery->better($kind, $current);
+                foreach ($better as $url) {
+                    if ($this->discovery->prove($url, count($better))) {
+                        $this->leave($kind, $current, $url);
+                        break;
+                    }
+                }
+            }
+        }
+        $route = $this->discovery->order($which, $this->current[$which]);
+        if ($this->current[$which] === null || !in_array($this->current[$which], $route, true)) {
+            $this->current[$which] = $route[0];
+        }
+        return $route;
+    }
+
+    /** How many nodes share the time that the tier of $urls[$at] has; 1: there is no other tier. */
+    private function sharers(array $urls, int $at, string $which): int
+    {
+        $tier = $this->discovery->tier($urls[$at], $which);
+        $count = count(array_filter($urls, fn ($url) => $this->discovery->tier($url, $which) === $tier));
+        return $count === count($urls) ? 1 : $count;
+    }
+
+    /** How many nodes there are for worker ids, or for ids. */
+    public function count(string $which): int
+    {
+        return count($this->discovery->order($which, null));
     }
 
     /** As call(), for ranges: a tag whose ids do not follow each other has to be asked for steps. */
@@ -160,8 +212,8 @@ final class Nodes
     /** From now on the next node is kept to. */
     public function goOn(string $which): void
     {
-        $urls = $which === 'ids' ? $this->settings->endpoints : $this->settings->adminEndpoints;
-        $this->current[$which] = ($this->current[$which] + 1) % count($urls);
+        $route = $this->route($which, false);
+        $this->current[$which] = $route[1 % count($route)];
     }
 
     public function end(): void
@@ -172,29 +224,28 @@ final class Nodes
         }
     }
 
-    private function leave(string $which, int $at, int $count): int
+    private function leave(string $which, string $url, string $next): void
     {
-        if ($this->current[$which] === $at && $count > 1) {
-            $this->current[$which] = ($at + 1) % $count;
+        if ($this->current[$which] === $url && $next !== $url) {
+            $this->current[$which] = $next;
             $this->counters['failovers']++;
         }
-        return ($at + 1) % $count;
     }
 
-    private static function told(array $urls, array $failures): string
+    private static function told(array $failures): string
     {
-        ksort($failures);
-        return implode('; ', array_map(static fn ($at) => "{$urls[$at]}: {$failures[$at]}",
+        return implode('; ', array_map(static fn ($url) => "$url: {$failures[$url]}",
             array_keys($failures)));
     }
 
     /** [milliseconds of a connection, without TLS; of all of the attempt] */
-    private function limits(float $leftMs, int $rounds, int $others): array
+    private function limits(float $leftMs, int $rounds, int $others, int $sharers): array
     {
         $attemptMs = $this->settings->numbers['attempt_ms'];
         $doubled = static fn (float $first) => min($first * 2 ** min($rounds, 20), $attemptMs);
+        $patience = $doubled(max(self::FIRST_PATIENCE_MS, $attemptMs / 4));
         return [$doubled($this->settings->numbers['connect_ms']),
-            min($doubled(max(self::FIRST_PATIENCE_MS, $attemptMs / 4)), $leftMs / $others)];
+            min($patience, $patience * self::TIER_PATIENCE / $sharers, $leftMs / $others)];
     }
 
     /** One request to one node. */

@@ -63,6 +63,9 @@ final class Segment
             $answer = $this->ask($count, '&contiguous=1', $deadline, $stepped);
             $range = $answer->range($count, $stepped);
         } catch (LeafdException $error) {
+            if ($error->getCode() === 'paused') {
+                $this->drop($this->state());
+            }
             throw $this->nodes->failed($error);
         }
         $this->see($answer, $stepped);

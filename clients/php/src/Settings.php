@@ -22,7 +22,8 @@ final class Settings
         'window_ms' => [60000, 1000, 86400000],
         'max_age_ms' => [3600000, 1, 86400000],
     ];
-    private const TEXTS = ['token', 'token_file', 'ca_file', 'cert_file', 'key_file'];
+    public const HOST = '(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?)';
+    private const TEXTS = ['token', 'token_file', 'ca_file', 'cert_file', 'key_file', 'zone'];
 
     /** @var list<string> base URLs */
     public readonly array $endpoints;
@@ -31,6 +32,8 @@ final class Settings
     public readonly ?string $caFile;
     public readonly ?string $certFile;
     public readonly ?string $keyFile;
+    public readonly ?string $zone;
+    public readonly bool $discover;
     /** @var array<string, int> those of NUMBERS */
     public readonly array $numbers;
     private ?string $token;
@@ -43,7 +46,7 @@ final class Settings
     {
         foreach (array_keys($given) as $name) {
             if (!isset(self::NUMBERS[$name]) && !in_array($name, self::TEXTS, true) &&
-                $name !== 'endpoints' && $name !== 'admin_endpoints') {
+                !in_array($name, ['endpoints', 'admin_endpoints', 'discover'], true)) {
                 throw new LeafdException('bad_setting', "$name: there is no such setting");
             }
         }
@@ -51,6 +54,12 @@ final class Settings
         $this->endpoints = self::urls('endpoints', $given['endpoints']);
         $this->adminEndpoints = isset($given['admin_endpoints'])
             ? self::urls('admin_endpoints', $given['admin_endpoints']) : $this->endpoints;
+        $this->zone = isset($given['zone']) ? self::name('zone', $given['zone']) : null;
+        $discover = $given['discover'] ?? $this->zone !== null;
+        if (!is_bool($discover)) {
+            throw LeafdException::badSetting('discover', $discover, 'true or false');
+        }
+        $this->discover = $discover;
         $numbers = [];
         foreach (self::NUMBERS as $name => [$default, $low, $high]) {
             $low = $name === 'max_count' ? $numbers['min_count'] : $low;
@@ -108,12 +117,13 @@ final class Settings
         if (isset($given['endpoints'])) {
             return $given;
         }
-        foreach (['endpoints', 'admin_endpoints', ...self::TEXTS] as $name) {
+        foreach (['endpoints', 'admin_endpoints', 'discover', ...self::TEXTS] as $name) {
             $value = getenv('LEAFD_' . strtoupper($name));
             $hasToken = str_starts_with($name, 'token') &&
                 (isset($given['token']) || isset($given['token_file']));
             if ($value !== false && !isset($given[$name]) && !$hasToken) {
-                $found[$name] = $value;
+                $found[$name] = $name === 'discover' ? ['true' => true, 'false' => false][$value] ?? $value
+                    : $value;
             }
         }
         $given += $found ?? [];
@@ -131,7 +141,7 @@ final class Settings
         if (!is_array($list) || count($list) < 1 || count($list) > self::ENDPOINTS_MAX) {
             throw LeafdException::badSetting($name, $given, '1 to ' . self::ENDPOINTS_MAX . ' base URLs');
         }
-        $host = '(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?)';
+        $host = self::HOST;
         foreach ($list as $url) {
             $good = is_string($url) && preg_match("~\\Ahttps?://$host(:(\\d{1,5}))?/?\\z~i", $url, $part);
             if (!$good || (isset($part[4]) && ((int)$part[4] < 1 || (int)$part[4] > 65535))) {

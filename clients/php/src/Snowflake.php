@@ -197,7 +197,7 @@ final class Snowflake
         $grant = $this->nodes->call(['POST', '/api/workers', [], $body], $deadline, [201], 'admin')->grant();
         $first = $grant;
         // A node that makes no snowflake ids itself has no layout; a renewal's answer has one, too.
-        $others = count($this->nodes->settings->adminEndpoints) - 1;
+        $others = $this->nodes->count('admin') - 1;
         for (; $grant['layout'] === null && $others > 0; $others--) {
             $this->nodes->goOn('admin');
             $grant = $this->renewal($first, null, $deadline);

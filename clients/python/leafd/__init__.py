@@ -9,10 +9,11 @@
 leafd.aio has the same for asyncio. What the settings and errors mean is in docs/clients.md.
 """
 from ._api import Decoded, Layout
-from ._client import Client, IdSource, Segment, Snowflake, Strict, StrictIds, TextIds, Texts
+from ._client import Client, IdSource, Segment, Snowflake, Strict, Texts
 from ._errors import LeafdError
 from ._events import Event
 from ._http import VERSION
+from ._sources import StrictIds, TextIds
 from ._stats import Gauges
 
 __all__ = ["Client", "Decoded", "Event", "Gauges", "IdSource", "Layout", "LeafdError", "Segment", "Snowflake", "Strict",

@@ -7,29 +7,29 @@ Threads: everything may be called from any. Fork: the child drops all that it in
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import threading
 import time
 import weakref
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Protocol, \
+from typing import Callable, Dict, Iterator, List, Optional, Protocol, \
     Sequence, TypeVar, Union, cast
 
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
 from ._buffer import Answer, Buffer, Rate, fewer
+from ._discovery import REQUEST, Discovery
+from ._door import NEVER, Door
 from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
 from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
-from ._journey import NEVER, Door, Journey, Known, Usual, settled
+from ._journey import Journey, Known, Limits, Usual, settled
 from ._settings import Address
+from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
+    made_up_name, no_generator, strict_ids
 from ._wire import Connection, Pool, start
 
 _T = TypeVar("_T")
 
-FORGET_S = 1.0  # an error of a background request
-CLOCK_LOOK_S = 0.1  # how often a long wait for the clock looks at it
 SPIN_S = 0.002  # a shorter one sleeps just so long
 
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
@@ -46,35 +46,6 @@ class IdSource(Protocol):
 
     def close(self) -> None:
         """Later calls raise "closed"."""
-
-
-class _StrictIds(NamedTuple):
-    first: int
-    last: int
-    replayed: bool
-
-
-class StrictIds(_StrictIds):
-    """Ids of a strict tag, both bounds included; replayed: another request with the same key had
-    been given them before; increment: from one to the next."""
-
-    increment = 1
-
-    @property
-    def ids(self) -> range:
-        return range(self.first, self.last + 1, self.increment)
-
-
-class TextIds(NamedTuple):
-    """Ids as texts; replayed: another request with the same key had been given them before."""
-
-    texts: List[str]
-    replayed: bool
-
-
-def is_final(error: LeafdError) -> bool:
-    """Whether another node would refuse it as well."""
-    return error.status > 0 and error.code != "bad_answer"
 
 
 class _Second:
@@ -110,7 +81,7 @@ class _Second:
 
     def begin(self) -> None:
         self.at = NEVER
-        if len(self._first.nodes) == 1:
+        if self._client._ids.beside(self._first.node) is None:
             return
         self.begun = True
         second = Journey(self._client._ids, lambda: -NEVER if self.over else self._deadline,
@@ -149,23 +120,30 @@ class Client:
                  token: Optional[str] = None, token_file: Optional[str] = None,
                  ca_file: Optional[str] = None, cert_file: Optional[str] = None,
                  key_file: Optional[str] = None,
+                 zone: Optional[str] = None, discover: Optional[bool] = None,
                  connect_ms: int = 300, attempt_ms: int = 4000, deadline_ms: int = 10000,
                  cover_ms: int = 10000, min_count: int = 100, max_count: int = 100000,
                  window_ms: int = 60000, max_age_ms: int = 3600000,
                  on_event: Optional[Callable[[Event], object]] = None,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = _settings.make(endpoints, admin_endpoints, token, token_file, ca_file,
-                                        cert_file, key_file, connect_ms, attempt_ms, deadline_ms,
-                                        cover_ms, min_count, max_count, window_ms,
-                                        max_age_ms)
+                                        cert_file, key_file, zone, discover, connect_ms,
+                                        attempt_ms, deadline_ms, cover_ms, min_count, max_count,
+                                        window_ms, max_age_ms)
         if on_event is not None and not callable(on_event):
             raise bad_setting("on_event", on_event, "a function of an Event")
         self._wall_ns = _wall_ns
         self._teller = Teller(on_event)
         self._stats = _stats.Stats()
         self._ids = Door(self._settings.endpoints, self._stats, self._tell)
-        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell)
+        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell, True)
         self._pool = Pool(self._settings.tls, self._found)
+        self._listed = threading.Event()  # the first listing of nodes, or that there is none
+        # Other admin endpoints are of another listener, which no listing has.
+        same = self._settings.admin_endpoints == self._settings.endpoints
+        self._discovery = Discovery([self._ids, self._admin] if same else [self._ids],
+                                    self._settings.zone, lambda: self._listed.set()) \
+            if self._settings.discover else None
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []
         self._usual = Usual(connect_ms / 1000)
@@ -293,10 +271,12 @@ class Client:
         for door in (self._ids, self._admin):
             if address in door.names:
                 door.found(address, ips)
-        self._pool.keep({*self._ids.nodes, *self._admin.nodes})
+        self._pool.keep({*self._ids.known, *self._admin.known})
 
     def _begin(self, journey: Journey) -> None:
         """A round, after names were resolved where that is due."""
+        if self._discovery is not None:
+            self._look(self._discovery, journey)
         now = time.monotonic()
         door = journey.door
         looks, waits = journey.looks(now)
@@ -310,6 +290,59 @@ class Client:
                 pass  # no thread: the nodes are those that were known
             door.resolved_at = now
         journey.begin()
+
+    def _look(self, discovery: Discovery, journey: Journey) -> None:
+        """Have nodes listed, where that is due."""
+        now = time.monotonic()
+        if discovery.due(journey, now):
+            try:
+                start(threading.Thread(target=self._discover, args=(discovery,), daemon=True,
+                                       name="leafd-discover"))
+            except OSError:
+                discovery.end()
+        wait_s = discovery.wait_s(journey, now)
+        if wait_s > 0:
+            self._listed.wait(wait_s)
+
+    def _discover(self, discovery: Discovery) -> None:
+        """In a thread of its own."""
+        try:
+            steps = discovery.steps()
+            nodes = next(steps, None)
+            while nodes is not None:
+                try:
+                    nodes = steps.send(self._ask_nodes(nodes))
+                except StopIteration:
+                    nodes = None
+        finally:
+            discovery.end()
+        self._pool.keep({*self._ids.known, *self._admin.known})
+
+    def _ask_nodes(self, nodes: List[Address]) -> List[Optional[Reply]]:
+        """All at once, but the first, each in a thread."""
+        settings = self._settings
+        replies: List[Optional[Reply]] = [None] * len(nodes)
+
+        def ask(at: int) -> None:
+            until = time.monotonic() + max(1.0, settings.attempt_ms / 4000)
+            try:
+                data = request_bytes(REQUEST, nodes[at].authority, settings.token.current())
+                replies[at] = self._pool.exchange(nodes[at], data,
+                                                  Limits(settings.connect_ms / 1000, until))
+            except (BadAnswer, OSError):
+                pass
+
+        threads = [threading.Thread(target=ask, args=(at,), daemon=True, name="leafd-discover")
+                   for at in range(1, len(nodes))]
+        try:
+            for thread in threads:
+                start(thread)
+        except OSError:
+            return replies
+        ask(0)
+        for thread in threads:
+            thread.join()
+        return list(replies)
 
     def _call(self, door: Door, make_request: Callable[[], Request],
               journey: Journey) -> Reply:
@@ -410,6 +443,12 @@ class Client:
         if closed:
             self._closed.set()
         self._stats.reset()
+        self._ids.lock, self._admin.lock = threading.Lock(), threading.Lock()
+        listed, self._listed = self._listed.is_set(), threading.Event()
+        if listed:
+            self._listed.set()
+        if self._discovery is not None:
+            self._discovery.reset()
         self._pool.inherited()
         self._ager = None
         self._ager_wake = threading.Event()
@@ -429,17 +468,12 @@ def _drop_aged(find: "Callable[[], Optional[Client]]", wake: threading.Event) ->
         wake.wait(None if left_s == NEVER else max(0.0, left_s))
 
 
-def _check_open(closed: bool) -> None:
-    if closed:
-        raise LeafdError("closed", "the source was closed")
-
-
-class Segment:
+class Segment(Told):
     """Ids of a tag, from ranges held here. Also an iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = client
+        self._client = self._owner = client
         self._buffer = Buffer()
         self._start()
 
@@ -469,7 +503,7 @@ class Segment:
             return id
         with self._cond:
             if self._closed:
-                raise self._client._count_error(self._closed_error())
+                raise self._client._count_error(LeafdError("closed", "the source was closed"))
             while self._buffer.advance():
                 id = next(self._buffer.piece, None)
                 if id is not None:
@@ -491,12 +525,13 @@ class Segment:
         client = self._client
         deadline = client._deadline(deadline_ms)
         try:
-            if self._closed:
-                raise self._closed_error()
+            check_open(self._closed)
             client._stats.add("waits")
             answer = client._call_for_ranges(self._known, count,
                                              Journey(client._ids, lambda: deadline), one=True)
         except LeafdError as error:
+            with self._cond:
+                self._drop_paused(error)
             raise client._count_error(error)
         client._stats.add("ids_segment", count)
         return answer.ranges[0]
@@ -516,9 +551,6 @@ class Segment:
 
     def __next__(self) -> int:
         return self.next()
-
-    def _closed_error(self) -> LeafdError:
-        return LeafdError("closed", "the source was closed")
 
     def _measure(self, gauges: _stats.Gauges) -> None:
         with self._cond:
@@ -566,17 +598,11 @@ class Segment:
 
     def _check_closed(self, burnt: int) -> None:
         if self._closed:
-            raise self._fail(self._closed_error(), burnt)
+            raise self._fail(LeafdError("closed", "the source was closed"), burnt)
 
     def _check_error(self, burnt: int) -> None:
         if self._error is not None and time.monotonic() < self._error_until:
             raise self._fail(copy_of(self._error), burnt)
-
-    def _fail(self, error: LeafdError, burnt: int) -> LeafdError:
-        """burnt: ids that the call had taken already."""
-        if burnt:
-            self._client._stats.add("burnt", burnt)
-        return self._client._count_error(error)
 
     def _ask_if_due(self) -> None:
         """Begin a request in the background, unless one is under way, none is needed, or the last
@@ -617,7 +643,7 @@ class Segment:
     def _second_at(self, now: float) -> float:
         """When those who wait may have a second node asked, or have to look again."""
         if not self._waiting or not self._buffer.empty or len(self._journeys) != 1 \
-                or not self._journeys[0].wanted or len(self._journeys[0].nodes) < 2:
+                or not self._journeys[0].wanted or self._client._ids.beside(self._journeys[0].node) is None:
             return NEVER
         asked_at = self._journeys[0].asked_at
         return (now if asked_at == NEVER else asked_at) + self._client._usual.patience_s
@@ -683,9 +709,7 @@ class Segment:
             client._ids.leave(slow.node)  # which is where the next one would begin
         if answer is not None:
             client._ager_wake.set()
-            if self._failing:
-                self._failing = False
-                client._tell(Event("recovered", tag=self.tag))
+            self._tell_recovery()
         elif failure is not None and journey.wanted and failure.code != "closed":
             self._tell_failure(failure.code)
 
@@ -694,19 +718,9 @@ class Segment:
         if failure.code == "unreachable":
             self._unreachable = failure
         elif other is None or is_final(failure):
+            self._drop_paused(failure)
             self._error = failure
             self._error_until = time.monotonic() + FORGET_S
-
-    def _tell_failure(self, code: str) -> None:
-        """Once, until ids come again."""
-        if not self._failing:
-            self._failing = True
-            self._client._tell(Event("refill_failed", tag=self.tag, code=code))
-
-    def _tell_dropped(self, kind: str, dropped: int) -> None:
-        if dropped:
-            self._client._stats.add("burnt", dropped)
-            self._client._tell(Event(kind, tag=self.tag, ids=dropped))
 
     def _saw(self, generation: int) -> bool:
         with self._cond:
@@ -761,17 +775,14 @@ class Strict:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             answer = client._call_twice(lambda journey: client._call_for_ranges(
                 self._known, count, journey, one=True, key=key), deadline)
         except LeafdError as error:
             error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        ids = answer.ranges[0]
-        strict = StrictIds(ids[0], ids[-1], answer.replayed)
-        strict.increment = ids.step
-        return strict
+        return strict_ids(answer.ranges[0], answer.replayed)
 
     def close(self) -> None:
         """Later calls get "closed"."""
@@ -809,7 +820,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             texts = self._ask(count, given, deadline)
         except LeafdError as error:
             raise client._count_error(error)
@@ -849,7 +860,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             return _api.text_id_of(client._call(client._admin, lambda: request,
                                                 Journey(client._admin, lambda: deadline)))
         except LeafdError as error:
@@ -860,12 +871,6 @@ class Texts:
         self._closed = True
 
 
-def made_up_name() -> str:
-    """Of a holder of a worker id, for whom the program gave none."""
-    host = "".join(c for c in socket.gethostname() if c.isprintable() and c.isascii())[:64]
-    return f"{host or 'host'}/{os.getpid()}/{secrets.token_hex(8)}"
-
-
 class Snowflake:
     """Snowflake ids, made here under a worker id that nobody else uses."""
 
@@ -873,12 +878,8 @@ class Snowflake:
         self._client = client
         self._name = name
         self._wall_ns = client._wall_ns
-        self._generator = self._none()
+        self._generator = no_generator()
         self._start()
-
-    def _none(self) -> Generator:
-        """A generator that has no id."""
-        return Generator(Grant(0, 1, 0, 0, None), Layout(0, 41, 10, 12), lambda: 0)
 
     def _start(self) -> None:
         self._cond = threading.Condition()
@@ -1078,8 +1079,8 @@ class Snowflake:
             return grant, grant.layout
         # The node makes no snowflake ids itself. A renewal gives no new window, and its answer has
         # the layout, too.
-        for _ in range(len(door.nodes) - 1):
-            door.current = door.after(door.current)
+        for node in door.route(door.current)[1:]:
+            door.current = node
             reply = client._call(
                 door, lambda: _api.renew_request(grant.worker_id, grant.epoch, window_ms, None),
                 Journey(door, lambda: deadline))
@@ -1106,7 +1107,7 @@ class Snowflake:
         """The generator, under the lock. No thread takes an id of it from now on."""
         self._generator.drop()
         self._done += self._generator.taken
-        self._generator, self._held = self._none(), False
+        self._generator, self._held = no_generator(), False
         self._renew_at = NEVER
 
     def _renew_loop(self, generator: Generator) -> None:
@@ -1178,7 +1179,7 @@ class Snowflake:
         """The parent has its worker id still: nothing of it is used or released here."""
         closed = self._closed
         self._generator.drop()
-        self._generator = self._none()
+        self._generator = no_generator()
         self._start()
         self._closed = closed
 

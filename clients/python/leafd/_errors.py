@@ -15,7 +15,7 @@ OWN_RETRYABLE = {
     "closed": False,
 }
 # Of the server's, beside all with status 503: what ends by itself.
-SERVER_RETRYABLE = frozenset({"quota", "no_worker_id", "too_slow"})
+SERVER_RETRYABLE = frozenset({"quota", "no_worker_id", "paused", "too_slow"})
 
 
 class LeafdError(Exception):

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import random
 import ssl
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from . import _api
 from ._buffer import Answer
+from ._door import NEVER, Door
 from ._errors import LeafdError
-from ._events import Event
 from ._http import Reply, Request
-from ._settings import ENDPOINTS_MAX, Address, Settings
-from ._stats import Stats
+from ._settings import Address, Settings
 
 FIRST_WAIT_S = 0.020
 LONGEST_WAIT_S = 1.0
@@ -26,7 +25,7 @@ QUOTA_WAIT_S = 1.0  # where the server does not say
 FIRST_PATIENCE_S = 1.0
 USUAL_LEAST_S = 0.020
 RESOLVE_AGAIN_S = 30.0
-NEVER = float("inf")
+TIER_PATIENCE = 1.5  # so many times as long as a node a whole tier may be silent
 
 
 class Usual:
@@ -47,45 +46,6 @@ class Usual:
                     else max(self._average_s, USUAL_LEAST_S))
 
 
-class Door:
-    """The nodes for one kind of requests, and the one that is kept to. An endpoint is as many as
-    its name has addresses; one whose name was not resolved yet is one."""
-
-    def __init__(self, addresses: List[Address], stats: Stats,
-                 tell: Callable[[Event], None] = lambda _: None) -> None:
-        self.addresses = addresses
-        self.nodes: Tuple[Address, ...] = tuple(addresses)
-        self.names = [one for one in addresses if one.is_name]
-        self.resolved_at = -NEVER  # when a call last had them resolved
-        self.stats = stats
-        self.tell = tell
-        self.current = self.nodes[random.randrange(len(self.nodes))]
-
-    def found(self, address: Address, ips: List[str]) -> None:
-        """These are all addresses of the name, at least one. One call at a time."""
-        nodes: List[Address] = []
-        for one in self.addresses:
-            if one == address:
-                nodes += [one._replace(ip=ip) for ip in sorted(set(ips))]
-            else:
-                nodes += [node for node in self.nodes if node._replace(ip=None) == one]
-        self.nodes = tuple(nodes[:ENDPOINTS_MAX])
-        if self.current not in self.nodes:
-            self.current = random.choice(self.nodes)
-
-    def after(self, node: Address) -> Address:
-        nodes = self.nodes
-        return nodes[(nodes.index(node) + 1) % len(nodes)] if node in nodes else nodes[0]
-
-    def leave(self, node: Address) -> None:
-        """It failed: the next call begins with the one after it."""
-        next_one = self.after(node)
-        if self.current == node and next_one != node:
-            self.current = next_one
-            self.stats.add("failovers")
-            self.tell(Event("failover", from_url=str(node), to_url=str(next_one)))
-
-
 class Limits(NamedTuple):
     """Of one try: what a new connection may take, without TLS, and the end of all of it."""
 
@@ -102,7 +62,7 @@ class Move(NamedTuple):
 
 class Journey:
     """deadline: asked each time, by the same clock as move()'s now; the one of a segment's request
-    lasts as long as somebody waits. beside: one under way, at whose next node this one begins.
+    lasts as long as somebody waits. beside: one under way; this one begins at the next of its tier.
     node: the one that is asked, or will be next; asked_at: when it was, infinite while none is."""
 
     def __init__(self, door: Door, deadline: Callable[[], float],
@@ -118,13 +78,14 @@ class Journey:
         self.asked_at = NEVER
         self._uniform = uniform
         self.begun = beside is not None  # this round, with the nodes of now
-        self.nodes, self.node = door.nodes, door.current
-        if beside is not None:
-            self.nodes, self.node = beside.nodes, beside._next()
+        self.node: Address = door.current if beside is None else \
+            door.beside(beside.node) or door.current
+        self._known = door.nodes
+        self.nodes = door.route(self.node)  # of this round, in order
         self._failed = 0  # in this round
         self._untrusted = 0  # of these by their certificate
         self._trusted = True  # False: not a node of a round, and no other round would change it
-        self._rounds = 0  # that are over
+        self.rounds = 0  # that are over
         self._round_wait_s = FIRST_WAIT_S
         self._least_s = 0.0  # what Retry-After said in this round
         self._wait_s = 0.0
@@ -138,16 +99,16 @@ class Journey:
 
     def looks(self, now: float) -> Tuple[bool, bool]:
         """Whether names are to be resolved before this round, and whether it waits for that."""
-        waits = self._rounds > 0 or self.door.resolved_at == -NEVER
+        waits = self.rounds > 0 or self.door.resolved_at == -NEVER
         return waits or now - self.door.resolved_at >= RESOLVE_AGAIN_S, waits
 
     def begin(self) -> None:
         """A round, with the nodes of now."""
         self.begun = True
-        nodes, self.nodes, self.node = self.nodes, self.door.nodes, self.door.current
-        if self.node not in self.nodes:  # they changed at this moment
-            self.node = self.nodes[0]
-        if nodes != self.nodes:
+        known, self._known = self._known, self.door.nodes
+        self.nodes = self.door.route(self.door.current)
+        self.node = self.nodes[0]
+        if known != self._known:
             self._failures = {node: why for node, why in self._failures.items()
                               if node in self.nodes} or self._failures
             if self.on_nodes is not None:
@@ -175,12 +136,13 @@ class Journey:
         """Of a try. Both are longer in each round. A node that is silent leaves time for the others
         of the round."""
         attempt_s = settings.attempt_ms / 1000
-        doubled = 2.0 ** min(self._rounds, 20)
+        doubled = 2.0 ** min(self.rounds, 20)
         deadline = self.deadline()
         left = settings.deadline_ms / 1000 if deadline == NEVER else deadline - now
         share = left / (len(self.nodes) - self._failed)
-        return Limits(min(settings.connect_ms / 1000 * doubled, attempt_s),
-                      now + min(max(FIRST_PATIENCE_S, attempt_s / 4) * doubled, attempt_s, share))
+        patience_s = min(max(FIRST_PATIENCE_S, attempt_s / 4) * doubled, attempt_s)
+        return Limits(min(settings.connect_ms / 1000 * doubled, attempt_s), now + min(
+            patience_s, patience_s * TIER_PATIENCE / self.door.sharers(self.node), share))
 
     def cut(self, now: float, began: float) -> None:
         """The node of the last move did not answer in time. Where it was the deadline that left it
@@ -200,8 +162,9 @@ class Journey:
         """The node of the last move could not be reached, or answered 503."""
         self._failures[self.node] = why
         self._quota = None
-        self.door.leave(self.node)
-        self.node = self._next()
+        next_one = self._next()
+        self.door.leave(self.node, next_one)
+        self.node = next_one
         self._least_s = max(self._least_s, retry_after_s or 0.0)
         self._failed += 1
         if self._failed == len(self.nodes):
@@ -210,8 +173,8 @@ class Journey:
             self._round_wait_s = min(self._round_wait_s * 2, LONGEST_WAIT_S)
             self._trusted = self._untrusted < self._failed
             self._failed = self._untrusted = 0
-            self._rounds += 1
-            self.begun = not self.door.names or not self._trusted
+            self.rounds += 1
+            self.begun = self.door.is_fixed or not self._trusted
             self._least_s = 0.0
             if self.on_round is not None:
                 self.on_round()

@@ -111,6 +111,8 @@ class Settings(NamedTuple):
     admin_endpoints: List[Address]
     token: Token
     tls: Optional[ssl.SSLContext]
+    zone: Optional[str]
+    discover: bool
     connect_ms: int
     attempt_ms: int
     deadline_ms: int
@@ -211,9 +213,9 @@ def tls_context(ca_file: Optional[str], cert_file: Optional[str],
 def make(endpoints: Union[str, Sequence[str], None],
          admin_endpoints: Union[str, Sequence[str], None], token: Optional[str],
          token_file: Optional[str], ca_file: Optional[str], cert_file: Optional[str],
-         key_file: Optional[str], connect_ms: int, attempt_ms: int,
-         deadline_ms: int, cover_ms: int, min_count: int, max_count: int,
-         window_ms: int, max_age_ms: int) -> Settings:
+         key_file: Optional[str], zone: Optional[str], discover: Optional[bool],
+         connect_ms: int, attempt_ms: int, deadline_ms: int, cover_ms: int, min_count: int,
+         max_count: int, window_ms: int, max_age_ms: int) -> Settings:
     if endpoints is None:  # then the environment says which cluster, and who is asking
         env = os.environ
         if "LEAFD_ENDPOINTS" not in env:
@@ -226,6 +228,14 @@ def make(endpoints: Union[str, Sequence[str], None],
         ca_file = ca_file or env.get("LEAFD_CA_FILE")
         cert_file = cert_file or env.get("LEAFD_CERT_FILE")
         key_file = key_file or env.get("LEAFD_KEY_FILE")
+        zone = env.get("LEAFD_ZONE") if zone is None else zone
+        if discover is None and "LEAFD_DISCOVER" in env:
+            text = env["LEAFD_DISCOVER"]
+            if text not in ("true", "false"):
+                raise bad_setting("discover", text, "true or false")
+            discover = text == "true"
+    if discover is not None and not isinstance(discover, bool):
+        raise bad_setting("discover", discover, "True or False")
     ids = addresses("endpoints", endpoints)
     admin = ids if admin_endpoints is None else addresses("admin_endpoints", admin_endpoints)
     secure = any(one.secure for one in ids + admin)
@@ -234,6 +244,8 @@ def make(endpoints: Union[str, Sequence[str], None],
     low = whole("min_count", min_count, 1, COUNT_MAX)
     return Settings(
         ids, admin, Token(token, token_file), tls,
+        None if zone is None else text_name("zone", zone),
+        zone is not None if discover is None else discover,
         whole("connect_ms", connect_ms, 1, MS_MAX), whole("attempt_ms", attempt_ms, 1, MS_MAX),
         whole("deadline_ms", deadline_ms, 1, MS_MAX), whole("cover_ms", cover_ms, 1, MS_MAX),
         low, whole("max_count", max_count, low, COUNT_MAX),

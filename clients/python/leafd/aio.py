@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 import time
 import weakref
 from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional, Sequence, \
@@ -22,13 +23,16 @@ from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional
 from . import _api, _settings, _stats
 from ._api import Decoded, Grant, Layout
 from ._buffer import Answer, Buffer, Rate, fewer
-from ._client import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, is_final, made_up_name
+from ._discovery import REQUEST, Discovery
+from ._door import NEVER, Door
 from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
 from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reader, Reply, Request, request_bytes
-from ._journey import NEVER, Door, Journey, Known, Usual, settled
+from ._journey import Journey, Known, Usual, settled
 from ._settings import Address, Settings
+from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
+    made_up_name, no_generator, strict_ids
 from ._wire import IDLE_MAX, READ_BYTES, ips_of
 
 __all__ = ["Client", "Segment", "Snowflake", "Strict", "Texts"]
@@ -219,23 +223,29 @@ class Client:
                  token: Optional[str] = None, token_file: Optional[str] = None,
                  ca_file: Optional[str] = None, cert_file: Optional[str] = None,
                  key_file: Optional[str] = None,
+                 zone: Optional[str] = None, discover: Optional[bool] = None,
                  connect_ms: int = 300, attempt_ms: int = 4000, deadline_ms: int = 10000,
                  cover_ms: int = 10000, min_count: int = 100, max_count: int = 100000,
                  window_ms: int = 60000, max_age_ms: int = 3600000,
                  on_event: Optional[Callable[[Event], object]] = None,
                  _wall_ns: Callable[[], int] = time.time_ns) -> None:
         self._settings = _settings.make(endpoints, admin_endpoints, token, token_file, ca_file,
-                                        cert_file, key_file, connect_ms, attempt_ms, deadline_ms,
-                                        cover_ms, min_count, max_count, window_ms,
-                                        max_age_ms)
+                                        cert_file, key_file, zone, discover, connect_ms,
+                                        attempt_ms, deadline_ms, cover_ms, min_count, max_count,
+                                        window_ms, max_age_ms)
         if on_event is not None and not callable(on_event):
             raise bad_setting("on_event", on_event, "a function of an Event")
         self._wall_ns = _wall_ns
         self._teller = Teller(on_event)
         self._stats = _stats.Stats()
         self._ids = Door(self._settings.endpoints, self._stats, self._tell)
-        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell)
+        self._admin = Door(self._settings.admin_endpoints, self._stats, self._tell, True)
         self._pool = _Pool(self._settings)
+        self._listed = _Waiters()  # for the first listing of nodes, or that there is none
+        same = self._settings.admin_endpoints == self._settings.endpoints
+        self._discovery = Discovery([self._ids, self._admin] if same else [self._ids],
+                                    self._settings.zone, lambda: self._listed.wake()) \
+            if self._settings.discover else None
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []
         self._usual = Usual(connect_ms / 1000)
@@ -363,10 +373,17 @@ class Client:
         for door in (self._ids, self._admin):
             if found and address in door.names:
                 door.found(address, ips_of(found))
-        self._pool.keep({*self._ids.nodes, *self._admin.nodes})
+        self._pool.keep({*self._ids.known, *self._admin.known})
 
     async def _begin(self, journey: Journey) -> None:
         """A round, after names were resolved where that is due."""
+        if self._discovery is not None:
+            now = time.monotonic()
+            if self._discovery.due(journey, now):
+                self._spawn(self._discover(self._discovery))
+            wait_s = self._discovery.wait_s(journey, now)
+            if wait_s > 0:
+                await self._listed.wait(now + wait_s)
         now = time.monotonic()
         door = journey.door
         looks, waits = journey.looks(now)
@@ -379,6 +396,31 @@ class Client:
                     0.0, min(self._settings.connect_ms / 1000, journey.deadline() - now)))
             door.resolved_at = now
         journey.begin()
+
+    async def _discover(self, discovery: Discovery) -> None:
+        """In the background."""
+        try:
+            steps = discovery.steps()
+            nodes = next(steps, None)
+            while nodes is not None:
+                replies = await asyncio.gather(*map(self._ask_node, nodes))
+                try:
+                    nodes = steps.send(list(replies))
+                except StopIteration:
+                    nodes = None
+        finally:
+            discovery.end()
+        self._pool.keep({*self._ids.known, *self._admin.known})
+
+    async def _ask_node(self, node: Address) -> Optional[Reply]:
+        settings = self._settings
+        try:
+            data = request_bytes(REQUEST, node.authority, settings.token.current())
+            return await asyncio.wait_for(
+                self._pool.exchange(node, data, settings.connect_ms / 1000),
+                max(1.0, settings.attempt_ms / 4000))
+        except (BadAnswer, OSError, UnicodeError, asyncio.TimeoutError):
+            return None
 
     async def _call(self, door: Door, make_request: Callable[[], Request],
                     journey: Journey) -> Reply:
@@ -448,7 +490,7 @@ class Client:
         try:
             while True:
                 now = time.monotonic()
-                due = NEVER if len(tasks) == 2 or len(first.nodes) == 1 else \
+                due = NEVER if len(tasks) == 2 or self._ids.beside(first.node) is None else \
                     min(first.asked_at, now) + self._usual.patience_s
                 waiting = [task for task in tasks if not task.done()]
                 await asyncio.wait(waiting, timeout=None if due == NEVER else max(0.0, due - now),
@@ -489,17 +531,15 @@ class Client:
 
     def _after_fork(self) -> None:
         self._stats.reset()
+        self._ids.lock, self._admin.lock = threading.Lock(), threading.Lock()
+        if self._discovery is not None:
+            self._discovery.reset()
         self._pool.inherited()
         _inherited.append(self._tasks)
         self._tasks = set()
         self._lookups = {}
         for source in self._sources:
             source._after_fork()
-
-
-def _check_open(closed: bool) -> None:
-    if closed:
-        raise LeafdError("closed", "the source was closed")
 
 
 def _drop_aged(find: "weakref.ref[Segment]") -> None:
@@ -509,12 +549,12 @@ def _drop_aged(find: "weakref.ref[Segment]") -> None:
         source._drop_aged()
 
 
-class Segment:
+class Segment(Told):
     """Ids of a tag, from ranges held here. Also an asynchronous iterator without an end."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
-        self._client = client
+        self._client = self._owner = client
         self._buffer = Buffer()
         self._closed = False
         self._start()
@@ -568,6 +608,7 @@ class Segment:
             answer = await client._own(client._call_for_ranges(
                 self._known, count, Journey(client._ids, lambda: deadline), one=True))
         except LeafdError as error:
+            self._drop_paused(error)
             raise client._count_error(error)
         client._stats.add("ids_segment", count)
         return answer.ranges[0]
@@ -634,12 +675,6 @@ class Segment:
         if self._closed:
             raise self._fail(LeafdError("closed", "the source was closed"), burnt)
 
-    def _fail(self, error: LeafdError, burnt: int) -> LeafdError:
-        """burnt: ids that the call had taken already."""
-        if burnt:
-            self._client._stats.add("burnt", burnt)
-        return self._client._count_error(error)
-
     def _ask_if_due(self, waits: bool = False) -> None:
         """As that of leafd.Segment; waits: there is a caller who is about to."""
         now = time.monotonic()
@@ -669,7 +704,7 @@ class Segment:
     def _second_at(self, now: float) -> float:
         """When a caller who waits may have a second node asked, or has to look again."""
         if not self._buffer.empty or len(self._journeys) != 1 or not self._journeys[0].wanted \
-                or len(self._journeys[0].nodes) < 2:
+                or self._client._ids.beside(self._journeys[0].node) is None:
             return NEVER
         asked_at = self._journeys[0].asked_at
         return (now if asked_at == NEVER else asked_at) + self._client._usual.patience_s
@@ -709,9 +744,7 @@ class Segment:
             client._stats.add("burnt", self._buffer.add(answer, not journey.wanted))
             self._rate.go(time.monotonic())
             self._drop_aged()
-            if self._failing:
-                self._failing = False
-                client._tell(Event("recovered", tag=self.tag))
+            self._tell_recovery()
             if journey.wanted:
                 self._rate.size = size
                 if other is not None:
@@ -722,19 +755,9 @@ class Segment:
             if failure.code == "unreachable":
                 self._unreachable = failure
             elif other is None or is_final(failure):
+                self._drop_paused(failure)
                 self._error = failure
                 self._error_until = time.monotonic() + FORGET_S
-
-    def _tell_failure(self, code: str) -> None:
-        """Once, until ids come again."""
-        if not self._failing:
-            self._failing = True
-            self._client._tell(Event("refill_failed", tag=self.tag, code=code))
-
-    def _tell_dropped(self, kind: str, dropped: int) -> None:
-        if dropped:
-            self._client._stats.add("burnt", dropped)
-            self._client._tell(Event(kind, tag=self.tag, ids=dropped))
 
     def _saw(self, generation: int) -> bool:
         fresh = self._known.note(generation)
@@ -785,7 +808,7 @@ class Strict:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             answer = await client._own(client._call_twice(
                 lambda journey: client._call_for_ranges(self._known, count, journey, True, key),
                 deadline))
@@ -793,10 +816,7 @@ class Strict:
             error.key = key
             raise client._count_error(error)
         client._stats.add("ids_strict", count)
-        ids = answer.ranges[0]
-        strict = StrictIds(ids[0], ids[-1], answer.replayed)
-        strict.increment = ids.step
-        return strict
+        return strict_ids(answer.ranges[0], answer.replayed)
 
     async def close(self) -> None:
         """Later calls get "closed"."""
@@ -830,7 +850,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             texts = await self._ask(count, given, deadline)
         except LeafdError as error:
             raise client._count_error(error)
@@ -869,7 +889,7 @@ class Texts:
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
-            _check_open(self._closed)
+            check_open(self._closed)
             return _api.text_id_of(
                 await client._own_call(client._admin, lambda: request, deadline))
         except LeafdError as error:
@@ -880,11 +900,6 @@ class Texts:
         self._closed = True
 
 
-def _no_generator() -> Generator:
-    """One that has no id."""
-    return Generator(Grant(0, 1, 0, 0, None), Layout(0, 41, 10, 12), lambda: 0)
-
-
 class Snowflake:
     """Snowflake ids, made here under a worker id that nobody else uses."""
 
@@ -892,7 +907,7 @@ class Snowflake:
         self._client = client
         self._name = name
         self._wall_ns = client._wall_ns
-        self._generator = _no_generator()
+        self._generator = no_generator()
         self._closed = False
         self._start()
 
@@ -1058,8 +1073,8 @@ class Snowflake:
         if grant.layout is not None:
             return grant, grant.layout
         renew = _api.renew_request(grant.worker_id, grant.epoch, window_ms, None)
-        for _ in range(len(door.nodes) - 1):
-            door.current = door.after(door.current)
+        for node in door.route(door.current)[1:]:
+            door.current = node
             told = _api.grant_of(await client._own_call(door, lambda: renew, deadline))
             if told.layout is not None:
                 return told._replace(from_ms=max(told.from_ms, grant.from_ms)), told.layout
@@ -1083,7 +1098,7 @@ class Snowflake:
         """The generator; the task that renews it ends."""
         self._generator.drop()
         self._done += self._generator.taken
-        self._generator, self._held = _no_generator(), False
+        self._generator, self._held = no_generator(), False
         self._renew_at = NEVER
         self._renewer.wake()
 
@@ -1147,7 +1162,7 @@ class Snowflake:
 
     def _after_fork(self) -> None:
         self._generator.drop()
-        self._generator = _no_generator()
+        self._generator = no_generator()
         self._start()
 
 

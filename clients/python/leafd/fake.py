@@ -15,9 +15,10 @@ from collections import defaultdict, deque
 from typing import DefaultDict, Deque, Dict, List, Optional
 
 from ._api import Decoded, Layout, new_key
-from ._client import IdSource, StrictIds
+from ._client import IdSource
 from ._errors import LeafdError, copy_of
 from ._settings import COUNT_MAX, text_name, whole
+from ._sources import StrictIds
 
 __all__ = ["Client", "Segment", "Snowflake", "Strict"]
 

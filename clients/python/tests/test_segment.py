@@ -561,11 +561,11 @@ def generations(cluster, *numbers):
 def test_a_range_is_dropped_at_its_age_by_itself(cluster, open_client):
     client = open_client(cluster, max_age_ms=2000)
     source, other = client.segment("order"), client.segment("other")
+    began = time.monotonic()  # before the requests were sent, of which the age counts
     assert take(source, 3) == [1, 2, 3] and take(other, 1) == [1]
     wait_for(lambda: client.stats()["burnt"] == 97 + 99)
     assert source._buffer.empty
-    began = cluster.log[-1][1].at
-    assert time.monotonic() - began >= 1.999
+    assert time.monotonic() - began >= 2
     assert len(cluster.log) == 2  # nobody asked for more
     assert source.next() == 101
     assert client.stats()["ids_segment"] == 5

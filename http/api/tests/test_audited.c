@@ -432,6 +432,22 @@ static void test_tags_at_level_1(void **state)
         (void)snprintf(head, sizeof head, "PUT /api/tags/t-%u", i);
         guarded_expect(f, head, "", "{}", 201, NULL);
     }
+    guarded_expect(f, "PUT /api/tags/i", "", "{\"increment\":2}", 400, "newer");
+    guarded_expect(f, "POST /api/tags", "", "{\"tags\":[{\"tag\":\"i\",\"increment\":2}]}", 400,
+                   "newer");
+}
+
+/* Nothing is known of the level, so it is not the request that is wrong. */
+static void test_an_increment_before_the_birth(void **state)
+{
+    struct fixture *f = *state;
+
+    atomic_store(&f->fake.health.level, 1);
+    atomic_store(&f->fake.health.uid_low, 0);
+    guarded_expect(f, "PUT /api/tags/i", "", "{\"increment\":2}", 503, "no_leader");
+    guarded_expect(f, "POST /api/tags", "", "{\"tags\":[{\"tag\":\"i\",\"increment\":2}]}", 503,
+                   "no_leader");
+    guarded_expect(f, "PUT /api/tags/i", "", "{\"increment\":0}", 400, "bad_request");
 }
 
 /* Another address of this machine is another client, a second connection is not. */
@@ -539,6 +555,7 @@ int main(void)
         TEST_SHARE(test_tags_of_an_address),
         TEST_SHARE(test_tags_of_tokens_and_bulks),
         TEST_SHARE(test_tags_at_level_1),
+        TEST_SHARE(test_an_increment_before_the_birth),
         TEST_SHARE(test_a_client_is_no_connection),
         TEST_SHARE(test_a_worker_id_is_its_owners),
         TEST_SHARE(test_a_key_is_its_owners),

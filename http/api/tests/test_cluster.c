@@ -30,34 +30,20 @@ static void say(struct fixture *f, enum member_outcome outcome, const char *why)
     (void)snprintf(f->fake.member_answer.why, sizeof f->fake.member_answer.why, "%s", why);
 }
 
-static void expect(struct fixture *f, const char *method, const char *target, const char *body,
-                   int status, const char *part)
-{
-    struct reply reply;
-
-    client_call(f->client, method, target, body, &reply);
-    if (reply.status != status || strstr(reply.body, part) == NULL) {
-        print_error("%s %s %s: wanted %d %s, got %d %s\n", method, target, body != NULL ? body : "",
-                    status, part, reply.status, reply.body);
-        fail();
-    }
-    reply_release(&reply);
-}
-
 static void test_add(void **state)
 {
     struct fixture *f = *state;
 
     say(f, MEMBER_DONE, "node 4 is a member");
-    expect(f, "POST", MEMBERS, "{\"id\":4,\"peer_address\":\"10.0.0.4:7081\"}", 200,
-           "{\"id\":4,\"status\":\"done\",\"message\":\"node 4 is a member\"}");
+    client_expect_part(f->client, "POST", MEMBERS, "{\"id\":4,\"peer_address\":\"10.0.0.4:7081\"}",
+                       200, "{\"id\":4,\"status\":\"done\",\"message\":\"node 4 is a member\"}");
     assert_int_equal(f->fake.asked.kind, MEMBER_ASK_ADD);
     assert_int_equal(f->fake.asked.node_id, 4);
     assert_string_equal(f->fake.asked.address, "10.0.0.4:7081");
     assert_false(f->fake.asked.force);
     say(f, MEMBER_PENDING, "node 5 is being added");
-    expect(f, "POST", MEMBERS "?force=1&timeout_ms=0", "{\"peer_address\":\"[::1]:7081\",\"id\":5}",
-           202, "\"status\":\"pending\"");
+    client_expect_part(f->client, "POST", MEMBERS "?force=1&timeout_ms=0",
+                       "{\"peer_address\":\"[::1]:7081\",\"id\":5}", 202, "\"status\":\"pending\"");
     assert_true(f->fake.asked.force);
     assert_string_equal(f->fake.asked.address, "[::1]:7081");
 }
@@ -67,10 +53,10 @@ static void test_remove_and_lead(void **state)
     struct fixture *f = *state;
 
     say(f, MEMBER_DONE, "gone");
-    expect(f, "DELETE", MEMBERS "/65535?force=0", NULL, 200, "\"id\":65535");
+    client_expect_part(f->client, "DELETE", MEMBERS "/65535?force=0", NULL, 200, "\"id\":65535");
     assert_int_equal(f->fake.asked.kind, MEMBER_ASK_REMOVE);
     assert_int_equal(f->fake.asked.node_id, 65535);
-    expect(f, "POST", LEADER, "{\"id\":2}", 200, "\"status\":\"done\"");
+    client_expect_part(f->client, "POST", LEADER, "{\"id\":2}", 200, "\"status\":\"done\"");
     assert_int_equal(f->fake.asked.kind, MEMBER_ASK_LEAD);
     assert_int_equal(f->fake.asked.node_id, 2);
 }
@@ -102,7 +88,7 @@ static void test_outcomes(void **state)
         say(f, rows[i].outcome, "because of this");
         (void)snprintf(code, sizeof code, "\"code\":\"%s\",\"message\":\"because of this\"",
                        rows[i].code);
-        expect(f, "DELETE", MEMBERS "/4", NULL, rows[i].status, code);
+        client_expect_part(f->client, "DELETE", MEMBERS "/4", NULL, rows[i].status, code);
     }
 }
 
@@ -137,7 +123,8 @@ static void test_bad_input(void **state)
     uint64_t submitted = f->fake.submitted;
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        expect(f, rows[i].method, rows[i].target, rows[i].body, 400, rows[i].part);
+        client_expect_part(f->client, rows[i].method, rows[i].target, rows[i].body, 400,
+                           rows[i].part);
     }
     assert_int_equal(f->fake.submitted, submitted);
 }
@@ -147,12 +134,12 @@ static void test_backend_errors(void **state)
     struct fixture *f = *state;
 
     f->fake.fail_with = ERR_NO_LEADER;
-    expect(f, "DELETE", MEMBERS "/4", NULL, 503, "no_leader");
+    client_expect_part(f->client, "DELETE", MEMBERS "/4", NULL, 503, "no_leader");
     f->fake.fail_with = ERR_TIMEOUT;
-    expect(f, "POST", LEADER, "{\"id\":2}", 503, "timeout");
+    client_expect_part(f->client, "POST", LEADER, "{\"id\":2}", 503, "timeout");
     f->fake.fail_with = 0;
     f->fake.wrong_reply = true;
-    expect(f, "POST", LEADER, "{\"id\":2}", 500, "internal_error");
+    client_expect_part(f->client, "POST", LEADER, "{\"id\":2}", 500, "internal_error");
 }
 
 #define TEST_MEMBERS(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)

@@ -452,10 +452,12 @@ static void test_segments(void **state)
         "{\"segments\":[{\"tag\":\"a\",\"state\":\"active\",\"slots\":[{\"current\":true,"
         "\"next_id\":\"11\",\"end\":\"20\",\"size\":10},{\"current\":false,\"next_id\":\"50\","
         "\"end\":\"55\",\"size\":5}],\"step\":1000,\"refill_in_flight\":false,"
-        "\"last_refill_ago_ms\":null,\"rate_per_s\":0},{\"tag\":\"b\",\"state\":\"exhausted\","
+        "\"last_refill_ago_ms\":null,\"rate_per_s\":0,\"lasts_s\":null},{\"tag\":\"b\",\"state\":"
+        "\"exhausted\","
         "\"slots\":[{\"current\":true,\"next_id\":null,\"end\":null,\"size\":0},"
         "{\"current\":false,\"next_id\":null,\"end\":null,\"size\":0}],\"step\":1000,"
-        "\"refill_in_flight\":false,\"last_refill_ago_ms\":7,\"rate_per_s\":0}],\"next\":\"b\"}");
+        "\"refill_in_flight\":false,\"last_refill_ago_ms\":7,\"rate_per_s\":0,"
+        "\"lasts_s\":null}],\"next\":\"b\"}");
     reply_release(&reply);
 }
 
@@ -475,7 +477,7 @@ static struct id_segment_info held(const char *name, uint64_t next_id)
     "{\"tag\":\"" name "\",\"state\":\"active\",\"slots\":[{\"current\":true,\"next_id\":\"" next  \
     "\",\"end\":\"" end "\",\"size\":10},{\"current\":false,\"next_id\":null,\"end\":null,"        \
     "\"size\":0}],\"step\":10,\"refill_in_flight\":false,\"last_refill_ago_ms\":null,"             \
-    "\"rate_per_s\":0}"
+    "\"rate_per_s\":0,\"lasts_s\":0}"
 
 /* Node 2 has more after "b", so nothing it can be shown of node 1 yet: node 2 may have that
  * tag, too. */

@@ -360,6 +360,32 @@ static void test_deleted_tag_is_asked_for_again(void **state)
     client_expect(f->client, "GET", GET "gone", 200, "5000");
 }
 
+/* A paused tag of any mode, and requests that wait when the pause comes; what is held stays. */
+static void test_paused_tag(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag;
+    struct reply reply;
+
+    fake_make_tag(&f->fake, "held", 1, 10, 100);
+    client_expect(f->client, "GET", GET "held", 200, "1");
+    tag = id_table_find(f->fake.backend.table, "held", 4);
+    id_tag_set_reason(tag, "an \"audit\"", 10);
+    fake_set_state(&f->fake, tag, ID_TAG_PAUSED);
+    client_call(f->client, "GET", GET "held?count=2&format=range", NULL, &reply);
+    assert_int_equal(reply.status, 423);
+    assert_non_null(strstr(reply.head, "Retry-After: 1\r\n"));
+    assert_non_null(strstr(reply.body, "\"paused\""));
+    assert_non_null(strstr(reply.body, "tag \\\"held\\\" is paused: an \\\"audit\\\""));
+    reply_release(&reply);
+    client_call(f->client, "GET", "/tinyid/id/nextId?bizType=held", NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_non_null(strstr(reply.body, "\"code\":6"));
+    reply_release(&reply);
+    fake_set_state(&f->fake, tag, ID_TAG_ACTIVE);
+    client_expect(f->client, "GET", GET "held", 200, "2");
+}
+
 static void test_open_fails(void **state)
 {
     static const struct {
@@ -1087,6 +1113,7 @@ int main(void)
         TEST_SEGMENT(test_snowflake_is_disabled),
         TEST_SEGMENT(test_unknown_tag_asks_the_cluster),
         TEST_SEGMENT(test_deleted_tag_is_asked_for_again),
+        TEST_SEGMENT(test_paused_tag),
         TEST_SEGMENT(test_open_fails),
         TEST_SEGMENT(test_exhausted_keeps_what_is_left),
         TEST_SEGMENT(test_exhausted_asks_before_it_says_so),

@@ -196,8 +196,6 @@ static int handle_config(struct conn *conn)
 
 /* --- who asks: AUTH and HELLO --- */
 
-#define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
-
 static bool fail_token(struct conn *conn, const char *reason, const char *message)
 {
     audited_refuse_as(conn, 401, reason);
@@ -210,7 +208,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
 {
     struct api_loop *loop = api_loop(conn);
     struct resp_caller *caller = resp_caller(conn);
-    const struct identity *identity = NULL;
+    const struct identity *identity;
     struct token_hash hash;
     size_t len;
     const char *text = caller_word(conn, token, &len);
@@ -219,9 +217,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
         return reply_error(conn, 400, "no_tokens",
                            "this node has no tokens (auth.tokens-file): AUTH is not needed");
     }
-    if (len > 0 && len <= TOKEN_BYTES_MAX && token_hash(text, len, &hash)) {
-        identity = tokens_find(loop->tokens, &hash);
-    }
+    identity = tokens_find_text(loop->tokens, text, len, &hash);
     if (identity == NULL) {
         return fail_token(conn, "unknown token", "this token is not known here");
     }
@@ -529,23 +525,26 @@ static int handle_info(struct conn *conn)
 
 /* --- answers --- */
 
-/* So many ids in a row, of a tag with a shape as texts. */
-static void put_resp_ids(struct conn *conn, const struct id_text *text, uint64_t first,
-                         uint32_t count, uint32_t increment, struct buf *out)
+/* Those of a tag with a shape as texts. Returns how many. */
+static uint64_t put_resp_ids(struct conn *conn, const struct id_text *text,
+                             const struct segment_range *range, struct buf *out)
 {
-    uint32_t by = increment_of(increment);
+    uint32_t by = increment_of(range->increment);
     char id[ID_TEXT_BYTES_MAX];
 
     if (id_text_is_number(text)) {
-        reply_ids(out, first, count, by);
-        return;
+        reply_ids(out, range->first, range->count, by);
+        return range->count;
     }
-    for (uint32_t i = 0; i < count && text->layout != NULL; i++) {
-        reply_integer(out, named_layout_id(text->layout, first + i));
+    for (uint32_t i = 0; i < range->count; i++) {
+        if (text->layout != NULL) {
+            reply_integer(out, named_layout_id(text->layout, range->first + i));
+        } else {
+            reply_bulk(out, id,
+                       id_text_put(api_loop(conn), text, range->first + (uint64_t)i * by, id));
+        }
     }
-    for (uint32_t i = 0; i < count && text->layout == NULL; i++) {
-        reply_bulk(out, id, id_text_put(api_loop(conn), text, first + (uint64_t)i * by, id));
-    }
+    return range->count;
 }
 
 /* So many are made at once. */
@@ -571,60 +570,9 @@ HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
     if (id_text_is_number(&claim->text)) {
         reply_integer(out, id);
     } else {
-        put_resp_ids(conn, &claim->text, id, 1, 0, out);
+        (void)put_resp_ids(conn, &claim->text, &(struct segment_range){id, 1, 0}, out);
     }
     return answer_made(conn, out);
-}
-
-/* An array that is made part by part. */
-struct array {
-    struct answer_parts parts;
-    struct id_text text;
-    uint32_t count; /* 0: it was said */
-    uint32_t range_count;
-    uint32_t at; /* the range that goes on */
-    struct segment_range ranges[];
-};
-
-static void array_free(struct answer_parts *parts)
-{
-    free(CONTAINER(parts, struct array, parts));
-}
-
-static bool array_put(struct conn *conn, struct answer_parts *parts, struct buf *out)
-{
-    struct array *array = CONTAINER(parts, struct array, parts);
-    uint32_t room = ids_per_part(&array->text);
-
-    if (array->count > 0) {
-        reply_array(out, array->count);
-        array->count = 0;
-    }
-    while (room > 0 && array->at < array->range_count) {
-        struct segment_range *range = &array->ranges[array->at];
-        uint32_t count = range->count < room ? range->count : room;
-
-        put_resp_ids(conn, &array->text, range->first, count, range->increment, out);
-        room -= count;
-        range->first += (uint64_t)count * increment_of(range->increment);
-        range->count -= count;
-        array->at += range->count == 0;
-    }
-    return array->at == array->range_count;
-}
-
-static int answer_long_array(struct conn *conn, const struct id_claim *claim)
-{
-    size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
-    struct array *array = MUST_HAVE(malloc(sizeof *array + ranges_bytes));
-
-    *array = (struct array){.parts = {.put = array_put, .free = array_free},
-                            .text = claim->text,
-                            .count = claim->count,
-                            .range_count = claim->range_count};
-    memcpy(array->ranges, claim->ranges, ranges_bytes);
-    conn_answer_parts(conn, NULL, NULL, claim->count, &array->parts);
-    return ANSWERED;
 }
 
 static int answer_array(struct conn *conn, const struct id_claim *claim)
@@ -632,13 +580,13 @@ static int answer_array(struct conn *conn, const struct id_claim *claim)
     struct buf *out;
 
     if (claim->count > ids_per_part(&claim->text)) {
-        return answer_long_array(conn, claim);
+        return id_text_answer_parts(conn, claim, NULL, NULL, claim->count,
+                                    ids_per_part(&claim->text), put_resp_ids);
     }
     out = reply_begin(conn);
     reply_array(out, claim->count);
     for (uint32_t i = 0; i < claim->range_count; i++) {
-        put_resp_ids(conn, &claim->text, claim->ranges[i].first, claim->ranges[i].count,
-                     claim->ranges[i].increment, out);
+        (void)put_resp_ids(conn, &claim->text, &claim->ranges[i], out);
     }
     return answer_made(conn, out);
 }
@@ -990,6 +938,8 @@ static const char *kind_of(int status, const char *code)
         return strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
     case 403:
         return "NOPERM";
+    case 423:
+        return "PAUSED";
     case 429:
         return "BUSY";
     case 503:
@@ -999,12 +949,15 @@ static const char *kind_of(int status, const char *code)
     }
 }
 
-/* What an answer's body is, is all of it. */
+/* What an answer's body is, is all of it; parts are those of an array. */
 HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
     conns_count(&conn->conns->counts.resp_replies[answer->status / 100 - 2], 1);
     if (answer->form == ANSWER_WHOLE) {
         buf_put(out, answer->body, answer->len);
+    } else {
+        ASSERT(answer->form == ANSWER_PARTS);
+        reply_array(out, (uint32_t)answer->len);
     }
 }
 

@@ -89,6 +89,64 @@ static void test_nobody_stands_for_election_before_it_has_met_all(void **state)
     }
 }
 
+/* --- the level that it is born at --- */
+
+/* Three nodes that speak these levels meet, and one of them leads. */
+static void born_of(struct ring *ring, const uint16_t able[3])
+{
+    for (unsigned i = 0; i < 3; i++) {
+        ring->nodes[i].able = able[i];
+    }
+    ring_start(ring, 3);
+    (void)ring_elect(ring);
+}
+
+static void test_it_is_born_at_the_newest_level_that_all_speak(void **state)
+{
+    static const struct {
+        uint16_t able[3];
+        uint16_t level;
+    } rows[] = {{{3, 3, 3}, 3}, {{4, 4, 3}, 3}, {{4, 3, 4}, 3}, {{3, 4, 4}, 3},
+                {{4, 4, 4}, 4}, {{4, 4, 2}, 1}, {{1, 4, 4}, 1}, {{2, 2, 2}, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        RING ring = {.upgrade = {.automatic = false}};
+
+        born_of(&ring, rows[i].able);
+        ring_run_ms(&ring, 500);
+        for (uint64_t id = 1; id <= 3; id++) {
+            assert_int_equal(state_level(ring_node(&ring, id)->replica.state), rows[i].level);
+            assert_int_equal(ring_node(&ring, id)->failed_count, 0);
+        }
+    }
+}
+
+/* One comes back with an older leafd between its meeting and the birth. */
+static void test_a_member_that_was_started_anew_counts_as_what_it_is_now(void **state)
+{
+    RING ring = {.apart = true, .upgrade = {.automatic = false}};
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        ring.nodes[i].able = 4;
+    }
+    ring_start(&ring, 3);
+    assert_int_equal(ring_node(&ring, 1)->replica.driver.config.birth.level, LEVEL_FIRST);
+    assert_int_equal(ring_meet(&ring, 2, 1), 0);
+    assert_int_equal(ring_meet(&ring, 3, 1), 0);
+    assert_int_equal(ring_node(&ring, 1)->replica.driver.config.birth.level, 4);
+    ring_crash(&ring, 3);
+    ring_node(&ring, 3)->able = 3;
+    ring_restart(&ring, 3);
+    assert_int_equal(ring_meet(&ring, 3, 1), 0);
+    assert_int_equal(ring_node(&ring, 1)->replica.driver.config.birth.level, 3);
+    ring_run_ms(&ring, LONG_MS);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(state_level(ring_node(&ring, id)->replica.state), 3);
+    }
+}
+
 static void test_who_was_met_is_forgotten_with_the_run(void **state)
 {
     RING ring = {.apart = true};
@@ -286,6 +344,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_stands_for_election_before_it_has_met_all),
+        cmocka_unit_test(test_it_is_born_at_the_newest_level_that_all_speak),
+        cmocka_unit_test(test_a_member_that_was_started_anew_counts_as_what_it_is_now),
         cmocka_unit_test(test_who_was_met_is_forgotten_with_the_run),
         cmocka_unit_test(test_a_node_that_is_let_go_waits_for_a_leader_first),
         cmocka_unit_test(test_another_list_keeps_a_node_waiting_until_it_is_mended),

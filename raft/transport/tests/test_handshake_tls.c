@@ -45,8 +45,17 @@ static uint16_t level_cb(struct net_receiver *receiver)
     return 3;
 }
 
+static unsigned spoke[3]; /* how often a node was said to speak its levels */
+
+static void speaks_cb(struct net_receiver *receiver, uint64_t peer, struct level_range levels)
+{
+    (void)receiver;
+    assert_true(peer < sizeof spoke / sizeof spoke[0] && levels.min == 1 && levels.max == 3);
+    spoke[peer]++;
+}
+
 static struct net_receiver receiver = {
-    .admit = admit_cb, .introduce = introduce_cb, .level = level_cb};
+    .admit = admit_cb, .introduce = introduce_cb, .speaks = speaks_cb, .level = level_cb};
 
 static const struct handshake_config dialler = {.node_id = 1,
                                                 .store_id = 1001,
@@ -68,6 +77,7 @@ static int reset(void **state)
 {
     (void)state;
     store_refused = 0;
+    memset(spoke, 0, sizeof spoke);
     return 0;
 }
 
@@ -112,6 +122,7 @@ static void test_golden_bytes(void **state)
     pass(&out, &a, FRAME_WELCOME, "");
     assert_int_equal(a.state, HANDSHAKE_DONE);
     assert_int_equal(out.len, 0);
+    assert_true(spoke[1] == 1 && spoke[2] == 1); /* each hears of the other's levels */
 }
 
 static void rejects_hello(const struct handshake_proof *proof, enum handshake_reject reject)
@@ -192,6 +203,7 @@ static void test_a_wiped_store_is_told_at_once(void **state)
     assert_true(frame.len > 4);
     handshake_receive(&a, frame.type, frame.payload, frame.len, NULL);
     assert_int_equal(a.reject, HANDSHAKE_REJECT_STORE);
+    assert_int_equal(spoke[1], 0); /* it is not let in */
     assert_true(a.by_peer);
     frame_decoder_free(&decoder);
     buf_free(&out);

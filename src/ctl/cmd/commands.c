@@ -70,6 +70,7 @@ static const struct option_about TAGS_PUT_OPTIONS[] = {
     {"max", 0, "N", "ids stay below it; none: no bound"},
     {"increment", 0, "N", "every N-th number is its, 1 to 1000000; 1: each"},
     {"offset", 0, "N", "0 to increment - 1"},
+    {"cover-s", 0, "N", "each node's segments last N s at its present rate, up to 86400; 0: none"},
     {"mode", 0, "MODE", "trend, strict or monotonic"},
     {"description", 0, "TEXT", "up to 256 bytes"},
     {"shape", 0, "SHAPE", "of a new name: its ids are texts, such as 'INV-{id:6}{luhn}', for ever"},
@@ -77,6 +78,12 @@ static const struct option_about TAGS_PUT_OPTIONS[] = {
      "of a shape with {key}: the key of this number, the present or the next one"},
     {"wait-all", 0, NULL, "until all nodes have made the change"},
     {"force", 0, NULL, "a max_id that is lower, or much higher, than it was; sent once"},
+    END,
+};
+
+static const struct option_about TAGS_PAUSE_OPTIONS[] = {
+    {"reason", 0, "TEXT", "that clients get with 423, up to 200 bytes"},
+    {"wait-all", 0, NULL, "until all nodes have made the change"},
     END,
 };
 
@@ -253,6 +260,11 @@ const struct command COMMANDS[] = {
     {"tags", "get", "TAG", "one tag", NULL, NULL, run_tags_get, false, false},
     {"tags", "put", "TAG", "make a tag, or change it", "What no option names stays as it is.",
      TAGS_PUT_OPTIONS, run_tags_put, false, false},
+    {"tags", "pause", "TAG", "no node hands out ids of a tag until it is resumed",
+     "What nodes hold of it is kept. A node that is cut off does not learn of it.",
+     TAGS_PAUSE_OPTIONS, run_tags_pause, false, false},
+    {"tags", "resume", "TAG", "hand out ids of a paused tag again", NULL, TAGS_DELETE_OPTIONS,
+     run_tags_resume, false, false},
     {"tags", "delete", "TAG", "delete a tag; its ids never come again", NULL, TAGS_DELETE_OPTIONS,
      run_tags_delete, false, false},
     {"next", NULL, "TAG", "take ids, one a line",

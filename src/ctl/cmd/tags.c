@@ -1,5 +1,5 @@
 /*
- * tags.c - `tags list|get|put|delete`. Thread: one.
+ * tags.c - `tags list|get|put|pause|resume|delete`. Thread: one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 /* --- list --- */
 
 /* What a tag has; in CSV only the first of them. */
-static const char *const FIELDS[] = {"tag",     "max_id",  "step",      "max_step",   "max",
-                                     "mode",    "created", "updated",   "generation", "description",
-                                     "shape",   "key",     "increment", "offset",     "changing",
-                                     "warning", NULL};
+static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step",   "max",
+                                     "mode",   "created", "updated",   "generation", "description",
+                                     "shape",  "key",     "increment", "offset",     "cover_s",
+                                     "paused", "reason",  "changing",  "warning",    NULL};
 #define CSV_FIELDS 11
 
 /* One asking for all pages. */
@@ -85,8 +85,9 @@ static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
         if (listing->csv) {
             csv_put_row(&ctl->out, tag);
         } else if (!ctl->json) { /* what the table shows in place of some fields */
-            if (field_true(tag, "changing")) {
-                (void)json_object_set_new(tag, "mode", json_string("changing"));
+            if (field_true(tag, "changing") || field_true(tag, "paused")) {
+                (void)json_object_set_new(
+                    tag, "mode", json_string(field_true(tag, "paused") ? "paused" : "changing"));
             }
             if (warned) {
                 (void)json_object_set_new(tag, "description", json_string("! nearly used up"));
@@ -207,36 +208,15 @@ enum ctl_exit run_tags_get(struct ctl *ctl)
     return code == CTL_DONE ? ctl_show(ctl, buf_text(&target.text), tag_put) : code;
 }
 
-enum ctl_exit run_tags_put(struct ctl *ctl)
+/* Send the fields, which are freed, and show the tag. */
+static enum ctl_exit put_fields(struct ctl *ctl, struct target *target, json_t *body, bool force)
 {
-    static const struct body_field fields[] = {
-        {"max-id", "max_id", 0, INT64_MAX},       {"step", "step", 0, INT64_MAX},
-        {"max-step", "max_step", 0, INT64_MAX},   {"max", "max", 0, INT64_MAX},
-        {"shape-key", "key", 0, INT64_MAX},       {"mode", "mode", 0, 0},
-        {"increment", "increment", 0, INT64_MAX}, {"offset", "offset", 0, INT64_MAX},
-        {"description", "description", 0, 0},     {"shape", "shape", 0, 0}};
-    bool force = ctl_has(ctl, "force");
-    json_t *body = MUST_HAVE(json_object());
-    TARGET_LOCAL(target);
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = tag_target(ctl, &target);
+    enum ctl_exit code;
 
-    for (size_t i = 0; i < COMMAND_OPTIONS_MAX; i++) {
-        const char *value = ctl->args.values[i];
-
-        if (value != NULL && strcmp(value, "none") == 0 &&
-            strcmp(ctl->command->options[i].name, "max") == 0) {
-            ctl->args.values[i] = "9223372036854775807";
-        }
-    }
-    code = code == CTL_DONE ? ctl_add_fields(ctl, fields, COUNT_OF(fields), body) : code;
-    if (code != CTL_DONE) {
-        json_decref(body);
-        return code;
-    }
-    target_add(&target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
-    target_add(&target, "force", force ? "1" : NULL);
-    code = ctl_send(ctl, "PUT", &target, body, force, &answer);
+    target_add(target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
+    target_add(target, "force", force ? "1" : NULL);
+    code = ctl_send(ctl, "PUT", target, body, force, &answer);
     json_decref(body);
     if (code != CTL_DONE) {
         if (strcmp(answer.code, "would_repeat") == 0) {
@@ -253,6 +233,71 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
         ctl_put(ctl, answer.json, tag_put);
     }
     return code;
+}
+
+/* Pause or resume a tag that is there: a name that is mistyped is not made. */
+static enum ctl_exit put_paused(struct ctl *ctl, bool paused)
+{
+    const char *reason = paused ? ctl_option(ctl, "reason") : NULL;
+    TARGET_LOCAL(target);
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = tag_target(ctl, &target);
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    code = ctl_send(ctl, "GET", &target, NULL, false, &answer);
+    if (code != CTL_DONE) {
+        return ctl_failed(code, &answer);
+    }
+    return put_fields(ctl, &target,
+                      MUST_HAVE(reason != NULL
+                                    ? json_pack("{s:b, s:s}", "paused", paused, "reason", reason)
+                                    : json_pack("{s:b}", "paused", paused)),
+                      false);
+}
+
+enum ctl_exit run_tags_pause(struct ctl *ctl)
+{
+    return put_paused(ctl, true);
+}
+
+enum ctl_exit run_tags_resume(struct ctl *ctl)
+{
+    return put_paused(ctl, false);
+}
+
+enum ctl_exit run_tags_put(struct ctl *ctl)
+{
+    static const struct body_field fields[] = {{"max-id", "max_id", 0, INT64_MAX},
+                                               {"step", "step", 0, INT64_MAX},
+                                               {"max-step", "max_step", 0, INT64_MAX},
+                                               {"max", "max", 0, INT64_MAX},
+                                               {"shape-key", "key", 0, INT64_MAX},
+                                               {"mode", "mode", 0, 0},
+                                               {"increment", "increment", 0, INT64_MAX},
+                                               {"offset", "offset", 0, INT64_MAX},
+                                               {"cover-s", "cover_s", 0, INT64_MAX},
+                                               {"description", "description", 0, 0},
+                                               {"shape", "shape", 0, 0}};
+    json_t *body = MUST_HAVE(json_object());
+    TARGET_LOCAL(target);
+    enum ctl_exit code = tag_target(ctl, &target);
+
+    for (size_t i = 0; i < COMMAND_OPTIONS_MAX; i++) {
+        const char *value = ctl->args.values[i];
+
+        if (value != NULL && strcmp(value, "none") == 0 &&
+            strcmp(ctl->command->options[i].name, "max") == 0) {
+            ctl->args.values[i] = "9223372036854775807";
+        }
+    }
+    code = code == CTL_DONE ? ctl_add_fields(ctl, fields, COUNT_OF(fields), body) : code;
+    if (code != CTL_DONE) {
+        json_decref(body);
+        return code;
+    }
+    return put_fields(ctl, &target, body, ctl_has(ctl, "force"));
 }
 
 enum ctl_exit run_tags_delete(struct ctl *ctl)

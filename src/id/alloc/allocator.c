@@ -125,6 +125,7 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
                         const struct grant_result *result, uint64_t now_ms)
 {
     struct refill *refill = &tag->refill;
+    uint32_t state;
 
     if (allocator->stopped) { /* nobody will claim any more */
         allocator->counts.burnt[ID_BURN_STOP] += result->size;
@@ -150,7 +151,8 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     if (allocator->prefetch != NULL) {
         prefetch_served(allocator->prefetch, tag);
     }
-    if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE) {
+    state = atomic_load_explicit(&tag->state, memory_order_relaxed);
+    if (state != ID_TAG_ACTIVE && state != ID_TAG_PAUSED) {
         atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
     }
     tag_end(allocator, tag);
@@ -213,7 +215,9 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
         tag_burn(allocator, tag);
     } else {
         tag_steps(tag, result->step, result->max_step);
-        atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
+        if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_PAUSED) {
+            atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
+        }
     }
     tag_end(allocator, tag);
 }
@@ -254,6 +258,7 @@ static void grants_pack(struct batcher *batcher, struct batch *batch,
             tag_end(allocator, tag); /* it needs no segment now: who waits looks again */
             continue;
         }
+        refill_hurry(&tag->refill, now_ms, segment_left(&tag->buffer));
         grant.size = refill_size(&tag->refill, now_ms, allocator->config.cover_ms,
                                  atomic_load_explicit(&tag->demand, memory_order_relaxed));
         batch_put(batch, &tag->item, 0, &grant);
@@ -274,16 +279,22 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     }
     if (row->deleted) {
         after = ID_TAG_UNKNOWN;
+    } else if (row->paused) {
+        after = ID_TAG_PAUSED;
+        id_tag_set_reason(tag, row->reason, row->reason_len);
     } else if (row->mode != TAG_MODE_TREND) {
         after = row->mode == TAG_MODE_STRICT ? ID_TAG_STRICT : ID_TAG_MONOTONIC;
-    } else if (newer || (before == ID_TAG_EXHAUSTED && row->max_id < tag_bound(row))) {
+    } else if (newer || before == ID_TAG_PAUSED ||
+               (before == ID_TAG_EXHAUSTED && row->max_id < tag_bound(row))) {
         after = ID_TAG_ACTIVE; /* its max was raised, say */
     }
     tag_steps(tag, row->step, row->max_step);
+    tag->refill.cover_s = row->cover_s;
     if (after != before) {
         atomic_store_explicit(&tag->state, after, memory_order_release);
     }
-    if (after != ID_TAG_ACTIVE && after != ID_TAG_EXHAUSTED) {
+    if (after != ID_TAG_ACTIVE && after != ID_TAG_EXHAUSTED &&
+        (after != ID_TAG_PAUSED || row->mode != TAG_MODE_TREND)) {
         tag_burn(allocator, tag);
     }
     tag_generation(allocator, tag, row->generation);
@@ -389,6 +400,8 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
         info->last_refill_ago_ms = refill->loads > 0 ? now_ms - refill->last_load_ms : UINT64_MAX;
         usage_look(&allocator->usage, tag);
         info->rate_per_s = (uint64_t)(refill->rate.per_s + 0.5F);
+        info->lasts_s = usage_lasts_s(tag);
+        info->cover_s = refill->cover_s;
         tag = id_table_next(allocator->table, prefix, prefix_len, tag->name, tag->name_len);
     }
     page.more = tag != NULL;

@@ -108,6 +108,12 @@ void id_table_free(struct id_table *table)
         index = older;
     }
     RB_FOREACH (tag, id_tags, &table->by_name) {
+        struct id_pause *pause = atomic_load_explicit(&tag->pause, memory_order_relaxed);
+
+        if (pause != NULL) {
+            ASSERT(pthread_mutex_destroy(&pause->mutex) == 0);
+        }
+        free(pause);
         free(held(tag));
     }
     arena_free(&table->arena);
@@ -259,6 +265,37 @@ bool id_tag_take_shape(struct id_tag *tag, const struct tag_row *row)
         atomic_store_explicit(&tag->shape, &mine->shape, memory_order_release);
     }
     return mine->shape.has_key;
+}
+
+void id_tag_set_reason(struct id_tag *tag, const char *text, size_t len)
+{
+    struct id_pause *pause = atomic_load_explicit(&tag->pause, memory_order_relaxed);
+
+    ASSERT(len <= LIMIT_TAG_REASON_BYTES);
+    if (pause == NULL) {
+        pause = MUST_HAVE(calloc(1, sizeof *pause));
+        ASSERT(pthread_mutex_init(&pause->mutex, NULL) == 0);
+        atomic_store_explicit(&tag->pause, pause, memory_order_release);
+    }
+    ASSERT(pthread_mutex_lock(&pause->mutex) == 0);
+    pause->len = (uint16_t)len;
+    if (len > 0) {
+        memcpy(pause->text, text, len);
+    }
+    ASSERT(pthread_mutex_unlock(&pause->mutex) == 0);
+}
+
+void id_tag_reason(const struct id_tag *tag, char ret_text[LIMIT_TAG_REASON_BYTES + 1])
+{
+    struct id_pause *pause = atomic_load_explicit(&tag->pause, memory_order_acquire);
+
+    ret_text[0] = '\0';
+    if (pause != NULL) {
+        ASSERT(pthread_mutex_lock(&pause->mutex) == 0);
+        memcpy(ret_text, pause->text, pause->len);
+        ret_text[pause->len] = '\0';
+        ASSERT(pthread_mutex_unlock(&pause->mutex) == 0);
+    }
 }
 
 bool id_tag_has_keys(const struct id_tag *tag, uint64_t first, uint32_t count)

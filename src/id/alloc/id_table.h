@@ -17,6 +17,7 @@
 #define LEAFD_ID_ALLOC_ID_TABLE_H
 
 #include <bsd/sys/tree.h>
+#include <pthread.h>
 #include <stddef.h>
 
 #include "src/base/hot.h"
@@ -28,12 +29,20 @@
 
 struct prefetch_entry;
 
+/* Why a tag is paused, for its clients: a lock that no id takes. */
+struct id_pause {
+    pthread_mutex_t mutex;
+    uint16_t len; /* guarded by mutex, as text */
+    char text[LIMIT_TAG_REASON_BYTES];
+};
+
 enum id_tag_state {
     ID_TAG_ACTIVE = 0,
     ID_TAG_UNKNOWN = 1,   /* deleted in the cluster: 404 until it is made again */
     ID_TAG_EXHAUSTED = 2, /* no ids left below 2^63: 409 once the slots are used up */
     ID_TAG_STRICT = 3,    /* no segments: ids come by ID_REQUEST_STRICT */
-    ID_TAG_MONOTONIC = 4  /* as well */
+    ID_TAG_MONOTONIC = 4, /* as well */
+    ID_TAG_PAUSED = 5     /* of any mode: 423 until it is resumed; what it has stays in its slots */
 };
 
 struct id_tag {
@@ -60,6 +69,7 @@ struct id_tag {
         struct id_tag *want_next; /* in a want_list; any thread */
         struct batch_item item;
     };
+    struct id_pause *_Atomic pause; /* owned; NULL: it was never paused here */
     /* raft loop alone */
     struct refill refill;
     uint64_t bound;                  /* exclusive end of its ids; UINT64_MAX: not known */
@@ -120,6 +130,8 @@ struct id_segment_info {
     bool refill_in_flight;
     uint64_t last_refill_ago_ms; /* UINT64_MAX: never */
     uint64_t rate_per_s;         /* ids that it handed out, of late (usage.h) */
+    uint64_t lasts_s;            /* what it holds, at that rate; UINT64_MAX: it is not used */
+    uint32_t cover_s;            /* and how long that is to be at least; 0: not said */
 };
 
 struct id_segments_page {
@@ -166,6 +178,12 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
  * ever (src/id/codec/shape.h), so the first row that is seen has it. Has it {key}? Owner
  * only. */
 bool id_tag_take_shape(struct id_tag *tag, const struct tag_row *row);
+
+/* The tag is paused for this reason, of up to LIMIT_TAG_REASON_BYTES. Owner only. */
+void id_tag_set_reason(struct id_tag *tag, const char *text, size_t len);
+
+/* The reason of its last pause, with a NUL; empty: it has none. Any thread. */
+void id_tag_reason(const struct id_tag *tag, char ret_text[LIMIT_TAG_REASON_BYTES + 1]);
 
 /* Has this node the keys of the texts of these ids, which are below 2^63? Owner only. */
 bool id_tag_has_keys(const struct id_tag *tag, uint64_t first, uint32_t count);

@@ -35,22 +35,17 @@ static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms)
     return size > refill->step ? (uint32_t)size : refill->step;
 }
 
-static uint64_t product(uint64_t a, uint64_t b)
-{
-    uint64_t result;
-
-    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
-}
-
 uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
                      uint64_t demand)
 {
     uint64_t most = refill->max_step > 0 ? refill->max_step : LIMIT_TAG_STEP;
-    uint64_t size = leaf_size(refill, now_ms);
-    uint64_t cover = product(refill->pace_per_s, cover_ms) / 1000;
+    bool by_time = refill->cover_s > 0;
+    uint64_t size = by_time ? refill->step : leaf_size(refill, now_ms);
+    double cover = (double)refill->pace_per_s * (by_time ? refill->cover_s : cover_ms / 1000.0);
 
-    if (size < cover) {
-        size = cover;
+    cover *= by_time ? REFILL_COVER_PERCENT / 100.0 : 1;
+    if ((double)size < cover) {
+        size = cover < (double)most ? (uint64_t)cover : most;
     }
     if (size < demand) {
         size = demand;
@@ -63,14 +58,31 @@ uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cove
     return (uint32_t)size;
 }
 
+/* Ids a second since the last load. */
+static float pace_since(const struct refill *refill, uint64_t now_ms, uint64_t left)
+{
+    uint64_t used = refill->unused > left ? refill->unused - left : 0;
+    uint64_t passed_ms = passed_since(refill, now_ms);
+    uint64_t window_ms = passed_ms > REFILL_PACE_WINDOW_MS ? passed_ms : REFILL_PACE_WINDOW_MS;
+
+    return (float)((double)used * 1000 / (double)window_ms);
+}
+
+void refill_hurry(struct refill *refill, uint64_t now_ms, uint64_t left)
+{
+    float pace = refill->loads > 0 ? pace_since(refill, now_ms, left) : 0;
+
+    if (refill->cover_s > 0 && pace > refill->pace_per_s) {
+        refill->pace_per_s = pace;
+    }
+}
+
 void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64_t left)
 {
     ASSERT(size > 0);
     if (refill->loads > 0) {
-        uint64_t used = refill->unused > left ? refill->unused - left : 0;
         uint64_t passed_ms = passed_since(refill, now_ms);
-        uint64_t window_ms = passed_ms > REFILL_PACE_WINDOW_MS ? passed_ms : REFILL_PACE_WINDOW_MS;
-        uint64_t pace = product(used, 1000) / window_ms;
+        float pace = pace_since(refill, now_ms, left);
 
         if (pace < refill->pace_per_s && passed_ms < REFILL_SEGMENT_DURATION_MS) {
             pace = pace / 2 + refill->pace_per_s / 2;
@@ -79,6 +91,9 @@ void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64
     }
     if (refill->loads < UINT8_MAX) {
         refill->loads++;
+    }
+    if (refill->short_loads > 0 && refill->short_loads < UINT8_MAX) {
+        refill->short_loads++;
     }
     refill->size = size;
     refill->unused = (uint32_t)(left + size);

@@ -11,6 +11,10 @@
  *  3. At least the demand of parked requests.
  *  4. At most max_step, at least step.
  *
+ * A tag with a cover_s is sized by time in place of 1 and 2: REFILL_COVER_PERCENT of what its pace,
+ * or that of this moment if it is higher, uses up in cover_s. The least that a node holds is nine
+ * tenths of a segment, just before a refill lands; the rest is for a rate that varies.
+ *
  * Thread: one owner (the raft loop), or tests.
  */
 #ifndef LEAFD_ID_ALLOC_REFILL_H
@@ -25,18 +29,24 @@
 #define REFILL_PACE_WINDOW_MS 100    /* a pace is measured over no less: a moment says little */
 #define REFILL_DEFAULT_PERCENT 10    /* Leaf asks when 10 % of the current segment is used */
 #define REFILL_DEFAULT_COVER_MS 5000 /* longer than an election with default timeouts */
+#define REFILL_COVER_PERCENT 140
+#define REFILL_GRACE_LOADS 2 /* refills after which a tag lasts for its cover_s */
 
 struct refill {
-    uint32_t step;         /* the tag's own step, as last seen; 0: unknown */
-    uint32_t max_step;     /* as last seen; 0: unknown */
-    uint32_t size;         /* size of the last segment received; 0: none yet */
-    uint32_t generation;   /* the tag's generation the slots belong to */
-    uint32_t unused;       /* ids that were unused just after it arrived, itself included */
-    struct meter rate;     /* ids that this node hands out: usage.h's */
-    uint8_t loads;         /* segments received, up to UINT8_MAX */
+    uint32_t step;       /* the tag's own step, as last seen; 0: unknown */
+    uint32_t max_step;   /* as last seen; 0: unknown */
+    uint32_t size;       /* size of the last segment received; 0: none yet */
+    uint32_t generation; /* the tag's generation the slots belong to */
+    uint32_t unused;     /* ids that were unused just after it arrived, itself included */
+    struct meter rate;   /* ids that this node hands out: usage.h's */
+    uint8_t loads;       /* segments received, up to UINT8_MAX */
+    bool is_short;       /* it lasts less than cover_s, as usage.h judges; the next two as well: */
+    uint8_t short_since_s; /* low bits of the second since which it does, if it did before */
+    uint8_t short_loads;   /* 0: it lasts; else 1 and the segments since then, up to UINT8_MAX */
     uint64_t last_load_ms; /* monotonic; when the last segment arrived */
     uint64_t end;          /* exclusive end of the newest range published of this generation */
-    uint64_t pace_per_s;   /* how fast segments were used up, for sizes alone; 0: unknown */
+    float pace_per_s;      /* how fast segments were used up, for sizes alone; 0: unknown */
+    uint32_t cover_s;      /* of the tag's row; 0: none */
 };
 
 /* The size to ask for now. demand: ids that parked requests want. Result in 1..max_step (or 0 =
@@ -44,6 +54,10 @@ struct refill {
  * is asked for again with the same size, but for the time that passed. */
 uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
                      uint64_t demand);
+
+/* A refill of a tag with a cover_s is about to be asked for, with so many ids unused: the pace is
+ * at least that since the last segment. */
+void refill_hurry(struct refill *refill, uint64_t now_ms, uint64_t left);
 
 /* Note a segment of `size` ids arrived at now_ms; `left` ids of older segments were still unused.
  * Measures the pace: up at once, down by halves unless the tag was idle for SEGMENT_DURATION. */

@@ -27,13 +27,15 @@ static const struct field info_fields[] = {
 };
 static const struct fields info_table = FIELDS(info_fields);
 
-/* Behind the fields of an item, of a page in which a slot has an increment: of a cluster of level 3
- * at least. */
-static const struct field increment_fields[] = {
+/* Behind the fields of an item, of a page in which a tag has what level 3 brought: of a cluster of
+ * that level at least. */
+static const struct field stepped_fields[] = {
     FIELD_NUMBER(struct id_segment_info, slots[0].increment),
     FIELD_NUMBER(struct id_segment_info, slots[1].increment),
+    FIELD_NUMBER(struct id_segment_info, lasts_s),
+    FIELD_NUMBER(struct id_segment_info, cover_s),
 };
-static const struct fields increments_table = FIELDS(increment_fields);
+static const struct fields stepped_table = FIELDS(stepped_fields);
 
 /* The first byte of a page. */
 #define PAGE_MORE 1
@@ -48,8 +50,8 @@ static bool info_is_sound(const struct id_segment_info *info)
 {
     const char *why;
 
-    return tag_name_check(info->name, info->name_len, &why) == 0 &&
-           info->state <= ID_TAG_MONOTONIC && slot_is_sound(&info->slots[0]) &&
+    return tag_name_check(info->name, info->name_len, &why) == 0 && info->state <= ID_TAG_PAUSED &&
+           info->cover_s <= LIMIT_TAG_COVER_S && slot_is_sound(&info->slots[0]) &&
            slot_is_sound(&info->slots[1]);
 }
 
@@ -64,16 +66,27 @@ void segments_page_put(struct buf *buf, const struct id_segments_page *page)
 
     ASSERT(page->count <= LIMIT_TAGS_PER_PAGE);
     for (size_t i = 0; i < page->count; i++) {
-        any |= page->items[i].slots[0].increment | page->items[i].slots[1].increment;
+        const struct id_segment_info *info = &page->items[i];
+
+        any |= info->slots[0].increment | info->slots[1].increment | info->cover_s |
+               (info->state == ID_TAG_PAUSED);
     }
     buf_put_u8(buf, (uint8_t)((page->more ? PAGE_MORE : 0) | (any != 0 ? PAGE_STEPPED : 0)));
     buf_put_u32(buf, (uint32_t)page->count);
     for (size_t i = 0; i < page->count; i++) {
         fields_put(buf, &info_table, &page->items[i]);
         if (any != 0) {
-            fields_put(buf, &increments_table, &page->items[i]);
+            fields_put(buf, &stepped_table, &page->items[i]);
         }
     }
+}
+
+/* As far as a node of an older level says it. */
+static uint64_t lasts_of(const struct id_segment_info *info)
+{
+    uint64_t left = segment_slot_left(&info->slots[0]) + segment_slot_left(&info->slots[1]);
+
+    return info->rate_per_s > 0 ? left / info->rate_per_s : UINT64_MAX;
 }
 
 static bool read_items(struct reader *reader, bool stepped, struct id_segments_page *page)
@@ -82,9 +95,12 @@ static bool read_items(struct reader *reader, bool stepped, struct id_segments_p
         struct id_segment_info *info = &page->items[i];
 
         if (!fields_read(reader, &info_table, info) ||
-            (stepped && !fields_read(reader, &increments_table, info)) || !info_is_sound(info) ||
+            (stepped && !fields_read(reader, &stepped_table, info)) || !info_is_sound(info) ||
             (i > 0 && !info_is_after(info, info - 1))) {
             return false;
+        }
+        if (!stepped) {
+            info->lasts_s = lasts_of(info);
         }
     }
     return reader_done(reader);

@@ -28,6 +28,45 @@ static void offer(struct usage *usage, struct id_tag *tag)
     }
 }
 
+uint64_t usage_lasts_s(const struct id_tag *tag)
+{
+    uint32_t state = atomic_load_explicit(&tag->state, memory_order_relaxed);
+    double per_s = (double)tag->refill.rate.per_s;
+
+    return per_s < USAGE_RATE_MIN_PER_S || (state != ID_TAG_ACTIVE && state != ID_TAG_EXHAUSTED)
+               ? UINT64_MAX
+               : (uint64_t)((double)segment_left(&tag->buffer) / per_s);
+}
+
+/* Refills are wanted, or there are none: waiting for more of them does not help. */
+static bool waits_in_vain(const struct id_tag *tag, uint8_t now_s)
+{
+    bool wanted = atomic_load_explicit(&tag->refill_wanted, memory_order_relaxed) ||
+                  atomic_load_explicit(&tag->room, memory_order_relaxed) == 0;
+
+    return wanted && (uint8_t)(now_s - tag->refill.short_since_s) >= USAGE_GRACE_S;
+}
+
+static void judge_cover(struct usage *usage, struct id_tag *tag, uint64_t now_ms)
+{
+    struct refill *refill = &tag->refill;
+    uint8_t now_s = (uint8_t)(now_ms / 1000);
+    bool was_short = refill->is_short;
+
+    if (refill->cover_s == 0 || usage_lasts_s(tag) >= refill->cover_s) {
+        refill->is_short = false;
+        refill->short_loads = 0;
+    } else if (refill->short_loads == 0) {
+        refill->short_loads = 1;
+        refill->short_since_s = now_s;
+    } else {
+        refill->is_short = refill->is_short || refill->short_loads > REFILL_GRACE_LOADS ||
+                           waits_in_vain(tag, now_s);
+    }
+    ASSERT_IMPLIES(was_short, usage->short_count > 0);
+    usage->short_count += (size_t)refill->is_short - (size_t)was_short;
+}
+
 void usage_look(struct usage *usage, struct id_tag *tag)
 {
     uint64_t now_ms = clock_now_ms(usage->clock);
@@ -41,6 +80,7 @@ void usage_look(struct usage *usage, struct id_tag *tag)
     if (tag->refill.rate.per_s > 0) {
         offer(usage, tag);
     }
+    judge_cover(usage, tag, now_ms);
 }
 
 static void on_look(struct timer *timer, uint64_t now_ms)

@@ -44,8 +44,11 @@ struct id_member_figures {
 struct id_tag_figures {
     char name[LIMIT_TAG_NAME_BYTES + 1];
     uint16_t name_len;
-    double per_s;  /* ids, by this node, of late */
-    double ends_s; /* until its ids end, at the rate at which all nodes use them */
+    double per_s;     /* ids, by this node, of late */
+    double ends_s;    /* until its ids end, at the rate at which all nodes use them */
+    uint64_t lasts_s; /* what this node holds; UINT64_MAX: it has no segments */
+    uint32_t cover_s; /* how long that is to be at least; 0: not said */
+    bool is_short;    /* it is less, also after refills (src/id/alloc/usage.h) */
 };
 
 /* The data directory and its file, as the writer saw them last; zeros: not known. */
@@ -86,6 +89,7 @@ struct id_figures {
     uint64_t requests_pending;    /* that this node holds for the cluster */
     uint64_t refills_in_flight;   /* tags */
     uint64_t ids_granted;         /* in segments, to this node */
+    uint64_t covers_short;        /* tags that last less than their cover_s, also after refills */
     uint64_t windows;             /* of monotonic tags, that this node has as the leader, */
     uint64_t window_ids;          /* and what is left in them */
     uint64_t window_entries;      /* that asked for more of them */

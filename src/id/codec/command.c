@@ -9,7 +9,7 @@
 
 #include "src/base/assert.h"
 
-#define ITEM_SIZE_MAX 96
+#define ITEM_SIZE_MAX 128
 #define ITEM 1 /* stands before each item */
 #define END 0  /* after the last */
 
@@ -46,9 +46,11 @@ static const struct field PUT_FIELDS[] = {
     FIELD_STRING(struct tag_put, shape),       FIELD_NUMBER(struct tag_put, key_number),
     FIELD_STRING(struct tag_put, key),         FIELD_NUMBER(struct tag_put, step_fields),
     FIELD_NUMBER(struct tag_put, increment),   FIELD_NUMBER(struct tag_put, offset),
+    FIELD_NUMBER(struct tag_put, cover_s),     FIELD_BOOL(struct tag_put, paused),
+    FIELD_STRING(struct tag_put, reason),
 };
 #define PUT_FIELDS_STEPPED (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
-#define PUT_FIELD_COUNT (PUT_FIELDS_STEPPED - 3)
+#define PUT_FIELD_COUNT (PUT_FIELDS_STEPPED - 6)
 FIELDS_FLAT(put, PUT_FIELDS, PUT_FIELD_COUNT)
 FIELDS_FLAT(put_stepped, PUT_FIELDS, PUT_FIELDS_STEPPED)
 
@@ -597,7 +599,7 @@ static const struct item_format *row_items(bool stepped)
 
 void put_result_encode(const struct put_result *result, struct buf *buf)
 {
-    bool stepped = result->status == 0 && result->first.increment != 0;
+    bool stepped = result->status == 0 && tag_form(&result->first) == TAG_FORM_STEPPED;
 
     ASSERT(result->status <= 0);
     message_head_put(buf, stepped ? RESULT_PUT_STEPPED : RESULT_PUT);
@@ -632,17 +634,17 @@ static const struct fields NEXT = FIELDS(NEXT_FIELDS);
 void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
                      struct buf *buf)
 {
-    uint32_t any = 0;
+    bool stepped = false;
 
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
     for (size_t i = 0; i < count; i++) {
-        any |= rows[i]->increment;
+        stepped = stepped || tag_form(rows[i]) == TAG_FORM_STEPPED;
     }
-    message_head_put(buf, any != 0 ? RESULT_ROWS_STEPPED : RESULT_ROWS);
+    message_head_put(buf, stepped ? RESULT_ROWS_STEPPED : RESULT_ROWS);
     buf_put_str16(buf, next != NULL ? next->name : NULL, next != NULL ? next->name_len : 0);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        fields_put(buf, &row_items(any != 0)->fields, rows[i]);
+        fields_put(buf, &row_items(stepped)->fields, rows[i]);
     }
 }
 

@@ -45,7 +45,7 @@ enum command_type {
     COMMAND_LAYOUT_PUT = 22,      /* layout_row: make a named layout */
     COMMAND_LAYOUT_DELETE = 23,   /* delete_command: leave its tombstone */
     COMMAND_TAGS_PUT_BY = 24,     /* TAGS_PUT by a client, for which the tags that it makes count */
-    COMMAND_TAGS_PUT_STEPPED = 25 /* the same, of items that may have an increment */
+    COMMAND_TAGS_PUT_STEPPED = 25 /* the same, of items that may have fields of level 3 */
 };
 
 /* Any of the three. */
@@ -58,8 +58,8 @@ static inline bool command_puts_tags(int type)
 /* Numbers of messages, beside the cluster's (session.h) and those of worker ids. */
 #define REQUEST_STRICT 0x60 /* one strict request for the batcher */
 
-/* The _STEPPED ones are the form of those before where an item has an increment, so no cluster
- * below level 3 has them. Who encodes and decodes names the others. */
+/* The _STEPPED ones are the form of those before where an item has a field of level 3, such as an
+ * increment, so no cluster below that has them. Who encodes and decodes names the others. */
 enum result_type {
     RESULT_GRANTS = 0x81,
     RESULT_PUT = 0x82,
@@ -120,7 +120,7 @@ struct grant_item {
 
 struct grant_result {
     int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED, ERR_WRONG_MODE (the tag is of another
-                            mode), ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS); of a WINDOW:
+                            mode), ERR_PAUSED, ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS); of a WINDOW:
                             ERR_CHANGING (a node may hold a segment of it yet) */
     uint32_t size;       /* ids granted, > 0 when status is 0 */
     uint64_t first;      /* first id of the range: first + i * increment, i < size */
@@ -152,7 +152,13 @@ enum tag_field {
 };
 
 /* And of TAGS_PUT_STEPPED. */
-enum tag_step_field { TAG_FIELD_INCREMENT = 1 << 0, TAG_FIELD_OFFSET = 1 << 1 };
+enum tag_step_field {
+    TAG_FIELD_INCREMENT = 1 << 0,
+    TAG_FIELD_OFFSET = 1 << 1,
+    TAG_FIELD_COVER = 1 << 2,
+    TAG_FIELD_PAUSED = 1 << 3,
+    TAG_FIELD_REASON = 1 << 4
+};
 
 struct tag_put {
     const char *name; /* borrowed */
@@ -173,6 +179,10 @@ struct tag_put {
     uint8_t step_fields; /* which of the following were given (enum tag_step_field) */
     uint32_t increment;  /* 0 or 1: none (any more) */
     uint32_t offset;
+    uint32_t cover_s; /* 0: none (any more). Without max_step it sets the default of that */
+    bool paused;
+    const char *reason; /* of the pause, which ends with it */
+    uint16_t reason_len;
 };
 
 struct put_result {
@@ -235,6 +245,7 @@ struct strict_item {
  *  0                 first + i * increment, i < count, are the request's
  *  ERR_UNKNOWN_TAG
  *  ERR_WRONG_MODE    the tag is in another mode; detail: in which (enum tag_mode)
+ *  ERR_PAUSED        the tag is paused
  *  ERR_CHANGING      the tag has left trend mode, and node `detail` may hold a segment yet: ask
  *                    again
  *  ERR_EXHAUSTED     fewer than count ids are left, or left in the period; detail: how many
@@ -246,8 +257,8 @@ struct strict_item {
  *                    the item has no period, or one more than a day off: ask again
  *  ERR_STALE         of KEYED: the ids are of an earlier term or generation: ask again, for others
  *
- * A key is looked up before recalling, room and ids left are looked at: while the tag is there and
- * strict, the ids of a known key are given again whatever happened to it since.
+ * A key is looked up before recalling, room and ids left are looked at: while the tag is there,
+ * strict and not paused, the ids of a known key are given again whatever happened to it since.
  */
 struct strict_result {
     int32_t status;

@@ -60,6 +60,17 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     return 0;
 }
 
+int tag_reason_check(const char *text, size_t len, const char **ret_why)
+{
+    if (len > LIMIT_TAG_REASON_BYTES) {
+        return tag_refuse(ret_why, "reason is longer than 200 bytes");
+    }
+    if (utf8_text_check(text, len, false) != 0) {
+        return tag_refuse(ret_why, "reason is not UTF-8, or holds a control character");
+    }
+    return 0;
+}
+
 int tag_shape(const char *bytes, size_t len, struct shape *ret_shape, const char **ret_why)
 {
     size_t text_len = tag_shape_text_len(bytes, len);
@@ -120,6 +131,21 @@ static int shape_check(const struct tag_row *row, const char **ret_why)
                                 : "max is beyond the shape's year 9999: leave it out");
 }
 
+static int cover_or_pause_check(const struct tag_row *row, const char **ret_why)
+{
+    if (row->cover_s > LIMIT_TAG_COVER_S) {
+        return tag_refuse(ret_why, "cover_s is not in 0 to 86400");
+    }
+    if (row->cover_s > 0 && row->mode != TAG_MODE_TREND) {
+        return tag_refuse(ret_why, "cover_s is for the mode trend: nodes hold no ids of other "
+                                   "modes. Set it to 0");
+    }
+    if (row->reason_len > 0 && !row->paused) {
+        return tag_refuse(ret_why, "reason is for a paused tag: set paused, too");
+    }
+    return row->reason_len > 0 ? tag_reason_check(row->reason, row->reason_len, ret_why) : 0;
+}
+
 int tag_row_check(const struct tag_row *row, const char **ret_why)
 {
     int err = tag_name_check(row->name, row->name_len, ret_why);
@@ -160,6 +186,9 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {
         return ERR_INVALID;
     }
+    if (cover_or_pause_check(row, ret_why) != 0) {
+        return ERR_INVALID;
+    }
     /* What only a later version, or damage, can have made. */
     if (row->mode > TAG_MODE_MONOTONIC) {
         return tag_refuse(ret_why, "mode is not known");
@@ -191,13 +220,16 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct tag_row, max),       /* from TAG_FORM_BOUNDED on */
     FIELD_STRING(struct tag_row, shape),     /* from TAG_FORM_SHAPED on */
     FIELD_NUMBER(struct tag_row, client),    /* from TAG_FORM_OWNED on */
-    FIELD_NUMBER(struct tag_row, increment), /* of TAG_FORM_STEPPED, as the next */
-    FIELD_NUMBER(struct tag_row, offset),
+    FIELD_NUMBER(struct tag_row, increment), /* of TAG_FORM_STEPPED, as all that follow */
+    FIELD_NUMBER(struct tag_row, offset),     FIELD_NUMBER(struct tag_row, cover_s),
+    FIELD_BOOL(struct tag_row, paused),       FIELD_STRING(struct tag_row, reason),
 };
+#define ROW_FIELDS_STEPPED 5
 #define ROW_FIELDS_ALL (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
 #define ROW_FIELD_COUNT(form)                                                                      \
-    ((form) == TAG_FORM_STEPPED ? ROW_FIELDS_ALL                                                   \
-                                : ROW_FIELDS_ALL - 2 - (size_t)(TAG_FORM_OWNED - (form)))
+    ((form) == TAG_FORM_STEPPED                                                                    \
+         ? ROW_FIELDS_ALL                                                                          \
+         : ROW_FIELDS_ALL - ROW_FIELDS_STEPPED - (size_t)(TAG_FORM_OWNED - (form)))
 
 static bool tag_row_is_sound(const void *row)
 {

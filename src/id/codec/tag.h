@@ -9,6 +9,9 @@
  * and max need not be of these numbers. So whatever the increment was before, ids from max_id on
  * repeat none.
  *
+ * A paused tag hands out nothing, and no range of it is granted. What nodes hold of it stays
+ * theirs, and is handed out after the pause.
+ *
  * Invariant: max_id of a name never falls, deleted or not, unless an operator forces it, or the
  * node that owns the topmost range gives back the unused rest of it.
  *
@@ -37,7 +40,7 @@ enum tag_mode {
 
 #define TAG_DEFAULT_STEP 1000
 #define TAG_DEFAULT_MAX_ID 1
-#define TAG_DEFAULT_MAX_STEP 1000000 /* Leaf's MAX_STEP */
+#define TAG_DEFAULT_MAX_STEP 1000000 /* Leaf's MAX_STEP; with a cover_s LIMIT_TAG_STEP */
 
 /* Largest max_id: the exclusive end, so INT64_MAX - 1 is the last id that is ever handed out. */
 #define TAG_MAX_ID_END INT64_MAX
@@ -46,21 +49,24 @@ enum tag_mode {
  * its keys, the first in front. */
 #define TAG_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEYS_MAX * SHAPE_KEY_BYTES)
 
-/* A row of the table. name and description are never NULL, and borrowed, as shape is: of a row of
- * the state machine from there, the first two with a NUL after them; of one that is decoded from
- * its bytes. */
+/* A row of the table. name and description are never NULL, and borrowed, as shape and reason are:
+ * of a row of the state machine from there, the first two with a NUL after them; of one that is
+ * decoded from its bytes. */
 struct tag_row {
     const char *name;
     const char *description;
     const char *shape;        /* of its ids' texts, see tag_shape() */
+    const char *reason;       /* of the pause */
     uint16_t name_len;        /* 1..LIMIT_TAG_NAME_BYTES */
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
     uint16_t shape_len;       /* 0: its ids are numbers. A name keeps what it was made with */
+    uint16_t reason_len;      /* 0..LIMIT_TAG_REASON_BYTES; 0 unless it is paused */
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
     bool recalling;           /* not in trend mode any more, but a node may hold a segment yet:
                                  nothing is handed out until every one of them has said that it
                                  does not (fsm_puts.h) */
+    bool paused;              /* nothing is handed out (from level 3 on) */
     uint32_t generation; /* grows by 1 when made, deleted, changed in mode, increment or offset,
                                  or when the max_id of a tag that is not strict is set by hand
                                  (R11) */
@@ -73,6 +79,8 @@ struct tag_row {
     uint64_t client;    /* its owner, for which it counts (from level 2 on); 0: none */
     uint32_t increment; /* 2..LIMIT_TAG_INCREMENT (from level 3 on); 0: it has every number */
     uint32_t offset;    /* 0..increment - 1; 0 without an increment */
+    uint32_t cover_s;   /* a node's segments last so long, up to LIMIT_TAG_COVER_S (from level 3
+                           on; in trend mode alone); 0: what the node's setting says */
 };
 
 /* What a tag counts of its owner's share: about what it takes of memory, but by numbers that every
@@ -147,6 +155,10 @@ static inline size_t tag_shape_text_len(const char *bytes, size_t len)
     return len > 0 ? strnlen(bytes, len) : 0;
 }
 
+/* As above for the reason of a pause: 0..200 bytes of UTF-8 without control characters, since it
+ * is a line of RESP. */
+int tag_reason_check(const char *text, size_t len, const char **ret_why) MUST_CHECK;
+
 /* Has the tag a shape with a date? Its period is what each item of COMMAND_STRICT says. */
 bool tag_is_dated(const struct tag_row *row);
 
@@ -179,13 +191,16 @@ enum tag_form {
     TAG_FORM_BOUNDED, /* a max */
     TAG_FORM_SHAPED,  /* a shape */
     TAG_FORM_OWNED,   /* an owner */
-    TAG_FORM_STEPPED  /* an increment */
+    TAG_FORM_STEPPED  /* what level 3 brought: an increment, a cover_s, a pause */
 };
 
 static inline enum tag_form tag_form(const struct tag_row *row)
 {
-    if (row->increment != 0 || row->client != 0) {
-        return row->increment != 0 ? TAG_FORM_STEPPED : TAG_FORM_OWNED;
+    if (row->increment != 0 || row->cover_s != 0 || row->paused) {
+        return TAG_FORM_STEPPED;
+    }
+    if (row->client != 0) {
+        return TAG_FORM_OWNED;
     }
     return row->shape_len > 0 ? TAG_FORM_SHAPED : row->max > 0 ? TAG_FORM_BOUNDED : TAG_FORM_PLAIN;
 }
@@ -193,8 +208,8 @@ static inline enum tag_form tag_form(const struct tag_row *row)
 /* Of its row, whose key holds the name: by its form. Golden bytes in
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
-/* Of rows in messages: the name and all fields but the owner, whatever the form, and the increment.
- * Where a row has one: all fields. */
+/* Of rows in messages: the name and all fields but the owner, whatever the form, and those of level
+ * 3. Where a row has one of these: all fields. */
 extern const struct item_format tag_item_format;
 extern const struct item_format tag_stepped_item_format;
 

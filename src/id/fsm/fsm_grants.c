@@ -388,6 +388,9 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     if (tag->mode != to->mode) {
         return ERR_WRONG_MODE;
     }
+    if (tag->paused) {
+        return ERR_PAUSED;
+    }
     if (tag->recalling || tag_ids_left(tag, &first) == 0) { /* the former is no segments' tag */
         return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
@@ -632,6 +635,9 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         result->detail = tag->mode;
         return ERR_WRONG_MODE;
     }
+    if (tag->paused) {
+        return ERR_PAUSED;
+    }
     if (item->key_len > 0 && item_by_key(batch, item, result)) {
         return result->status;
     }
@@ -709,8 +715,8 @@ static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint
         result->detail = tag->mode;
         return ERR_WRONG_MODE;
     }
-    if (is_late(batch, keyed)) {
-        return ERR_STALE;
+    if (is_late(batch, keyed) || tag->paused) {
+        return tag->paused ? ERR_PAUSED : ERR_STALE;
     }
     if (item_by_key(batch, &keyed->item, result)) {
         return result->status;

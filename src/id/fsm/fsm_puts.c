@@ -534,6 +534,22 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     return true;
 }
 
+/* A max_step that nobody chose is no bound of segments that are sized by time. */
+static void merge_cover(const struct tag_put *put, struct tag_row *row)
+{
+    bool had = row->cover_s > 0;
+
+    row->cover_s = put->cover_s;
+    if ((put->fields & TAG_FIELD_MAX_STEP) != 0 || had == (row->cover_s > 0)) {
+        return;
+    }
+    if (!had && row->max_step == TAG_DEFAULT_MAX_STEP) {
+        row->max_step = LIMIT_TAG_STEP;
+    } else if (had && row->max_step == LIMIT_TAG_STEP) {
+        row->max_step = row->step > TAG_DEFAULT_MAX_STEP ? row->step : TAG_DEFAULT_MAX_STEP;
+    }
+}
+
 /* What the item has of these; without an increment there is one offset. */
 static void merge_fields(const struct tag_put *put, struct tag_row *row)
 {
@@ -562,6 +578,17 @@ static void merge_fields(const struct tag_put *put, struct tag_row *row)
     if (put->step_fields & TAG_FIELD_OFFSET) {
         row->offset = put->offset;
     }
+    if (put->step_fields & TAG_FIELD_COVER) {
+        merge_cover(put, row);
+    }
+    if (put->step_fields & TAG_FIELD_PAUSED) {
+        row->paused = put->paused;
+        row->reason_len = row->paused ? row->reason_len : 0;
+    }
+    if (put->step_fields & TAG_FIELD_REASON) {
+        row->reason = put->reason;
+        row->reason_len = put->reason_len;
+    }
 }
 
 /*
@@ -576,6 +603,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
         .description = "",
+        .reason = "",
         .mode = TAG_MODE_TREND,
         .step = TAG_DEFAULT_STEP,
         .max_step = TAG_DEFAULT_MAX_STEP,
@@ -827,8 +855,12 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
     tag->deleted = true;
     tag->generation++;
     tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(command->wall_ms));
-    if (tag->client != 0) { /* of level 2: before it, a tombstone kept what is never shown again */
+    if (tag->client != 0 || tag->paused || tag->cover_s != 0) {
+        /* From level 2 on: before it, a tombstone kept what is never shown again. */
         tag->description_len = 0;
+        tag->reason_len = 0;
+        tag->paused = false;
+        tag->cover_s = 0;
         fsm_row_set(row, *tag);
     }
     fsm_tags_own(recalls->tags, tag);

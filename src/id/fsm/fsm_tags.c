@@ -174,8 +174,16 @@ struct fsm_row *fsm_tags_next(struct fsm_row *row)
     return RB_NEXT(fsm_row_tree, NULL, row);
 }
 
-/* Into the tree, between two rows: a search would miss the caches at each of its steps. Rows that
- * were made between them since then may be before it, or it is looked for. */
+static bool is_between(const struct fsm_row *row, const struct fsm_row *before,
+                       const struct fsm_row *after)
+{
+    return (before == NULL || row_order(before, row) < 0) &&
+           (after == NULL || row_order(row, after) < 0);
+}
+
+/* Into the tree, between two rows: a search would miss the caches at each of its steps. If others
+ * were made between them since, it comes after all of them, or after the newest (t9, t10, t11), or
+ * is looked for. */
 static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm_row *before,
                           struct fsm_row *after)
 {
@@ -184,9 +192,13 @@ static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm
 
     ASSERT(after == NULL || row_order(row, after) < 0);
     if (now != before && row_order(now, row) >= 0) {
-        twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
-        ASSERT(twin == NULL);
-        return;
+        now = tags->newest;
+        after = now != NULL ? fsm_tags_next(now) : NULL;
+        if (now == NULL || !is_between(row, now, after)) {
+            twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
+            ASSERT(twin == NULL);
+            return;
+        }
     }
     if (after != NULL && RB_LEFT(after, link) == NULL) {
         RB_SET(row, after, link);
@@ -216,7 +228,9 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
     row->tag.name_len = (uint16_t)len;
     row->tag.description = row->name + len;
     row->tag.shape = row->tag.description;
+    row->tag.reason = row->tag.description;
     enter_between(tags, row, before, after);
+    tags->newest = row;
     tags->count++;
     return row;
 }
@@ -233,7 +247,7 @@ static uint64_t used_bytes(const struct tag_row *tag)
 uint64_t fsm_tag_bytes(const struct tag_row *tag)
 {
     uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + tag->name_len + 1, ARENA_UNIT_BYTES);
-    uint64_t texts = (uint64_t)tag->description_len + tag->shape_len;
+    uint64_t texts = (uint64_t)tag->description_len + tag->shape_len + tag->reason_len;
 
     texts = texts > 0 ? ALIGNED(MALLOC_BYTES + texts + 1, 2 * MALLOC_BYTES) : 0;
     return row + texts + (tag->deleted ? 0 : used_bytes(tag));
@@ -291,20 +305,25 @@ void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
     tag_notify(tags, row);
 }
 
-/* Description and shape are in one piece of memory, with a NUL between them; where both are empty,
- * the description is the NUL after the name. */
+/* Description, shape and reason are in one piece of memory, with a NUL after the first; where all
+ * are empty, the description is the NUL after the name. */
 static char *texts_of(const struct tag_row *tag)
 {
     char *texts = NULL;
+    size_t shape_at = 0;
 
     ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
-    ASSERT(tag->shape_len <= TAG_SHAPE_BYTES_MAX);
-    if (tag->description_len > 0 || tag->shape_len > 0) {
-        texts = MUST_HAVE(calloc(1, (size_t)tag->description_len + 1 + tag->shape_len));
+    ASSERT(tag->shape_len <= TAG_SHAPE_BYTES_MAX && tag->reason_len <= LIMIT_TAG_REASON_BYTES);
+    if (tag->description_len > 0 || tag->shape_len > 0 || tag->reason_len > 0) {
+        shape_at = (size_t)tag->description_len + 1;
+        texts = MUST_HAVE(calloc(1, shape_at + tag->shape_len + tag->reason_len));
         memcpy(texts, tag->description, tag->description_len);
     }
     if (tag->shape_len > 0) {
-        memcpy(texts + tag->description_len + 1, tag->shape, tag->shape_len);
+        memcpy(texts + shape_at, tag->shape, tag->shape_len);
+    }
+    if (tag->reason_len > 0) {
+        memcpy(texts + shape_at + tag->shape_len, tag->reason, tag->reason_len);
     }
     return texts;
 }
@@ -323,6 +342,7 @@ static void row_become(struct fsm_row *row, const struct tag_row *tag, char *tex
     row->tag.name = name;
     row->tag.description = texts != NULL ? texts : empty;
     row->tag.shape = texts != NULL ? texts + tag->description_len + 1 : empty;
+    row->tag.reason = texts != NULL ? row->tag.shape + tag->shape_len : empty;
 }
 
 void fsm_row_set(struct fsm_row *row, struct tag_row tag)
@@ -338,7 +358,8 @@ void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm
     struct journal *journal = tags->journal;
 
     if (old != NULL) {
-        change->keeps_texts = tag->description == old->description && tag->shape == old->shape;
+        change->keeps_texts = tag->description == old->description && tag->shape == old->shape &&
+                              tag->reason == old->reason;
         change->keeps_share =
             tag->client == old->client && tag_share_bytes(tag) == tag_share_bytes(old);
         tag_journal(journal, old);

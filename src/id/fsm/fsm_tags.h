@@ -72,6 +72,7 @@ struct fsm_tags {
     struct journal *journal;
     struct fsm_listener *const *listener; /* the machine's */
     struct fsm_row_tree rows;
+    struct fsm_row *newest; /* that was made; NULL: none */
     struct arena arena;
     uint64_t seed; /* of hashes of names, which nothing that is replicated depends on */
     size_t count;

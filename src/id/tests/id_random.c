@@ -220,9 +220,14 @@ static void random_puts(struct prng *prng, const struct command_list *head, enum
             random_key(prng, &put, name, saying == REKEYED);
         }
         if (head->stepped) {
-            put.step_fields = (uint8_t)prng_below(prng, 4);
+            put.step_fields = (uint8_t)prng_below(
+                prng, prng_below(prng, 4) > 0 ? TAG_FIELD_COVER : 2 * TAG_FIELD_REASON);
             put.increment = (uint32_t)prng_below(prng, 6);
             put.offset = (uint32_t)prng_below(prng, 4);
+            put.cover_s = prng_below(prng, 2) == 0 ? 600 : 0;
+            put.paused = prng_below(prng, 4) == 0;
+            put.reason = "audit";
+            put.reason_len = put.paused ? (uint16_t)prng_below(prng, 6) : 0;
         }
         command_item_put(buf, type, &put);
     }

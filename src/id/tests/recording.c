@@ -322,16 +322,17 @@ static void random_member_command(struct recorder *recorder, uint64_t node_id, s
 }
 
 /* The first entry of a term: the first of them is the birth of the cluster, the others are too late
- * for that. */
-static void record_birth(struct recorder *recorder)
+ * for that. level: that it is born at, 0: it says none. */
+static void record_birth(struct recorder *recorder, uint16_t level)
 {
     struct prng *prng = &recorder->prng;
     const struct birth birth = {.uid = uid_make(prng_next(prng), prng_next(prng)),
                                 .list_digest = prng_next(prng),
-                                .wall_ms = 1700000000000};
+                                .wall_ms = 1700000000000,
+                                .level = level};
     struct buf command = BUF_INIT;
 
-    cluster_command_put(&command, COMMAND_BIRTH, &birth);
+    cluster_command_put(&command, level > 0 ? COMMAND_BIRTH_AT : COMMAND_BIRTH, &birth);
     record(recorder, &command);
 }
 
@@ -389,7 +390,7 @@ static void record_step(struct recorder *recorder)
         return;
     }
     if (prng_below(prng, 300) == 0) {
-        record_birth(recorder);
+        record_birth(recorder, 0);
         return;
     }
     if (record_of_level(recorder, node_id, step)) {
@@ -498,6 +499,9 @@ int recording_write(const char *path, uint16_t level)
     prng_seed(&recorder->prng, SEED + 13U * level);
     memcpy(recorder->members, "-", 2);
     fprintf(recorder->file, "level %u\n", level);
+    if (level >= BIRTH_LEVEL_MIN) {
+        record_birth(recorder, level);
+    }
     record_raises(recorder, level);
     while (recorder->side.apply.index < ENTRIES) {
         record_step(recorder);

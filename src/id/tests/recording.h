@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RECORDED_TYPES 48 /* of commands: more than there are */
+#define RECORDED_TYPES 64 /* of commands: more than there are */
 
 /* How often a type of commands was applied, and of these with a result that is no refusal. */
 struct recording_counts {

@@ -50,6 +50,9 @@ static void test_every_type_of_commands_that_a_level_has_is_in_its_recording(voi
         for (int type = 1; type < RECORDED_TYPES; type++) {
             uint16_t since = (uint16_t)(command_since(type) + cluster_command_since(type));
 
+            if (type == COMMAND_BIRTH && level >= BIRTH_LEVEL_MIN) {
+                continue; /* always too late: that cluster was born by a COMMAND_BIRTH_AT */
+            }
             if (since == 0 || since > level) {
                 assert_int_equal(counts.applied[type], 0);
             } else if (counts.done[type] == 0) {

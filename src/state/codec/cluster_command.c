@@ -82,6 +82,17 @@ bool birth_is_sound(const void *data)
     return !uid_is_none(&birth->uid) && uid_is_sound(&birth->uid) && birth->list_digest != 0;
 }
 
+static const struct field BIRTH_AT_FIELDS[] = {
+    FIELD_NUMBER(struct birth, uid.high),    FIELD_NUMBER(struct birth, uid.low),
+    FIELD_NUMBER(struct birth, list_digest), FIELD_NUMBER(struct birth, wall_ms),
+    FIELD_NUMBER(struct birth, level),
+};
+
+static bool birth_at_is_sound(const void *data)
+{
+    return birth_is_sound(data) && ((const struct birth *)data)->level >= BIRTH_LEVEL_MIN;
+}
+
 /* --- member: the row of the change, requests, answers --- */
 
 static const struct field MEMBER_CHANGE_FIELDS[] = {
@@ -369,6 +380,7 @@ static const struct form FORMS[] = {
     [COMMAND_MEMBER_END] = {1, FIELDS(MEMBER_END_FIELDS), NULL},
     [COMMAND_MEMBER_MOVE] = {1, FIELDS(MEMBER_MOVE_FIELDS), member_move_is_sound},
     [COMMAND_PLACEMENT] = {PLACEMENT_LEVEL, FIELDS(PLACEMENT_FIELDS), placement_command_is_sound},
+    [COMMAND_BIRTH_AT] = {BIRTH_LEVEL_MIN, FIELDS(BIRTH_AT_FIELDS), birth_at_is_sound},
 };
 
 const struct row_format node_info_format = ROW_FORMAT(
@@ -405,12 +417,17 @@ int cluster_command_read(const void *data, size_t len, struct cluster_command *r
 
 uint16_t command_raises_to(const void *data, size_t len)
 {
-    struct level_command command = {0};
+    int type = command_number(data, len);
+    struct level_command raise = {0};
+    struct birth birth = {0};
 
     /* As a type of its own it never changes its bytes: each leafd must read it. */
-    return command_number(data, len) == COMMAND_LEVEL &&
-                   command_fields_read(data, len, COMMAND_LEVEL, &FORMS[COMMAND_LEVEL].fields,
-                                       &command) == 0
-               ? command.to
+    if (type == COMMAND_LEVEL &&
+        command_fields_read(data, len, COMMAND_LEVEL, &FORMS[type].fields, &raise) == 0) {
+        return raise.to;
+    }
+    return type == COMMAND_BIRTH_AT && command_fields_read(data, len, COMMAND_BIRTH_AT,
+                                                           &FORMS[type].fields, &birth) == 0
+               ? birth.level
                : 0;
 }

@@ -60,7 +60,11 @@ struct birth {
     struct uid uid;
     uint64_t list_digest; /* of the first list of members, never 0 (raft/cluster/birth_watch.h) */
     uint64_t wall_ms;     /* the clock of the leader that proposed it */
+    uint16_t level;       /* in COMMAND_BIRTH_AT alone, else 0: the cluster begins at this level */
 };
+
+/* The lowest level that a cluster can be born at; below it is born at LEVEL_FIRST, and rises. */
+#define BIRTH_LEVEL_MIN 3
 
 /* Why a node that is not born yet waits for a member of its first list. */
 enum birth_wait {
@@ -75,7 +79,7 @@ enum birth_wait {
 /* "not met yet". Static memory. */
 const char *birth_wait_text(enum birth_wait wait);
 
-/* Its bytes, in a command and in a row. */
+/* Its bytes, in COMMAND_BIRTH and in a row. */
 extern const struct field birth_fields[4];
 
 /* It has a uid, and a digest. birth: a struct birth. */
@@ -276,7 +280,8 @@ enum cluster_command_type {
     COMMAND_MEMBER_BEGIN = 17, /* member_change */
     COMMAND_MEMBER_END = 18,   /* member_change: index and given_up */
     COMMAND_MEMBER_MOVE = 19,  /* member_move */
-    COMMAND_PLACEMENT = 36     /* placement: what its `set` names; a zone is said by the node */
+    COMMAND_PLACEMENT = 36,    /* placement: what its `set` names; a zone is said by the node */
+    COMMAND_BIRTH_AT = 56      /* birth, which brings the cluster its level with it */
 };
 
 /* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
@@ -332,7 +337,7 @@ int cluster_command_read(const void *data, size_t len,
                          struct cluster_command *ret_command) MUST_CHECK;
 
 /* The level that the cluster has after this command at the latest, as far as it says: of a
- * COMMAND_LEVEL the one that it names, else 0. */
+ * COMMAND_LEVEL or a COMMAND_BIRTH_AT the one that it names, else 0. */
 uint16_t command_raises_to(const void *data, size_t len);
 
 #endif

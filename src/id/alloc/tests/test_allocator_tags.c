@@ -160,6 +160,76 @@ static void test_answer_about_an_older_life_is_not_believed(void **state)
     buf_free(&reply);
 }
 
+/* What it holds stays for the time after the pause, and nothing is asked for meanwhile. */
+static void test_a_pause_keeps_what_is_held(void **state)
+{
+    struct id_world *w = *state;
+    struct id_tag *tag = id_world_tag(w, "order", 10);
+    struct tag_row row = *id_world_row(w, "order");
+    char reason[LIMIT_TAG_REASON_BYTES + 1];
+
+    id_world_load(w, tag);
+    assert_true(id_world_claim(tag) == 1);
+    row = *id_world_row(w, "order");
+    row.paused = true;
+    row.reason = "audit";
+    row.reason_len = 5;
+    id_world_park(w, tag, 1);
+    allocator_tag_changed(w->allocator, &row);
+    assert_int_equal(tag->state, ID_TAG_PAUSED);
+    assert_int_equal(w->wakes, 1); /* those that wait are told */
+    id_tag_reason(tag, reason);
+    assert_string_equal(reason, "audit");
+    assert_int_equal(segment_left(&tag->buffer), 9);
+    id_world_turn(w);
+    assert_int_equal(w->request_count, 0);
+    row.reason_len = 0;
+    allocator_tag_changed(w->allocator, &row);
+    id_tag_reason(tag, reason);
+    assert_string_equal(reason, "");
+    row.paused = false;
+    allocator_tag_changed(w->allocator, &row);
+    assert_int_equal(tag->state, ID_TAG_ACTIVE);
+    assert_true(id_world_claim(tag) == 2);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_GENERATION], 0);
+}
+
+/* Grants that were under way when the pause was applied end none: neither a range, nor that there
+ * are no ids left. One that the cluster refused is asked for anew. */
+static void test_answers_during_a_pause(void **state)
+{
+    static const int statuses[] = {0, ERR_EXHAUSTED, ERR_PAUSED};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct id_world *w = id_world_new();
+        struct id_tag *tag = id_world_tag(w, "order", 10);
+        struct tag_row row = *id_world_row(w, "order");
+        struct grant_result result = {.status = statuses[i],
+                                      .size = statuses[i] == 0 ? 10 : 0,
+                                      .first = 1,
+                                      .generation = row.generation,
+                                      .step = 10,
+                                      .max_step = 1000};
+        struct buf reply = BUF_INIT;
+
+        id_world_park(w, tag, 1);
+        id_world_turn(w);
+        assert_int_equal(w->request_count, 1);
+        row.paused = i < 2;
+        allocator_tag_changed(w->allocator, &row);
+        results_encode(RESULT_GRANTS, &result, 1, &reply);
+        id_world_reply(w, 0, &reply);
+        assert_int_equal(tag->state, i < 2 ? ID_TAG_PAUSED : ID_TAG_ACTIVE);
+        assert_int_equal(segment_left(&tag->buffer), i == 0 ? 10 : 0);
+        w->now_ms += ID_WORLD_RETRY_MS;
+        id_world_turn(w);
+        assert_int_equal(w->request_count, i == 2); /* by this node's log it is not paused */
+        buf_free(&reply);
+        id_world_free(w);
+    }
+    (void)state;
+}
+
 static void test_forced_down_burns_the_old_generation(void **state)
 {
     struct id_world *w = *state;
@@ -406,6 +476,8 @@ int main(void)
         TEST(test_open_finds_a_tag_made_again),
         TEST(test_deleted_while_in_flight),
         TEST(test_answer_about_an_older_life_is_not_believed),
+        TEST(test_a_pause_keeps_what_is_held),
+        TEST(test_answers_during_a_pause),
         TEST(test_forced_down_burns_the_old_generation),
         TEST(test_leader_may_be_ahead_of_this_node),
         TEST(test_exhausted_serves_what_it_has),

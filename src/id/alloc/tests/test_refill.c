@@ -200,6 +200,106 @@ static void test_pace_at_one_moment(void **state)
     assert_int_equal(refill_size(&refill, 3, COVER_MS, 0), 50000);
 }
 
+/* A node that hands out per_ms ids each ms for so long; a refill is there at once. */
+struct life {
+    struct refill refill;
+    uint64_t now_ms;
+    uint64_t current; /* ids left in both slots */
+    uint64_t current_size;
+    uint64_t next;
+    unsigned refills;
+};
+
+static uint64_t held(const struct life *life)
+{
+    return life->current + life->next;
+}
+
+/* Until so many more refills have come; or, with 0, ms. *ret_least: what it held least. */
+static void live(struct life *life, uint64_t per_ms, unsigned refills, uint64_t ms,
+                 uint64_t *ret_least)
+{
+    unsigned until = life->refills + refills;
+    uint64_t end_ms = life->now_ms + ms;
+
+    while (refills > 0 ? life->refills < until : life->now_ms < end_ms) {
+        life->now_ms++;
+        if (life->current < per_ms) {
+            life->current += life->next;
+            life->current_size = life->current;
+            life->next = 0;
+        }
+        life->current -= life->current < per_ms ? life->current : per_ms;
+        *ret_least = held(life) < *ret_least ? held(life) : *ret_least;
+        if (life->next == 0 && refill_due((uint32_t)(life->current_size - life->current),
+                                          (uint32_t)life->current_size, REFILL_DEFAULT_PERCENT)) {
+            refill_hurry(&life->refill, life->now_ms, held(life));
+            life->next = refill_size(&life->refill, life->now_ms, COVER_MS, 0);
+            refill_loaded(&life->refill, life->now_ms, (uint32_t)life->next, life->current);
+            life->refills++;
+        }
+    }
+}
+
+/* Ten minutes at 50,000 ids a second, whenever the majority goes; and within twice of that and the
+ * margin, so that a crash does not skip more. */
+static void test_cover_at_50000_a_second(void **state)
+{
+    struct life life = {.refill = tag_of(1000, LIMIT_TAG_STEP)};
+    uint64_t least = UINT64_MAX;
+
+    (void)state;
+    life.refill.cover_s = 600;
+    live(&life, 50, 6, 0, &least);
+    assert_in_range(life.refill.size, 50000 * 600, 2 * 50000 * 600);
+    least = UINT64_MAX;
+    live(&life, 50, 0, 40 * MINUTE_MS, &least);
+    assert_true(least >= 50000ULL * 600);
+    assert_in_range(life.refill.size, 50000 * 600, 2 * 50000 * 600);
+}
+
+/* 100 times its rate: after two refills it lasts again, wherever in a segment the burst begins. */
+static void test_cover_in_a_burst(void **state)
+{
+    (void)state;
+    for (unsigned at = 0; at < 10; at++) {
+        struct life life = {.refill = tag_of(100, LIMIT_TAG_STEP)};
+        uint64_t least = UINT64_MAX;
+
+        life.refill.cover_s = 60;
+        live(&life, 1, 6, 0, &least);
+        live(&life, 1, 0, at * 7000, &least);
+        live(&life, 100, REFILL_GRACE_LOADS, 0, &least);
+        assert_true(held(&life) >= 100ULL * 1000 * 60);
+        least = UINT64_MAX;
+        live(&life, 100, 0, 3 * MINUTE_MS, &least);
+        assert_true(least >= 100ULL * 1000 * 60);
+    }
+}
+
+/* Leaf's rule is for a tag without one, and max_step bounds both; a slow tag has fractions. */
+static void test_cover_and_the_other_rules(void **state)
+{
+    struct refill refill = tag_of(10, 5000);
+
+    (void)state;
+    refill.cover_s = 600;
+    refill_loaded(&refill, 0, 10, 0);
+    refill_loaded(&refill, 1000, 10, 10);
+    refill_loaded(&refill, 2000, 10, 20);
+    assert_int_equal(refill_size(&refill, 2000, COVER_MS, 0), 10); /* not doubled */
+    refill_hurry(&refill, 22000, 20); /* 10 in 20 s: half an id a second */
+    assert_int_equal(refill_size(&refill, 22000, COVER_MS, 0), 420);
+    refill_hurry(&refill, 22000, 30); /* never down */
+    assert_int_equal(refill_size(&refill, 22000, COVER_MS, 0), 420);
+    assert_int_equal(refill_size(&refill, 22000, COVER_MS, 500), 500);
+    refill.pace_per_s = 1000;
+    assert_int_equal(refill_size(&refill, 22000, COVER_MS, 0), 5000);
+    refill.cover_s = 0;
+    refill_hurry(&refill, 22000, 0);
+    assert_int_equal(refill_size(&refill, 22000, 1, 0), 20); /* Leaf's rule again */
+}
+
 static void test_reset_begins_anew(void **state)
 {
     struct refill refill = tag_of(10, 1000);
@@ -270,6 +370,9 @@ int main(void)
         cmocka_unit_test(test_pace_counts_only_what_was_used),
         cmocka_unit_test(test_pace_falls_by_halves_and_after_idling_at_once),
         cmocka_unit_test(test_pace_at_one_moment),
+        cmocka_unit_test(test_cover_at_50000_a_second),
+        cmocka_unit_test(test_cover_in_a_burst),
+        cmocka_unit_test(test_cover_and_the_other_rules),
         cmocka_unit_test(test_reset_begins_anew),
         cmocka_unit_test(test_size_stays_in_bounds),
         cmocka_unit_test(test_due_at_the_threshold),

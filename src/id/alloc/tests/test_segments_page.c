@@ -106,7 +106,7 @@ static void test_what_cannot_be_shown(void **state)
     info = info_of("a\nb");
     refuse_one(info);
     info = info_of("a");
-    info.state = ID_TAG_MONOTONIC + 1;
+    info.state = ID_TAG_PAUSED + 1;
     refuse_one(info);
     info = info_of("a");
     info.slots[0].next_id = info.slots[0].end + 1;

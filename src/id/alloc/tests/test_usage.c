@@ -185,6 +185,60 @@ static void test_many_tags(void **state)
     }
 }
 
+/* 500 ids a second of segments of 1000 never last for a minute, which is said after two refills. A
+ * larger max_step mends it, and so does that nobody asks. */
+static void test_short_of_its_cover(void **state)
+{
+    struct id_world *w = *state;
+    const struct usage *usage = allocator_usage(w->allocator);
+    struct id_tag *tag;
+
+    id_world_max_step(w, "order", 1000);
+    tag = id_world_tag(w, "order", 1000);
+    tag->refill.cover_s = 60;
+    for (unsigned i = 0; i < 100; i++) {
+        claim(w, tag, 50);
+        pass_ms(w, 100);
+    }
+    assert_int_equal(usage->short_count, 1);
+    assert_true(tag->refill.is_short && usage_lasts_s(tag) < 60);
+    id_world_max_step(w, "order", LIMIT_TAG_STEP);
+    for (unsigned i = 0; i < 100; i++) {
+        claim(w, tag, 50);
+        pass_ms(w, 100);
+    }
+    assert_int_equal(usage->short_count, 0);
+    assert_in_range(usage_lasts_s(tag), 60, 170);
+    tag->refill.cover_s = 3600; /* more than asked before: a refill is not wanted yet */
+    pass_ms(w, 30000);
+    assert_int_equal(usage->short_count, 0);
+    pass_ms(w, 40ULL * USAGE_HALF_MS);
+    assert_true(usage_lasts_s(tag) == UINT64_MAX);
+    assert_int_equal(usage->short_count, 0);
+}
+
+/* Without a majority no refill comes: after a while that is said, too. */
+static void test_short_without_refills(void **state)
+{
+    struct id_world *w = *state;
+    const struct usage *usage = allocator_usage(w->allocator);
+    struct id_tag *tag = id_world_tag(w, "order", 100000);
+    struct segment_range range;
+    struct segment_view view;
+
+    id_world_load(w, tag);
+    tag->refill.cover_s = 600;
+    for (unsigned i = 0; i < 300; i++) {
+        assert_int_equal(segment_claim(&tag->buffer, 50, &range, &view), 0);
+        pass_ms(w, 100);
+        assert_true(i > 100 || usage->short_count == 0); /* less than asked, but none is wanted */
+        if (i >= 100) {
+            (void)id_world_want(w, tag); /* as each claim does */
+        }
+    }
+    assert_int_equal(usage->short_count, 1);
+}
+
 /* A node whose tags nobody uses is not woken for them. */
 static void test_no_tag_no_timer(void **state)
 {
@@ -205,6 +259,7 @@ int main(void)
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
         TEST(test_one_rate_of_all_modes), TEST(test_a_burst_is_over_at_the_first_look),
         TEST(test_what_is_no_use),        TEST(test_many_tags),
+        TEST(test_short_of_its_cover),    TEST(test_short_without_refills),
         TEST(test_no_tag_no_timer),
     };
 

@@ -111,7 +111,14 @@ static void encode_birth(struct buf *buf)
 {
     cluster_command_put(
         buf, COMMAND_BIRTH,
-        &(struct birth){{0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, WALL_MS});
+        &(struct birth){{0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, WALL_MS, 0});
+}
+
+static void encode_birth_at(struct buf *buf)
+{
+    cluster_command_put(
+        buf, COMMAND_BIRTH_AT,
+        &(struct birth){{0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, WALL_MS, 3});
 }
 
 static void encode_layout_put(struct buf *buf)
@@ -439,6 +446,8 @@ static const struct golden GOLDEN[] = {
      "03 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
     {"birth", encode_birth, decode_cluster_command,
      "03 0f " ID_STAMP_EMPTY "d041ec7dae4f1df8 f66b1ec9a00065a7 8877665544332211 " WALL},
+    {"birth at a level", encode_birth_at, decode_cluster_command,
+     "03 38 " ID_STAMP_EMPTY "d041ec7dae4f1df8 f66b1ec9a00065a7 8877665544332211 " WALL " 0300"},
     {"layout put", encode_layout_put, decode_command,
      "03 16 " ID_STAMP_EMPTY "0300 733130 0a00 00d8822e48010000 27 10 08 01 " WALL},
     {"layout delete", encode_layout_delete, decode_command,
@@ -457,13 +466,14 @@ static const struct golden GOLDEN[] = {
     {"stepped put", encode_stepped_put, decode_command,
      "03 19 " ID_STAMP_EMPTY "00 00 " WALL "1100000000000000 50c3000000000000"
      "01 0100 61 00 0000000000000000 00000000 00000000 00 0000 " PUT_REST "03 10000000 03000000 "
+     "00000000 00 0000 "
      "00"},
     {"stepped put result", encode_stepped_put_result, decode_put_result,
      "01 8a 00000000 00000000 01000000 00000000 0000000000000000 0000000000000000 0000 " ROW
-     "0000000000000000 10000000 03000000"},
+     "0000000000000000 10000000 03000000 00000000 00 0000"},
     {"stepped rows", encode_stepped_rows, decode_rows,
-     "01 8b 0000 02000000 " ROW "0000000000000000 00000000 00000000 " ROW
-     "0000000000000000 10000000 03000000"},
+     "01 8b 0000 02000000 " ROW "0000000000000000 00000000 00000000 00000000 00 0000" ROW
+     "0000000000000000 10000000 03000000 00000000 00 0000"},
     {"stepped grants", encode_stepped_grants, decode_grant_results,
      "01 89 02000000 00000000 e8030000 8877665544332211 03000000 f4010000 d0070000 02000000 "
      "fbffffff 00000000 0000000000000000 04000000 01000000 02000000 00000000"},
@@ -502,8 +512,8 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known =
-            (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED) || type == COMMAND_PLACEMENT;
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED) ||
+                     type == COMMAND_BIRTH_AT || type == COMMAND_PLACEMENT;
         bool is_clusters = cluster_command_since(type) > 0;
         int since = type >= COMMAND_TAGS_PUT_STEPPED ? 3 : type == COMMAND_TAGS_PUT_BY ? 2 : 1;
 

@@ -409,16 +409,80 @@ static void test_a_row_with_an_increment(void **state)
     row.offset = 3;
     golden_is(&row, "07 01 00 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
                     "0168e5cf8b010000 0600 64c3a96ac3a0 0000000000000000 0000 0000000000000000 "
-                    "10000000 03000000");
+                    "10000000 03000000 00000000 00 0000");
     row_put(&buf, tag_row_format(&row), &row);
     assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
     assert_true(back.increment == 16 && back.offset == 3);
     for (uint8_t increment = 0; increment <= 4; increment++) {
-        buf.data[buf.len - 8] = increment;
+        buf.data[buf.len - 15] = increment;
         assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back),
                          increment == 4 ? 0 : ERR_CORRUPT);
     }
     buf_free(&buf);
+}
+
+static void test_a_row_with_a_cover_or_a_pause(void **state)
+{
+    struct tag_row row = sample_row();
+    struct tag_row back = {0};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    row.mode = TAG_MODE_TREND;
+    row.recalling = false;
+    assert_int_not_equal(tag_form(&row), TAG_FORM_STEPPED);
+    row.cover_s = 600;
+    assert_int_equal(tag_form(&row), TAG_FORM_STEPPED);
+    row.paused = true;
+    row.reason = "audit";
+    row.reason_len = 5;
+    golden_is(&row, "07 01 00 00 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+                    "0168e5cf8b010000 0600 64c3a96ac3a0 0000000000000000 0000 0000000000000000 "
+                    "00000000 00000000 58020000 01 0500 6175646974");
+    row_put(&buf, tag_row_format(&row), &row);
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
+    assert_true(back.cover_s == 600 && back.paused && back.reason_len == 5);
+    assert_memory_equal(back.reason, "audit", 5);
+    buf.data[buf.len - 8] = 0; /* a reason without a pause */
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf_free(&buf);
+}
+
+static void test_bounds_of_cover_and_reason(void **state)
+{
+    char reason[LIMIT_TAG_REASON_BYTES + 1];
+    struct tag_row row = sample_row();
+    const char *why = NULL;
+
+    (void)state;
+    row.mode = TAG_MODE_TREND;
+    row.recalling = false;
+    row.cover_s = LIMIT_TAG_COVER_S;
+    assert_int_equal(tag_row_check(&row, NULL), 0);
+    row.cover_s++;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_string_equal(why, "cover_s is not in 0 to 86400");
+    row.cover_s = 1;
+    for (row.mode = TAG_MODE_STRICT; row.mode <= TAG_MODE_MONOTONIC; row.mode++) {
+        assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+        assert_string_equal(why, "cover_s is for the mode trend: nodes hold no ids of other "
+                                 "modes. Set it to 0");
+    }
+    row.cover_s = 0;
+    row.mode = TAG_MODE_STRICT;
+    memset(reason, 'r', sizeof reason);
+    row.reason = reason;
+    row.reason_len = LIMIT_TAG_REASON_BYTES;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    row.paused = true;
+    assert_int_equal(tag_row_check(&row, NULL), 0);
+    row.reason_len++;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_string_equal(why, "reason is longer than 200 bytes");
+    row.reason_len = 2;
+    reason[1] = '\n';
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_string_equal(why, "reason is not UTF-8, or holds a control character");
 }
 
 static void test_increments(void **state)
@@ -617,6 +681,8 @@ int main(void)
         cmocka_unit_test(test_row_golden_bytes),
         cmocka_unit_test(test_a_row_with_an_increment),
         cmocka_unit_test(test_increments),
+        cmocka_unit_test(test_a_row_with_a_cover_or_a_pause),
+        cmocka_unit_test(test_bounds_of_cover_and_reason),
         cmocka_unit_test(test_ids_between),
         cmocka_unit_test(test_row_version_is_one_for_all_content),
         cmocka_unit_test(test_a_row_with_an_owner),

@@ -22,7 +22,7 @@
 #define WALL "0068e5cf8b010000"
 
 static const struct birth BIRTH = {
-    {0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, 1700000000000};
+    {0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, 1700000000000, 0};
 
 /* Apply the bytes as they are, unstamped; the status, or what fsm_apply() said. */
 static int apply(struct fsm *fsm, struct buf *command, size_t *ret_changed)
@@ -70,6 +70,69 @@ static void test_the_first_birth_holds_for_good(void **state)
     assert_memory_equal(&found, &BIRTH, sizeof found);
     assert_true(state_digest(fsm_state(fsm)) == digest);
     state_free(fsm_state(fsm));
+}
+
+/* A cluster that is born at a level has it from its first entry on, and one that is born has the
+ * level that it has. */
+static void test_it_brings_the_level_that_it_names(void **state)
+{
+    struct fsm *fsm = fsm_of(state_new(&fsm_machine));
+    struct birth born = BIRTH;
+    struct buf command = BUF_INIT;
+    struct level_row level;
+    struct birth found;
+    size_t changed;
+
+    (void)state;
+    born.level = 3;
+    cluster_command_put(&command, COMMAND_BIRTH_AT, &born);
+    assert_int_equal(command_raises_to(command.data, command.len), 3);
+    assert_int_equal(apply(fsm, &command, &changed), 0);
+    assert_int_equal(changed, 2);
+    assert_true(state_birth(fsm_state(fsm), &found));
+    assert_memory_equal(&found, &BIRTH, sizeof found);
+    assert_int_equal(state_level(fsm_state(fsm)), 3);
+    state_level_row(fsm_state(fsm), &level);
+    assert_true(level.index == 7 && level.wall_ms == BIRTH.wall_ms);
+    cluster_command_put(&command, COMMAND_BIRTH_AT, &born);
+    assert_int_equal(apply(fsm, &command, &changed), ERR_EXISTS);
+    assert_int_equal(changed, 0);
+    state_free(fsm_state(fsm));
+
+    fsm = fsm_of(state_new(&fsm_machine));
+    assert_int_equal(apply_birth(fsm, &BIRTH, &changed), 0);
+    cluster_command_put(&command, COMMAND_BIRTH_AT, &born);
+    assert_int_equal(apply(fsm, &command, &changed), ERR_EXISTS);
+    assert_int_equal(state_level(fsm_state(fsm)), LEVEL_FIRST);
+    state_free(fsm_state(fsm));
+}
+
+/* A leafd that does not speak it stops before the entry. One that knows no COMMAND_BIRTH_AT does
+ * so for its type. */
+static void test_one_at_a_level_that_is_not_spoken_is_not_applied(void **state)
+{
+    struct row_changes changes = {0};
+    struct buf command = BUF_INIT;
+    struct buf result = BUF_INIT;
+    struct birth born = BIRTH;
+    struct state *of = state_new(&fsm_machine);
+
+    (void)state;
+    born.level = (uint16_t)(level_own.max + 1);
+    cluster_command_put(&command, COMMAND_BIRTH_AT, &born);
+    assert_int_equal(state_apply(of, 7, 1, command.data, command.len, &result, &changes),
+                     ERR_NEWER);
+    assert_true(result.len == 0 && changes.count == 0);
+    assert_false(state_birth(of, &born));
+    buf_free(&command);
+    born = BIRTH;
+    for (uint16_t level = 0; level < BIRTH_LEVEL_MIN; level++) { /* an older leafd reads none */
+        born.level = level;
+        cluster_command_put(&command, COMMAND_BIRTH_AT, &born);
+        assert_int_equal(state_check(of, command.data, command.len), ERR_BAD_MESSAGE);
+        buf_free(&command);
+    }
+    state_free(of);
 }
 
 /* The clock of a leader may say anything: it is only shown. */
@@ -176,6 +239,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_birth_holds_for_good),
+        cmocka_unit_test(test_it_brings_the_level_that_it_names),
+        cmocka_unit_test(test_one_at_a_level_that_is_not_spoken_is_not_applied),
         cmocka_unit_test(test_a_time_beyond_what_can_be_shown_is_cut),
         cmocka_unit_test(test_a_node_cannot_ask_for_one),
         cmocka_unit_test(test_what_is_no_birth_changes_nothing),

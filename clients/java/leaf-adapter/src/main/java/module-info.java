@@ -5,6 +5,8 @@ module io.leafd.leaf {
     exports com.sankuai.inf.leaf;
     exports com.sankuai.inf.leaf.common;
     exports com.sankuai.inf.leaf.exception;
+    exports com.sankuai.inf.leaf.server.exception;
+    exports com.sankuai.inf.leaf.server.service;
     exports com.sankuai.inf.leaf.service;
     exports io.leafd.leaf;
 }

@@ -56,7 +56,8 @@ final class Answers {
         if (status == 400 && code.equals("bad_request") && message.contains(SHAPED)) {
             message += "; use texts() of the client";
         }
-        boolean later = LATER.contains(status) || code.equals("no_worker_id");
+        boolean later = LATER.contains(status) || code.equals("no_worker_id")
+                || code.equals("paused");
         return new LeafdException(code, status, later, address + ": " + message, null);
     }
 

@@ -3,6 +3,7 @@ package io.leafd.client;
 import io.leafd.client.net.Address;
 import io.leafd.client.net.Cluster;
 import io.leafd.client.net.Counters;
+import io.leafd.client.net.Discovery;
 import io.leafd.client.net.Limits;
 import io.leafd.client.net.Loop;
 import io.leafd.client.net.Tls;
@@ -43,15 +44,24 @@ final class Core {
         Tls tls = tls(settings);
         Token token = token(settings);
         loop = new Loop();
-        ids = cluster(settings.endpoints, tls, token);
-        admin = settings.adminEndpoints.equals(settings.endpoints) ? ids
-                : cluster(settings.adminEndpoints, tls, token);
+        Limits limits = new Limits(settings.connectMs, settings.attemptMs, settings.deadlineMs);
+        boolean same = settings.adminEndpoints.equals(settings.endpoints);
+        ids = cluster(settings.endpoints, false, limits, tls, token);
+        admin = same && !settings.discover ? ids
+                : cluster(settings.adminEndpoints, true, limits, tls, token);
+        if (settings.discover) {
+            Discovery discovery = new Discovery(loop, limits);
+            discovery.add(ids);
+            if (same) { // else the listing has not what worker ids are asked at
+                discovery.add(admin);
+            }
+        }
     }
 
-    private Cluster cluster(List<Address> addresses, Tls tls, Token token) {
-        return new Cluster(loop, addresses, tls, token, counters,
-                new Limits(settings.connectMs, settings.attemptMs, settings.deadlineMs),
-                (from, to) -> tell(LeafdEvent.failover(from, to)));
+    private Cluster cluster(List<Address> addresses, boolean forSnowflakes, Limits limits, Tls tls,
+            Token token) {
+        return new Cluster(loop, addresses, settings.zone, forSnowflakes, tls, token, counters,
+                limits, (from, to) -> tell(LeafdEvent.failover(from, to)));
     }
 
     private static Token token(Settings settings) {

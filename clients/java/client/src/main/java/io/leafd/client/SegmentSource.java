@@ -258,6 +258,7 @@ public final class SegmentSource implements IdSource {
                 if (known.repeats(e, stepped)) {
                     askRange(future, n, deadlineNanos, true);
                 } else {
+                    dropPaused(e);
                     future.completeExceptionally(e);
                 }
             }
@@ -548,12 +549,13 @@ public final class SegmentSource implements IdSource {
 
     private void lookForSecond(Refill first) {
         Refill second;
+        Endpoint node = core.ids.after(first.call.node());
         long due = first.call.secondNanos();
         lock.lock();
         try {
             boolean starves = isAwaited() && current.left() == 0 && spare == null;
             if (closed || !starves || underWay.size() != 1 || !underWay.contains(first)
-                    || !first.wanted || core.ids.isAlone()) {
+                    || !first.wanted || node == null) {
                 return;
             }
             if (due - System.nanoTime() > 0) {
@@ -571,7 +573,7 @@ public final class SegmentSource implements IdSource {
             lock.unlock();
         }
         core.counters.hedges.increment();
-        start(second, core.ids.after(first.call.node()));
+        start(second, node);
     }
 
     private void start(Refill refill, Endpoint node) {
@@ -689,12 +691,25 @@ public final class SegmentSource implements IdSource {
             fewer = size = refill.count / 2; // of those that are left below the tag's max
             return false;
         }
+        dropPaused(failure);
         error = failure;
         errorNanos = System.nanoTime();
         ready.addAll(pending);
         pending.clear();
         endStarving();
         return true;
+    }
+
+    /** What is held of a tag that is paused is handed out no more. */
+    private void dropPaused(LeafdException failure) {
+        if (failure.code().equals("paused")) {
+            lock.lock();
+            try {
+                drop(buffer -> true);
+            } finally {
+                lock.unlock();
+            }
+        }
     }
 
     /** Remembers the generation of an answer, and drops what is held of an older one. */

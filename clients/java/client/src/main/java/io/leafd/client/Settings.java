@@ -25,6 +25,8 @@ public final class Settings {
     final Path caFile;
     final Path certFile;
     final Path keyFile;
+    final String zone;
+    final boolean discover;
     final long connectMs;
     final long attemptMs;
     final long deadlineMs;
@@ -45,6 +47,8 @@ public final class Settings {
         caFile = from.caFile;
         certFile = from.certFile;
         keyFile = from.keyFile;
+        zone = from.zone;
+        discover = from.discover != null ? from.discover : zone != null;
         connectMs = from.connectMs;
         attemptMs = from.attemptMs;
         deadlineMs = from.deadlineMs;
@@ -70,8 +74,8 @@ public final class Settings {
     @Override
     public String toString() {
         return "endpoints=" + endpoints + " admin_endpoints=" + adminEndpoints + " token="
-                + (token == null ? "none" : "given") + " ca_file=" + caFile + " connect_ms="
-                + connectMs + " attempt_ms=" + attemptMs + " deadline_ms=" + deadlineMs
+                + (token == null ? "none" : "given") + " ca_file=" + caFile + " zone=" + zone
+                + " discover=" + discover + " connect_ms=" + connectMs + " attempt_ms=" + attemptMs + " deadline_ms=" + deadlineMs
                 + " cover_ms=" + coverMs + " min_count=" + minCount + " max_count=" + maxCount
                 + " window_ms=" + windowMs + " max_age_ms=" + maxAgeMs;
     }
@@ -88,6 +92,8 @@ public final class Settings {
         private Path caFile;
         private Path certFile;
         private Path keyFile;
+        private String zone;
+        private Boolean discover;
         private long connectMs = 300;
         private long attemptMs = 4000;
         private long deadlineMs = 10_000;
@@ -180,6 +186,28 @@ public final class Settings {
          */
         public Builder caFile(Path pem) {
             caFile = Objects.requireNonNull(pem, "pem");
+            return this;
+        }
+
+        /**
+         * Where the program runs: nodes of the same zone are asked as long as there are any.
+         *
+         * @param name as the nodes' setting has it
+         * @return this
+         */
+        public Builder zone(String name) {
+            zone = Names.check("zone", name);
+            return this;
+        }
+
+        /**
+         * Are nodes, their zones, weights and states learnt from one that is known?
+         *
+         * @param value true without it where there is a zone, else false
+         * @return this
+         */
+        public Builder discover(boolean value) {
+            discover = value;
             return this;
         }
 
@@ -318,6 +346,14 @@ public final class Settings {
                     return certFile(path(name, value));
                 case "key_file":
                     return keyFile(path(name, value));
+                case "zone":
+                    return zone(value);
+                case "discover":
+                    if (!value.equals("true") && !value.equals("false")) {
+                        throw LeafdException.badSetting("discover=" + Names.show(value)
+                                + " is not true or false");
+                    }
+                    return discover(value.equals("true"));
                 case "connect_ms":
                     return connectMs(number(name, value));
                 case "attempt_ms":
@@ -370,7 +406,8 @@ public final class Settings {
                     "token", token != null || tokenFile != null,
                     "token_file", token != null || tokenFile != null,
                     "ca_file", caFile != null, "cert_file", certFile != null,
-                    "key_file", keyFile != null);
+                    "key_file", keyFile != null, "zone", zone != null,
+                    "discover", discover != null);
             given.forEach((name, isGiven) -> {
                 String value = environment.get("LEAFD_" + name.toUpperCase(Locale.ROOT));
                 if (value != null && !isGiven) {

@@ -106,8 +106,11 @@ final class SingleCalls {
                 core.loop.schedule(due, this::look);
                 return;
             }
-            core.counters.hedges.increment();
-            start(question.cluster.after(first.node()));
+            Endpoint node = question.cluster.after(first.node());
+            if (node != null) {
+                core.counters.hedges.increment();
+                start(node);
+            }
         }
 
         private void ended(Outcome outcome, boolean second) {

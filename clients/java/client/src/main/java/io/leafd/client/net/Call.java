@@ -35,7 +35,7 @@ public final class Call {
     private final Runnable onRound;
     private volatile Map<Endpoint, String> failures = Map.of();
     private volatile Response lastRefusal;
-    private List<Endpoint> endpoints; // of this round
+    private List<Endpoint> endpoints; // of this round, in the order in which they are asked
     private Endpoint endpoint;
     private int tried;
     private int untrusted;
@@ -60,8 +60,7 @@ public final class Call {
         this.only = only;
         this.check = check;
         this.onRound = onRound;
-        endpoints = cluster.endpoints();
-        endpoint = cluster.preferred();
+        endpoint = only != null ? only : cluster.preferred();
     }
 
     /**
@@ -154,7 +153,13 @@ public final class Call {
         }
         long until = System.nanoTime() + cluster.limits.connectNanos(0);
         boolean cut = deadlineNanos != NO_DEADLINE && deadlineNanos - until < 0;
-        cluster.resolve(failed, cut ? deadlineNanos : until, this::beginRound);
+        Runnable begin = () -> cluster.resolve(failed, cut ? deadlineNanos : until, this::beginRound);
+        if (cluster.discovery == null) {
+            begin.run();
+        } else {
+            cluster.discovery.look(failed, deadlineNanos == NO_DEADLINE ? NO_DEADLINE
+                    : deadlineNanos - System.nanoTime(), begin);
+        }
     }
 
     private void beginRound() {
@@ -166,14 +171,14 @@ public final class Call {
             return;
         }
         List<Endpoint> now = cluster.endpoints();
-        if (now != endpoints) {
-            endpoints = now;
+        if (!now.containsAll(failures.keySet())) {
             Map<Endpoint, String> known = new LinkedHashMap<>(failures);
             known.keySet().retainAll(now);
             failures = known.isEmpty() ? failures : known;
         }
         endpoint = only != null ? only : stay && now.contains(endpoint) ? endpoint
                 : cluster.preferred();
+        endpoints = only != null ? List.of(only) : cluster.route(endpoint);
         stay = false;
         failed = false;
         tried = 0;
@@ -218,8 +223,8 @@ public final class Call {
             askedNanos = now;
             long left = Call.this.deadlineNanos == NO_DEADLINE ? NO_DEADLINE
                     : Call.this.deadlineNanos - now;
-            int nodesLeft = only != null ? 1 : endpoints.size() - tried;
-            deadlineNanos = now + cluster.limits.attemptNanos(round, left, nodesLeft);
+            deadlineNanos = now + cluster.limits.attemptNanos(round, left,
+                    endpoints.size() - tried, only != null ? 1 : cluster.sharers(endpoint));
             connectNanos = cluster.limits.connectNanos(round);
             return true;
         }
@@ -303,9 +308,10 @@ public final class Call {
             unreachable();
             return;
         }
-        cluster.leave(endpoint);
+        Endpoint next = endpoints.get(tried % endpoints.size());
+        cluster.leave(endpoint, next);
         if (tried < endpoints.size()) {
-            endpoint = endpoints.get((endpoints.indexOf(endpoint) + 1) % endpoints.size());
+            endpoint = next;
             if (wanted.getAsBoolean()) {
                 attempt();
             } else {

@@ -6,16 +6,21 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
  * The nodes for one kind of requests, the one that calls begin with, and the calls under way.
  *
- * <p>It begins with a random one and stays there as long as that one answers. An address whose host
+ * <p>It begins with a random one and stays there as long as that one answers. A {@link Listing} adds
+ * nodes once they are proven, and puts all of them into tiers: a call that fails goes through the
+ * tier of its first node, and then through the others from the best one on. An address whose host
  * is a name is as many nodes as the name has addresses; while these are not known, it is one, which
  * cannot be reached. A name is resolved by a thread of its own, one at a time, since a resolver may
  * take any time. Owner: the loop's thread.
@@ -26,13 +31,20 @@ public final class Cluster {
     final Set<Call> calls = new HashSet<>();
     final Limits limits;
     private static final int MAX_ENDPOINTS = 64;
+    private static final int MAX_LISTED = 48;
     private static final long USUAL_LEAST_NANOS = 20_000_000;
     private static final long RESOLVE_AGAIN_NANOS = 30_000_000_000L;
     private static final int SPELLINGS_BITS = 8;
     private final List<Address> addresses;
+    private final String zone;
+    private final boolean forSnowflakes;
     private final Tls tls;
     private final Token token;
     private final FailoverHook failedOver;
+    Discovery discovery; // null: there is none
+    private Map<Address, Listing.Node> listed = Map.of();
+    private boolean begun; // where the first listing says
+    private final Map<String, List<InetAddress>> ips = new HashMap<>(); // of names
     private final Set<String> names = new LinkedHashSet<>();
     final Set<String> lookups = new HashSet<>(); // names that are being resolved
     private final Set<Runnable> waiting = new LinkedHashSet<>(); // until there are none
@@ -49,28 +61,134 @@ public final class Cluster {
         void failedOver(String from, String to);
     }
 
-    /** tls is needed where an address is https. */
-    public Cluster(Loop loop, List<Address> addresses, Tls tls, Token token, Counters counters,
-            Limits limits, FailoverHook failedOver) {
+    /**
+     * tls is needed where an address is https.
+     *
+     * @param zone whose nodes are the first tier; null: those of any
+     * @param forSnowflakes nodes that make no snowflake ids are in the last tier
+     */
+    public Cluster(Loop loop, List<Address> addresses, String zone, boolean forSnowflakes, Tls tls,
+            Token token, Counters counters, Limits limits, FailoverHook failedOver) {
         this.loop = loop;
         this.addresses = addresses;
+        this.zone = zone;
+        this.forSnowflakes = forSnowflakes;
         this.tls = tls;
         this.token = token;
         this.counters = counters;
         this.limits = limits;
         this.failedOver = failedOver;
-        for (Address address : addresses) {
-            InetAddress literal = literal(address.host());
-            if (literal == null) {
-                names.add(address.host());
-            }
-            endpoints.add(new Endpoint(loop, address, literal, address.toString(), tls, token));
-        }
-        preferred = anyEndpoint();
+        rebuild();
     }
 
-    private Endpoint anyEndpoint() {
-        return endpoints.get(ThreadLocalRandom.current().nextInt(endpoints.size()));
+    /** What the listing has of it; null: nothing. */
+    Listing.Node row(Endpoint endpoint) {
+        return listed.get(endpoint.address());
+    }
+
+    private int tier(Endpoint endpoint) {
+        Listing.Node row = row(endpoint);
+        return row == null ? Listing.LAST_TIER : row.tier(zone, forSnowflakes);
+    }
+
+    /** May it be asked for ids? */
+    private boolean isUsable(Endpoint endpoint) {
+        return addresses.contains(endpoint.address()) || discovery.isProven(row(endpoint));
+    }
+
+    private List<Endpoint> usable() {
+        List<Endpoint> usable = new ArrayList<>(endpoints);
+        usable.removeIf(one -> !isUsable(one));
+        return usable;
+    }
+
+    private List<Endpoint> ofTier(List<Endpoint> from, int tier) {
+        List<Endpoint> found = new ArrayList<>(from);
+        found.removeIf(one -> tier(one) != tier);
+        return found;
+    }
+
+    private int weight(Endpoint endpoint) {
+        return tier(endpoint) < Listing.LAST_TIER ? row(endpoint).weight() : 1;
+    }
+
+    /**
+     * These in the order of their tiers, each of which begins at a node that is drawn by weight.
+     *
+     * @param first whose tier is the first one, and begins there; or null
+     */
+    private List<Endpoint> ordered(List<Endpoint> from, Endpoint first) {
+        List<Endpoint> ordered = new ArrayList<>();
+        for (int tier = 0; tier <= Listing.LAST_TIER; tier++) {
+            int now = tier > 0 ? tier : first == null ? 0 : tier(first);
+            List<Endpoint> own = ofTier(from, now);
+            if (own.isEmpty() || (tier > 0 && first != null && now == tier(first))) {
+                continue;
+            }
+            int left = ThreadLocalRandom.current()
+                    .nextInt(own.stream().mapToInt(this::weight).sum());
+            int at = 0;
+            while (left >= weight(own.get(at))) {
+                left -= weight(own.get(at++));
+            }
+            Collections.rotate(own, -(tier == 0 ? own.indexOf(first) : at));
+            ordered.addAll(own);
+        }
+        return ordered;
+    }
+
+    /** All nodes in the order in which a call asks them that begins at this one, which is one. */
+    List<Endpoint> route(Endpoint first) {
+        return ordered(usable(), first);
+    }
+
+    /** How many nodes share the time that its tier has; 1: there is no other tier. */
+    int sharers(Endpoint endpoint) {
+        List<Endpoint> usable = usable();
+        int count = ofTier(usable, tier(endpoint)).size();
+        return count == usable.size() ? 1 : count;
+    }
+
+    /** Takes what a node lists, in place of what was known before; null: nothing. */
+    void listed(Listing listing) {
+        List<Listing.Node> rows = new ArrayList<>(
+                listing == null ? List.of() : listing.nodes.values());
+        rows.sort(Comparator.comparingInt(row -> row.tier(zone, forSnowflakes)));
+        listed = new LinkedHashMap<>();
+        for (Listing.Node row : rows.subList(0, Math.min(rows.size(), MAX_LISTED))) {
+            listed.put(row.address, row);
+        }
+        rebuild();
+        resolved &= ips.keySet().containsAll(names);
+    }
+
+    /**
+     * Nodes, proven or not, where calls should rather begin, in order: with the first listing those
+     * up to the drawn one of the tier in which they begin, later those of better tiers.
+     */
+    List<Endpoint> better() {
+        List<Endpoint> better = ordered(endpoints, null);
+        better.removeIf(one -> tier(one) == Listing.LAST_TIER
+                || tier(one) > tier(preferred) || (begun && tier(one) == tier(preferred)));
+        return better.contains(preferred) ? better.subList(0, better.indexOf(preferred)) : better;
+    }
+
+    /** Calls begin there, which is one of the better ones. With the first listing that is no change;
+     * null: they begin where they did. */
+    void moveTo(Endpoint endpoint) {
+        if (endpoint != null && begun && endpoints.contains(endpoint)) {
+            prefer(endpoint);
+        } else if (endpoint != null && endpoints.contains(endpoint)) {
+            preferred = endpoint;
+        }
+        begun = true;
+    }
+
+    private void prefer(Endpoint endpoint) {
+        Endpoint before = preferred;
+        preferred = endpoint;
+        counters.failovers.increment();
+        failedOver.failedOver(before.toString(), preferred.toString());
     }
 
     /** The address that the text is, without asking anybody; null: it is a name. */
@@ -92,7 +210,7 @@ public final class Cluster {
 
     /** There is one node, and never another. */
     public boolean isAlone() {
-        return endpoints.size() == 1 && names.isEmpty();
+        return endpoints.size() == 1 && names.isEmpty() && discovery == null;
     }
 
     List<Endpoint> endpoints() {
@@ -103,26 +221,30 @@ public final class Cluster {
         return preferred;
     }
 
-    /** The node after this one. */
+    /** The next one of the same tier, for a second request beside its own; null: there is none. */
     public Endpoint after(Endpoint endpoint) {
-        return endpoints.get((endpoints.indexOf(endpoint) + 1) % endpoints.size());
+        List<Endpoint> tier = ofTier(usable(), tier(endpoint));
+        int at = tier.indexOf(endpoint);
+        return tier.size() < 2 || at < 0 ? null : tier.get((at + 1) % tier.size());
     }
 
     /** All but this one, beginning with the one after it. */
     public List<Endpoint> others(Endpoint endpoint) {
-        List<Endpoint> others = new ArrayList<>(endpoints);
-        int at = others.indexOf(endpoint);
-        Collections.rotate(others, -(at + 1));
+        List<Endpoint> others = route(endpoints.contains(endpoint) ? endpoint : preferred);
         others.remove(endpoint);
         return others;
     }
 
     /** The node does not answer, or is about to stop: others begin at the next. */
     public void leave(Endpoint endpoint) {
-        if (preferred == endpoint && endpoints.size() > 1) {
-            preferred = after(endpoint);
-            counters.failovers.increment();
-            failedOver.failedOver(endpoint.toString(), preferred.toString());
+        List<Endpoint> route = preferred == endpoint ? route(endpoint) : List.of();
+        leave(endpoint, route.size() > 1 ? route.get(1) : endpoint);
+    }
+
+    /** The same, for a next one that is known. */
+    void leave(Endpoint endpoint, Endpoint next) {
+        if (preferred == endpoint && next != endpoint && endpoints.contains(next)) {
+            prefer(next);
         }
     }
 
@@ -208,24 +330,37 @@ public final class Cluster {
     }
 
     /** These are all addresses of the name, at least one. */
-    void found(String name, InetAddress[] ips) {
-        InetAddress[] sorted = Arrays.stream(ips).distinct()
-                .sorted(Comparator.comparing(InetAddress::getHostAddress))
-                .toArray(InetAddress[]::new);
+    void found(String name, InetAddress[] found) {
+        List<InetAddress> sorted = new ArrayList<>(new LinkedHashSet<>(Arrays.asList(found)));
+        sorted.sort(Comparator.comparing(InetAddress::getHostAddress));
+        ips.put(name, sorted);
+        rebuild();
+    }
+
+    /** The nodes of the listing and of the addresses; those that are there already stay. */
+    private void rebuild() {
         List<Endpoint> old = endpoints;
-        Set<Endpoint> now = new LinkedHashSet<>();
-        for (Address address : addresses) {
-            boolean moves = address.host().equals(name);
-            for (InetAddress ip : moves ? sorted : new InetAddress[0]) {
-                now.add(old.stream().filter(one -> one.isAt(address, ip)).findFirst()
-                        .orElseGet(() -> new Endpoint(loop, address, ip,
-                                address + " (" + ip.getHostAddress() + ")", tls, token)));
+        Set<Address> all = new LinkedHashSet<>(addresses);
+        all.addAll(listed.keySet());
+        endpoints = new ArrayList<>();
+        names.clear();
+        for (Address address : all) {
+            InetAddress literal = literal(address.host());
+            if (literal == null) {
+                names.add(address.host());
             }
-            old.stream().filter(one -> !moves && one.address().equals(address)).forEach(now::add);
+            for (InetAddress ip : literal != null ? Collections.singletonList(literal)
+                    : ips.getOrDefault(address.host(), Collections.singletonList(null))) {
+                String text = literal != null || ip == null ? address.toString()
+                        : address + " (" + ip.getHostAddress() + ")";
+                endpoints.add(old.stream().filter(one -> one.isAt(address, ip)).findFirst()
+                        .orElseGet(() -> new Endpoint(loop, address, ip, text, tls, token)));
+            }
         }
-        endpoints = new ArrayList<>(now).subList(0, Math.min(now.size(), MAX_ENDPOINTS));
+        endpoints = endpoints.subList(0, Math.min(endpoints.size(), MAX_ENDPOINTS));
+        ips.keySet().retainAll(names);
         if (!endpoints.contains(preferred)) {
-            preferred = anyEndpoint();
+            preferred = ordered(usable(), null).get(0);
         }
         old.stream().filter(one -> !endpoints.contains(one)).forEach(Endpoint::retire);
     }

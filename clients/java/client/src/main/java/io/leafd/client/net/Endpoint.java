@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.Objects;
 import java.util.Set;
 
 /**
@@ -137,7 +138,7 @@ public final class Endpoint {
     }
 
     boolean isAt(Address base, InetAddress where) {
-        return address.equals(base) && where.equals(ip);
+        return address.equals(base) && Objects.equals(ip, where);
     }
 
     /** The URL, with the address where its host is a name. */

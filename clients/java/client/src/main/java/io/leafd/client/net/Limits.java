@@ -4,7 +4,8 @@ package io.leafd.client.net;
  * How long attempts may take. In the first round a node has {@value #PATIENCE_MS} ms for its answer,
  * or a quarter of attemptMs if that is longer, and connectMs for a new connection; both twice as
  * long after each round, up to attemptMs. And it has an equal share of the call's time with the
- * nodes that the round has not asked yet. Immutable.
+ * nodes that the round has not asked yet, and one of one and a half times the time with
+ * those of its tier, where there is another tier. Immutable.
  */
 public final class Limits {
     private static final long PATIENCE_MS = 1000;
@@ -34,10 +35,11 @@ public final class Limits {
         return doubledNanos(connectMs, rounds);
     }
 
-    /** What an attempt may take of what its call has left, or of {@link Call#NO_DEADLINE}. */
-    long attemptNanos(int rounds, long leftNanos, int nodesLeft) {
+    /** What an attempt may take of what its call has left, or of {@link Call#NO_DEADLINE}. sharers: of
+     * its tier's time. */
+    long attemptNanos(int rounds, long leftNanos, int nodesLeft, int sharers) {
         long left = leftNanos == Call.NO_DEADLINE ? deadlineMs * 1_000_000 : leftNanos;
-        long first = Math.max(PATIENCE_MS, attemptMs / 4);
-        return Math.min(doubledNanos(first, rounds), left / nodesLeft);
+        long nanos = doubledNanos(Math.max(PATIENCE_MS, attemptMs / 4), rounds);
+        return Math.min(Math.min(nanos, nanos * 3 / 2 / sharers), left / nodesLeft);
     }
 }

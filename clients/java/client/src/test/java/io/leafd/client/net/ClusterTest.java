@@ -27,6 +27,7 @@ import org.junit.jupiter.api.Test;
 class ClusterTest {
     private final Loop loop = new Loop();
     private final Counters counters = new Counters();
+    private String zone;
 
     @AfterEach
     void stop() {
@@ -38,7 +39,7 @@ class ClusterTest {
         for (String url : urls) {
             addresses.add(Address.parse(url));
         }
-        return new Cluster(loop, addresses, null, Token.of(null), counters,
+        return new Cluster(loop, addresses, zone, false, null, Token.of(null), counters,
                 new Limits(60_000, 60_000, 60_000), (from, to) -> { });
     }
 

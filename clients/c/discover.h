@@ -1,0 +1,15 @@
+/* Nodes that a client finds by asking one of those that it knows (docs/clients.md, Zones).
+ *
+ * The happy path: discover_nodes() at the begin of a call has a job ask GET /api/nodes; the nodes
+ * of the answer become the door's, by tiers, each once it has shown to be of the same cluster.
+ * Failure modes: all nodes refuse (older servers), then the endpoints alone are asked for a minute;
+ * an answer that is no listing, or none, after which what was known stays. Any thread. */
+#ifndef LEAFD_CLIENTS_C_DISCOVER_H
+#define LEAFD_CLIENTS_C_DISCOVER_H
+
+#include "client.h"
+
+/* Begin it if it is time, or failed: all nodes just did. It waits for the nodes, up to first_ms
+ * where none were asked for yet, up to connect_ms if failed. */
+void discover_nodes(struct leafd *client, struct door *door, bool failed, uint64_t first_ms);
+#endif

@@ -1,0 +1,5 @@
+package org.hibernate.service;
+
+/** Stub of Hibernate 5.2's and 6's, to compile against: not shipped. */
+public interface ServiceRegistry {
+}

@@ -1,0 +1,174 @@
+<?php
+declare(strict_types=1);
+
+namespace Leafd;
+
+/**
+ * The nodes of the cluster, their zones, weights and states, learnt from one that is known
+ * (docs/clients.md, Zones). Requests of a web server share what was learnt by APCu.
+ *
+ * The happy path: look() asks for the listing once AGAIN_MS have passed; order() has its nodes before
+ * the endpoints. Failure modes: a node without an answer is left for the next; where all that answer do
+ * not know the request (404), they are older servers, and none is asked for OLDER_MS. A listed node is
+ * asked for ids once prove() is true: its address may lead to another cluster. None of it is counted.
+ */
+final class Discovery
+{
+    private const AGAIN_MS = 5000;
+    private const OLDER_MS = 60000;
+    private const AFTER_FAILURES_MS = 1000;
+    private const LISTED_MAX = 48;
+    private const TIME_MS = 1000; // that one call spends on it
+    private const LAST_TIER = 3;
+    private const REQUEST = ['GET', '/api/nodes', [], null];
+
+    private array $state;
+
+    /** $attempt: (URL, request, [ms of a connection, ms of all]) to Answer */
+    public function __construct(private readonly Settings $settings, private readonly Shelf $shelf,
+        private readonly \Closure $attempt)
+    {
+        $this->state = ['asked' => null, 'again' => self::AGAIN_MS, 'self' => 0, 'rows' => [],
+            'proven' => []];
+    }
+
+    /** A round begins, at the node of this URL; true: there is a new listing. */
+    public function look(?string $current, bool $failed): bool
+    {
+        $this->state = $this->shelf->get('nodes') ?? $this->state;
+        $least = $failed && $this->state['again'] === self::AGAIN_MS ? self::AFTER_FAILURES_MS
+            : $this->state['again'];
+        $asked = $this->state['asked'];
+        if (($asked !== null && hrtime(true) - $asked < $least * 1_000_000) ||
+            !$this->shelf->lock('nodes lock')) {
+            return false;
+        }
+        try {
+            $this->state['asked'] = hrtime(true);
+            $this->shelf->put('nodes', $this->state);
+            return $this->list($current);
+        } finally {
+            $this->shelf->drop('nodes lock');
+        }
+    }
+
+    /** @return list<string> URLs; those of $current's tier first, beginning there, then by tiers */
+    public function order(string $which, ?string $current): array
+    {
+        $endpoints = $which === 'ids' ? $this->settings->endpoints : $this->settings->adminEndpoints;
+        $listed = $this->settings->endpoints === $endpoints ? array_column($this->state['rows'], 'url') : [];
+        $tiers = [];
+        foreach (array_unique([...$endpoints, ...$listed]) as $url) {
+            $tiers[$this->tier($url, $which)][] = $url;
+        }
+        $order = [];
+        foreach (array_unique([$this->tier($current, $which), 1, 2, self::LAST_TIER]) as $tier) {
+            $own = $tiers[$tier] ?? [];
+            $at = array_search($current, $own, true);
+            $at = $at === false ? $this->drawn($own) : $at;
+            $order = [...$order, ...array_slice($own, $at), ...array_slice($own, 0, $at)];
+        }
+        return $order;
+    }
+
+    /** @return list<string> URLs of better tiers than that of the node where calls begin */
+    public function better(string $which, string $current): array
+    {
+        $tier = $this->tier($current, $which);
+        return array_values(array_filter($this->order($which, null),
+            fn ($url) => $this->tier($url, $which) < $tier));
+    }
+
+    /** 1: of the zone, or of any without one; 2: of another; 3: only when all else failed */
+    public function tier(?string $url, string $which): int
+    {
+        $row = $this->row($url);
+        if ($row === null) {
+            return $url === null ? 1 : self::LAST_TIER;
+        }
+        if (!$row['ready'] || $row['weight'] === 0 || ($which === 'admin' && !$row['snowflake'])) {
+            return self::LAST_TIER;
+        }
+        return $this->settings->zone === null || $row['zone'] === $this->settings->zone ? 1 : 2;
+    }
+
+    public function isProven(string $url): bool
+    {
+        $row = $this->row($url);
+        return $row === null || in_array($url, $this->settings->endpoints, true) ||
+            isset($this->state['proven']["$row[id] $url"]);
+    }
+
+    /** Whether the node is the one that is listed: it knows its own number, and the address of the node
+     * that listed it. $share: of the time, with so many. */
+    public function prove(string $url, int $share): bool
+    {
+        $row = $this->row($url);
+        $listing = $row === null ? null : $this->ask($url, $share);
+        $self = $this->state['self'];
+        if ($listing === null || $listing['self'] !== $row['id'] || !isset($this->state['rows'][$self]) ||
+            ($listing['rows'][$self]['url'] ?? null) !== $this->state['rows'][$self]['url']) {
+            return false;
+        }
+        $this->state['proven']["$row[id] $url"] = true;
+        $this->shelf->put('nodes', $this->state);
+        return true;
+    }
+
+    private function list(?string $current): bool
+    {
+        $older = false;
+        $known = array_values(array_filter($this->order('ids', $current), $this->isProven(...)));
+        foreach ($known as $url) {
+            $listing = $this->ask($url, count($known), $older);
+            if ($listing !== null) {
+                $own = $listing['rows'][$listing['self']]['url'] ?? null;
+                $proven = $own === $url ? ["$listing[self] $url" => true] : [];
+                $this->state = ['again' => self::AGAIN_MS, 'proven' => $proven + $this->state['proven']] +
+                    $listing + $this->state;
+                $this->shelf->put('nodes', $this->state);
+                return true;
+            }
+        }
+        $this->state = ['again' => $older ? self::OLDER_MS : self::AGAIN_MS] +
+            ($older ? ['rows' => []] : []) + $this->state;
+        $this->shelf->put('nodes', $this->state);
+        return false;
+    }
+
+    /** ['self' => number, 'rows' => by numbers]; null: there is no listing */
+    private function ask(string $url, int $share, bool &$older = false): ?array
+    {
+        $connectMs = $this->settings->numbers['connect_ms'];
+        try {
+            $answer = ($this->attempt)($url, self::REQUEST, [$connectMs, self::TIME_MS / $share]);
+        } catch (LeafdException) {
+            return null; // it is too long
+        }
+        $older = $older || ($answer->broken === null && $answer->status === 404);
+        return $answer->broken === null ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
+    }
+
+    private function row(?string $url): ?array
+    {
+        foreach ($this->state['rows'] as $row) {
+            if ($row['url'] === $url) {
+                return $row;
+            }
+        }
+        return null;
+    }
+
+    /** The place of one of them, at random by weight. */
+    private function drawn(array $urls): int
+    {
+        $weights = array_map(fn ($url) => max(1, $this->row($url)['weight'] ?? 1), $urls);
+        $left = $urls === [] ? 0 : random_int(0, array_sum($weights) - 1);
+        foreach ($weights as $at => $weight) {
+            if (($left -= $weight) < 0) {
+                return $at;
+            }
+        }
+        return 0;
+    }
+}
