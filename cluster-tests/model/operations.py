@@ -994,7 +994,7 @@ def place(run, node=0, what="drain", weight=100, force=False, ctl=False):
     if what == "weight" and weight > 1000:
         expect(answer, {"bad_request", "exit 64"}, f"{what} {number}")
     else:
-        expect(answer, {"ok", "last_ready", "exit 1"}, f"{what} {number}")
+        expect(answer, {"ok", "last_ready", "exit 76"}, f"{what} {number}")
 
 
 # --- a share of tags ---
