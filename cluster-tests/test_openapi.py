@@ -168,7 +168,7 @@ def test_names_in_a_path_have_their_bounds(shared):
                 answer = node.http(method.upper(), path.replace("{" + name + "}", str(value)))
                 assert answer.status == 400, answer
                 assert f"from {schema['minimum']} to {schema['maximum']}" in answer.text, answer
-    assert seen == 4
+    assert seen == 7
 
 
 def test_errors_are_those_of_the_contract():
@@ -297,6 +297,9 @@ def test_answers_are_as_the_schemas_say(shared, tag):
     leader = node.cluster_status()["leader_id"]
     assert ask("/api/cluster/leader", "post", body={"id": leader}).status == 200
     assert ask("/api/cluster/level", "post", body={"level": 5}).status in (200, 409)
+    for path in ("/api/nodes/{id}/drain", "/api/nodes/{id}/resume"):
+        assert ask(path, "post", id=999).code == "unknown_member"
+    assert ask("/api/nodes/{id}", "put", body={"weight": 7}, id=999).code == "unknown_member"
     assert ask("/api/cluster/members/{id}", "delete", id=999).code == "unknown_member"
     assert ask(one, "delete", tag=tag + ".x").status == 204
     wanted = {(path, method) for path, method in OPERATIONS if path not in (

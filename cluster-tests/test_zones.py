@@ -1,9 +1,15 @@
 """Zones: where nodes are, and what clients are told of them (GET /api/nodes)."""
 
+import threading
+
+import pytest
+
 from client import once
 from cluster import FAST
 from ports import take_port
+from resp import connect, open_resp
 from test_listeners import Tokens
+from upgrade import wait_level
 from wait import wait_until
 
 
@@ -22,6 +28,7 @@ def start_zones(cluster, zones):
         node.settings["zone"] = zone
     cluster.start()
     cluster.wait_ready()
+    wait_level(cluster, 3)
 
 
 def wait_field(on, name, want):
@@ -78,3 +85,153 @@ def test_who_may_list_nodes(make_cluster, tmp_path):
                 assert once(address, method, "/api/nodes",
                             headers=tokens.bearer(role)).status == status, (address, role)
         assert once(address, "GET", "/api/nodes").status == 401
+
+
+# --- drained, resumed, weighed ---
+
+def drain(node, number, what="drain", **more):
+    options = "&".join(f"{name}={value}" for name, value in {"timeout_ms": 10000, **more}.items())
+    return node.http("POST", f"/api/nodes/{number}/{what}?{options}")
+
+
+class Load:
+    """Threads that take ids of a tag from a node over one connection each, and dial anew only where
+    an answer said that it was the last. Every request must be answered with an id."""
+
+    def __init__(self, node, tag, threads=3):
+        self.node, self.tag = node, tag
+        self.ids, self.closed, self.faults = [], 0, []
+        self.going = True
+        self.threads = [threading.Thread(target=self.run) for _ in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        taken, closed = [], 0
+        try:
+            while self.going:
+                with self.node.connect() as connection:
+                    last = False
+                    while self.going and not last:
+                        answer = connection.request("GET", f"/api/segment/get/{self.tag}")
+                        assert answer.status == 200, answer
+                        taken.append(int(answer.text))
+                        last = answer.headers.get("connection") == "close"
+                    closed += last
+        except Exception as error:  # of a thread: the test is to see it
+            self.faults.append(error)
+        self.ids += taken
+        self.closed += closed
+
+    def end(self):
+        self.going = False
+        for thread in self.threads:
+            thread.join(60)
+        assert not self.faults, self.faults
+        assert len(set(self.ids)) == len(self.ids) > 0
+        return self
+
+
+def test_a_node_is_drained_and_resumed_under_load(make_cluster):
+    cluster = open_resp(make_cluster(settings=FAST, start=False))
+    start_zones(cluster, ["a", "b", "c"])
+    leader = cluster.wait_leader()
+    other = next(node for node in cluster.nodes if node is not leader)
+    cluster.create_tag("order", step=1000)
+    load = Load(leader, "order")
+    with connect(leader) as resp:
+        resp.execute_command("INCR", "order")
+        answer = drain(other, leader.id)
+        assert (answer.status, answer.json()["message"]) \
+            == (200, f"node {leader.id} is drained"), answer
+        wait_until(lambda: leader.get("/readyz").status == 503, 30, "it refuses to be ready")
+        assert "drained" in leader.get("/readyz").json()["reasons"][0]
+        wait_field(cluster.nodes, "state",
+                   {node.id: "drained" if node is leader else "ready" for node in cluster.nodes})
+        wait_until(lambda: cluster.wait_leader().id != leader.id, 30, "another one leads")
+        wait_until(lambda: leader.get("/api/nodes").headers.get("connection") == "close", 30,
+                   "answers end their connections")
+        assert int(resp.execute_command("INCR", "order")) > 0  # on the same connection
+    assert load.end().closed > 0
+    leader.stop()
+    leader.start()
+    wait_until(lambda: leader.serves(), 30, "it is back")
+    wait_field(cluster.nodes, "state",
+               {node.id: "drained" if node is leader else "ready" for node in cluster.nodes})
+    assert leader.get("/readyz").status == 503
+    assert drain(leader, leader.id, "resume").status == 200
+    leader.wait_ready()
+    load = Load(leader, "order").end()
+    assert load.closed == 0
+    wait_until(lambda: {f"node {leader.id} is drained", f"node {leader.id} takes work again"} <= {
+        event["text"] for event in other.get_json("/api/events?limit=512")["events"]},
+               30, "both are events")
+
+
+def test_the_last_ready_node_is_not_drained(make_cluster):
+    cluster = make_cluster(settings=FAST)
+    wait_level(cluster, 3)
+    one, two, three = cluster.nodes
+    wait_field(cluster.nodes, "state", {1: "ready", 2: "ready", 3: "ready"})
+    assert drain(one, 3).status == 200
+    assert one.http("PUT", "/api/nodes/1", {"weight": 0}).status == 200
+    answer = drain(two, 2)
+    assert (answer.status, answer.code) == (409, "last_ready"), answer
+    assert answer.json()["message"].startswith(
+        "without node 2 no node would take work: node 1 has weight 0, node 3 is drained; force=1")
+    answer = three.http("PUT", "/api/nodes/2", {"weight": 0})
+    assert (answer.status, answer.code) == (409, "last_ready"), answer
+    assert drain(two, 2, force=1).status == 200
+    assert drain(two, 1, force=1).status == 200
+    leader = cluster.wait_leader()  # nobody else can: it goes on
+    wait_until(lambda: leader.get("/readyz").status == 503, 30, "it is drained all the same")
+    for node in cluster.nodes:
+        assert drain(node, node.id, "resume").status == 200
+        assert drain(node, node.id, "resume").status == 200  # it is so already
+    wait_field(cluster.nodes, "state", {1: "ready", 2: "ready", 3: "ready"})
+
+
+@pytest.mark.parametrize("method, target, body, status, code", [
+    ("POST", "/api/nodes/9/drain", None, 404, "unknown_member"),
+    ("POST", "/api/nodes/0/drain", None, 400, "bad_request"),
+    ("POST", "/api/nodes/x/resume", None, 400, "bad_request"),
+    ("POST", "/api/nodes/65536/resume", None, 400, "bad_request"),
+    ("POST", "/api/nodes/1/stop", None, 404, "no_route"),
+    ("GET", "/api/nodes/1/drain", None, 405, "method_not_allowed"),
+    ("POST", "/api/nodes/1/resume?force=1", None, 400, "bad_request"),
+    ("PUT", "/api/nodes/1", {"weight": 1001}, 400, "bad_request"),
+    ("PUT", "/api/nodes/1", {"weight": -1}, 400, "bad_request"),
+    ("PUT", "/api/nodes/1", {}, 400, "bad_request"),
+    ("PUT", "/api/nodes/1", {"weight": 1, "zone": "a"}, 400, "bad_request"),
+    ("PUT", "/api/nodes/9", {"weight": 1}, 404, "unknown_member"),
+    ("GET", "/readyz?for=segment", None, 400, "bad_request"),
+])
+def test_what_is_refused(shared, method, target, body, status, code):
+    answer = shared.nodes[0].http(method, target, body)
+    assert (answer.status, answer.code) == (status, code), answer
+
+
+def test_weights_and_what_is_ready_for_snowflake(make_cluster):
+    cluster = make_cluster(settings=FAST)
+    wait_level(cluster, 3)
+    assert cluster.nodes[0].http("PUT", "/api/nodes/2", {"weight": 50}).status == 200
+    wait_field(cluster.nodes, "weight", {1: 100, 2: 50, 3: 100})
+    for node in cluster.nodes:
+        wait_until(lambda node=node: node.get("/readyz?for=snowflake").status == 200, 30, "ready")
+    two = cluster.nodes[1]
+    two.settings["snowflake-workers"] = 0
+    two.restart()
+    assert two.get("/readyz").status == 200
+    assert two.get("/readyz?for=snowflake").status == 503
+    wait_field(cluster.nodes, "snowflake", {1: True, 2: False, 3: True})
+
+
+def test_the_preferred_zone_leads(make_cluster):
+    cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "b"}, start=False)
+    start_zones(cluster, ["a", "b", "c"])
+    two = cluster.nodes[1]
+    wait_until(lambda: cluster.wait_leader() is two, 60, "the node of zone b leads")
+    assert drain(cluster.nodes[0], 2).status == 200
+    wait_until(lambda: cluster.wait_leader() is not two, 30, "another one leads")
+    assert drain(cluster.nodes[0], 2, "resume").status == 200
+    wait_until(lambda: cluster.wait_leader() is two, 90, "it leads again")

@@ -970,6 +970,33 @@ def lead(run, node=0, ctl=False):
     run.world.settle()
 
 
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "ctl": rng.random() < 0.3,
+                              "what": rng.choice(["drain", "resume", "resume", "weight"]),
+                              "weight": rng.choice([0, 1, 100, 1000, 1001]),
+                              "force": rng.random() < 0.2},
+           weight=3, cost_s=0.1, at_most=8, covers=[
+               "POST /api/nodes/*/drain", "POST /api/nodes/*/resume", "PUT /api/nodes/",
+               "MEMBERS_DRAIN", "MEMBERS_RESUME", "MEMBERS_WEIGHT"])
+def place(run, node=0, what="drain", weight=100, force=False, ctl=False):
+    """A node is to take no new work, or work again, or another share of it. What it is asked for
+    it serves all the same."""
+    number = run.world.node(node).id
+    may_force = force and what != "resume"
+    if ctl:
+        answer = run.world.leafctl(node, "operator", "members", what, number,
+                                   *([weight] if what == "weight" else []),
+                                   *(["--force"] if may_force else []))
+    else:
+        tail = f"{number}" if what == "weight" else f"{number}/{what}"
+        answer = run.world.http(node, "operator", "PUT" if what == "weight" else "POST",
+                                f"/api/nodes/{tail}{'?force=1' if may_force else ''}",
+                                {"weight": weight} if what == "weight" else None)
+    if what == "weight" and weight > 1000:
+        expect(answer, {"bad_request", "exit 64"}, f"{what} {number}")
+    else:
+        expect(answer, {"ok", "last_ready", "exit 76"}, f"{what} {number}")
+
+
 # --- a share of tags ---
 
 def draw_share(rng, plan):

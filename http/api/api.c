@@ -34,6 +34,7 @@
         .methods = (methods_), .path = (path_), __VA_ARGS__                                        \
     }
 #define NAME .takes_name = true
+#define VERB(tail_) .takes_name = true, .tail = (tail_)
 #define OPTIONS .takes_options = true
 #define LONG .is_long = true
 #define TAKES .takes = true
@@ -93,6 +94,12 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_DELETE), "/api/layouts/", NAME, OPTIONS, FOR_ADMIN, AUDITED_AS(CHANGES_LAYOUT),
           SERVED_BY(handle_layout_delete)),
     ROUTE(READ, "/api/layouts", LONG, FOR_READ, SERVED_BY(handle_layouts_list)),
+    ROUTE(BIT(METHOD_POST), "/api/nodes/*/drain", VERB("/drain"), OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_drain)),
+    ROUTE(BIT(METHOD_POST), "/api/nodes/*/resume", VERB("/resume"), OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_resume)),
+    ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN,
+          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_put)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
     ROUTE(READ, "/api/cluster", LONG, FOR_READ, SERVED_BY(handle_cluster)),
     ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
@@ -130,7 +137,8 @@ HOT static enum router_result route_match(const struct route *route, const char 
                                           size_t path_len, const char **ret_name,
                                           size_t *ret_name_len)
 {
-    size_t len = strlen(route->path);
+    size_t tail_len = route->tail != NULL ? strlen(route->tail) : 0;
+    size_t len = strlen(route->path) - (tail_len > 0 ? tail_len + 1 : 0);
     const char *slash;
 
     if (path_len < len || memcmp(path, route->path, len) != 0) {
@@ -140,6 +148,13 @@ HOT static enum router_result route_match(const struct route *route, const char 
     *ret_name_len = path_len - len;
     if (!route->takes_name) {
         return *ret_name_len == 0 ? ROUTER_FOUND : ROUTER_NO_ROUTE;
+    }
+    if (tail_len > 0) {
+        if (*ret_name_len <= tail_len ||
+            memcmp(path + path_len - tail_len, route->tail, tail_len) != 0) {
+            return ROUTER_NO_ROUTE;
+        }
+        *ret_name_len -= tail_len;
     }
     slash = memchr(*ret_name, '/', *ret_name_len);
     if (*ret_name_len == 0 || slash == *ret_name) {
@@ -208,7 +223,7 @@ HOT enum router_result router_find(enum method method, const char *path, size_t 
                 return ROUTER_FOUND;
             }
             found = ROUTER_NO_METHOD;
-        } else if (result == ROUTER_SLASH) {
+        } else if (result == ROUTER_SLASH && found != ROUTER_NO_METHOD) {
             found = result;
         }
     }
@@ -459,6 +474,7 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
     loop->listeners = server->listeners;
     loop->backend = api->backend;
     loop->conns = conns;
+    conns->lets_go = &api->backend->health->drained;
     loop->port = port;
     loop->index = index;
     if (api->auth != NULL) {

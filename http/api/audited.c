@@ -353,6 +353,12 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
         buf_printf(&json, "%s{\"id\":%" PRIu64 ",\"role\":\"%s\"", i > 0 ? "," : "", member->id,
                    member->role);
         text_put_field(&json, ",\"peer_address\":", member->peer_address);
+        if (member->placement.weight != NODE_WEIGHT_DEFAULT) {
+            buf_printf(&json, ",\"weight\":%u", member->placement.weight);
+        }
+        if (member->placement.drained) {
+            buf_printf(&json, ",\"drained\":true");
+        }
         buf_put_u8(&json, '}');
         if (more > 0 || !list_fits(json.data, json.len, "", 0)) {
             json.len = before;

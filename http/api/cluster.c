@@ -332,6 +332,7 @@ static const struct outcome outcomes[MEMBER_OUTCOMES] = {
     [MEMBER_GIVEN_UP] = {409, "given_up"},
     [MEMBER_IN_THE_WAY] = {409, "in_the_way"},
     [MEMBER_NOT_NEXT] = {409, "not_the_next_level"},
+    [MEMBER_LAST_READY] = {409, "last_ready"},
 };
 
 /* An answer on a member, by its id, or on the level, by its number. see: it was only looked at. */
@@ -343,7 +344,8 @@ static int put_answer(struct conn *conn, const struct call *call, const char *wh
     struct member_answer answer;
     struct buf *json;
 
-    if (member_answer_decode(reply->data, reply->len, &answer) != 0) {
+    if (member_answer_decode(reply->data, reply->len, &answer) != 0 ||
+        outcomes[answer.outcome].status == 0) { /* a number that is no outcome */
         return ERR_BAD_MESSAGE;
     }
     outcome = &outcomes[answer.outcome];
@@ -493,6 +495,66 @@ int handle_member_move(struct conn *conn)
 int handle_leader(struct conn *conn)
 {
     return handle_member_ask(conn, MEMBER_ASK_LEAD);
+}
+
+/* --- nodes --- */
+
+/* options: timeout_ms and force. */
+static int submit_place(struct conn *conn, struct member_ask *ask, const struct param *options)
+{
+    uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
+
+    if (level < PLACEMENT_LEVEL) {
+        return reply_error(conn, 409, "level_too_low",
+                           "nodes are drained and weighed from level %d on, and the cluster is at "
+                           "level %u",
+                           PLACEMENT_LEVEL, level);
+    }
+    ask->force = options[1].number == 1;
+    return submit_member_ask(conn, ask, ask->node_id, member_answered_cb,
+                             (uint32_t)options[0].number);
+}
+
+static int place_drained(struct conn *conn, bool drained)
+{
+    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
+    struct member_ask ask = {.kind = MEMBER_ASK_PLACE, .place = PLACE_DRAINED, .drained = drained};
+
+    if (!request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id) ||
+        !request_options(conn, options, drained ? 2 : 1)) {
+        return ANSWERED;
+    }
+    return submit_place(conn, &ask, options);
+}
+
+int handle_node_drain(struct conn *conn)
+{
+    return place_drained(conn, true);
+}
+
+int handle_node_resume(struct conn *conn)
+{
+    return place_drained(conn, false);
+}
+
+int handle_node_put(struct conn *conn)
+{
+    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
+    struct param fields[] = {{.name = "weight", .needed = true, .max = NODE_WEIGHT_MAX}};
+    struct member_ask ask = {.kind = MEMBER_ASK_PLACE, .place = PLACE_WEIGHT};
+    json_t *body;
+
+    if (!request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id) ||
+        !request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    body = request_body(conn, "a node's fields", "", fields, 1);
+    if (body == NULL) {
+        return ANSWERED;
+    }
+    ask.weight = (uint16_t)fields[0].number;
+    json_decref(body);
+    return submit_place(conn, &ask, options);
 }
 
 /* --- GET /api/backup --- */

@@ -31,6 +31,7 @@ enum route_changes {
 struct route {
     const char *path;   /* whole path, or its beginning when takes_name */
     unsigned methods;   /* bits of enum method */
+    const char *tail;   /* what follows the name, for which the path has a '*'; NULL: nothing */
     bool takes_name;    /* one more, non-empty path segment follows: the name, still encoded */
     bool takes_options; /* the handler reads the query, as all audited do; else there is none */
     bool names_tag;     /* the name is that of a tag */
@@ -106,6 +107,9 @@ int handle_cluster_segments(struct conn *conn);
 int handle_member_add(struct conn *conn);
 int handle_member_remove(struct conn *conn);
 int handle_member_move(struct conn *conn);
+int handle_node_drain(struct conn *conn);
+int handle_node_resume(struct conn *conn);
+int handle_node_put(struct conn *conn);
 int handle_leader(struct conn *conn);
 int handle_level_see(struct conn *conn);
 int handle_level_raise(struct conn *conn);

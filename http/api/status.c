@@ -555,7 +555,7 @@ int handle_events(struct conn *conn)
 
 /* --- GET /livez, /readyz, /version --- */
 
-#define CHECK_COUNT_MAX 9
+#define CHECK_COUNT_MAX 10
 #define MEMORY_TEXT_BYTES 160
 #define BIRTH_TEXT_BYTES 700 /* LIMIT_NODES members, with the longest birth_wait_text() */
 
@@ -654,7 +654,9 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
     items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
     items[5] =
         (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text), born, true};
-    ret_checks->count = 6;
+    items[6] = (struct check){"drained", "drained: it was asked to give its work to others",
+                              !LACKS(lacks, UNDRAINED), true};
+    ret_checks->count = 7;
     ret_checks->refusal = refusal_now(backend);
     if (ret_checks->refusal != 0) {
         (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
@@ -741,18 +743,40 @@ static void put_reasons(const struct checks *checks, bool ready, struct buf *buf
     buf_printf(buf, "]");
 }
 
+/* Where ids of this kind alone are asked for, a clock that is refused makes a node not ready. */
+static void need_snowflake(const struct id_backend *backend, struct checks *checks)
+{
+    if (!refusal_enabled(backend)) {
+        checks->items[checks->count++] =
+            (struct check){"snowflake", "this node serves no snowflake ids", false, true};
+    } else if (strcmp(checks->items[checks->count - 1].name, "snowflake") == 0) {
+        checks->items[checks->count - 1].needed = true;
+    }
+}
+
 int handle_readyz(struct conn *conn)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
-    struct param options[] = {{.name = "verbose", .kind = PARAM_TEXT}};
+    struct param options[] = {{.name = "verbose", .kind = PARAM_TEXT},
+                              {.name = "for", .kind = PARAM_TEXT}};
     struct buf *json = reply_begin(conn);
     struct checks checks;
+    char shown[SHOWN_BYTES];
     bool ready = true;
 
-    if (!request_options(conn, options, 1)) {
+    if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
+    if (options[1].present && (options[1].len != strlen("snowflake") ||
+                               memcmp(options[1].text, "snowflake", options[1].len) != 0)) {
+        return reply_error(conn, 400, "bad_request",
+                           "for=%s is not known: leave it out, or say for=snowflake",
+                           text_show(options[1].text, options[1].len, shown, sizeof shown));
+    }
     checks_make(backend, &checks);
+    if (options[1].present) {
+        need_snowflake(backend, &checks);
+    }
     for (int i = 0; i < checks.count; i++) {
         ready = ready && (checks.items[i].ok || !checks.items[i].needed);
     }

@@ -156,14 +156,33 @@ function clusterTiles(s) {
     tile(lasting(s.uptime_s), "this node is up"));
 }
 
-function membersTable(s) {
-  return tableOf("members of the cluster", [["node"], ["role"], ["is"], ["lag", true],
-    ["round trip", true], ["clock", true], ["heard", true], ["version"], ["address"]],
-  s.members.map((m) => [`node ${m.id}`, m.role, roleOf(m, s),
+// A node's work goes to the others, or it takes work again.
+function drainButton(m, said) {
+  const verb = m.state === "drained" ? "resume" : "drain";
+  const go = async () => {
+    if (!window.confirm(verb === "drain"
+      ? `Node ${m.id} is to take no new work until it is resumed?`
+      : `Node ${m.id} is to take work again?`)) return;
+    try {
+      said.replaceChildren(make("p", { class: "fine" },
+        (await ask("POST", `/api/nodes/${m.id}/${verb}`)).message));
+    } catch (error) {
+      said.replaceChildren(make("p", { class: "wrong" }, `Refused: ${error.message}`));
+    }
+  };
+  return make("button", { type: "button", onclick: go }, `${verb} node ${m.id}`);
+}
+
+function membersTable(s, said) {
+  return tableOf("members of the cluster", [["node"], ["role"], ["is"], ["zone"], ["state"],
+    ["weight", true], ["lag", true], ["round trip", true], ["clock", true], ["heard", true],
+    ["version"], ["address"], ...(may("admin") ? [["work"]] : [])],
+  s.members.map((m) => [`node ${m.id}`, m.role, roleOf(m, s), m.zone ?? "–",
+    m.state.replace("_", " "), String(m.weight),
     m.lag === null ? "–" : number(m.lag), tripOf(m) || "–",
     m.id === s.node_id ? "–" : m.clock_offset_ms === null ? "–" : `${m.clock_offset_ms} ms`,
     m.last_heard_ms === null ? "–" : `${(m.last_heard_ms / 1000).toFixed(1)} s ago`,
-    m.version || "–", m.peer_address]));
+    m.version || "–", m.peer_address, ...(may("admin") ? [drainButton(m, said)] : [])]));
 }
 
 show.cluster = (box) => {
@@ -171,12 +190,13 @@ show.cluster = (box) => {
   const figure = make("div");
   const tiles = make("div");
   const members = make("div");
+  const said = make("div", { role: "status" });
   const recent = make("div");
   const certificates = make("div");
   box.append(quorum, make("div", { class: "card" },
     ...heading("The cluster, as this node sees it", "Green: links of this node, with the time of " +
       "a round trip. Lag counts committed entries that are not on a node's disk."), figure), tiles,
-  make("div", { class: "card" }, ...heading("Members"), members), certificates,
+  make("div", { class: "card" }, ...heading("Members"), members, said), certificates,
   make("div", { class: "card" }, ...heading("What happened last"), recent));
   const update = (what) => {
     const s = S.status;
@@ -187,7 +207,9 @@ show.cluster = (box) => {
     quorum.replaceChildren(quorumCard(s.quorum));
     tiles.replaceChildren(clusterTiles(s));
     picture(figure, s);
-    members.replaceChildren(membersTable(s));
+    if (!members.querySelector("button:active")) { // else the click would be lost
+      members.replaceChildren(membersTable(s, said));
+    }
     certificates.replaceChildren(...(s.certificates.length ? [make("div", { class: "card" },
       ...heading("Certificates"), tableOf("certificates", [["what"], ["expires"]],
         s.certificates.map((c) => [c.what, c.expires ? c.expires.slice(0, 10) : "–"])))] : []));

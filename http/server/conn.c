@@ -291,6 +291,10 @@ static inline bool is_last(struct conn *conn)
     if (conns->retiring &&
         (conn->wire.end == conn->wire.next || conns_now_ms(conns) >= conns->retire_until_ms)) {
         conn->ending = CONN_LINGERS; /* the client did not ask for it, and may ask for more */
+    } else if (conns->lets_go != NULL && conn->caller == NULL &&
+               conn->wire.end == conn->wire.next &&
+               atomic_load_explicit(conns->lets_go, memory_order_relaxed)) {
+        conn->ending = CONN_LINGERS;
     }
     return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
 }

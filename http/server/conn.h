@@ -152,6 +152,8 @@ struct conns {
     void *data; /* the service's, of this loop */
     struct timers timers;
     bool draining;
+    /* While it says so, each reply of HTTP is its connection's last; NULL: it never does. */
+    const _Atomic bool *lets_go;
     bool retiring;            /* each reply is its connection's last */
     uint64_t retire_until_ms; /* when the last of the idle ones ends */
     struct conn_queue queue;  /* to continue, or to have their replies sent, at the turn's end */

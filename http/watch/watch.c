@@ -207,6 +207,14 @@ static void event_member(const struct look *look, const struct id_member *before
     if (strcmp(before->peer_address, now->peer_address) != 0) {
         NOTE(look, EVENT_MEMBER, "node %llu is reached at %s", ull(now->id), now->peer_address);
     }
+    if (before->placement.drained != now->placement.drained) {
+        NOTE(look, EVENT_MEMBER,
+             now->placement.drained ? "node %llu is drained" : "node %llu takes work again",
+             ull(now->id));
+    }
+    if (before->placement.weight != now->placement.weight) {
+        NOTE(look, EVENT_MEMBER, "node %llu has weight %u", ull(now->id), now->placement.weight);
+    }
     if (before->reachable != now->reachable) {
         NOTE(look, EVENT_LINK,
              now->reachable ? "node %llu is reached" : "node %llu cannot be reached", ull(now->id));

@@ -17,6 +17,8 @@
 #define LIMIT_ELECTIONS 2      /* how long a handover may take, in election timeouts */
 #define NO_ROOM_AGAIN_MS 30000 /* a leader without room tries again: the others may have none */
 #define LAG_ENTRIES 1000       /* more: a voter is too far behind to lead soon */
+#define DRAINED_AGAIN_MS 2000  /* a drained leader tries again: no other could */
+#define ZONE_AGAIN_MS 60000    /* a leader of another zone hands over no more often */
 
 void membership_init(struct membership *membership, const struct raft_context *on,
                      uint32_t patience_ms)
@@ -28,6 +30,7 @@ void membership_init(struct membership *membership, const struct raft_context *o
     handover->limit.wakes = WAKE_MEMBERS;
     handover->pause.wakes = WAKE_MEMBERS;
     handover->no_room_pause.wakes = WAKE_MEMBERS;
+    handover->place_pause.wakes = WAKE_MEMBERS;
     membership->patience.wakes = WAKE_MEMBERS;
     membership->whole_patience.wakes = WAKE_MEMBERS;
     membership->look.wakes = WAKE_MEMBERS;
@@ -79,6 +82,95 @@ static void handover_turn(struct membership *membership)
     }
 }
 
+/* Is it given work, as far as this node knows? One that says nothing of itself is taken for
+ * ready. */
+static bool takes_work(const struct membership *membership, uint64_t node_id)
+{
+    const struct raft_context *on = membership->on;
+    struct placement place = state_placement(on->state, node_id);
+    const struct clock_link *link =
+        membership->clocks != NULL ? clock_sync_link(membership->clocks, node_id) : NULL;
+    uint8_t serves = node_id == on->node_id ? on->service->ops->serves(on->service)
+                     : link != NULL         ? link->serves
+                                            : 0;
+
+    return !place.drained && place.weight > 0 && context_reaches(on, node_id) &&
+           (serves == 0 || (serves & WIRE_SERVES_READY) != 0);
+}
+
+static bool is_preferred(const struct membership *membership, uint64_t node_id)
+{
+    return membership->prefer_zone != NULL && membership->prefer_zone[0] != '\0' &&
+           strcmp(state_placement(membership->on->state, node_id).zone, membership->prefer_zone) ==
+               0;
+}
+
+/* May it lead soon? Weight is for the work of clients, and does not matter here. */
+static bool may_lead(const struct membership *membership, const struct conf_member *member)
+{
+    const struct raft_context *on = membership->on;
+    const struct clock_link *link =
+        membership->clocks != NULL ? clock_sync_link(membership->clocks, member->id) : NULL;
+    uint64_t match = 0;
+
+    return member->id != on->node_id && member->role == ROLE_VOTER &&
+           !state_placement(on->state, member->id).drained && context_reaches(on, member->id) &&
+           (link == NULL || link->serves == 0 || (link->serves & WIRE_SERVES_READY) != 0) &&
+           driver_match(on->driver, member->id, &match) &&
+           match + LAG_ENTRIES >= driver_last_index(on->driver);
+}
+
+uint64_t membership_successor(const struct membership *membership)
+{
+    uint64_t best = 0;
+    uint64_t best_match = 0;
+    bool best_preferred = false;
+
+    MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
+        bool preferred = is_preferred(membership, member->id);
+        uint64_t match = 0;
+
+        if (!may_lead(membership, member) || (best_preferred && !preferred)) {
+            continue;
+        }
+        (void)driver_match(membership->on->driver, member->id, &match);
+        if (best == 0 || (preferred && !best_preferred) || match > best_match) {
+            best = member->id;
+            best_match = match;
+            best_preferred = preferred;
+        }
+    }
+    return best;
+}
+
+/* Begin where this node is drained, or of another zone than is preferred, and another may lead. */
+static void handover_if_misplaced(struct membership *membership)
+{
+    struct handover *handover = &membership->handover;
+    const struct raft_context *on = membership->on;
+    bool drained = state_placement(on->state, on->node_id).drained;
+    bool preferred = is_preferred(membership, on->node_id);
+    uint64_t to;
+
+    if (!driver_leads(on->driver) || timer_is_armed(&handover->place_pause) ||
+        (!drained &&
+         (preferred || membership->prefer_zone == NULL || membership->prefer_zone[0] == '\0'))) {
+        return;
+    }
+    context_arm_in(on, &handover->place_pause, DRAINED_AGAIN_MS);
+    to = membership_successor(membership);
+    if (to != 0 && (drained || is_preferred(membership, to))) {
+        if (!drained) {
+            context_arm_in(on, &handover->place_pause, ZONE_AGAIN_MS);
+        }
+        log_info("raft", "leadership is handed over",
+                 drained ? "to=%llu reason=\"this node is drained\""
+                         : "to=%llu reason=\"it is of the preferred zone\"",
+                 ull(to));
+        handover_begin(membership, to);
+    }
+}
+
 /* Begin if the disk is low. */
 static void handover_if_no_room(struct membership *membership)
 {
@@ -89,7 +181,7 @@ static void handover_if_no_room(struct membership *membership)
         timer_cancel(on->timers, &handover->no_room_pause);
     } else if (driver_leads(on->driver) && !timer_is_armed(&handover->no_room_pause)) {
         context_arm_in(on, &handover->no_room_pause, NO_ROOM_AGAIN_MS);
-        handover_begin(membership, 0);
+        handover_begin(membership, membership_successor(membership));
     }
 }
 
@@ -379,6 +471,78 @@ static struct member_answer ask_move(struct membership *membership, const struct
     return say(MEMBER_PENDING, "node %llu is moving to %.100s", ull(ask->node_id), ask->address);
 }
 
+/* --- drained, resumed, another weight --- */
+
+/* Why no other node would take the work; "": one does. */
+static void put_left(const struct membership *membership, uint64_t without, struct buf *text)
+{
+    const struct raft_context *on = membership->on;
+
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        struct placement place = state_placement(on->state, member->id);
+
+        if (member->id == without) {
+            continue;
+        }
+        if (takes_work(membership, member->id)) {
+            text->len = 0;
+            return;
+        }
+        buf_printf(text, "%snode %llu %s", text->len > 0 ? ", " : "", ull(member->id),
+                   !context_reaches(on, member->id) ? "cannot be reached"
+                   : place.drained                  ? "is drained"
+                   : place.weight == 0              ? "has weight 0"
+                                                    : "is not ready");
+    }
+    if (text->len == 0) {
+        buf_printf(text, "there is no other node");
+    }
+}
+
+static struct member_answer say_placed(enum member_outcome outcome, const struct member_ask *ask)
+{
+    if (ask->place == PLACE_WEIGHT) {
+        return say(outcome, "node %llu has weight %u", ull(ask->node_id), ask->weight);
+    }
+    return say(outcome, ask->drained ? "node %llu is drained" : "node %llu takes work",
+               ull(ask->node_id));
+}
+
+static struct member_answer ask_place(struct membership *membership, const struct member_ask *ask)
+{
+    const struct raft_context *on = membership->on;
+    struct placement now = state_placement(on->state, ask->node_id);
+    struct placement place = {
+        .node_id = ask->node_id, .set = ask->place, .weight = ask->weight, .drained = ask->drained};
+    bool gives_up = ask->place == PLACE_WEIGHT ? ask->weight == 0 : ask->drained;
+    struct buf payload = BUF_INIT;
+    BUF_LOCAL(left);
+
+    if (state_member_removed(on->state, ask->node_id)) {
+        return say_removed(ask->node_id);
+    }
+    if (driver_member(on->driver, ask->node_id) == NULL) {
+        return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
+    }
+    if (ask->place == PLACE_WEIGHT ? now.weight == ask->weight : now.drained == ask->drained) {
+        return say_placed(MEMBER_DONE, ask);
+    }
+    if (gives_up && !ask->force) {
+        put_left(membership, ask->node_id, &left);
+    }
+    if (left.len > 0) {
+        return say(MEMBER_LAST_READY,
+                   "without node %llu no node would take work: %.*s; force=1 does it nevertheless",
+                   ull(ask->node_id), (int)left.len, (const char *)left.data);
+    }
+    if (!membership->command.in_flight) {
+        cluster_command_put(&payload, COMMAND_PLACEMENT, &place);
+        session_stamp_put(&payload, &ask->stamp);
+        node_command_send(&membership->command, on, &payload, true);
+    }
+    return say_placed(MEMBER_PENDING, ask);
+}
+
 int membership_answer(struct membership *membership, const void *data, size_t len,
                       struct buf *reply)
 {
@@ -407,6 +571,9 @@ int membership_answer(struct membership *membership, const void *data, size_t le
         break;
     case MEMBER_ASK_MOVE:
         answer = ask_move(membership, &ask);
+        break;
+    case MEMBER_ASK_PLACE:
+        answer = ask_place(membership, &ask);
         break;
     case MEMBER_ASK_LEVEL:
     case MEMBER_ASK_LEVEL_SEE:
@@ -644,6 +811,7 @@ bool membership_turn(struct membership *membership)
     const struct member_change *change = state_member_change(on->state);
 
     handover_if_no_room(membership);
+    handover_if_misplaced(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {
         handover_end(membership);
         timer_cancel(on->timers, &membership->handover.pause);

@@ -11,7 +11,9 @@
  * configuration alone, so it does not matter who led when it began.
  *
  * Leadership is handed to another voter because somebody asked for it, because this node is to be
- * removed, or because its disk has no room for the changes of all nodes. The core does it in a few
+ * removed or is drained, because its disk has no room for the changes of all nodes, or because a
+ * ready node of the preferred zone has the log and this one is of another zone (at most once a
+ * minute from a node). The core does it in a few
  * turns; requests wait meanwhile. Nobody takes it within two election timeouts: this node goes on
  * leading, and the next attempt comes after a pause. If no node has room, each hands over once in a
  * while, and leadership does not go round.
@@ -27,6 +29,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 #define LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 
+#include "raft/cluster/clock_sync.h"
 #include "raft/cluster/node_command.h"
 #include "raft/cluster/upgrade.h"
 #include "src/state/codec/cluster_command.h"
@@ -38,11 +41,14 @@ struct handover {
     struct timer pause;         /* armed: one has failed a moment ago */
     unsigned failed;            /* since this leader's term began */
     struct timer no_room_pause; /* armed: no other because of the disk; also over terms */
+    struct timer place_pause;   /* armed: nor because of where it is */
 };
 
 struct membership {
     const struct raft_context *on;
     uint32_t patience_ms;
+    const struct clock_sync *clocks; /* which knows what the others serve; NULL in tests */
+    const char *prefer_zone;         /* whose members lead, if they can; "" or NULL: none */
     struct upgrade *upgrade; /* which answers for the level; NULL in tests that do not ask */
     struct handover handover;
     struct node_command command; /* begins or ends a change */
@@ -72,6 +78,10 @@ void membership_init(struct membership *membership, const struct raft_context *o
  * for a late copy. */
 int membership_answer(struct membership *membership, const void *ask, size_t len,
                       struct buf *reply) MUST_CHECK;
+
+/* Who is to lead after this node: a ready voter that has nearly all of the log and is not drained,
+ * of the preferred zone if there is one. 0: there is none. */
+uint64_t membership_successor(const struct membership *membership);
 
 /* One step, if one is possible. Woken by its timers, its command, a disk that is low or is no more,
  * and what wakes all. True: requests wait meanwhile: leadership is being handed over, or

@@ -347,6 +347,8 @@ static void start_requests(struct replica *replica, struct disk *disk)
     upgrade_init(&replica->upgrade, on, &config->upgrade);
     membership_init(&replica->membership, on, config->catch_up_ms);
     replica->membership.upgrade = &replica->upgrade;
+    replica->membership.clocks = &replica->clock_sync;
+    replica->membership.prefer_zone = config->prefer_zone;
     requests_init(&replica->requests, on, &config->driver, &replica->membership);
     barrier_init(&replica->barrier, on);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
@@ -791,7 +793,7 @@ bool replica_transfer(struct replica *replica)
     if (!replica->context.service->ops->may_transfer(replica->context.service)) {
         return false;
     }
-    if (driver_transfer(&replica->driver, 0)) {
+    if (driver_transfer(&replica->driver, membership_successor(&replica->membership))) {
         replica_transfer_end(replica); /* with nobody to hand it to it goes on as the leader */
         return true;
     }

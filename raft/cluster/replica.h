@@ -52,12 +52,13 @@
 
 struct replica_config {
     struct driver_config driver;
-    struct node_info info;  /* what this node registers; node_id 0: nothing */
-    const char *zone;       /* that it is in; "" or NULL: none. Borrowed */
-    uint32_t digest_ms;     /* how often the leader has digests compared; 0: never */
-    const char *cluster_id; /* borrowed */
-    uint64_t memory_bytes;  /* that the state may take; 0: no bound */
-    bool replace_lost;      /* see peers.h */
+    struct node_info info;   /* what this node registers; node_id 0: nothing */
+    const char *zone;        /* that it is in; "" or NULL: none. Borrowed */
+    const char *prefer_zone; /* whose members lead, if they can; "" or NULL: none. Borrowed */
+    uint32_t digest_ms;      /* how often the leader has digests compared; 0: never */
+    const char *cluster_id;  /* borrowed */
+    uint64_t memory_bytes;   /* that the state may take; 0: no bound */
+    bool replace_lost;       /* see peers.h */
     struct clock_sync_config clock;
     struct upgrade_config upgrade;  /* when the level of the cluster rises by itself */
     uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */

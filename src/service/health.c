@@ -102,6 +102,7 @@ static void update_members(struct health *health)
     SEE(health, voters, configuration_voters(conf));
     SEE(health, differs,
         health->of.differences->now | (health->of.layout->differs ? ID_DIFFERS_LAYOUT : 0));
+    SEE(health, drained, state_placement(on->state, on->node_id).drained);
     SEE(health, member_change, change != NULL && !change->given_up);
     SEE(health, level, state_level(on->state));
     SEE(health, level_able, state_levels(on->state).max);

@@ -142,16 +142,19 @@ static void test_a_change_that_goes_on(void **state)
 
     f->fake.cluster.leader_id = 2;
     f->fake.cluster.member_count = 2;
-    f->fake.cluster.members[0] =
-        (struct id_member){.id = 1, .peer_address = "a:1", .role = "voter"};
-    f->fake.cluster.members[1] =
-        (struct id_member){.id = 2, .peer_address = "b:2", .role = "standby"};
+    f->fake.cluster.members[0] = (struct id_member){
+        .id = 1, .peer_address = "a:1", .role = "voter", .placement.weight = 100};
+    f->fake.cluster.members[1] = (struct id_member){.id = 2,
+                                                    .peer_address = "b:2",
+                                                    .role = "standby",
+                                                    .placement = {.weight = 7, .drained = true}};
     f->fake.member_answer = (struct member_answer){.outcome = MEMBER_PENDING};
     told(f, "DELETE /api/cluster/members/2", NULL, 202, "\"outcome\":\"pending\"");
     guarded_audit_has(f, "\"before\":\"{\\\"leader_id\\\":2,\\\"members\\\":[{\\\"id\\\":1,"
                          "\\\"role\\\":\\\"voter\\\",\\\"peer_address\\\":\\\"a:1\\\"},"
                          "{\\\"id\\\":2,\\\"role\\\":\\\"standby\\\","
-                         "\\\"peer_address\\\":\\\"b:2\\\"}],\\\"more\\\":0}\"");
+                         "\\\"peer_address\\\":\\\"b:2\\\",\\\"weight\\\":7,\\\"drained\\\":true}],"
+                         "\\\"more\\\":0}\"");
 }
 
 /* As many members as there may be, with addresses as long as they may be. */
@@ -163,7 +166,7 @@ static void test_members_that_have_no_room(void **state)
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
         struct id_member *member = &f->fake.cluster.members[i];
 
-        *member = (struct id_member){.id = i + 1, .role = "voter"};
+        *member = (struct id_member){.id = i + 1, .role = "voter", .placement.weight = 100};
         memset(member->peer_address, 'x', LIMIT_ADDRESS_BYTES);
     }
     f->fake.member_answer = (struct member_answer){.outcome = MEMBER_PENDING};

@@ -476,6 +476,7 @@ static void test_ready_verbose(void **state)
                                  "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"disk\",\"ok\":true,\"needed\":false},"
                                  "{\"name\":\"born\",\"ok\":true,\"needed\":true},"
+                                 "{\"name\":\"drained\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"memory\",\"ok\":true,\"needed\":false},"
                                  "{\"name\":\"settings\",\"ok\":true,\"needed\":false},";
     struct fixture *f = *state;

@@ -362,6 +362,11 @@ static void find_in_member(struct findings *findings, const json_t *status, cons
                     "members add again lets it vote, members remove takes it away",
                     "node %" PRId64 " is a standby and does not vote", id);
     }
+    if (field_is(member, "state", "drained")) {
+        finding_add(findings, SEVERITY_WARNING, "member", NULL,
+                    "members resume lets it take work again",
+                    "node %" PRId64 " is drained: it is given no new work", id);
+    }
 }
 
 static bool same_host(const json_t *a, const json_t *b)

@@ -142,6 +142,12 @@ static const struct option_about CHANGE_OPTIONS[] = {
     END,
 };
 
+static const struct option_about PLACE_OPTIONS[] = {
+    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
+    {"force", 0, NULL, "even if no other node takes work; sent once"},
+    END,
+};
+
 static const struct option_about MEMBERS_REMOVE_OPTIONS[] = {
     {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
     {"yes", 0, NULL, "also a voter that is healthy, without asking"},
@@ -296,6 +302,14 @@ const struct command COMMANDS[] = {
      NULL, CHANGE_OPTIONS, run_members_replace, false, false},
     {"members", "address", "ID HOST:PORT", "say where the others reach a node from now on", NULL,
      CHANGE_OPTIONS, run_members_address, false, false},
+    {"members", "drain", "ID", "give a node's work to the others, until it is resumed",
+     "Its /readyz refuses, its HTTP connections end after their answers, and it leads no more. It "
+     "stays so over its restarts.",
+     PLACE_OPTIONS, run_members_drain, false, false},
+    {"members", "resume", "ID", "a drained node takes work again", NULL, WAIT_OPTIONS,
+     run_members_resume, false, false},
+    {"members", "weight", "ID WEIGHT", "how much of its zone's work a node is given, 0 to 1000",
+     NULL, PLACE_OPTIONS, run_members_weight, false, false},
     {"leader", NULL, "[ID]", "which node leads; with ID: move the leadership there", NULL,
      WAIT_OPTIONS, run_leader, false, false},
     {"level", "show", NULL, "the cluster's level, and which node keeps it from rising", NULL, NULL,

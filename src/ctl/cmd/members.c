@@ -257,6 +257,49 @@ enum ctl_exit run_members_address(struct ctl *ctl)
     return change_wait(ctl, &change);
 }
 
+/* --- work for nodes --- */
+
+#define NODE_PATH_BYTES 64
+
+/* what: "/drain", "/resume"; "": its fields. */
+static enum ctl_exit node_change(struct ctl *ctl, const char *method, const char *what,
+                                 json_t *body, bool force, const char *again)
+{
+    char path[NODE_PATH_BYTES];
+    uint64_t id = 0;
+    enum ctl_exit code = member_operands(ctl, 0, 0, &id);
+    const struct change change = {
+        .method = method, .path = path, .body = body, .again = again, .force = force};
+
+    if (code != CTL_DONE) {
+        json_decref(body);
+        return code;
+    }
+    (void)snprintf(path, sizeof path, "/api/nodes/%" PRIu64 "%s", id, what);
+    return change_wait(ctl, &change);
+}
+
+enum ctl_exit run_members_drain(struct ctl *ctl)
+{
+    return node_change(ctl, "POST", "/drain", NULL, ctl_has(ctl, "force"), "leafctl members drain");
+}
+
+enum ctl_exit run_members_resume(struct ctl *ctl)
+{
+    return node_change(ctl, "POST", "/resume", NULL, false, "leafctl members resume");
+}
+
+enum ctl_exit run_members_weight(struct ctl *ctl)
+{
+    uint64_t weight = 0;
+    enum ctl_exit code = ctl_number("WEIGHT", ctl->args.operands[1], 0, 1000, &weight);
+
+    return code == CTL_DONE
+               ? node_change(ctl, "PUT", "", json_pack("{s:I}", "weight", (json_int_t)weight),
+                             ctl_has(ctl, "force"), "leafctl members weight")
+               : code;
+}
+
 /* --- leader and level --- */
 
 /* POST one number. */

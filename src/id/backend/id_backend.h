@@ -185,6 +185,7 @@ struct id_health {
     _Atomic uint32_t level;                 /* in force here */
     _Atomic uint32_t level_able;            /* the newest that this node speaks */
     _Atomic bool stopping;                  /* no request is taken any more */
+    _Atomic bool drained;                   /* new work is for others, see struct placement */
     struct stall stall;                     /* how long the turns of the raft loop take */
     _Atomic uint64_t segments_held;         /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
@@ -223,6 +224,7 @@ enum id_need {
     ID_NEED_SERVING, /* it is not stopping */
     ID_NEED_IDS,     /* it holds some, or can have some */
     ID_NEED_BORN,
+    ID_NEED_UNDRAINED,
     ID_NEEDS
 };
 
@@ -239,7 +241,8 @@ static inline unsigned id_health_lacks(const struct id_health *health)
            (atomic_load(&health->applied_once) ? 0 : 1U << ID_NEED_APPLIED) |
            (atomic_load(&health->stopping) ? 1U << ID_NEED_SERVING : 0) |
            (grants || atomic_load(&health->segments_held) > 0 ? 0 : 1U << ID_NEED_IDS) |
-           (id_health_uid(health, &uid) ? 0 : 1U << ID_NEED_BORN);
+           (id_health_uid(health, &uid) ? 0 : 1U << ID_NEED_BORN) |
+           (atomic_load(&health->drained) ? 1U << ID_NEED_UNDRAINED : 0);
 }
 
 struct id_backend;

@@ -714,6 +714,11 @@ const struct setting settings[] = {
     {"zone", RANGED(setting_name, node.zone, 0, LIMIT_ZONE_BYTES), DEFAULT_SHOWN("", "none"),
      "The room, rack or region that this node is in: clients of the same zone ask it first "
      "([operations.md](operations.md#zones))."},
+    {"raft.prefer-zone", RANGED(setting_name, node.replica.prefer_zone, 0, LIMIT_ZONE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "A ready node of this `zone` leads: a leader elsewhere hands over to it, at most once a "
+     "minute. "
+     "The same on all nodes."},
     {"admin.listen", RANGED(setting_listener, admin.listen, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
      "Address for all else: tags, worker ids, members, level, backups, the audit. `same`: at "

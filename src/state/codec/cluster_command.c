@@ -110,6 +110,13 @@ static const struct field MEMBER_ASK_FIELDS[] = {
 };
 static const struct fields MEMBER_ASK = FIELDS(MEMBER_ASK_FIELDS);
 
+static const struct field MEMBER_PLACE_FIELDS[] = {
+    FIELD_BOOL(struct member_ask, force),     FIELD_BOOL(struct member_ask, again),
+    FIELD_NUMBER(struct member_ask, node_id), FIELD_NUMBER(struct member_ask, place),
+    FIELD_NUMBER(struct member_ask, weight),  FIELD_BOOL(struct member_ask, drained),
+};
+static const struct fields MEMBER_PLACE = FIELDS(MEMBER_PLACE_FIELDS);
+
 static const struct field MEMBER_ANSWER_FIELDS[] = {
     FIELD_NUMBER(struct member_answer, outcome),
     FIELD_TEXT(struct member_answer, why),
@@ -177,7 +184,13 @@ static bool is_of_level(uint8_t kind)
 
 static bool is_ask(uint8_t kind)
 {
-    return (kind >= MEMBER_ASK_ADD && kind <= MEMBER_ASK_MOVE) || is_of_level(kind);
+    return (kind >= MEMBER_ASK_ADD && kind <= MEMBER_ASK_MOVE) || is_of_level(kind) ||
+           kind == MEMBER_ASK_PLACE;
+}
+
+static const struct fields *fields_of_ask(uint8_t kind)
+{
+    return kind == MEMBER_ASK_PLACE ? &MEMBER_PLACE : &MEMBER_ASK;
 }
 
 static bool ask_is_sound(const struct member_ask *ask)
@@ -185,6 +198,10 @@ static bool ask_is_sound(const struct member_ask *ask)
     if (is_of_level(ask->kind)) {
         return ask->node_id == 0 && ask->address[0] == '\0' &&
                (ask->level > 0) == (ask->kind == MEMBER_ASK_LEVEL);
+    }
+    if (ask->kind == MEMBER_ASK_PLACE) {
+        return (ask->place == PLACE_WEIGHT || ask->place == PLACE_DRAINED) &&
+               ask->weight <= NODE_WEIGHT_MAX && member_is_sound(ask->node_id, "", false);
     }
     return ask->level == 0 &&
            member_is_sound(ask->node_id, ask->address,
@@ -194,7 +211,7 @@ static bool ask_is_sound(const struct member_ask *ask)
 void member_ask_encode(const struct member_ask *ask, struct buf *buf)
 {
     ASSERT(is_ask(ask->kind));
-    command_fields_put(buf, ask->kind, &MEMBER_ASK, ask);
+    command_fields_put(buf, ask->kind, fields_of_ask(ask->kind), ask);
 }
 
 int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
@@ -203,7 +220,7 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
 
     *ret_ask = (struct member_ask){.kind = kind};
     return is_ask(kind) && session_stamp_read(data, len, &ret_ask->stamp) == 0 &&
-                   command_fields_read(data, len, kind, &MEMBER_ASK, ret_ask) == 0 &&
+                   command_fields_read(data, len, kind, fields_of_ask(kind), ret_ask) == 0 &&
                    ask_is_sound(ret_ask)
                ? 0
                : ERR_BAD_MESSAGE;

@@ -194,8 +194,9 @@ enum member_ask_kind {
     MEMBER_ASK_REMOVE = 2,
     MEMBER_ASK_LEAD = 3,
     MEMBER_ASK_MOVE = 4,
-    MEMBER_ASK_LEVEL = 8,    /* that the cluster's level be raised (raft/cluster/upgrade.h) */
-    MEMBER_ASK_LEVEL_SEE = 9 /* whether it could be */
+    MEMBER_ASK_LEVEL = 8,     /* that the cluster's level be raised (raft/cluster/upgrade.h) */
+    MEMBER_ASK_LEVEL_SEE = 9, /* whether it could be */
+    MEMBER_ASK_PLACE = 20     /* that a node be drained, resumed, or given another weight */
 };
 
 struct member_ask {
@@ -205,6 +206,10 @@ struct member_ask {
     uint16_t level;   /* LEVEL only, else 0 */
     uint64_t node_id; /* but for the level, then 0 */
     char address[LIMIT_ADDRESS_BYTES + 1]; /* ADD and MOVE only, else "" */
+    /* PLACE only, else zeros: as of struct placement */
+    uint8_t place;
+    uint16_t weight;
+    bool drained;
     struct session_stamp stamp; /* of the node that asks; the command that begins a change bears it,
                                    so that no late copy of what was asked can begin one. Encoded
                                    empty, stamped as a command is (session_stamp_put()) */
@@ -230,9 +235,10 @@ enum member_outcome {
     MEMBER_NO_QUORUM = 12,  /* would leave too few voters that can be reached */
     MEMBER_GIVEN_UP = 13,   /* it was tried for long enough */
     MEMBER_IN_THE_WAY = 16, /* of the level: members that do not speak the next one */
-    MEMBER_NOT_NEXT = 17    /* the level rises one by one */
+    MEMBER_NOT_NEXT = 17,   /* the level rises one by one */
+    MEMBER_LAST_READY = 28  /* no other node is ready to take its work */
 };
-#define MEMBER_OUTCOMES 18
+#define MEMBER_OUTCOMES 29
 
 struct member_answer {
     uint8_t outcome; /* enum member_outcome */
