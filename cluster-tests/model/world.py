@@ -1,7 +1,7 @@
-"""The real side of a sequence: a cluster with tokens, both doors, leafctl, and clocks of its own.
+"""The real side of a sequence: a cluster with tokens, two listeners, leafctl, clocks of its own.
 
-What an answer was is told the same way for every door: an Answer, whose code is "ok" or the word of
-the error. A request that met a dying process, or got no answer in time, has the code "unknown".
+Every protocol gives an answer in the same form: an Answer, whose code is "ok" or the word of the
+error. A request that met a dying process, or got no answer in time, has the code "unknown".
 """
 
 import hashlib
@@ -138,7 +138,7 @@ class World:
                   encoding="ascii") as file:
             file.write("\n".join(lines) + "\n")
 
-    # --- doors ---
+    # --- listeners ---
 
     def http(self, number, token, method, target, body=None, headers=None):
         """One request over HTTP, on the connection of this node that is kept open."""
