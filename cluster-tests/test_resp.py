@@ -213,7 +213,7 @@ def test_ids_of_a_shape_are_texts(start, tag):
 
 # Shows P1-kill.
 def test_the_leader_is_killed(start, tag):
-    """INCR continues at the living nodes without an error; no id comes twice over both listeners."""
+    """INCR continues at the living nodes without an error; no id comes twice over HTTP and RESP."""
     cluster = start(3, **{"raft-election-ms": 1000})
     cluster.create_tag(tag)
     history = History()
