@@ -294,6 +294,9 @@ def test_answers_are_as_the_schemas_say(shared, tag):
     assert ask("/api/snowflake/at", "get", "?layout=openapi&time=1795172638123").status == 200
     assert ask("/api/snowflake/at", "get", "?time=2026-11-20T11:03:58Z&format=json").status == 200
     assert ask(path, "delete", name="openapi").status == 204
+    assert ask("/api/workers/pools", "put", "", {"pools": "openapi=800-801"}).status == 200
+    assert ask("/api/workers/pools", "get").json() == {"pools": "openapi=800-801"}
+    assert ask("/api/workers/pools", "put", "", {"pools": ""}).status == 200
     leader = node.cluster_status()["leader_id"]
     assert ask("/api/cluster/leader", "post", body={"id": leader}).status == 200
     assert ask("/api/cluster/level", "post", body={"level": 5}).status in (200, 409)

@@ -291,7 +291,7 @@ def test_a_time_that_was_never_granted(shared, name):
     check_error(renew(shared.nodes[1], grant, last_timestamp_ms=far), 400, "bad_request")
 
 
-@pytest.mark.parametrize("path", ["1024", "65535", "x", "-1", "+1", "1.0", "01x", "1/2", "%31x"])
+@pytest.mark.parametrize("path", ["65535", "65536", "x", "-1", "+1", "1.0", "01x", "1/2", "%31x"])
 def test_bad_worker_id_in_the_path(shared, path):
     for method, body in (("PUT", {"epoch": 1}), ("DELETE", {"epoch": 1})):
         answer = shared.nodes[0].http(method, f"/api/workers/{path}", body)
@@ -585,3 +585,62 @@ def test_all_worker_ids_are_held(make_cluster, name):
     assert taken["from_ms"] >= granted[0]["until_ms"]
     check_error(acquire(node, name + "/more"), 409, "no_worker_id")
     check_error(renew(other, granted[0]), 409, "fenced")
+
+
+def test_worker_ids_of_a_wider_layout(shared, tag):
+    """Those that the cluster's own layout has no room for come first: nodes cannot have them."""
+    node = shared.leader()
+    wait_served(shared.nodes)
+    name = tag.replace("_", "-").lower()[:32]
+    assert node.http("PUT", f"/api/layouts/{name}", {"preset": "sonyflake"}).status == 200
+    wait_until(lambda: node.http("GET", f"/api/layouts/{name}").status == 200, 30, "it is known")
+    got = node.http("POST", "/api/workers", {"name": tag, "layout": name, "window_ms": 1000})
+    assert got.status == 201 and 1024 <= got.json()["worker_id"] < 65535, got
+    assert got.json()["layout"]["worker_bits"] == 16 and got.json()["layout"]["name"] == name
+    own = node.http("POST", "/api/workers", {"name": tag, "window_ms": 1000}).json()
+    assert own["worker_id"] < 1024
+    last = node.http("POST", "/api/workers", {"name": tag, "layout": name, "worker_id": 65534,
+                                              "window_ms": 1000})
+    assert last.status == 201, last
+    for bad in ({"worker_id": 65535, "layout": name}, {"worker_id": 1024}, {"zone": ""}):
+        assert node.http("POST", "/api/workers", {"name": tag, **bad}).code == "bad_request"
+    assert node.http("POST", "/api/workers", {"name": tag, "layout": "none"}).status == 404
+    row = node.get_json("/api/workers?after=65533")
+    assert [each["worker_id"] for each in row["workers"]] == [65534] and row["next"] is None
+    for held in (got.json(), own, last.json()):
+        path = f"/api/workers/{held['worker_id']}"
+        assert node.http("PUT", path, {"epoch": held["epoch"], "window_ms": 1000}).status == 200
+        assert node.http("DELETE", f"{path}?epoch={held['epoch']}").status == 204
+
+
+def acquired_or_none(node, name, zone):
+    answer = node.http("POST", "/api/workers", {"name": name, "zone": zone, "window_ms": 120000})
+    return answer.json() if answer.status == 201 else None
+
+
+def test_pools_of_zones(shared, tag):
+    node = shared.leader()
+    wait_served(shared.nodes)
+    try:
+        put = node.http("PUT", "/api/workers/pools", {"pools": "a=700-701,b=702-702"})
+        assert put.status == 200 and put.json() == {"pools": "a=700-701,b=702-702"}, put
+        ids = []
+        for zone in ("a", "b", "a", "c"):  # others of these tests may hold them for a while
+            got = wait_until(lambda zone=zone: acquired_or_none(node, tag, zone), 60, "an id")
+            ids.append(got["worker_id"])
+        assert {ids[0], ids[2]} == {700, 701} and ids[1] == 702 and ids[3] not in ids[:3], ids
+        full = node.http("POST", "/api/workers", {"name": tag, "zone": "b"})
+        assert (full.status, full.code) == (409, "no_worker_id"), full
+        other = node.http("POST", "/api/workers", {"name": tag, "zone": "c", "worker_id": 5000})
+        assert other.code == "bad_request", other
+        taken = node.http("POST", "/api/workers", {"name": tag + "x", "zone": "a",
+                                                   "worker_id": 700})
+        assert (taken.status, taken.code) == (409, "conflict") and tag in taken.text, taken
+        both = node.http("PUT", "/api/workers/pools", {"pools": "a=0-31,b=31-40"})
+        assert (both.status, both.code) == (409, "conflict"), both
+        assert "a=0-31 and b=31-40 overlap" in both.text
+        assert node.http("PUT", "/api/workers/pools", {"pools": "a=1"}).code == "bad_request"
+        for each in shared.nodes:
+            assert each.get_json("/api/workers/pools")["pools"] == "a=700-701,b=702-702"
+    finally:
+        assert node.http("PUT", "/api/workers/pools", {"pools": ""}).status == 200

@@ -200,7 +200,7 @@ class Driver:
         until = time.monotonic() + timeout
         while b"\n" not in self.unread:
             left = until - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            if left <= 0 or not self.has_output(left):
                 raise AssertionError(f"{self} gave no answer in {timeout} s\n{self.errors()}")
             data = os.read(self.process.stdout.fileno(), 1 << 20)
             if not data:
@@ -212,6 +212,12 @@ class Driver:
         self.waited_s = sum(seconds - self.waited_before.get(task, 0)
                             for task, seconds in self.waited().items())
         return line.decode()
+
+    def has_output(self, seconds):
+        """Within this time. (select() takes no descriptor above 1023.)"""
+        poll = select.poll()
+        poll.register(self.process.stdout, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def waited(self):
         """For how long each thread has waited for a processor: seconds by its number."""
@@ -227,7 +233,7 @@ class Driver:
 
     def answered(self):
         """Has the answer to the command that was begun arrived?"""
-        return b"\n" in self.unread or bool(select.select([self.process.stdout], [], [], 0)[0])
+        return b"\n" in self.unread or self.has_output(0)
 
     def ask(self, line, timeout=ANSWER_TIMEOUT_S):
         """The answer of one command. Failed: it is an error."""

@@ -639,6 +639,24 @@ def release(run, name, as_="alice", node=0, early=False, protocol="http"):
         run.model.released(own, last if early else own["until_ms"])
 
 
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size),
+                              "pools": rng.choice(["", "a=900-903", "a=904-907,b=908-908",
+                                                   "a=901-902,b=902-903"])},
+           weight=2, covers=["GET /api/workers/pools", "PUT /api/workers/pools"])
+def pools(run, node, pools):
+    """Zones get pools, of worker ids that nobody else here asks for."""
+    world = run.world
+    answer = run.certain(lambda: world.http(node, "operator", "PUT", "/api/workers/pools",
+                                            {"pools": pools}))
+    if answer.code == "newer":
+        return
+    expect(answer, {"conflict"} if "b=902" in pools else {"ok"}, f"PUT pools {pools}")
+    if not answer.ok:
+        return
+    shown = run.certain(lambda: world.http(node, "operator", "GET", "/api/workers/pools"))
+    must(shown.ok and shown.json == {"pools": pools}, "pools-not-shown", f"{pools}: {shown}")
+
+
 # --- snowflake ids, layouts ---
 
 PRESETS = ["leaf", "js53", "discord", "sonyflake"]  # twitter is leaf by another name

@@ -138,6 +138,7 @@ struct call {
     struct call *next; /* to be submitted after it; its own until then. NULL: none */
     bool sees_errors;  /* finish is called for every status, else for 0 */
     int done;          /* of a change of a worker id: the status of the reply when it is done */
+    const struct layout_words *named; /* of an acquire: the layout that it names; NULL: none */
     union {
         struct id_claim claim;      /* of a request for ids */
         struct worker_renew worker; /* of a change of a worker id, as far as it applies */

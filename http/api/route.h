@@ -91,6 +91,8 @@ int handle_worker_acquire(struct conn *conn);
 int handle_worker_renew(struct conn *conn);
 int handle_worker_release(struct conn *conn);
 int handle_workers_list(struct conn *conn);
+int handle_pools_get(struct conn *conn);
+int handle_pools_put(struct conn *conn);
 
 /* tags.c */
 int handle_tag_get(struct conn *conn);

@@ -1,6 +1,6 @@
 /*
  * workers.c - the registry of worker ids, for generators outside of leafd: GET and POST
- * /api/workers, PUT and DELETE /api/workers/{id}.
+ * /api/workers, PUT and DELETE /api/workers/{id}; and the zones' pools, /api/workers/pools.
  *
  * The happy path: the request is checked and encoded as a command or query, the backend has it
  * committed or answered, and the row is shown.
@@ -25,6 +25,7 @@
 #include "http/api/cluster.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
+#include "http/api/ids.h"
 #include "http/api/request.h"
 #include "src/base/utf8.h"
 #include "src/id/codec/tag.h"
@@ -43,9 +44,18 @@
 /* --- what the state machine refused --- */
 
 static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
-                         const struct worker_row *row)
+                         const struct worker_result *result)
 {
+    const struct worker_row *row = &result->row;
     char shown[SHOWN_BYTES];
+
+    if (!result->has_row) {
+        return reply_error(conn, 409, "conflict",
+                           "worker_id=%u is not among those that this request may take, which are "
+                           "those of its zone's pool, or those of no pool: GET /api/workers/pools "
+                           "shows the pools",
+                           asked->worker_id);
+    }
 
     if (row->kind == WORKER_NODE) {
         return reply_error(
@@ -101,7 +111,8 @@ static int fail_invalid(struct conn *conn, const struct worker_renew *asked,
             "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
             ull(asked->last_timestamp_ms), result->row.id, ull(result->row.granted_until_ms));
     }
-    return reply_error(conn, 400, "bad_request", "worker_id=%u is beyond this cluster's layout",
+    return reply_error(conn, 400, "bad_request",
+                       "worker_id=%u is beyond this cluster's layout, or the one named",
                        asked->worker_id);
 }
 
@@ -117,7 +128,7 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     case ERR_NOT_OWNER:
         return fail_not_owner(conn, asked, &result->row);
     case ERR_CONFLICT:
-        return fail_conflict(conn, asked, &result->row);
+        return fail_conflict(conn, asked, result);
     case ERR_FENCED:
         return fail_fenced(conn, &result->row);
     case ERR_CLOCK_SKEW:
@@ -160,7 +171,7 @@ static bool is_hidden_name(struct conn *conn, const struct buf *payload)
     char place[LOOKS_WHY_BYTES];
     struct command command;
     bool hidden = command_read(payload->data, payload->len, &command) == 0 &&
-                  command.type == COMMAND_WORKER_ACQUIRE &&
+                  command_acquires((int)command.type) &&
                   looks_hidden(command.acquire.name, command.acquire.name_len, place);
 
     if (hidden) {
@@ -198,7 +209,12 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     json = reply_begin(conn);
     buf_printf(json, "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu", row->id,
                ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms));
-    layout_json_put(api_loop(conn)->backend->snowflake, ",\"layout\":", json);
+    if (call->named != NULL) {
+        buf_printf(json, ",\"layout\":");
+        layout_row_json_put(&call->named->row, false, json);
+    } else {
+        layout_json_put(api_loop(conn)->backend->snowflake, ",\"layout\":", json);
+    }
     buf_printf(json, "}");
     return status;
 }
@@ -248,6 +264,45 @@ static bool force_ok(struct conn *conn, const struct param *force)
     return true;
 }
 
+/* Is the cluster at the level of these commands? Else answered. */
+static bool level_ok(struct conn *conn, enum command_type type, const char *what)
+{
+    unsigned level = command_since((int)type);
+
+    return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
+           reply_error(conn, 400, "newer",
+                       "%s level %u, and the cluster is at a lower one: GET /api/cluster/level "
+                       "says what is in the way",
+                       what, level);
+}
+
+/* The layout and the zone that an acquire names, if any. */
+static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
+                    struct worker_acquire *acquire, const struct layout_words **ret_named)
+{
+    char shown[BODY_SHOWN_BYTES];
+
+    *ret_named = layout->present ? layout_named(conn, layout->text, layout->len) : NULL;
+    if (layout->present && *ret_named == NULL) {
+        return false;
+    }
+    if (*ret_named != NULL && snowflake_named_is_deleted(*ret_named)) {
+        return reply_error(conn, 404, "unknown_layout", "layout %s was deleted",
+                           (*ret_named)->row.name);
+    }
+    if (zone->len > LIMIT_ZONE_BYTES || (zone->present && zone->len == 0) ||
+        utf8_text_check(zone->text, zone->len, false) != 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "zone=%s is not 1 to %d bytes of UTF-8 without control characters",
+                           text_show(zone->text, zone->len, shown, sizeof shown), LIMIT_ZONE_BYTES);
+    }
+    acquire->bits = *ret_named != NULL ? (*ret_named)->row.layout.bits.worker_bits : 0;
+    acquire->zone = zone->text;
+    acquire->zone_len = (uint16_t)zone->len;
+    return command_acquire_type(acquire) == COMMAND_WORKER_ACQUIRE ||
+           level_ok(conn, COMMAND_WORKER_ACQUIRE_OF, "layout and zone need");
+}
+
 int handle_worker_acquire(struct conn *conn)
 {
     struct param force = OPTION_FLAG("force");
@@ -257,7 +312,10 @@ int handle_worker_acquire(struct conn *conn)
         WINDOW_MS,
         {.name = "worker_id", .max = LIMIT_WORKER_IDS - 1, .number = WORKER_ID_ANY},
         {.name = "from_ms", .max = TIME_MAX_MS},
+        {.name = "layout", .kind = PARAM_TEXT},
+        {.name = "zone", .kind = PARAM_TEXT, .text = ""},
     };
+    const struct layout_words *named;
     const struct api_loop *loop = api_loop(conn);
     struct share share = share_of(conn);
     struct worker_acquire acquire;
@@ -286,11 +344,14 @@ int handle_worker_acquire(struct conn *conn)
             .percent = (uint8_t)loop->api->settings->worker_percent,
             .force = force.number == 1,
         };
-        call = worker_change_new(201);
-        call->worker.worker_id = acquire.worker_id;
-        call->worker.wall_ms = acquire.wall_ms;
-        command_put(&call->request.payload, COMMAND_WORKER_ACQUIRE, &acquire);
-        (void)audited_look_at_worker(conn, call, acquire.worker_id);
+        if (read_of(conn, &fields[5], &fields[6], &acquire, &named)) {
+            call = worker_change_new(201);
+            call->worker.worker_id = acquire.worker_id;
+            call->worker.wall_ms = acquire.wall_ms;
+            call->named = named;
+            command_put(&call->request.payload, command_acquire_type(&acquire), &acquire);
+            (void)audited_look_at_worker(conn, call, acquire.worker_id);
+        }
     }
     json_decref(body);
     return ANSWERED;
@@ -438,7 +499,7 @@ int handle_workers_list(struct conn *conn)
          .max = LIMIT_WORKER_IDS - 1,
          .may_be_empty = true, /* from the start, as for tags */
          .number = UINT64_MAX},
-        {.name = "limit", .min = 1, .max = LIMIT_WORKER_IDS, .number = PAGE_LIMIT_DEFAULT},
+        {.name = "limit", .min = 1, .max = LIMIT_WORKERS_PER_PAGE, .number = PAGE_LIMIT_DEFAULT},
         OPTION_CONSISTENCY,
     };
     struct call *call;
@@ -452,6 +513,71 @@ int handle_workers_list(struct conn *conn)
     call->request.local = options[2].number == 1;
     call->list_limit = (uint32_t)limit;
     query_workers_encode(&call->request.payload, (uint16_t)(options[0].number + 1),
-                         (uint16_t)(limit < LIMIT_WORKER_IDS ? limit + 1 : limit));
+                         (uint16_t)(limit < LIMIT_WORKERS_PER_PAGE ? limit + 1 : limit));
     return call_submit(conn, call);
+}
+
+/* --- pools --- */
+
+static int pools_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    struct buf *json = reply_begin(conn);
+
+    text_put_field_of(json, "{\"pools\":", reply->len > 0 ? (const char *)reply->data : "",
+                      reply->len);
+    buf_printf(json, "}");
+    return 200;
+}
+
+int handle_pools_get(struct conn *conn)
+{
+    struct call *call = call_new(ID_REQUEST_QUERY, pools_cb);
+
+    query_pools_encode(&call->request.payload);
+    return call_submit(conn, call);
+}
+
+static int pools_put_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    int32_t status;
+
+    if (status_result_decode(reply->data, reply->len, &status) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    return status != 0 ? reply_err(conn, status) : handle_pools_get(conn);
+}
+
+int handle_pools_put(struct conn *conn)
+{
+    struct param fields[] = {{.name = "pools", .needed = true, .kind = PARAM_TEXT}};
+    char why[WORKER_POOLS_WHY_BYTES];
+    struct worker_pools pools;
+    struct call *call;
+    json_t *body;
+    int err;
+
+    if (!request_options(conn, NULL, 0) || !level_ok(conn, COMMAND_WORKER_POOLS, "pools need")) {
+        return ANSWERED;
+    }
+    body = request_body(conn, "pools", "{}", fields, COUNT_OF(fields));
+    if (body == NULL) {
+        return ANSWERED;
+    }
+    err = worker_pools_read(fields[0].text, fields[0].len, &pools, why);
+    if (err != 0) {
+        (void)reply_error(conn, err == ERR_CONFLICT ? 409 : 400,
+                          err == ERR_CONFLICT ? "conflict" : "bad_request", "pools: %s", why);
+    } else if (fields[0].len > LIMIT_POOLS_BYTES) {
+        (void)reply_error(conn, 400, "bad_request", "pools has %zu bytes, and %d are the most",
+                          fields[0].len, LIMIT_POOLS_BYTES);
+    } else {
+        call = call_new(ID_REQUEST_COMMAND, pools_put_cb);
+        command_put(&call->request.payload, COMMAND_WORKER_POOLS,
+                    &(struct worker_pools_put){fields[0].text, (uint16_t)fields[0].len});
+        (void)call_submit(conn, call);
+    }
+    json_decref(body);
+    return ANSWERED;
 }

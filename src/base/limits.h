@@ -54,7 +54,10 @@
 #define LIMIT_SESSION_BYTES (8 << 20) /* of answers kept for a node; more: overloaded */
 
 /* --- snowflake ids and worker ids (src/id) --- */
-#define LIMIT_WORKER_IDS 1024        /* worker ids 0..1023; all held: 409 no_worker_id */
+#define LIMIT_WORKER_IDS 65535       /* worker ids 0..65534; all held: 409 no_worker_id */
+#define LIMIT_WORKERS_PER_PAGE 1024  /* GET /api/workers?limit= */
+#define LIMIT_POOLS 64               /* pools of worker ids, of a zone each; more: 400 */
+#define LIMIT_POOLS_BYTES 4096       /* of all of them as a text; longer: 400 */
 #define LIMIT_WORKER_NAME_BYTES 128  /* longer: 400 bad_request */
 #define LIMIT_WORKERS_PER_NODE 16    /* snowflake.workers */
 #define LIMIT_SNOWFLAKE_SLOTS 64     /* worker ids a process may use in its life */
@@ -161,8 +164,8 @@
 #define LIMIT_PEERS 16 /* links of a node: members, and those of a newer configuration */
 #define LIMIT_MEMBERSHIP_REQUESTS 64 /* that wait on a node; more: overloaded */
 #define LIMIT_NODE_ID 65535          /* node ids are 1..65535 */
-#define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
 #define LIMIT_ZONE_BYTES 64          /* name of the zone that a node is in */
+#define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
 #define LIMIT_SECRETS 2                /* that are good at once, while one is exchanged */
 #define LIMIT_SECRET_BYTES 1024        /* the text that they are in */

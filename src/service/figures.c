@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 #include "src/service/health.h"
 
 void figures_init(struct figures *figures, const struct figures_sources *of)
@@ -54,34 +55,39 @@ static void look_rounds(const struct figures *figures, struct id_figures *now)
     now->rounds_abandoned = rounds->abandoned_count;
 }
 
-static int name_order(const void *a, const void *b)
+static int hash_order(const void *a, const void *b)
 {
-    const struct worker_row *left = *(const struct worker_row *const *)a;
-    const struct worker_row *right = *(const struct worker_row *const *)b;
+    const uint64_t *left = a;
+    const uint64_t *right = b;
 
-    return tag_name_compare(left->name, left->name_len, right->name, right->name_len);
+    return (*left > *right) - (*left < *right);
 }
 
 /* Worker ids that are held; and names under which several are whose windows are not over. */
 static void look_workers(const struct fsm *fsm, struct id_figures *now)
 {
-    const struct worker_row *rows[LIMIT_WORKER_IDS];
-    size_t count = 0;
+    const struct worker_row *row;
+    BUF_LOCAL(hashes);
+    const uint64_t *names;
+    size_t count;
 
-    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_worker(fsm, id);
+    for (size_t at = 0; (row = fsm_worker_at(fsm, at)) != NULL; at++) {
+        bool is_held = row->state == WORKER_HELD;
 
-        if (row != NULL && row->state == WORKER_HELD) {
-            now->workers++;
-            if (row->granted_until_ms >= fsm_log_ms(fsm)) {
-                rows[count++] = row;
-            }
+        now->workers += is_held;
+        if (is_held && row->granted_until_ms >= fsm_log_ms(fsm)) {
+            uint64_t hash = hash_bytes(row->name, row->name_len, 0);
+
+            buf_put(&hashes, &hash, sizeof hash);
         }
     }
-    qsort(rows, count, sizeof *rows, name_order);
+    names = (const uint64_t *)(const void *)hashes.data;
+    count = hashes.len / sizeof *names;
+    if (count > 1) {
+        qsort(hashes.data, count, sizeof *names, hash_order);
+    }
     for (size_t i = 1; i < count; i++) {
-        bool is_second = name_order(&rows[i - 1], &rows[i]) == 0 &&
-                         (i < 2 || name_order(&rows[i - 2], &rows[i]) != 0);
+        bool is_second = names[i - 1] == names[i] && (i < 2 || names[i - 2] != names[i]);
 
         now->worker_names_shared += is_second;
     }

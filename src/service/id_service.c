@@ -377,6 +377,7 @@ static int start_lease(struct id_service *service, const struct store_loaded *lo
         service->context.on->real_clock; /* snowflake: of other threads, too */
     struct snowflake_layout layout;
     const struct layout_row *named;
+    const struct worker_row *row;
     uint32_t named_count;
     int rv = 0;
 
@@ -397,12 +398,8 @@ static int start_lease(struct id_service *service, const struct store_loaded *lo
     for (uint32_t i = 0; i < named_count; i++) {
         snowflake_learn(&service->snowflake, &named[i]);
     }
-    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_worker(service->context.fsm, id);
-
-        if (row != NULL) {
-            lease_worker_changed(service->lease, row);
-        }
+    for (size_t at = 0; (row = fsm_worker_at(service->context.fsm, at)) != NULL; at++) {
+        lease_worker_changed(service->lease, row);
     }
     return rv;
 }

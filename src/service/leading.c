@@ -63,14 +63,12 @@ static bool refuse_puts(const struct fsm *fsm, struct command_list list,
 static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *acquire)
 {
     char place[LOOKS_WHY_BYTES];
+    const struct worker_row *row;
     bool refused =
         acquire->kind == WORKER_CLIENT && looks_hidden(acquire->name, acquire->name_len, place);
 
-    for (unsigned id = 0; refused && id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_worker(fsm, (uint16_t)id);
-
-        refused = row == NULL ||
-                  tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) != 0;
+    for (size_t at = 0; refused && (row = fsm_worker_at(fsm, at)) != NULL; at++) {
+        refused = tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) != 0;
     }
     return refused;
 }
@@ -84,7 +82,7 @@ enum service_admission leading_admit(const struct fsm *fsm, bool is_bounded, con
     struct put_result puts;
 
     *ret_adds_bytes = 0;
-    if ((!is_put && type != COMMAND_WORKER_ACQUIRE) || command_read(data, len, &command) != 0) {
+    if ((!is_put && !command_acquires(type)) || command_read(data, len, &command) != 0) {
         return SERVICE_ADMITS;
     }
     if (is_put && refuse_puts(fsm, command.list, &puts)) {

@@ -224,7 +224,7 @@ enum ctl_exit run_workers_list(struct ctl *ctl)
         {"kind", "{kind}"},           {"name", "{name}"},
         {"address", "{address}"},     {">epoch", "{epoch:n}"},
         {"until", "{until_ms:time}"}, {NULL, NULL}};
-    struct pages pages = {.ctl = ctl, .path = "/api/workers", .limit = LIMIT_WORKER_IDS};
+    struct pages pages = {.ctl = ctl, .path = "/api/workers", .limit = LIMIT_WORKERS_PER_PAGE};
     GRID_LOCAL(grid);
 
     grid_init(&grid, titles);

@@ -172,13 +172,22 @@ static const struct field DELETE_FIELDS[] = {
 };
 
 static const struct field ACQUIRE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
-    FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
-    FIELD_NUMBER(struct worker_acquire, wall_ms),  FIELD_STRING(struct worker_acquire, name),
-    FIELD_STRING(struct worker_acquire, address),  FIELD_NUMBER(struct worker_acquire, client),
-    FIELD_NUMBER(struct worker_acquire, most),     FIELD_NUMBER(struct worker_acquire, percent),
+    FIELD_NUMBER(struct worker_acquire, kind),
+    FIELD_NUMBER(struct worker_acquire, worker_id),
+    FIELD_NUMBER(struct worker_acquire, floor_ms),
+    FIELD_NUMBER(struct worker_acquire, window_ms),
+    FIELD_NUMBER(struct worker_acquire, wall_ms),
+    FIELD_STRING(struct worker_acquire, name),
+    FIELD_STRING(struct worker_acquire, address),
+    FIELD_NUMBER(struct worker_acquire, client),
+    FIELD_NUMBER(struct worker_acquire, most),
+    FIELD_NUMBER(struct worker_acquire, percent),
     FIELD_BOOL(struct worker_acquire, force),
+    FIELD_NUMBER(struct worker_acquire, bits), /* of WORKER_ACQUIRE_OF, as the next */
+    FIELD_STRING(struct worker_acquire, zone),
 };
+#define ACQUIRE_OF_FIELDS (sizeof ACQUIRE_FIELDS / sizeof *ACQUIRE_FIELDS)
+#define ACQUIRE_FIELD_COUNT (ACQUIRE_OF_FIELDS - 2)
 
 /* A client's worker id has an owner; a node's own has none. */
 static bool has_owner(uint8_t kind, uint64_t client)
@@ -193,6 +202,16 @@ static bool acquire_is_sound(const void *data)
     return has_owner(acquire->kind, acquire->client) &&
            (acquire->kind != WORKER_CLIENT || (acquire->percent >= 1 && acquire->percent <= 100));
 }
+
+static bool acquire_of_is_sound(const void *data)
+{
+    const struct worker_acquire *acquire = data;
+
+    return acquire_is_sound(data) && acquire->bits <= WORKER_BITS_MAX &&
+           acquire->zone_len <= LIMIT_ZONE_BYTES;
+}
+
+static const struct field POOLS_FIELDS[] = {FIELD_STRING(struct worker_pools_put, pools)};
 
 static const struct field RENEW_FIELDS[] = {
     FIELD_NUMBER(struct worker_renew, worker_id),
@@ -234,7 +253,8 @@ static const struct form FORMS[] = {
     [COMMAND_TAGS_PUT] = {1, FIELDS(PUT_LIST_FIELDS), NULL, &PUTS},
     [COMMAND_TAG_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
     [COMMAND_LAYOUT] = {1, FIELDS(snowflake_layout_fields), NULL, NULL},
-    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS(ACQUIRE_FIELDS), acquire_is_sound, NULL},
+    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT),
+                                acquire_is_sound, NULL},
     [COMMAND_WORKER_RENEW] = {1, FIELDS(RENEW_FIELDS), renew_is_sound, NULL},
     [COMMAND_WORKER_RELEASE] = {1, FIELDS(RELEASE_FIELDS), release_is_sound, NULL},
     [COMMAND_STRICT] = {1, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS},
@@ -246,6 +266,9 @@ static const struct form FORMS[] = {
     [COMMAND_LAYOUT_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
     [COMMAND_TAGS_PUT_BY] = {2, FIELDS(PUT_BY_LIST_FIELDS), put_by_is_sound, &PUTS},
     [COMMAND_TAGS_PUT_STEPPED] = {3, FIELDS(PUT_BY_LIST_FIELDS), NULL, &STEPPED_PUTS},
+    [COMMAND_WORKER_ACQUIRE_OF] = {3, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_OF_FIELDS),
+                                   acquire_of_is_sound, NULL},
+    [COMMAND_WORKER_POOLS] = {3, FIELDS(POOLS_FIELDS), NULL, NULL},
 };
 
 /* --- writing --- */
@@ -388,7 +411,8 @@ static const struct {
 } QUERIES[] = {
     [QUERY_TAG_GET] = {FIELDS(QUERY_GET_FIELDS), 0},
     [QUERY_TAG_LIST] = {FIELDS(QUERY_LIST_FIELDS), LIMIT_TAGS_PER_PAGE},
-    [QUERY_WORKERS] = {FIELDS(QUERY_WORKERS_FIELDS), LIMIT_WORKER_IDS},
+    [QUERY_WORKERS] = {FIELDS(QUERY_WORKERS_FIELDS), LIMIT_WORKERS_PER_PAGE},
+    [QUERY_POOLS] = {FIELDS(QUERY_GET_FIELDS), 0},
 };
 
 static void query_put(struct buf *buf, const struct query *query)
@@ -413,6 +437,11 @@ void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, c
                                    .limit = limit});
 }
 
+void query_pools_encode(struct buf *buf)
+{
+    query_put(buf, &(struct query){.type = QUERY_POOLS, .name = ""});
+}
+
 void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
 {
     query_put(buf, &(struct query){.type = QUERY_WORKERS, .first = first, .limit = limit});
@@ -423,9 +452,9 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
     unsigned type = len > 1 ? ((const uint8_t *)data)[1] - (unsigned)QUERY_BASE : 0;
     struct query query = {.type = (enum query_type)type};
 
-    if (type < QUERY_TAG_GET || type > QUERY_WORKERS ||
+    if (type >= sizeof QUERIES / sizeof QUERIES[0] || QUERIES[type].fields.count == 0 ||
         !message_fields_read(data, len, QUERY_BASE + type, &QUERIES[type].fields, &query) ||
-        query.limit > QUERIES[type].limit || (query.limit < 1) != (type == QUERY_TAG_GET)) {
+        query.limit > QUERIES[type].limit || (query.limit < 1) != (QUERIES[type].limit == 0)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_query = query;

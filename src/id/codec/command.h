@@ -30,22 +30,24 @@
 
 /* After each, the struct that its bytes are written from and read into. */
 enum command_type {
-    COMMAND_GRANT = 2,            /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_TAGS_PUT = 3,         /* command_list of tag_put, all or nothing */
-    COMMAND_TAG_DELETE = 4,       /* delete_command: leave a tombstone */
-    COMMAND_LAYOUT = 7,           /* snowflake_layout */
-    COMMAND_WORKER_ACQUIRE = 9,   /* worker_acquire */
-    COMMAND_WORKER_RENEW = 10,    /* worker_renew */
-    COMMAND_WORKER_RELEASE = 11,  /* worker_release */
-    COMMAND_STRICT = 12,          /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
-    COMMAND_GIVE_BACK = 13,       /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_RECALLED = 14,        /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_WINDOW = 20,          /* command_list of grant_item, the leader's own */
-    COMMAND_KEYED = 21,           /* command_list of keyed_item, the leader's own */
-    COMMAND_LAYOUT_PUT = 22,      /* layout_row: make a named layout */
-    COMMAND_LAYOUT_DELETE = 23,   /* delete_command: leave its tombstone */
-    COMMAND_TAGS_PUT_BY = 24,     /* TAGS_PUT by a client, for which the tags that it makes count */
-    COMMAND_TAGS_PUT_STEPPED = 25 /* the same, of items that may have fields of level 3 */
+    COMMAND_GRANT = 2,           /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_TAGS_PUT = 3,        /* command_list of tag_put, all or nothing */
+    COMMAND_TAG_DELETE = 4,      /* delete_command: leave a tombstone */
+    COMMAND_LAYOUT = 7,          /* snowflake_layout */
+    COMMAND_WORKER_ACQUIRE = 9,  /* worker_acquire */
+    COMMAND_WORKER_RENEW = 10,   /* worker_renew */
+    COMMAND_WORKER_RELEASE = 11, /* worker_release */
+    COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
+    COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_WINDOW = 20,         /* command_list of grant_item, the leader's own */
+    COMMAND_KEYED = 21,          /* command_list of keyed_item, the leader's own */
+    COMMAND_LAYOUT_PUT = 22,     /* layout_row: make a named layout */
+    COMMAND_LAYOUT_DELETE = 23,  /* delete_command: leave its tombstone */
+    COMMAND_TAGS_PUT_BY = 24,    /* TAGS_PUT by a client, for which the tags that it makes count */
+    COMMAND_TAGS_PUT_STEPPED = 25,  /* the same, of items that may have fields of level 3 */
+    COMMAND_WORKER_ACQUIRE_OF = 46, /* WORKER_ACQUIRE of a layout's worker ids, or a zone's */
+    COMMAND_WORKER_POOLS = 47       /* worker_pools_put */
 };
 
 /* Any of the three. */
@@ -53,6 +55,18 @@ static inline bool command_puts_tags(int type)
 {
     return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY ||
            type == COMMAND_TAGS_PUT_STEPPED;
+}
+
+static inline bool command_acquires(int type)
+{
+    return type == COMMAND_WORKER_ACQUIRE || type == COMMAND_WORKER_ACQUIRE_OF;
+}
+
+/* The one that says what the acquire does: the older one where that is enough. */
+static inline enum command_type command_acquire_type(const struct worker_acquire *acquire)
+{
+    return acquire->bits != 0 || acquire->zone_len != 0 ? COMMAND_WORKER_ACQUIRE_OF
+                                                        : COMMAND_WORKER_ACQUIRE;
 }
 
 /* Numbers of messages, beside the cluster's (session.h) and those of worker ids. */
@@ -324,22 +338,23 @@ struct recalled_item {
 };
 
 /* --- queries: answered by the leader (or locally when asked so) from applied state --- */
-enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2, QUERY_WORKERS = 3 };
+enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2, QUERY_WORKERS = 3, QUERY_POOLS = 23 };
 
 /* The strings of one that is decoded are borrowed from its bytes. */
 struct query {
     enum query_type type;
     uint16_t name_len;
     uint16_t after_len;
-    uint16_t first;    /* of workers: the smallest worker id */
-    uint32_t limit;    /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..LIMIT_WORKER_IDS */
-    const char *name;  /* the tag, or the prefix of a list (tombstones are not listed) */
+    uint16_t first;   /* of workers: the smallest worker id */
+    uint32_t limit;   /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..LIMIT_WORKERS_PER_PAGE */
+    const char *name; /* the tag, or the prefix of a list (tombstones are not listed) */
     const char *after; /* of a list: only names greater (byte order); empty: from the start */
 };
 
 void query_get_encode(struct buf *buf, const char *name, size_t name_len);
 void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
                        size_t after_len, uint32_t limit);
+void query_pools_encode(struct buf *buf);
 void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit);
 /* 0, or ERR_BAD_MESSAGE if the bytes are not a query. */
 int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHECK;
@@ -374,6 +389,7 @@ struct command {
         struct snowflake_layout layout;
         struct layout_row named;
         struct worker_acquire acquire;
+        struct worker_pools_put pools;
         struct worker_renew renew;
         struct worker_release release;
     };

@@ -104,7 +104,7 @@ static const char *layout_broken_rule(const struct named_layout *layout)
     if (bits->time_bits < 24 || bits->time_bits > 45) {
         return "time_bits must be 24 to 45";
     }
-    if (bits->worker_bits < 1 || bits->worker_bits > 22) {
+    if (bits->worker_bits < 1 || bits->worker_bits > WORKER_BITS_MAX) {
         return "worker_bits must be 1 to 22";
     }
     if (bits->sequence_bits < 1 || bits->sequence_bits > 16) {

@@ -135,6 +135,8 @@ struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, u
  * A row that breaks the rules is ERR_CORRUPT.
  */
 
+#define WORKER_BITS_MAX 22
+
 /* What stands in the lowest bits. */
 enum layout_order { LAYOUT_SEQUENCE_LAST = 0, LAYOUT_WORKER_LAST = 1 };
 

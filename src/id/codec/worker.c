@@ -9,7 +9,9 @@
  */
 #include "src/id/codec/worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/utf8.h"
@@ -75,7 +77,7 @@ int worker_row_read(const void *value, size_t len, struct worker_row *ret_row)
 /* A row in a message, with its worker id; for which client it counts is not shown. */
 static const struct item_format ROW =
     ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1), struct worker_row,
-                worker_row_is_sound, LIMIT_WORKER_IDS);
+                worker_row_is_sound, LIMIT_WORKERS_PER_PAGE);
 
 static const struct field RESULT_FIELDS[] = {
     FIELD_NUMBER(struct worker_result, status),
@@ -124,7 +126,7 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
 void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint64_t log_ms,
                         struct buf *buf)
 {
-    ASSERT(count <= LIMIT_WORKER_IDS);
+    ASSERT(count <= LIMIT_WORKERS_PER_PAGE);
     message_head_put(buf, RESULT_WORKERS);
     buf_put_u64(buf, log_ms);
     buf_put_u32(buf, (uint32_t)count);
@@ -162,3 +164,116 @@ void worker_rows_release(struct worker_rows *rows)
     free(rows->rows);
     *rows = (struct worker_rows){0};
 }
+
+/* --- pools --- */
+
+const struct worker_pool *worker_pool_of(const struct worker_pools *pools, const char *zone,
+                                         size_t len)
+{
+    for (uint32_t i = 0; i < pools->count; i++) {
+        const struct worker_pool *pool = &pools->items[i];
+
+        if (pool->zone_len == len && memcmp(pool->zone, zone, len) == 0) {
+            return pool;
+        }
+    }
+    return NULL;
+}
+
+const struct worker_pool *worker_pool_with(const struct worker_pools *pools, uint32_t id)
+{
+    for (uint32_t i = 0; i < pools->count; i++) {
+        if (pools->items[i].first <= id && id <= pools->items[i].last) {
+            return &pools->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Digits up to the end or the mark, as a worker id; *at is moved past both. */
+static bool take_worker_id(const char **at, const char *end, char mark, uint16_t *ret_id)
+{
+    uint32_t id = 0;
+    const char *first = *at;
+
+    for (; *at < end && **at >= '0' && **at <= '9' && id < LIMIT_WORKER_IDS; (*at)++) {
+        id = id * 10 + (uint32_t)(**at - '0');
+    }
+    *ret_id = (uint16_t)id;
+    if (*at == first || id >= LIMIT_WORKER_IDS || (*at < end && **at != mark)) {
+        return false;
+    }
+    *at += *at < end;
+    return true;
+}
+
+/* "a=0-31" and a comma, if any. */
+static bool take_pool(const char **at, const char *end, struct worker_pool *pool)
+{
+    const char *mark = memchr(*at, '=', (size_t)(end - *at));
+    size_t len = mark != NULL ? (size_t)(mark - *at) : 0;
+
+    if (len < 1 || len > LIMIT_ZONE_BYTES || utf8_text_check(*at, len, false) != 0 ||
+        memchr(*at, ',', len) != NULL) {
+        return false;
+    }
+    memcpy(pool->zone, *at, len);
+    pool->zone_len = (uint16_t)len;
+    *at = mark + 1;
+    return take_worker_id(at, end, '-', &pool->first) && (*at)[-1] == '-' &&
+           take_worker_id(at, end, ',', &pool->last) && pool->first <= pool->last;
+}
+
+int worker_pools_read(const char *text, size_t len, struct worker_pools *ret_pools, char *why)
+{
+    const char *at = text;
+    const char *end = text + len;
+
+    memset(ret_pools, 0, sizeof *ret_pools);
+    while (at < end) {
+        struct worker_pool pool = {0};
+
+        if (ret_pools->count == LIMIT_POOLS || !take_pool(&at, end, &pool)) {
+            (void)snprintf(why, WORKER_POOLS_WHY_BYTES,
+                           "pool %u is not a zone and its worker ids, such as a=0-31, of at most "
+                           "%d pools and ids up to %d",
+                           ret_pools->count + 1, LIMIT_POOLS, LIMIT_WORKER_IDS - 1);
+            return ERR_INVALID;
+        }
+        for (uint32_t i = 0; i < ret_pools->count; i++) {
+            const struct worker_pool *other = &ret_pools->items[i];
+
+            if (worker_pool_of(ret_pools, pool.zone, pool.zone_len) == other ||
+                (other->first <= pool.last && pool.first <= other->last)) {
+                (void)snprintf(why, WORKER_POOLS_WHY_BYTES, "%s=%u-%u and %s=%u-%u %s", other->zone,
+                               other->first, other->last, pool.zone, pool.first, pool.last,
+                               strcmp(other->zone, pool.zone) == 0 ? "are of one zone" : "overlap");
+                return ERR_CONFLICT;
+            }
+        }
+        ret_pools->items[ret_pools->count++] = pool;
+    }
+    if (len > 0 && text[len - 1] == ',') {
+        (void)snprintf(why, WORKER_POOLS_WHY_BYTES, "a pool is missing at the end");
+        return ERR_INVALID;
+    }
+    return 0;
+}
+
+static const struct field RULES_FIELDS[] = {
+    FIELD_NUMBER(struct worker_rules, epoch),
+    FIELD_NUMBER(struct worker_rules, until_ms),
+    FIELD_CHARS(struct worker_rules, pools),
+};
+
+static bool rules_are_sound(const void *data)
+{
+    const struct worker_rules *rules = data;
+    char why[WORKER_POOLS_WHY_BYTES];
+    struct worker_pools pools;
+
+    return rules->epoch < WORKER_EPOCH_END && rules->until_ms <= LIMIT_TIME_MAX_MS &&
+           worker_pools_read(rules->pools, rules->pools_len, &pools, why) == 0;
+}
+
+const struct row_format worker_rules_format = ROW_FORMAT(1, FIELDS(RULES_FIELDS), rules_are_sound);

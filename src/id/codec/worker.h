@@ -83,16 +83,69 @@ static inline bool client_is_named(uint64_t client)
  *
  * A client's id counts for it until its window is over or another takes it, also when released,
  * since no other gets it before. A client may hold as many as `most` says, or that percentage of
- * the layout's worker ids (at least one). One that has so many, and asks for one more, loses those
- * first whose windows are over: the one that ended first is released, since its old epoch could
+ * the worker ids of the layout, the cluster's own or a larger one (at least one). One that has so
+ * many, and asks for one more, loses those first whose windows are over: the one that ended first
+ * is released, since its old epoch could
  * still renew it. ERR_SHARE: there is none; the result's held and most. An id that it holds already
  * is granted again in any case.
+ * The worker ids are those of the cluster's own layout, or where bits is given of a layout with so
+ * many. Of one with more bits than the own, those that the own has no room for come first: nodes
+ * have no others. An acquire that names a zone with a pool takes from that alone, each other
+ * from what is in no pool (ERR_CONFLICT without a row: the given one is not among those).
+ *
  * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
  * held by another name, the name holds another one, or it is another kind of holder's: the result's
  * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
  * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also a given
  * one beyond the layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask again).
  */
+/*
+ * Pools: of a zone the worker ids that it alone takes; what is in no pool is for all others.
+ * Written as "a=0-31,b=32-63". They are of one setting of the cluster, with what a worker id begins
+ * at that was never held: a restored cluster does not know which were since its backup.
+ *
+ * A pool says which worker ids are free for an acquire, never whose one is: a held one stays its
+ * holder's, renewed as ever, until its window is over.
+ */
+struct worker_pool {
+    uint16_t first;
+    uint16_t last;
+    uint16_t zone_len;
+    char zone[LIMIT_ZONE_BYTES + 1];
+};
+
+struct worker_pools {
+    uint32_t count;
+    struct worker_pool items[LIMIT_POOLS];
+};
+
+#define WORKER_POOLS_WHY_BYTES 256
+
+/* 0; ERR_INVALID: no such text; ERR_CONFLICT: two of them overlap, or are of one zone. why, of
+ * WORKER_POOLS_WHY_BYTES, says it for people then. */
+int worker_pools_read(const char *text, size_t len, struct worker_pools *ret_pools,
+                      char *why) MUST_CHECK;
+
+/* The pool of the zone, or that the worker id is in; NULL: there is none. */
+const struct worker_pool *worker_pool_of(const struct worker_pools *pools, const char *zone,
+                                         size_t len);
+const struct worker_pool *worker_pool_with(const struct worker_pools *pools, uint32_t id);
+
+struct worker_rules {
+    uint64_t epoch;    /* of a worker id that was never held */
+    uint64_t until_ms; /* its first window begins at or above it */
+    uint16_t pools_len;
+    char pools[LIMIT_POOLS_BYTES + 1];
+};
+extern const struct row_format worker_rules_format;
+
+/* COMMAND_WORKER_POOLS: these, in place of those before. Result: a status, ERR_INVALID where
+ * worker_pools_read() takes them not. */
+struct worker_pools_put {
+    const char *pools; /* borrowed */
+    uint16_t pools_len;
+};
+
 struct worker_acquire {
     uint8_t kind;
     uint16_t worker_id; /* WORKER_ID_ANY: any */
@@ -107,6 +160,10 @@ struct worker_acquire {
     uint16_t most;   /* 0: percent says it */
     uint8_t percent; /* 1..100 */
     bool force;      /* whatever client owns it */
+    /* Of COMMAND_WORKER_ACQUIRE_OF alone: */
+    uint8_t bits;     /* the worker bits of a layout, 1..22; 0: of the cluster's own */
+    const char *zone; /* whose pool it takes from, zone_len 0..LIMIT_ZONE_BYTES; 0: none */
+    uint16_t zone_len;
 };
 
 /* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while no

@@ -156,6 +156,8 @@ static int apply_plain(struct fsm *fsm, uint64_t node_id, struct command *comman
         return fsm_puts_delete(&fsm->recalls, &command->deletion);
     case COMMAND_LAYOUT:
         return fsm_settings_layout(&fsm->settings, &command->layout);
+    case COMMAND_WORKER_POOLS:
+        return fsm_settings_pools(&fsm->settings, &command->pools);
     case COMMAND_LAYOUT_PUT:
         return fsm_layouts_put(&fsm->layouts, &command->named, fsm->settings.log_ms);
     case COMMAND_LAYOUT_DELETE:
@@ -189,6 +191,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         apply_puts(fsm, entry->index, &command->list, result);
         return;
     case COMMAND_WORKER_ACQUIRE:
+    case COMMAND_WORKER_ACQUIRE_OF:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
         fsm_workers_apply(&fsm->workers, command, result);
@@ -248,6 +251,10 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
         fsm_tags_list(&fsm->tags, &what, result);
         return 0;
     }
+    if (what.type == QUERY_POOLS) {
+        buf_put(result, fsm->settings.rules.pools, fsm->settings.rules.pools_len);
+        return 0;
+    }
     if (what.type == QUERY_WORKERS) {
         fsm_workers_list(&fsm->workers, &what, result);
         return 0;
@@ -286,6 +293,11 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
 const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id)
 {
     return fsm_workers_find(&fsm->workers, worker_id);
+}
+
+const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at)
+{
+    return fsm_workers_at(&fsm->workers, at);
 }
 
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)

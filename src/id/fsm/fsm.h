@@ -51,6 +51,9 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
 /* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
 const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
 
+/* Row number `at` of those, in the order of the worker ids; NULL: there are no more. */
+const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at);
+
 /* The layout that the log fixed; false while there is none. */
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 

@@ -69,13 +69,61 @@ int fsm_settings_layout(struct fsm_settings *settings, const struct snowflake_la
     return 0;
 }
 
+/* Put the rules, which are sound. */
+static void set_rules(struct fsm_settings *settings, const struct worker_rules *rules)
+{
+    char why[WORKER_POOLS_WHY_BYTES];
+    const struct worker_rules before = settings->rules;
+
+    settings->rules = *rules;
+    ASSERT(worker_pools_read(rules->pools, rules->pools_len, &settings->pools, why) == 0);
+    journal_change(settings->journal, STATE_TABLE_SETTINGS, FSM_SETTING_WORKERS,
+                   strlen(FSM_SETTING_WORKERS), &worker_rules_format,
+                   settings->has_rules ? &before : NULL, rules);
+    settings->has_rules = true;
+}
+
+int fsm_settings_pools(struct fsm_settings *settings, const struct worker_pools_put *put)
+{
+    struct worker_rules rules = settings->rules;
+    char why[WORKER_POOLS_WHY_BYTES];
+    struct worker_pools pools;
+
+    if (put->pools_len > LIMIT_POOLS_BYTES ||
+        worker_pools_read(put->pools, put->pools_len, &pools, why) != 0) {
+        return ERR_INVALID;
+    }
+    memset(rules.pools, 0, sizeof rules.pools);
+    memcpy(rules.pools, put->pools, put->pools_len);
+    rules.pools_len = put->pools_len;
+    set_rules(settings, &rules);
+    return 0;
+}
+
 /* --- loading --- */
+
+static int load_rules(struct fsm_settings *settings, const struct row_loaded *row)
+{
+    struct worker_rules rules = {0};
+    int err = row_read(row->value, row->value_len, &worker_rules_format, &rules);
+
+    if (err == 0 && settings->has_rules) {
+        err = ERR_EXISTS;
+    }
+    if (err == 0) {
+        set_rules(settings, &rules);
+    }
+    return err;
+}
 
 int fsm_settings_load(struct fsm_settings *settings, const struct row_loaded *row)
 {
     struct snowflake_layout layout = {0};
     int err;
 
+    if (row_is_setting(row, FSM_SETTING_WORKERS)) {
+        return load_rules(settings, row);
+    }
     if (!row_is_setting(row, FSM_SETTING_LAYOUT)) {
         return ERR_NEWER; /* a setting that a later level brought */
     }

@@ -58,7 +58,10 @@ struct fsm_settings {
     struct fsm_listener *const *listener; /* the machine's */
     bool has_layout;
     struct snowflake_layout layout;
-    uint64_t log_ms; /* the log's time as the state gave it last, 0: none yet */
+    bool has_rules; /* there is a row of them; else all are 0 */
+    struct worker_rules rules;
+    struct worker_pools pools; /* of the rules */
+    uint64_t log_ms;           /* the log's time as the state gave it last, 0: none yet */
 };
 
 void fsm_settings_init(struct fsm_settings *settings, struct journal *journal,
@@ -68,8 +71,13 @@ void fsm_settings_init(struct fsm_settings *settings, struct journal *journal,
 int fsm_settings_layout(struct fsm_settings *settings,
                         const struct snowflake_layout *layout) MUST_CHECK;
 
-/* The name of the setting, after the table in its key. */
+/* 0 or ERR_INVALID. */
+int fsm_settings_pools(struct fsm_settings *settings,
+                       const struct worker_pools_put *put) MUST_CHECK;
+
+/* The names of the settings, after the table in their keys. */
 #define FSM_SETTING_LAYOUT "layout"
+#define FSM_SETTING_WORKERS "workers" /* worker_rules, since level 3 */
 
 /* A row as state_load_row() gets it. */
 int fsm_settings_load(struct fsm_settings *settings, const struct row_loaded *row) MUST_CHECK;

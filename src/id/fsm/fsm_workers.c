@@ -7,9 +7,78 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 #include "src/base/utf8.h"
 
 #define WORKER_KEY_BYTES 3
+#define LIST_ROOM_MIN 64
+
+/* --- the list --- */
+
+static uint64_t name_hash(const char *name, size_t len)
+{
+    return hash_bytes(name, len, 0);
+}
+
+/* Where the id stands in the list, or would. */
+static size_t list_place(const struct fsm_workers *workers, uint32_t id)
+{
+    size_t low = 0;
+    size_t high = workers->count;
+
+    if (id < workers->count && workers->list[id].row->id == id) {
+        return id; /* none below it is missing */
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (workers->list[middle].row->id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+const struct worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at)
+{
+    return at < workers->count ? workers->list[at].row : NULL;
+}
+
+const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id)
+{
+    const struct worker_row *row = fsm_workers_at(workers, list_place(workers, id));
+
+    return row != NULL && row->id == id ? row : NULL;
+}
+
+/* Replace the row, or insert it. Returns that of the list. */
+static const struct worker_row *list_set(struct fsm_workers *workers, const struct worker_row *row)
+{
+    size_t at = list_place(workers, row->id);
+    struct fsm_worker *worker;
+
+    if (at == workers->count || workers->list[at].row->id != row->id) {
+        if (workers->count == workers->room) {
+            workers->room = workers->room > 0 ? workers->room * 2 : LIST_ROOM_MIN;
+            workers->list =
+                MUST_HAVE(realloc(workers->list, workers->room * sizeof *workers->list));
+        }
+        worker = &workers->list[at];
+        memmove(worker + 1, worker, (workers->count - at) * sizeof *worker);
+        worker->row = MUST_HAVE(malloc(sizeof *worker->row));
+        workers->count++;
+    }
+    worker = &workers->list[at];
+    *worker->row = *row;
+    worker->until_ms = row->granted_until_ms;
+    worker->client = row->client;
+    worker->name = name_hash(row->name, row->name_len);
+    return worker->row;
+}
+
+/* --- acquire --- */
 
 /* True if the time is further ahead of the log's than allowed. */
 static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms)
@@ -28,6 +97,15 @@ static bool window_fits(uint64_t window_ms)
     return window_ms >= LIMIT_WINDOW_MIN_MS && window_ms <= LIMIT_WINDOW_MAX_MS;
 }
 
+/* The first worker id that the layout has no room for. */
+static uint32_t id_end(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+{
+    uint32_t end =
+        1u << (acquire->bits != 0 ? acquire->bits : workers->settings->layout.worker_bits);
+
+    return end < LIMIT_WORKER_IDS ? end : LIMIT_WORKER_IDS;
+}
+
 /* What is clear without looking at the rows. */
 static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
@@ -41,8 +119,7 @@ static int acquire_check(const struct fsm_workers *workers, const struct worker_
     if (!workers->settings->has_layout || workers->settings->log_ms == 0) {
         return ERR_EMPTY;
     }
-    if (acquire->worker_id != WORKER_ID_ANY &&
-        acquire->worker_id >= 1u << workers->settings->layout.worker_bits) {
+    if (acquire->worker_id != WORKER_ID_ANY && acquire->worker_id >= id_end(workers, acquire)) {
         return ERR_INVALID;
     }
     if (ahead(workers, acquire->wall_ms, LIMIT_WORKER_AHEAD_MS) ||
@@ -56,6 +133,11 @@ static int acquire_check(const struct fsm_workers *workers, const struct worker_
 static bool is_free(const struct fsm_workers *workers, const struct worker_row *row)
 {
     return row->granted_until_ms < workers->settings->log_ms;
+}
+
+static bool is_over(const struct fsm_workers *workers, const struct fsm_worker *worker)
+{
+    return worker->until_ms < workers->settings->log_ms;
 }
 
 static bool is_named(const struct worker_row *row, const struct worker_acquire *acquire)
@@ -79,7 +161,22 @@ static bool takes_over(const struct fsm_workers *workers, const struct worker_ac
             (is_named(row, acquire) && !is_anothers(row, acquire->client, false)));
 }
 
-/* 0 with the worker id to grant, or ERR_CONFLICT with the one that has it. */
+/* The pool that the acquire takes from; NULL: from what is in none. */
+static const struct worker_pool *pool_of(const struct fsm_workers *workers,
+                                         const struct worker_acquire *acquire)
+{
+    return worker_pool_of(&workers->settings->pools, acquire->zone, acquire->zone_len);
+}
+
+/* May the acquire take the worker id, if it is free? */
+static bool is_offered(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                       uint32_t id)
+{
+    return worker_pool_with(&workers->settings->pools, id) == pool_of(workers, acquire);
+}
+
+/* 0 with the worker id to grant, ERR_CONFLICT with the one that has it, or ERR_NOT_OWNER: it is of
+ * another zone's pool. */
 static int choose_given(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                         const struct worker_row *own, uint16_t *ret_id)
 {
@@ -94,39 +191,91 @@ static int choose_given(const struct fsm_workers *workers, const struct worker_a
         *ret_id = own->id;
         return ERR_CONFLICT;
     }
-    return row == NULL || is_free(workers, row) || takes_over(workers, acquire, row) ? 0
-                                                                                     : ERR_CONFLICT;
+    if (row != NULL && !is_free(workers, row)) {
+        return takes_over(workers, acquire, row) ? 0 : ERR_CONFLICT;
+    }
+    return is_offered(workers, acquire, id) ? 0 : ERR_NOT_OWNER;
+}
+
+/* What is taken where no id is free: the released row whose window ends first. */
+struct choice {
+    const struct worker_row *best;
+};
+
+/* The lowest free one of the ids in [from, end), or, where there is none, what the choice has. */
+static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32_t end,
+                        struct choice *choice, uint16_t *ret_id)
+{
+    size_t at = list_place(workers, from);
+
+    for (uint32_t id = from; id < end; id++, at++) {
+        const struct fsm_worker *worker = at < workers->count ? &workers->list[at] : NULL;
+        const struct worker_row *row;
+
+        if (worker == NULL || worker->row->id != id || is_over(workers, worker)) {
+            *ret_id = (uint16_t)id;
+            return true;
+        }
+        row = worker->row;
+        if (row->state == WORKER_RELEASED && has_begun(workers, row) &&
+            (choice->best == NULL || row->granted_until_ms < choice->best->granted_until_ms)) {
+            choice->best = row;
+        }
+    }
+    return false;
+}
+
+/* The same, without what is in a pool. */
+static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint32_t end,
+                          struct choice *choice, uint16_t *ret_id)
+{
+    const struct worker_pools *pools = &workers->settings->pools;
+
+    while (from < end) {
+        const struct worker_pool *pool = worker_pool_with(pools, from);
+        uint32_t to = end;
+
+        if (pool != NULL) {
+            from = pool->last + 1u;
+            continue;
+        }
+        for (uint32_t i = 0; i < pools->count; i++) {
+            uint32_t first = pools->items[i].first;
+
+            to = first > from && first < to ? first : to;
+        }
+        if (choose_from(workers, from, to, choice, ret_id)) {
+            return true;
+        }
+        from = to;
+    }
+    return false;
 }
 
 /* 0 with the worker id to grant, or ERR_NO_WORKER_ID. */
-static int choose_any(const struct fsm_workers *workers, const struct worker_row *own,
-                      uint16_t *ret_id)
+static int choose_any(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                      const struct worker_row *own, uint16_t *ret_id)
 {
-    unsigned count = 1u << workers->settings->layout.worker_bits;
-    const struct worker_row *best = NULL;
+    const struct worker_pool *pool = pool_of(workers, acquire);
+    uint32_t end = id_end(workers, acquire);
+    uint32_t own_end = 1u << workers->settings->layout.worker_bits;
+    uint32_t from = end > own_end ? own_end : 0;
+    uint32_t pool_end = pool == NULL ? 0 : pool->last < end ? pool->last + 1u : end;
+    struct choice choice = {NULL};
+    bool found;
 
-    ASSERT(count <= LIMIT_WORKER_IDS);
-    if (own != NULL) {
+    if (own != NULL && own->id < end &&
+        (!is_free(workers, own) || is_offered(workers, acquire, own->id))) {
         *ret_id = own->id;
         return 0;
     }
-    for (unsigned id = 0; id < count; id++) {
-        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
-
-        if (row == NULL || is_free(workers, row)) {
-            *ret_id = (uint16_t)id;
-            return 0;
-        }
-        if (row->state == WORKER_RELEASED && has_begun(workers, row) &&
-            (best == NULL || row->granted_until_ms < best->granted_until_ms)) {
-            best = row;
-        }
+    found = pool != NULL ? choose_from(workers, pool->first, pool_end, &choice, ret_id)
+                         : choose_beside(workers, from, end, &choice, ret_id) ||
+                               choose_beside(workers, 0, from, &choice, ret_id);
+    if (!found && choice.best != NULL) {
+        *ret_id = choice.best->id;
     }
-    if (best == NULL) {
-        return ERR_NO_WORKER_ID;
-    }
-    *ret_id = best->id;
-    return 0;
+    return found || choice.best != NULL ? 0 : ERR_NO_WORKER_ID;
 }
 
 /* Make the row the name's, with a window above all that the id had before; row is the old row, or
@@ -173,11 +322,13 @@ static const struct worker_row *find_name(const struct fsm_workers *workers,
                                           const struct worker_acquire *acquire)
 {
     const struct worker_row *best = NULL;
+    uint64_t name = name_hash(acquire->name, acquire->name_len);
 
-    for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
+    for (size_t at = 0; at < workers->count; at++) {
+        const struct worker_row *row = workers->list[at].row;
 
-        if (row == NULL || !is_named(row, acquire) || !is_looked_at(workers, acquire, row)) {
+        if (workers->list[at].name != name || !is_named(row, acquire) ||
+            !is_looked_at(workers, acquire, row)) {
             continue;
         }
         if (row->state == WORKER_HELD) {
@@ -224,13 +375,10 @@ static void worker_put(struct fsm_workers *workers, const struct worker_row *row
         worker_journal(workers, old);
         journal_leave(workers->journal);
     }
-    if (workers->rows == NULL) {
-        workers->rows = MUST_HAVE(calloc(LIMIT_WORKER_IDS, sizeof *workers->rows));
-    }
-    workers->rows[row->id] = *row;
-    worker_journal(workers, row);
+    old = list_set(workers, row);
+    worker_journal(workers, old);
     journal_enter(workers->journal);
-    worker_notify(workers, &workers->rows[row->id]);
+    worker_notify(workers, old);
 }
 
 /* No epoch renews it any more, and it counts for no client. */
@@ -246,7 +394,9 @@ static void worker_row_release(const struct fsm_workers *workers, struct worker_
 /* As many as the client may hold. */
 static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
-    unsigned share = (1u << workers->settings->layout.worker_bits) * acquire->percent / 100;
+    uint32_t own_end = 1u << workers->settings->layout.worker_bits;
+    uint32_t end = id_end(workers, acquire);
+    unsigned share = (end > own_end ? end : own_end) * acquire->percent / 100;
 
     if (acquire->most > 0) {
         return acquire->most;
@@ -270,10 +420,10 @@ static struct holding holding_of(const struct fsm_workers *workers, uint64_t cli
 {
     struct holding holding = {0};
 
-    for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
+    for (size_t at = 0; at < workers->count; at++) {
+        const struct worker_row *row = workers->list[at].row;
 
-        if (row == NULL || id == but || !is_same_client(row->client, client) ||
+        if (!is_same_client(workers->list[at].client, client) || row->id == but ||
             (row->state == WORKER_RELEASED && is_free(workers, row))) {
             continue;
         }
@@ -338,10 +488,13 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (acquire->kind == WORKER_CLIENT && is_given) {
         own = NULL; /* its name has this id as well, then */
     }
-    err =
-        is_given ? choose_given(workers, acquire, own, &row.id) : choose_any(workers, own, &row.id);
+    err = is_given ? choose_given(workers, acquire, own, &row.id)
+                   : choose_any(workers, acquire, own, &row.id);
     if (err == ERR_NO_WORKER_ID) {
         return err;
+    }
+    if (err == ERR_NOT_OWNER) { /* no row says so */
+        return ERR_CONFLICT;
     }
     old = fsm_workers_find(workers, row.id);
     if (err != 0) {
@@ -350,6 +503,9 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     }
     if (old != NULL) {
         row = *old;
+    } else {
+        row.epoch = workers->settings->rules.epoch;
+        row.granted_until_ms = workers->settings->rules.until_ms;
     }
     counts_already =
         old != NULL && old->state == WORKER_HELD && is_same_client(old->client, acquire->client);
@@ -458,6 +614,7 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
 
     switch (command->type) {
     case COMMAND_WORKER_ACQUIRE:
+    case COMMAND_WORKER_ACQUIRE_OF:
         answer.status = apply_acquire(workers, &command->acquire, &answer);
         break;
     case COMMAND_WORKER_RENEW:
@@ -475,15 +632,12 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
 void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
                       struct buf *result)
 {
-    const struct worker_row *rows[LIMIT_WORKER_IDS];
+    const struct worker_row *rows[LIMIT_WORKERS_PER_PAGE];
     size_t count = 0;
 
-    for (unsigned id = query->first; id < LIMIT_WORKER_IDS && count < query->limit; id++) {
-        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
-
-        if (row != NULL) {
-            rows[count++] = row;
-        }
+    for (size_t at = list_place(workers, query->first); at < workers->count && count < query->limit;
+         at++) {
+        rows[count++] = workers->list[at].row;
     }
     worker_rows_encode(rows, count, workers->settings->log_ms, result);
 }
@@ -509,12 +663,8 @@ int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loade
 
 void fsm_workers_notify(const struct fsm_workers *workers)
 {
-    for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
-
-        if (row != NULL) {
-            worker_notify(workers, row);
-        }
+    for (size_t at = 0; at < workers->count; at++) {
+        worker_notify(workers, workers->list[at].row);
     }
 }
 
@@ -526,14 +676,11 @@ void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *se
 
 void fsm_workers_clear(struct fsm_workers *workers)
 {
-    free(workers->rows);
-    workers->rows = NULL;
-}
-
-const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id)
-{
-    if (workers->rows == NULL || id >= LIMIT_WORKER_IDS || workers->rows[id].state == 0) {
-        return NULL;
+    for (size_t at = 0; at < workers->count; at++) {
+        free(workers->list[at].row);
     }
-    return &workers->rows[id];
+    free(workers->list);
+    workers->list = NULL;
+    workers->count = 0;
+    workers->room = 0;
 }

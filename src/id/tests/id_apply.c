@@ -416,6 +416,15 @@ int id_apply_layout_delete(struct id_apply *apply, const char *name)
     return apply_status(apply, &command);
 }
 
+int id_apply_pools(struct id_apply *apply, const char *pools)
+{
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_WORKER_POOLS,
+                &(struct worker_pools_put){pools, (uint16_t)strlen(pools)});
+    return apply_status(apply, &command);
+}
+
 int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms)
 {
     struct buf command = BUF_INIT;
@@ -438,7 +447,10 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
         acquire.client = acquire.client != 0 ? acquire.client : ID_APPLY_OWNER;
         acquire.percent = acquire.percent != 0 ? acquire.percent : 100;
     }
-    command_put(&command, COMMAND_WORKER_ACQUIRE, &acquire);
+    if (acquire.zone != NULL && acquire.zone_len == 0) {
+        acquire.zone_len = (uint16_t)strlen(acquire.zone);
+    }
+    command_put(&command, command_acquire_type(&acquire), &acquire);
     return apply_worker(apply, &command);
 }
 

@@ -103,6 +103,9 @@ int id_apply_layout_put(struct id_apply *apply, const char *name,
                         const struct named_layout *layout);
 int id_apply_layout_delete(struct id_apply *apply, const char *name);
 
+/* The status that pools were told. */
+int id_apply_pools(struct id_apply *apply, const char *pools);
+
 /* Worker ids. The name and the address of an acquire may be NUL-terminated with their lengths 0;
  * a renewal without a kind is of the row's. A client that is not named is ID_APPLY_OWNER, or for
  * what is held already its owner. */

@@ -537,28 +537,55 @@ void id_random_by_client(struct prng *prng, uint64_t now_ms, struct buf *buf)
     }
 }
 
+/* Its name is borrowed, until the next one is drawn. */
+static struct worker_acquire drawn_acquire(struct prng *prng, enum worker_kind kind,
+                                           uint64_t wall_ms)
+{
+    static char name[4];
+    bool counts = kind == WORKER_CLIENT;
+
+    id_random_name(prng, name);
+    return (struct worker_acquire){
+        .kind = (uint8_t)kind,
+        .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint16_t)prng_below(prng, 9),
+        .floor_ms = prng_below(prng, 2) * (wall_ms - prng_below(prng, 5000)),
+        .window_ms = 500 + prng_below(prng, 20000),
+        .wall_ms = wall_ms,
+        .name = name,
+        .name_len = 2,
+        .address = "host:1",
+        .address_len = (uint16_t)prng_below(prng, 7),
+        .client = counts ? 1 + prng_below(prng, 3) : 0,
+        .most = counts ? (uint16_t)prng_below(prng, 4) : 0,
+        .percent = counts ? (uint8_t)(1 + prng_below(prng, 100)) : 0,
+        .force = counts && prng_below(prng, 4) == 0,
+    };
+}
+
 static void random_acquire(struct prng *prng, enum worker_kind kind, uint64_t wall_ms,
                            struct buf *buf)
 {
-    bool counts = kind == WORKER_CLIENT;
-    char name[4];
+    struct worker_acquire acquire = drawn_acquire(prng, kind, wall_ms);
 
-    id_random_name(prng, name);
-    command_put(
-        buf, COMMAND_WORKER_ACQUIRE,
-        &(struct worker_acquire){
-            .kind = (uint8_t)kind,
-            .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint16_t)prng_below(prng, 9),
-            .floor_ms = prng_below(prng, 2) * (wall_ms - prng_below(prng, 5000)),
-            .window_ms = 500 + prng_below(prng, 20000),
-            .wall_ms = wall_ms,
-            .name = name,
-            .name_len = 2,
-            .address = "host:1",
-            .address_len = (uint16_t)prng_below(prng, 7),
-            .client = counts ? 1 + prng_below(prng, 3) : 0,
-            .most = counts ? (uint16_t)prng_below(prng, 4) : 0,
-            .percent = counts ? (uint8_t)(1 + prng_below(prng, 100)) : 0,
-            .force = counts && prng_below(prng, 4) == 0,
-        });
+    command_put(buf, COMMAND_WORKER_ACQUIRE, &acquire);
+}
+
+void id_random_workers(struct prng *prng, struct buf *buf)
+{
+    static const char *const pools[] = {"a=0-3,b=4-5", "a=2-2", "", "b=3-9,a=12-40", "a=1-2,b=2-3"};
+    static const char *const zones[] = {"a", "b", "none"};
+    const char *text = pools[prng_below(prng, 5)];
+    struct worker_acquire acquire;
+
+    if (prng_below(prng, 4) == 0) {
+        command_put(buf, COMMAND_WORKER_POOLS,
+                    &(struct worker_pools_put){text, (uint16_t)strlen(text)});
+        return;
+    }
+    acquire = drawn_acquire(prng, (enum worker_kind)(1 + prng_below(prng, 2)),
+                            SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000));
+    acquire.bits = (uint8_t)(2 + prng_below(prng, 4));
+    acquire.zone = zones[prng_below(prng, 3)];
+    acquire.zone_len = (uint16_t)(prng_below(prng, 3) > 0 ? strlen(acquire.zone) : 0);
+    command_put(buf, COMMAND_WORKER_ACQUIRE_OF, &acquire);
 }

@@ -38,6 +38,9 @@ void id_random_owned_put(struct prng *prng, struct buf *buf);
 /* As with shapes, of which some may have an increment. Of level 3. */
 void id_random_stepped_put(struct prng *prng, struct buf *buf);
 
+/* Of level 3: an acquire of a layout's worker ids, or of a zone's; and the pools of zones. */
+void id_random_workers(struct prng *prng, struct buf *buf);
+
 /* Strict requests or an acquire that count for a client, without a stamp. */
 void id_random_for_client(struct prng *prng, struct buf *buf);
 

@@ -374,7 +374,8 @@ static bool record_of_level(struct recorder *recorder, uint64_t node_id, uint64_
     return record_put_since(recorder, COMMAND_TAGS_PUT_BY, id_random_owned_put, node_id, step) ||
            record_put_since(recorder, COMMAND_TAGS_PUT_STEPPED, id_random_stepped_put, node_id,
                             step) ||
-           record_put_since(recorder, COMMAND_PLACEMENT, random_placement, node_id, step);
+           record_put_since(recorder, COMMAND_PLACEMENT, random_placement, node_id, step) ||
+           record_put_since(recorder, COMMAND_WORKER_ACQUIRE_OF, id_random_workers, node_id, step);
 }
 
 static void record_step(struct recorder *recorder)

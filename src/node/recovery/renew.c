@@ -37,6 +37,7 @@ struct renewing {
     uint32_t worker_count;
     uint32_t worker_next; /* worker ids below it have their rows */
     bool born;
+    bool ruled; /* the rules for worker ids have their row, or the level knows of none */
     struct store_error *error;
 };
 
@@ -466,11 +467,12 @@ static int put_new_birth(struct renewing *renewing)
     return put_renewed_row(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
 }
 
-/* -1, 0, 1: the row stands before the birth, is that of the old cluster, or stands after it. */
-static int beside_birth(const struct saved_row *row)
+/* -1, 0, 1: the row stands before the one of this key, is that of the old cluster, or stands after
+ * it. */
+static int beside_key(const struct saved_row *row, const char *key)
 {
-    size_t len = strlen(BIRTH_KEY);
-    int order = memcmp(row->key, BIRTH_KEY, row->key_len < len ? row->key_len : len);
+    size_t len = strlen(key);
+    int order = memcmp(row->key, key, row->key_len < len ? row->key_len : len);
 
     if (order != 0) {
         return order < 0 ? -1 : 1;
@@ -478,15 +480,42 @@ static int beside_birth(const struct saved_row *row)
     return row->key_len < len ? -1 : row->key_len > len;
 }
 
+/* --- the rules for worker ids --- */
+
+#define RULES_KEY "s" FSM_SETTING_WORKERS
+
+/* A worker id that the state does not know, and no row says restored, may have been granted since:
+ * its first epoch and window lie above all that it can have had. old: the row before, or NULL. */
+static int put_rules(struct renewing *renewing, const struct saved_row *old)
+{
+    struct worker_rules rules = {0};
+    BUF_LOCAL(value);
+
+    if (old != NULL && row_read(saved_value(old), old->value_len, &worker_rules_format, &rules)) {
+        return fail_row(renewing, old, ERR_CORRUPT);
+    }
+    rules.epoch += EPOCHS_AHEAD;
+    rules.until_ms = later_of(rules.until_ms, renewing->now_ms);
+    row_put(&value, &worker_rules_format, &rules);
+    renewing->ruled = true;
+    return put_renewed_row(renewing, RULES_KEY, strlen(RULES_KEY), value.data, value.len);
+}
+
 /* --- all of it --- */
 
 static int renew_row(struct renewing *renewing, const struct saved_row *row)
 {
-    if (!renewing->born && beside_birth(row) >= 0 && put_new_birth(renewing) != 0) {
+    if (!renewing->born && beside_key(row, BIRTH_KEY) >= 0 && put_new_birth(renewing) != 0) {
         return fail_row(renewing, row, ERR_CORRUPT);
     }
-    if (beside_birth(row) == 0) {
+    if (beside_key(row, BIRTH_KEY) == 0) {
         return 0; /* the old cluster's */
+    }
+    if (beside_key(row, RULES_KEY) == 0) {
+        return put_rules(renewing, row);
+    }
+    if (!renewing->ruled && beside_key(row, RULES_KEY) > 0 && put_rules(renewing, NULL) != 0) {
+        return fail_row(renewing, row, ERR_CORRUPT);
     }
     switch (row->key[0]) {
     case STATE_TABLE_ADDRESSES:
@@ -533,6 +562,7 @@ static int load_before(const struct saved *saved, struct renewing *renewing, uin
     }
     if (err == 0) {
         *ret_log_ms = state_log_ms(state);
+        renewing->ruled = state_level(state) < command_since(COMMAND_WORKER_ACQUIRE_OF);
         renewing->worker_count = fsm_layout(fsm_of(state), &layout) ? 1u << layout.worker_bits : 0;
     }
     state_free(state);
@@ -569,6 +599,9 @@ static int renew_all(const struct saved *saved, struct renewing *renewing)
     }
     if (err == 0 && !renewing->born) {
         err = put_new_birth(renewing);
+    }
+    if (err == 0 && !renewing->ruled) {
+        err = put_rules(renewing, NULL);
     }
     if (err == 0) { /* the last table */
         err = put_unknown_workers(renewing, renewing->worker_count);

@@ -70,7 +70,7 @@ static void test_1100_registrations_for_1024_ids(void **state)
     for (unsigned i = 0; i < 1100; i++) {
         name_of(i, name);
         result = acquire(a, name, WORKER_ID_ANY, T + i);
-        if (i < LIMIT_WORKER_IDS) {
+        if (i < LIMIT_WORKERS_PER_PAGE) {
             assert_int_equal(result.status, 0);
             assert_int_equal(result.row.id, i);
         } else {
@@ -153,7 +153,6 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "77", row), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "77 01", row), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "77 000102", row), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "77 0400", row), ERR_CORRUPT); /* worker id 1024 */
     assert_int_equal(id_load_hex(fsm, "77 ffff", row), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "77 0001", ""), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "77 0001", "02 01"), ERR_TRUNCATED);
@@ -196,14 +195,14 @@ static void test_query_lists_in_order(void **state)
     struct buf asked = BUF_INIT;
     struct buf answer = BUF_INIT;
 
-    assert_string_equal(query(a, 0, LIMIT_WORKER_IDS), "");
+    assert_string_equal(query(a, 0, LIMIT_WORKERS_PER_PAGE), "");
     (void)acquire(a, "z", 1023, T);
     (void)acquire(a, "y", 7, T);
     (void)acquire(a, "x", WORKER_ID_ANY, T);
     (void)id_apply_release(
         a, (struct worker_release){7, 1, 0, WORKER_NODE, 0, false}); /* released ones too */
     (void)id_apply_clock(a, T + 1);
-    assert_string_equal(query(a, 0, LIMIT_WORKER_IDS), "0 7 1023");
+    assert_string_equal(query(a, 0, LIMIT_WORKERS_PER_PAGE), "0 7 1023");
     assert_string_equal(query(a, 0, 2), "0 7");
     assert_string_equal(query(a, 7, 1), "7");
     assert_string_equal(query(a, 8, 5), "1023");
@@ -227,7 +226,7 @@ static void test_query_of_all_ids_with_longest_texts(void **state)
 
     memset(address, 'a', LIMIT_ADDRESS_BYTES);
     address[LIMIT_ADDRESS_BYTES] = '\0';
-    for (unsigned i = 0; i < LIMIT_WORKER_IDS; i++) {
+    for (unsigned i = 0; i < LIMIT_WORKERS_PER_PAGE; i++) {
         (void)snprintf(name, sizeof name, "%0*u", LIMIT_WORKER_NAME_BYTES, i);
         assert_int_equal(id_apply_acquire(a, (struct worker_acquire){.kind = WORKER_NODE,
                                                                      .worker_id = WORKER_ID_ANY,
@@ -238,11 +237,11 @@ static void test_query_of_all_ids_with_longest_texts(void **state)
                              .status,
                          0);
     }
-    query_workers_encode(&asked, 0, LIMIT_WORKER_IDS);
+    query_workers_encode(&asked, 0, LIMIT_WORKERS_PER_PAGE);
     assert_int_equal(fsm_query(a->fsm, asked.data, asked.len, &answer), 0);
     assert_true(answer.len < LIMIT_ENTRY_BYTES);
     assert_int_equal(worker_rows_decode(answer.data, answer.len, &rows), 0);
-    assert_int_equal(rows.count, LIMIT_WORKER_IDS);
+    assert_int_equal(rows.count, LIMIT_WORKERS_PER_PAGE);
     assert_string_equal(rows.rows[1023].name, name);
     assert_string_equal(rows.rows[1023].address, address);
     worker_rows_release(&rows);
