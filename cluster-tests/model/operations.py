@@ -567,8 +567,9 @@ def acquire(run, name, as_="alice", node=0, protocol="http"):
                      if n not in rows or rows[n]["until_ms"] < log_ms), None)
         # Nodes acquire theirs when they like, and windows end.
         near = any(abs(row["until_ms"] - log_ms) < 60_000 for row in rows.values()) or any(
-            row["worker_id"] != number and row["epoch"] != rows.get(row["worker_id"], row)["epoch"]
-            or row["worker_id"] not in rows and row["worker_id"] != number
+            row["worker_id"] != number and any(
+                row[field] != rows.get(row["worker_id"], {}).get(field)
+                for field in ("epoch", "until_ms"))
             for row in worker_rows(run)["workers"])
         must(near or number == free, "not-the-lowest-worker-id",
              f"{name} got {number}, and {free} is free")
