@@ -319,6 +319,21 @@ def test_worker_ids(shared, ctl, tag):
     assert ctl("workers", "--json").json["workers"]
 
 
+def test_worker_ids_of_more_than_a_page(make_cluster, tmp_path):
+    cluster = make_cluster(size=1, settings=FAST)
+    wait_level(cluster, 3)
+    [node] = cluster.nodes
+    wait_until(lambda: node.http("PUT", "/api/layouts/wide", {"preset": "sonyflake"}).status == 200,
+               30, "the layout is made")
+    with node.connect() as connection:
+        for _ in range(1030):
+            answer = connection.request("POST", "/api/workers", b'{"name":"w","layout":"wide"}')
+            assert answer.status == 201, answer
+    lines = leafctl.of(cluster, tmp_path)("workers").out.splitlines()
+    ids = [int(line.split()[0]) for line in lines if " client " in line]
+    assert ids == list(range(1024, 1024 + 1030))
+
+
 def test_layouts(shared, ctl):
     wait_until(lambda: shared.nodes[0].http(
         "PUT", "/api/layouts/ctl", {"preset": "sonyflake"}).status == 200, 20, "the layout is made")

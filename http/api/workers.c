@@ -504,16 +504,20 @@ int handle_workers_list(struct conn *conn)
     };
     struct call *call;
     uint64_t limit;
+    bool has_more;
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
     limit = options[1].number;
+    has_more = atomic_load(&api_loop(conn)->backend->health->level) >=
+               command_since(COMMAND_WORKER_ACQUIRE_OF); /* than a page, see WORKER_ROWS_MAX */
     call = call_new(ID_REQUEST_QUERY, workers_list_cb);
     call->request.local = options[2].number == 1;
     call->list_limit = (uint32_t)limit;
-    query_workers_encode(&call->request.payload, (uint16_t)(options[0].number + 1),
-                         (uint16_t)(limit < LIMIT_WORKERS_PER_PAGE ? limit + 1 : limit));
+    query_workers_encode(
+        &call->request.payload, (uint16_t)(options[0].number + 1),
+        (uint16_t)(limit < LIMIT_WORKERS_PER_PAGE || has_more ? limit + 1 : limit));
     return call_submit(conn, call);
 }
 

@@ -506,20 +506,15 @@ void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout)
     apply_own(fake, &command);
 }
 
-void fake_log_node_worker(struct fake *fake, const char *name, uint64_t wall_ms, uint64_t window_ms)
+void fake_log_acquire(struct fake *fake, struct worker_acquire acquire)
 {
-    struct worker_acquire acquire = {.kind = WORKER_NODE,
-                                     .worker_id = WORKER_ID_ANY,
-                                     .window_ms = window_ms,
-                                     .wall_ms = wall_ms,
-                                     .name = name,
-                                     .name_len = (uint16_t)strlen(name),
-                                     .address = ""};
     struct worker_result result;
     struct buf command = BUF_INIT;
     struct buf reply = BUF_INIT;
 
-    command_put(&command, COMMAND_WORKER_ACQUIRE, &acquire);
+    acquire.name_len = (uint16_t)strlen(acquire.name);
+    acquire.address = "";
+    command_put(&command, command_acquire_type(&acquire), &acquire);
     lock(fake);
     apply(fake, &command, &reply);
     unlock(fake);

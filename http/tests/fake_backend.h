@@ -105,9 +105,8 @@ void fake_log_level(struct fake *fake, uint16_t level);
 /* Set the log's time, and the layout, in the state machine. */
 void fake_log_time(struct fake *fake, uint64_t log_ms);
 void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout);
-/* Grant a worker id to a node of that name, with a window that long. */
-void fake_log_node_worker(struct fake *fake, const char *name, uint64_t wall_ms,
-                          uint64_t window_ms);
+/* Grant a worker id, under a name that ends with a NUL and without an address. */
+void fake_log_acquire(struct fake *fake, struct worker_acquire acquire);
 
 /* Apply commands twice from now on, or not. */
 void fake_repeat(struct fake *fake, bool repeat);

@@ -197,7 +197,11 @@ static void test_row_of_a_node_is_its_own(void **state)
         "\"log_time_ms\":1700000000000,\"next\":null}";
     struct fixture *f = *state;
 
-    fake_log_node_worker(&f->fake, "node-1/ab/0", T0, 600000);
+    fake_log_acquire(&f->fake, (struct worker_acquire){.kind = WORKER_NODE,
+                                                       .worker_id = WORKER_ID_ANY,
+                                                       .window_ms = 600000,
+                                                       .wall_ms = T0,
+                                                       .name = "node-1/ab/0"});
     client_expect_message(f->client, "DELETE", WORKERS "/0?epoch=1", NULL, 409, "conflict", owner);
     client_expect_message(f->client, "DELETE", WORKERS "/0?epoch=1&last_timestamp_ms=1700000000001",
                           NULL, 409, "conflict", owner);
@@ -213,6 +217,44 @@ static void test_row_of_a_node_is_its_own(void **state)
     client_expect_message(f->client, "DELETE", WORKERS "/0?epoch=2", NULL, 409, "fenced",
                           "worker id 0 is at epoch 1 and held by \\\"node-1/ab/0\\\"");
     expect(f, "GET", WORKERS, NULL, 200, row);
+}
+
+/* At every limit, also the largest: whether rows follow is what `next` says. */
+static void test_next_at_the_largest_page(void **state)
+{
+    static const struct {
+        const char *target;
+        const char *end;
+    } pages[] = {
+        {WORKERS "?limit=1024", "\"next\":1087}"}, /* 1,025 are held, from 64 on */
+        {WORKERS "?limit=1023", "\"next\":1086}"},
+        {WORKERS "?limit=1024&after=64", "\"next\":null}"}, /* exactly so many */
+        {WORKERS "?limit=1023&after=64", "\"next\":1087}"},
+        {WORKERS "?limit=1024&after=1087", "\"next\":null}"},
+        {WORKERS "?limit=1024&after=65534", "\"next\":null}"},
+    };
+    struct fixture *f = *state;
+
+    fake_log_level(&f->fake, 3);
+    for (unsigned i = 0; i <= LIMIT_WORKERS_PER_PAGE; i++) {
+        fake_log_acquire(&f->fake, (struct worker_acquire){.kind = WORKER_CLIENT,
+                                                           .worker_id = WORKER_ID_ANY,
+                                                           .window_ms = 60000,
+                                                           .wall_ms = T0,
+                                                           .name = "wide",
+                                                           .client = 1,
+                                                           .most = LIMIT_WORKER_IDS,
+                                                           .percent = 100,
+                                                           .bits = 16});
+    }
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        struct reply reply;
+
+        client_call(f->client, "GET", pages[i].target, NULL, &reply);
+        assert_int_equal(reply.status, 200);
+        assert_string_equal(strstr(reply.body, "\"next\""), pages[i].end);
+        reply_release(&reply);
+    }
 }
 
 /* --- refused by the cluster --- */
@@ -475,6 +517,7 @@ int main(void)
         TEST_WORKERS(test_repeated_commands),
         TEST_WORKERS(test_release_by_body),
         TEST_WORKERS(test_row_of_a_node_is_its_own),
+        TEST_WORKERS(test_next_at_the_largest_page),
         TEST_WORKERS(test_all_held),
         TEST_WORKERS(test_clocks_apart),
         cmocka_unit_test_setup_teardown(test_no_time_yet, snowflake_setup_bare, fixture_teardown),

@@ -345,9 +345,9 @@ struct query {
     enum query_type type;
     uint16_t name_len;
     uint16_t after_len;
-    uint16_t first;   /* of workers: the smallest worker id */
-    uint32_t limit;   /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..LIMIT_WORKERS_PER_PAGE */
-    const char *name; /* the tag, or the prefix of a list (tombstones are not listed) */
+    uint16_t first;    /* of workers: the smallest worker id */
+    uint32_t limit;    /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..WORKER_ROWS_MAX */
+    const char *name;  /* the tag, or the prefix of a list (tombstones are not listed) */
     const char *after; /* of a list: only names greater (byte order); empty: from the start */
 };
 

@@ -77,7 +77,7 @@ int worker_row_read(const void *value, size_t len, struct worker_row *ret_row)
 /* A row in a message, with its worker id; for which client it counts is not shown. */
 static const struct item_format ROW =
     ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1), struct worker_row,
-                worker_row_is_sound, LIMIT_WORKERS_PER_PAGE);
+                worker_row_is_sound, WORKER_ROWS_MAX);
 
 static const struct field RESULT_FIELDS[] = {
     FIELD_NUMBER(struct worker_result, status),
@@ -126,7 +126,7 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
 void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint64_t log_ms,
                         struct buf *buf)
 {
-    ASSERT(count <= LIMIT_WORKERS_PER_PAGE);
+    ASSERT(count <= WORKER_ROWS_MAX);
     message_head_put(buf, RESULT_WORKERS);
     buf_put_u64(buf, log_ms);
     buf_put_u32(buf, (uint32_t)count);

@@ -207,6 +207,10 @@ struct worker_result {
 void worker_result_encode(const struct worker_result *result, struct buf *buf);
 int worker_result_decode(const void *data, size_t len, struct worker_result *ret_result) MUST_CHECK;
 
+/* A page of GET /api/workers, and one row more, which says that there are more. Leafds before level
+ * 3 take a row less, which is all that a cluster of theirs can have. */
+#define WORKER_ROWS_MAX (LIMIT_WORKERS_PER_PAGE + 1)
+
 /* What a QUERY_WORKERS is answered: rows with id >= first, at most limit. */
 struct worker_rows {
     struct worker_row *rows; /* owned */

@@ -632,7 +632,7 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
 void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
                       struct buf *result)
 {
-    const struct worker_row *rows[LIMIT_WORKERS_PER_PAGE];
+    const struct worker_row *rows[WORKER_ROWS_MAX];
     size_t count = 0;
 
     for (size_t at = list_place(workers, query->first); at < workers->count && count < query->limit;

@@ -205,7 +205,7 @@ static void encode_rows(struct buf *buf)
 
 static int again_rows(const void *data, size_t len, struct buf *buf)
 {
-    const struct worker_row *borrowed[LIMIT_WORKERS_PER_PAGE];
+    const struct worker_row *borrowed[WORKER_ROWS_MAX];
     struct worker_rows rows;
     int err = worker_rows_decode(data, len, &rows);
 
@@ -366,7 +366,7 @@ static void test_no_message_is_taken_for_another(void **state)
 
 static void test_query_limits(void **state)
 {
-    const uint16_t limits[] = {0, 1, LIMIT_WORKERS_PER_PAGE, LIMIT_WORKERS_PER_PAGE + 1};
+    const uint16_t limits[] = {0, 1, WORKER_ROWS_MAX, WORKER_ROWS_MAX + 1};
     const int wanted[] = {ERR_BAD_MESSAGE, 0, 0, ERR_BAD_MESSAGE};
 
     (void)state;
@@ -394,7 +394,7 @@ static void test_results_keep_their_rules(void **state)
         "01 85 00000000 01 ffff " FIELDS_HEX, /* worker id 65535 */
         "01 85 cfffffff 00 0001",             /* a share without an end */
         "01 86 " T_HEX "02000000 0700 " FIELDS_HEX "0700 " FIELDS_HEX, /* twice the same */
-        "01 86 " T_HEX "01040000",                                     /* 1025 rows */
+        "01 86 " T_HEX "02040000",                                     /* 1026 rows */
         "01 86 " T_HEX "01000000",                                     /* fewer rows than said */
     };
 
