@@ -20,9 +20,9 @@ from clockfile import add_clock, own_clocks
 from cluster import FAST, Cluster
 from leafctl import Leafctl
 from model.reference import must
-from node import leafd_path
 from ports import take_port
 from recovery import place
+from upgrade import leafd_of
 from wait import wait_until
 
 WAIT_S = 60  # for what must come true; a loaded machine is no fault
@@ -401,11 +401,10 @@ class World:
 
     def upgrade(self):
         """Every node to the leafd of the next level, one after the other."""
-        assert os.path.exists(leafd_path() + "-next-level"), "build it with make next-level"
         self.drop_connections()
         for node in self.nodes:
             node.stop(WAIT_S)
-            node.binary = leafd_path() + "-next-level"
+            node.binary = leafd_of("next")
             wait_up(node.start())
         self.next_level = True
         self.settle()
