@@ -226,6 +226,36 @@ def test_weights_and_what_is_ready_for_snowflake(make_cluster):
     wait_field(cluster.nodes, "snowflake", {1: True, 2: False, 3: True})
 
 
+def own_ids(cluster):
+    """The worker ids that each node holds itself."""
+    rows = cluster.nodes[0].get_json("/api/workers")["workers"]
+    return {node.id: {row["worker_id"] for row in rows if row["name"].startswith(f"node-{node.id}/")
+                      and row["state"] == "held"} for node in cluster.nodes}
+
+
+def test_nodes_take_worker_ids_of_their_zones_pool(make_cluster):
+    cluster = make_cluster(settings={**FAST, "snowflake-workers": 0}, start=False)
+    start_zones(cluster, ["a", "b", "c"])
+    pools = {1: range(100, 110), 2: range(200, 210), 3: range(300, 310)}
+    put = cluster.nodes[0].http("PUT", "/api/workers/pools",
+                                {"pools": "a=100-109,b=200-209,c=300-309"})
+    assert put.status == 200, put
+    for node in cluster.nodes:
+        node.settings["snowflake-workers"] = 2
+        node.restart()
+        wait_until(lambda node=node: len(own_ids(cluster)[node.id]) == 2, 30, "it holds two")
+    held = own_ids(cluster)
+    assert all(ids <= set(pools[node_id]) for node_id, ids in held.items()), held
+    # A pool that changes moves nothing, also over a restart.
+    put = cluster.nodes[0].http("PUT", "/api/workers/pools", {"pools": "b=0-399"})
+    assert put.status == 200, put
+    for node in cluster.nodes:
+        node.restart()
+        wait_until(lambda node=node: node.get("/readyz?for=snowflake").status == 200, 30, "ready")
+        assert node.http("GET", "/api/snowflake/get/k").status == 200
+    assert own_ids(cluster) == held
+
+
 def test_the_preferred_zone_leads(make_cluster):
     cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "b"}, start=False)
     start_zones(cluster, ["a", "b", "c"])

@@ -22,7 +22,7 @@ static void on_registered(struct node_command *command, int status)
     context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
 }
 
-static bool announce_is_registered(const struct announce *announce)
+bool announce_is_registered(const struct announce *announce)
 {
     const struct node_info *info = announce->info;
     struct node_info known;

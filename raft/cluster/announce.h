@@ -37,6 +37,9 @@ void announce_init(struct announce *announce, const struct raft_context *on,
                    const struct leader_route *route, const struct node_info *info, const char *zone,
                    uint32_t digest_ms);
 
+/* The log has what this start of the node reports, and so all that was committed before it. */
+bool announce_is_registered(const struct announce *announce);
+
 /* Woken by its timers, its commands, a route to the leader that is found or lost, and what wakes
  * all. */
 void announce_turn(struct announce *announce);

@@ -470,6 +470,7 @@ static int on_start(struct service *base, struct replica *replica,
     if (lease->address == NULL) {
         lease->address = replica->config.info.http_address;
     }
+    lease->zone = replica->config.zone;
     start_allocation(service, loaded);
     rv = start_lease(service, loaded);
     if (rv != 0) {
@@ -541,8 +542,13 @@ static void log_refusal(struct id_service *service)
 static void on_turn(struct service *base, uint32_t woken)
 {
     struct id_service *service = service_of(base);
-    bool leader_known = leader_route_is_known(&service->replica->requests.route);
+    const struct replica *replica = service->replica;
+    bool leader_known = leader_route_is_known(&replica->requests.route);
 
+    if (announce_is_registered(&replica->announce)) {
+        lease_zone(service->lease,
+                   state_level(replica->state) >= command_since(COMMAND_WORKER_ACQUIRE_OF));
+    }
     if (woken & WAKE_BACKUPS) {
         backups_turn(&service->backups);
     }

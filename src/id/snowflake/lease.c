@@ -31,6 +31,10 @@
  * is taken. A slot that serves renews every renew_ms, with its epoch and the bound it knows, and
  * the row that comes back has a later end.
  *
+ * A node with a zone acquires from the pool of that. Its state may be older than the pools at its
+ * start, and older than the level that has them: so it waits until lease_zone() (failure mode: no
+ * leader, as for every acquire). A row that it holds stays its own, in whatever pool it is.
+ *
  * An acquire is not given up: it is repeated until it is answered, and carried out once
  * (session.h). Another one would get a window that begins where the first one's ends, far in the
  * future. Its result is the only way in which its row is taken. One that comes late may be of a
@@ -123,6 +127,8 @@ struct lease {
     struct lease_config config; /* renew_ms: not longer than a third of the window */
     uint64_t begun_ms;          /* monotonic; of this incarnation */
     bool stopped;               /* nothing more is proposed or written */
+    bool waits_zone;            /* nothing is acquired before lease_zone() */
+    bool pools;                 /* an acquire names the zone */
     bool asking_clocks;         /* the other nodes' clocks are not known yet */
     bool clock_bad;             /* nothing is asked of the log */
     bool clock_fit;             /* the mark follows the clock, as the last judgement found it */
@@ -472,7 +478,7 @@ static bool slot_may_ask(const struct lease_slot *slot)
     if (slot->state == LEASE_RECORDING) {
         return slot->unsure;
     }
-    return slot->state == LEASE_NONE &&
+    return slot->state == LEASE_NONE && !lease->waits_zone &&
            atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed);
 }
 
@@ -605,13 +611,15 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
         .name_len = slot->name_len,
         .address = address,
         .address_len = (uint16_t)strlen(address),
+        .zone = lease->pools ? lease->config.zone : "",
     };
 
     ASSERT(slot->state == LEASE_NONE && slot->generator == NULL);
     slot->acquiring = true;
     slot->asked_ms = now_ms;
     slot->asked_renewal = false;
-    command_put(&request->payload, COMMAND_WORKER_ACQUIRE, &command);
+    command.zone_len = (uint16_t)strlen(command.zone);
+    command_put(&request->payload, command_acquire_type(&command), &command);
     lease->proposer->propose(lease->proposer, request);
 }
 
@@ -677,6 +685,17 @@ void lease_layout(struct lease *lease, const struct snowflake_layout *layout)
     }
     snowflake_set_layout(lease->snowflake, layout);
     lease_touch(lease);
+}
+
+void lease_zone(struct lease *lease, bool pools)
+{
+    bool has_zone = lease->config.zone != NULL && lease->config.zone[0] != '\0';
+
+    if (lease->waits_zone || lease->pools != (pools && has_zone)) {
+        lease->waits_zone = false;
+        lease->pools = pools && has_zone;
+        lease_touch(lease);
+    }
 }
 
 static void lease_publish(struct lease *lease)
@@ -900,6 +919,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
     lease->config.renew_ms =
         config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
     lease->count = config->workers;
+    lease->waits_zone = config->zone != NULL && config->zone[0] != '\0';
     lease->check = check;
     lease->begun_ms = clock_now_ms(clock);
     lease->status.refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;

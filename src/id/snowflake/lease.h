@@ -42,6 +42,8 @@ struct lease_config {
     uint64_t node_id;
     uint64_t store_id;
     const char *address;            /* shown in the registry; borrowed; NULL or "": none */
+    const char *zone;               /* from whose pool it acquires, once lease_zone() says so;
+                                       borrowed; NULL or "": none */
     uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
     uint32_t window_ms;             /* default 600000 */
     uint32_t renew_ms;              /* default 3000, Leaf's report interval */
@@ -85,6 +87,11 @@ int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len) 
 
 /* The layout in force became known (from the log). */
 void lease_layout(struct lease *lease, const struct snowflake_layout *layout);
+
+/* The state is as new as this start of the node, and `pools` says whether the cluster has pools of
+ * zones. A node with a zone acquires nothing before: it would take what is in no pool. Again
+ * whenever that changes. */
+void lease_zone(struct lease *lease, bool pools);
 
 /* A worker row changed in this node's state machine, or was loaded. */
 void lease_worker_changed(struct lease *lease, const struct worker_row *row);

@@ -192,6 +192,13 @@ static void node_requests(struct lease_node *node)
     }
 }
 
+void lease_world_entry(struct lease_world *world, struct buf *command)
+{
+    id_stamp(&world->stamps, SOMEBODY, command);
+    log_append(world, command->data, command->len, NULL);
+    buf_free(command);
+}
+
 struct worker_result lease_world_command(struct lease_world *world, struct buf *command)
 {
     struct buf reply = BUF_INIT;

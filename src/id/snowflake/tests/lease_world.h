@@ -115,7 +115,9 @@ void lease_world_wipe(struct lease_node *node);
 /* Step its wall clock. */
 void lease_world_step_clock(struct lease_node *node, int64_t ms);
 
-/* A command by somebody else, at once. */
+/* A command by somebody else, at once; its result is not looked at. */
+void lease_world_entry(struct lease_world *world, struct buf *command);
+/* The same of a worker id. */
 struct worker_result lease_world_command(struct lease_world *world, struct buf *command);
 /* A client takes the worker id that this name has; its status. */
 int lease_world_steal(struct lease_world *world, enum worker_kind kind, const char *name,

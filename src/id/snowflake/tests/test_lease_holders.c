@@ -13,7 +13,9 @@
 
 #include <cmocka.h>
 
+#include "src/id/codec/command.h"
 #include "src/id/snowflake/tests/lease_world.h"
+#include "src/state/codec/cluster_command.h"
 
 #define SOON_MS 50 /* an acquire and a write */
 
@@ -278,6 +280,83 @@ static void test_all_taken(void **state)
     over(world);
 }
 
+static void to_log(struct lease_world *world, struct buf *command)
+{
+    lease_world_entry(world, command);
+    lease_world_run(world, SOON_MS);
+}
+
+/* A node with a zone waits until it knows whether there are pools, takes from its zone's, and keeps
+ * what it has when the pools change. */
+static void test_a_zone_has_its_pool(void **state)
+{
+    static const char *const pools[] = {"a=40-41,b=0-9", "b=0-1023", "a=7-7"};
+    struct lease_config config = {.zone = "a",
+                                  .workers = 2,
+                                  .window_ms = LEASE_WORLD_WINDOW_MS,
+                                  .renew_ms = LEASE_WORLD_RENEW_MS,
+                                  .mark_lead_ms = LEASE_WORLD_LEAD_MS,
+                                  .threshold_ms = LEASE_WORLD_THRESHOLD_MS,
+                                  .layout = SNOWFLAKE_LEAF_LAYOUT};
+    struct lease_world *world = lease_world_new_config(1, &config);
+    struct lease_node *node = &world->nodes[0];
+    struct buf command = BUF_INIT;
+
+    (void)state;
+    for (uint16_t to = 2; to <= 3; to++) {
+        cluster_command_put(&command, COMMAND_LEVEL,
+                            &(struct level_command){.to = to, .wall_ms = world->true_ms});
+        to_log(world, &command);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        command_put(&command, COMMAND_WORKER_POOLS,
+                    &(struct worker_pools_put){pools[i], (uint16_t)strlen(pools[i])});
+        to_log(world, &command);
+        if (i == 0) {
+            lease_world_run(world, 2 * LEASE_WORLD_WINDOW_MS);
+            assert_int_equal(node->proposal_count, 0);
+            lease_zone(node->lease, true);
+        } else if (i == 1) {
+            lease_world_crash(node, false, false);
+            lease_world_start(node);
+            lease_zone(node->lease, true);
+        }
+        lease_world_settle(world, 2 * LEASE_WORLD_LEAD_MS);
+        for (unsigned k = 0; k < 2; k++) {
+            assert_in_range(lease_world_record(node, k).worker_id, 40, 41);
+        }
+    }
+    /* With another disk it takes from the pool of now, which has one. */
+    lease_world_crash(node, false, false);
+    lease_world_wipe(node);
+    lease_world_start(node);
+    lease_zone(node->lease, true);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS);
+    assert_int_equal(lease_world_status(node).serving, 1);
+    assert_int_equal(lease_world_id(node).worker, 7);
+    over(world);
+}
+
+/* Of a cluster that has no pools yet: as without a zone. */
+static void test_a_zone_before_there_are_pools(void **state)
+{
+    struct lease_config config = {.zone = "a",
+                                  .workers = 1,
+                                  .window_ms = LEASE_WORLD_WINDOW_MS,
+                                  .renew_ms = LEASE_WORLD_RENEW_MS,
+                                  .mark_lead_ms = LEASE_WORLD_LEAD_MS,
+                                  .threshold_ms = LEASE_WORLD_THRESHOLD_MS,
+                                  .layout = SNOWFLAKE_LEAF_LAYOUT};
+    struct lease_world *world = lease_world_new_config(3, &config);
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        lease_zone(world->nodes[i].lease, false);
+    }
+    lease_world_settle(world, 2 * LEASE_WORLD_LEAD_MS);
+    over(world);
+}
+
 /* A process has LIMIT_SNOWFLAKE_SLOTS of them in its life; then it says so, and asks no more. */
 static void test_generator_slots_used_up(void **state)
 {
@@ -318,6 +397,8 @@ int main(void)
         cmocka_unit_test(test_no_workers),
         cmocka_unit_test(test_fewer_workers_than_records),
         cmocka_unit_test(test_all_taken),
+        cmocka_unit_test(test_a_zone_has_its_pool),
+        cmocka_unit_test(test_a_zone_before_there_are_pools),
         cmocka_unit_test(test_generator_slots_used_up),
     };
 
