@@ -151,15 +151,17 @@ $(OUT)/leafctl: $(OUT)/src/ctl/main.o $(call libs,$(CTL_SEES))
 $(OUT)/check-history: WITH := $(LIBS_base)
 $(OUT)/check-history: $(OUT)/cluster-tests/history/main.o $(call libs,history base)
 	$(LINK)
-# A leafd that speaks a level more, which does nothing, for the tests of upgrades alone. It is no
-# setting, so that nobody can choose it by mistake. And a state that differs.
-next-level: $(OUT)/leafd-next-level $(OUT)/plant-row
+# For the tests of upgrades alone: a leafd that speaks a level more, which does nothing, and one
+# that speaks the first alone. It is no setting, so that nobody can choose it by mistake. And a
+# state that differs.
+next-level: $(OUT)/leafd-next-level $(OUT)/leafd-first-level $(OUT)/plant-row
 $(OUT)/src/state/codec/level-next.o: OUR_CPPFLAGS += -DLEVEL_MAX='(LEVEL_NEWEST + 1)'
-$(OUT)/src/state/codec/level-next.o: src/state/codec/level.c
+$(OUT)/src/state/codec/level-first.o: OUR_CPPFLAGS += -DLEVEL_MAX=LEVEL_FIRST
+$(OUT)/src/state/codec/level-next.o $(OUT)/src/state/codec/level-first.o: src/state/codec/level.c
 	$(COMPILE)
-$(OUT)/leafd-next-level $(OUT)/plant-row: WITH := $(call links,$(LAYERS))
-$(OUT)/leafd-next-level: $(OUT)/src/node/main.o $(OUT)/src/state/codec/level-next.o \
-                         $(call libs,$(LAYERS))
+$(OUT)/leafd-next-level $(OUT)/leafd-first-level $(OUT)/plant-row: WITH := $(call links,$(LAYERS))
+$(OUT)/leafd-%-level: $(OUT)/src/node/main.o $(OUT)/src/state/codec/level-%.o \
+                      $(call libs,$(LAYERS))
 	$(LINK)
 $(OUT)/plant-row: $(OUT)/cluster-tests/tools/plant_row.o $(call libs,$(LAYERS))
 	$(LINK)

@@ -1,4 +1,4 @@
-"""The RESP door of nodes, and load on it by redis-py."""
+"""The RESP listener of nodes, and load on it by redis-py."""
 
 import time
 
@@ -9,7 +9,7 @@ from ports import take_port
 
 
 def open_resp(cluster, **settings):
-    """Before a start: each node has the door, at node.resp_port."""
+    """Before a start: each node has the listener, at node.resp_port."""
     for node in cluster.nodes:
         node.resp_port = take_port()
         node.settings.update({"resp-listen": f"127.0.0.1:{node.resp_port}", **settings})

@@ -311,7 +311,9 @@ def test_the_examples_of_the_documents(database, postgres, redis, make_cluster, 
         for name, place in places.items():
             said = said.replace(place, name)
         age = re.compile(r"\d+ seconds ago")
-        assert age.sub("", said) == age.sub("", wanted), done
+        said, wanted = age.sub("", said), age.sub("", wanted)
+        shortened = wanted.removeprefix("...\n")  # its last lines
+        assert said == wanted or shortened != wanted and said.endswith(shortened), done
 
 
 @pytest.mark.parametrize("words, why", [

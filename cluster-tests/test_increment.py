@@ -10,8 +10,9 @@ import urllib.parse
 import pytest
 
 from cluster import FAST
+from node import leafd_path
 from resp import connect, open_resp
-from upgrade import raise_level, wait_level
+from upgrade import exchange, leafd_of, raise_level, wait_can_rise, wait_level
 from wait import wait_until
 
 MODES = ["trend", "strict", "monotonic"]
@@ -196,12 +197,17 @@ def test_keys_restarts_and_dumps(start, tag):
 
 
 def test_before_the_level_it_is_refused(make_cluster, tag):
-    cluster = make_cluster(settings={**FAST, "upgrade-hold-ms": "never"})
-    node = cluster.nodes[0]
+    """One member of an older leafd is enough."""
+    cluster = make_cluster(settings={**FAST, "upgrade-hold-ms": "never"}, start=False)
+    node, older = cluster.nodes[0], cluster.nodes[2]
+    older.binary = leafd_of("first")
+    cluster.start()
     refused = put(node, tag, wait=False, increment=2)
     assert (refused.status, refused.code) == (400, "newer"), refused
     assert "level 3" in refused.json()["message"]
     assert put(node, tag, wait=False).status == 201
+    exchange(cluster, older, leafd_path())
+    wait_can_rise(node)
     for level in (2, 3):
         assert raise_level(node, level).status == 200
     wait_until(lambda: all(n.cluster_status()["level"]["number"] == 3 for n in cluster.nodes),

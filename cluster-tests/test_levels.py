@@ -12,20 +12,13 @@ from node import leafd_path
 from ports import take_port
 from recovery import check_same_state
 from test_membership import take_out, wait_shown, wait_voters
-from upgrade import can_rise, come_back, ends_too_old, exchange, exchange_all, level_of
+from upgrade import can_rise, come_back, ends_too_old, exchange, exchange_all, leafd_of
+from upgrade import level_of
 from upgrade import raise_level, wait_can_rise, wait_level
 from wait import wait_until
 
 OWN = 3  # the newest level of this build (LEVEL_NEWEST in src/state/codec/level.h)
 NEXT = OWN + 1  # and of the other one
-
-
-def next_leafd():
-    """The same build, with a level more."""
-    path = leafd_path() + "-next-level"
-    if not os.access(path, os.X_OK):
-        pytest.fail(f"no {path}: build it with make next-level")
-    return path
 
 
 def by_hand():
@@ -66,7 +59,7 @@ def test_the_first_request_of_a_new_cluster_may_use_its_newest_level(make_cluste
 def test_a_new_cluster_is_born_at_the_level_of_its_oldest_member(make_cluster, tag, older):
     cluster = make_cluster(start=False, settings=by_hand())
     for node in cluster.nodes:
-        node.binary = leafd_path() if node.id == older else next_leafd()
+        node.binary = leafd_path() if node.id == older else leafd_of("next")
     cluster.start()
     assert [level_of(node) for node in cluster.nodes] == [OWN] * 3
     ready, why = can_rise(cluster.nodes[0])
@@ -79,7 +72,7 @@ def test_a_new_cluster_is_born_at_the_level_of_its_oldest_member(make_cluster, t
 def test_a_new_cluster_of_newer_leafds_is_born_at_their_level(make_cluster):
     cluster = make_cluster(start=False, settings=by_hand())
     for node in cluster.nodes:
-        node.binary = next_leafd()
+        node.binary = leafd_of("next")
     cluster.start()
     assert [level_of(node) for node in cluster.nodes] == [NEXT] * 3
 
@@ -89,7 +82,7 @@ def ends_as_too_old(node, reason):
 
 
 def upgrade_all(cluster):
-    exchange_all(cluster, next_leafd())
+    exchange_all(cluster, leafd_of("next"))
 
 
 def guest(cluster, node_id, binary):
@@ -120,7 +113,7 @@ def move(cluster, node, binary):
 def test_up_and_back_and_up_and_the_level_under_load_of_every_kind(make_cluster, recorder):
     """In each mixture the states of all nodes are the same, to the row."""
     cluster = started(make_cluster, by_hand())
-    old, new = leafd_path(), next_leafd()
+    old, new = leafd_path(), leafd_of("next")
     every = EveryKind(cluster, recorder)
     first, second, third = cluster.nodes
     with every.load():
@@ -165,9 +158,9 @@ def digests_agree(cluster):
 def test_it_rises_by_itself_after_the_hold(make_cluster):
     cluster = started(make_cluster, by_itself(1000))
     for node in cluster.nodes[:2]:
-        exchange(cluster, node, next_leafd())
+        exchange(cluster, node, leafd_of("next"))
     assert not can_rise(cluster.nodes[0])[0]
-    exchange(cluster, cluster.nodes[2], next_leafd())
+    exchange(cluster, cluster.nodes[2], leafd_of("next"))
     wait_level(cluster, NEXT)
     for node in cluster.nodes:
         node.wait_log(rf'msg="the level of the cluster has risen" level={NEXT} was={OWN}')
@@ -182,7 +175,7 @@ def test_it_rises_by_itself_after_the_hold(make_cluster):
 def test_who_is_in_the_way_is_named_and_nothing_happens(make_cluster):
     cluster = started(make_cluster, by_itself(0))
     for node in cluster.nodes[:2]:
-        exchange(cluster, node, next_leafd())
+        exchange(cluster, node, leafd_of("next"))
     ready, why = can_rise(cluster.nodes[0])
     assert not ready and "node 3 (leafd" in why and f"speaks levels 1 to {OWN}" in why, why
     response = raise_level(cluster.nodes[0], NEXT)
@@ -200,7 +193,7 @@ def test_who_is_in_the_way_is_named_and_nothing_happens(make_cluster):
 def test_the_removal_of_the_one_in_the_way_lets_it_rise(make_cluster):
     cluster = started(make_cluster, by_itself(500))
     for node in cluster.nodes[:2]:
-        exchange(cluster, node, next_leafd())
+        exchange(cluster, node, leafd_of("next"))
     last = cluster.nodes[2]
     last.expect_log("this node was removed|a peer refuses this node")
     last.leaving()
@@ -237,7 +230,7 @@ def test_an_older_leafd_is_refused_once_the_level_has_risen(make_cluster):
     )
     assert 4 not in [member["id"] for member in others[0].cluster_status()["members"]]
     for node in (sleeper, newcomer):
-        node.binary = next_leafd()
+        node.binary = leafd_of("next")
         node.start().wait_ready()
     wait_level(cluster, NEXT)
 
@@ -255,7 +248,7 @@ def test_a_node_put_back_while_away_stops_before_the_raise_and_goes_on_upgraded(
     sleeper.binary = leafd_path()
     sleeper.start()
     ends_as_too_old(sleeper, f"level {NEXT}")
-    sleeper.binary = next_leafd()
+    sleeper.binary = leafd_of("next")
     sleeper.start().wait_ready()
     wait_level(cluster, NEXT)
     wait_until(

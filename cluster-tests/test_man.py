@@ -77,7 +77,7 @@ def complete(line):
 def test_completion_in_bash():
     assert {"status", "tags", "members", "backup"} <= set(complete("leafctl "))
     assert complete("leafctl sta") == ["status"]
-    assert complete("leafctl tags ") == ["list", "get", "put", "delete"]
+    assert complete("leafctl tags ") == ["list", "get", "put", "pause", "resume", "delete"]
     assert complete("leafctl --server a:1 --json tags g") == ["get"]
     assert complete("leafctl --server=a:1 tags g") == ["get"]
     assert complete("leafctl tags put x --max-") == ["--max-id", "--max-step"]

@@ -1,4 +1,4 @@
-"""The RESP door on real processes, asked by real clients of Redis as they are out of the box:
+"""The RESP listener on real processes, asked by real clients of Redis as they are out of the box:
 redis-cli, redis-benchmark, redis-py and hiredis. Those of other languages: test_resp_clients.py.
 """
 
@@ -31,7 +31,7 @@ needs_cli = pytest.mark.skipif(shutil.which("redis-cli") is None,
 
 @pytest.fixture
 def start(make_cluster):
-    """A cluster of nodes with the RESP door."""
+    """A cluster of nodes with the RESP listener."""
 
     def make(size=1, **settings):
         cluster = make_cluster(size, {**FAST, **settings}, start=False)
@@ -213,7 +213,7 @@ def test_ids_of_a_shape_are_texts(start, tag):
 
 # Shows P1-kill.
 def test_the_leader_is_killed(start, tag):
-    """INCR goes on at the living nodes without an error, and no id comes twice over both doors."""
+    """INCR continues at the living nodes without an error; no id comes twice over HTTP and RESP."""
     cluster = start(3, **{"raft-election-ms": 1000})
     cluster.create_tag(tag)
     history = History()
@@ -317,7 +317,7 @@ def test_tokens(start, tokens):
 
 
 def test_an_open_door_needs_tokens(tmp_path):
-    """As at the other doors: beyond loopback not without them, unless the operator says so."""
+    """As at the other listeners: beyond loopback not without them, unless the operator says so."""
     cluster = Cluster(tmp_path / "cluster", 1, FAST)
     node = cluster.nodes[0]
     node.settings["resp-listen"] = f"0.0.0.0:{take_port()}"
@@ -355,7 +355,7 @@ def test_what_a_browser_could_send(start, tag):
     body = f"INCR {tag}\r\n"
     answer = raw(node, f"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n{body}"
                  .encode())
-    assert answer == (b"-ERR bad_request: this is a door for RESP; HTTP is served at http.listen"
+    assert answer == (b"-ERR bad_request: this listener is for RESP; HTTP is served at http.listen"
                       b"\r\n")
     assert take(node, tag) == 1
 

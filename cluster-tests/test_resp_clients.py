@@ -1,6 +1,6 @@
-"""The RESP door asked by Redis's clients of other languages, as they are out of the box: redigo,
-ioredis and node-redis; and large ids over both doors in JavaScript and others. What is not
-installed is skipped: `make resp-test` installs it."""
+"""The RESP listener asked by Redis's clients of other languages, as they are out of the box:
+redigo, ioredis and node-redis; and large ids over both protocols in JavaScript and others. What is
+not installed is skipped: `make resp-test` installs it."""
 
 import os
 import shutil

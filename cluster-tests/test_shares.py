@@ -16,9 +16,11 @@ from test_attacks import JSON
 from test_backup import lose_everything
 from test_listeners import Tokens
 from leafctl import Leafctl
+from node import leafd_path
 from recovery import done, place
 from snowflakes import wait_served
 from test_examples import PROGRAM
+from upgrade import leafd_of
 from wait import wait_until
 from workers import acquire, acquired, release
 
@@ -230,7 +232,7 @@ LIVE, DEAD = 464, 144  # src/id/codec/tag.h
 class Tenants:
     """Tokens that may use one prefix, beside one that may all."""
 
-    def __init__(self, make_cluster, tmp_path, **settings):
+    def __init__(self, make_cluster, tmp_path, binary=None, **settings):
         self.tokens = Tokens(tmp_path / "tokens")
         self.tokens.add("root", "roles=all")
         for who in ("blue", "green"):
@@ -239,6 +241,8 @@ class Tenants:
         self.cluster = make_cluster(3, {
             **FAST, "auth-tokens-file": self.tokens.path, "admin-listen": "same",
             "http-hosts": None, "data-memory-bytes": "1MiB", **settings}, start=False)
+        for node in self.cluster.nodes:
+            node.binary = binary or node.binary
         self.cluster.start()
 
     def ask(self, who, node, method, path, body=None):
@@ -401,12 +405,16 @@ def test_tags_behind_a_restore_and_by_another_name(make_cluster, tmp_path):
 
 def test_tags_of_level_1(make_cluster, tmp_path):
     """In a cluster that is upgraded, what was there counts for nobody, until it is made larger."""
-    tenants = Tenants(make_cluster, tmp_path, **{"upgrade-hold-ms": "never"})
+    tenants = Tenants(make_cluster, tmp_path, leafd_of("first"))
     node = tenants.cluster.nodes[0]
     names = [f"old{n:04}" for n in range(700)]
     assert tenants.bulk("blue", node, names).status == 200, "more than a share"
-    raised = tenants.ask("root", node, "POST", "/api/cluster/level?timeout_ms=10000", {"level": 2})
-    assert raised.status == 200, raised
+    for member in tenants.cluster.nodes:
+        member.stop()
+        member.binary = leafd_path()
+        member.start().wait_ready()
+    wait_until(lambda: tenants.ask("root", node, "POST", "/api/cluster/level?timeout_ms=10000",
+                                   {"level": 2}).status == 200, 30, "level 2")
     tenants.wait_level()
     assert tenants.put("blue", node, "old0001", step=5).status == 200
     count, refused = tenants.fill("blue", "blue")

@@ -1,11 +1,24 @@
 """Upgrades as an operator does them: leafds of other ages, node by node, and the level
 (docs/versions.md)."""
 
+import os
+
+import pytest
+
+from node import leafd_path
 from wait import wait_until
 
 LEVEL = "/api/cluster/level"
 TOO_OLD_EXIT = 65
 TOO_OLD_LOG = "the node cannot go on|cannot start the node|cannot use the data directory|refuses"
+
+
+def leafd_of(level):
+    """The same build with one level more ("next"), or with the first alone ("first")."""
+    path = f"{leafd_path()}-{level}-level"
+    if not os.access(path, os.X_OK):
+        pytest.fail(f"no {path}: build it with make next-level")
+    return path
 
 
 def level_of(node):

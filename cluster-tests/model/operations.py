@@ -51,13 +51,13 @@ def may_use(token, tag):
 
 # --- ids ---
 
-DOORS = ["text"] * 5 + ["range", "json", "post", "incr", "incrby", "next", "ctl", "proxied"]
+PROTOCOLS = ["text"] * 5 + ["range", "json", "post", "incr", "incrby", "next", "ctl", "proxied"]
 
 
 def draw_ids(rng, plan):
     tag = rng.choice(plan.tags)
     words = {"tag": tag, "node": rng.randrange(plan.size), "as_": plan.owner(rng, tag),
-             "door": rng.choice(DOORS), "count": rng.choice(plan.counts)}
+             "protocol": rng.choice(PROTOCOLS), "count": rng.choice(plan.counts)}
     if rng.random() < plan.keys:
         words["key"] = rng.choice(["k0", "k1", "k2"])
     if rng.random() < 0.3:
@@ -68,17 +68,17 @@ def draw_ids(rng, plan):
 @operation(draw_ids, weight=100, covers=[
     "GET /api/segment/get/", "POST /api/segment/get/", "INCR", "INCRBY", "LEAFD.NEXT", "NEXT",
     "GET /api/segment/decode/", "AUTH", "HELLO"])
-def ids(run, tag, node=0, as_="operator", door="text", count=1, key=None, number=False):
+def ids(run, tag, node=0, as_="operator", protocol="text", count=1, key=None, number=False):
     """Take ids."""
     row = run.tag(tag)
-    if key is not None and (not row.alive or door in ("incr", "incrby", "ctl", "proxied")):
+    if key is not None and (not row.alive or protocol in ("incr", "incrby", "ctl", "proxied")):
         key = None
-    if row.shape and door in ("range", "json", "ctl"):
+    if row.shape and protocol in ("range", "json", "ctl"):
         number = True
     run.see(row, node)
     if run.size == 1 and row.alive and row.left_from is None and row.max != NO_MAX:
         run.look(row)
-    answer, count = ask(run, row, node, as_, door, count, key, number)
+    answer, count = ask(run, row, node, as_, protocol, count, key, number)
     what = f"ids of {tag}"
     if not may_use(as_, tag):
         return expect(answer, {"forbidden_tag"}, what)
@@ -90,13 +90,13 @@ def ids(run, tag, node=0, as_="operator", door="text", count=1, key=None, number
         return None
     if row.murky and answer.code == "unknown_tag":
         return None
-    numbers = number or (door == "incrby" and count > 1)
+    numbers = number or (protocol == "incrby" and count > 1)
     if row.shape in SECRET and as_ == "shop" and numbers and not row.murky:
         return expect(answer, {"forbidden", "NOPERM"}, what)
     if key is not None:
         return keyed(run, row, node, as_, key, count, answer, what)
     codes = {"ok"}
-    if door in ("incrby", "incr"):
+    if protocol in ("incrby", "incr"):
         codes.add("not_contiguous")
         row.left_from = None
     if row.may_be_exhausted(count, run.size == 1):
@@ -180,16 +180,16 @@ def took(run, row, node, answer, what, numbers=None):
     run.taken += len(answer.texts or numbers)
 
 
-def ask(run, row, node, as_, door, count, key, number):
+def ask(run, row, node, as_, protocol, count, key, number):
     """The answer, its ids as numbers or texts; and how many were asked for."""
     world = run.world
-    if door == "ctl":
+    if protocol == "ctl":
         words = ["next", row.name, "-n", count] + (["--numbers"] if row.shape else [])
         answer = world.leafctl(node, as_, *words)
         return with_ids(answer, False, "text"), count
-    if door == "incr":
+    if protocol == "incr":
         return shaped(row, world.resp(node, as_, "INCR", row.name)), 1
-    if door == "incrby":
+    if protocol == "incrby":
         answer = world.resp(node, as_, "INCRBY", row.name, count)
         if answer.ok and answer.numbers is not None:
             last = answer.numbers[0]
@@ -198,22 +198,22 @@ def ask(run, row, node, as_, door, count, key, number):
             last = int(answer.texts[0])
             answer.numbers, answer.texts = list(range(last - count + 1, last + 1)), None
         return answer, count
-    if door == "next":
+    if protocol == "next":
         words = ["LEAFD.NEXT", row.name, "COUNT", count] + (["KEY", key] if key else [])
         return world.resp(node, as_, *words), count
     options = [f"count={count}", "timeout_ms=10000"]
-    if door == "proxied":
+    if protocol == "proxied":
         options += ["as=number"] if number and row.shape else []
         answer = world.proxied(node, as_, f"{SEGMENT}{path_of(row.name)}?{'&'.join(options)}",
                                proxy_header(node + count))
         return with_ids(answer, bool(row.shape) and not number, "text"), count
-    options += [f"format={door}"] if door in ("range", "json") else []
+    options += [f"format={protocol}"] if protocol in ("range", "json") else []
     options += ["as=number"] if number and row.shape else []
-    answer = world.http(node, as_, "POST" if door == "post" else "GET",
+    answer = world.http(node, as_, "POST" if protocol == "post" else "GET",
                         f"{SEGMENT}{path_of(row.name)}?{'&'.join(options)}", None,
                         {"Idempotency-Key": key} if key else None)
-    as_texts = bool(row.shape) and not number and door in ("text", "post")
-    return with_ids(answer, as_texts, door), count
+    as_texts = bool(row.shape) and not number and protocol in ("text", "post")
+    return with_ids(answer, as_texts, protocol), count
 
 
 def proxy_header(number):
@@ -234,16 +234,16 @@ def shaped(row, answer):
     return answer
 
 
-def with_ids(answer, as_texts, door):
+def with_ids(answer, as_texts, protocol):
     if not answer.ok:
         return answer
     lines = answer.text.split()
     if as_texts:
         answer.texts = lines
-    elif door == "json":
+    elif protocol == "json":
         answer.numbers = [n for r in answer.json["ranges"]
                           for n in range(int(r["first"]), int(r["last"]) + 1)]
-    elif door == "range":
+    elif protocol == "range":
         ends = list(map(int, lines))
         answer.numbers = [n for first, last in zip(ends[::2], ends[1::2])
                           for n in range(first, last + 1)]
@@ -271,12 +271,13 @@ def draw_put(rng, plan):
     if rng.random() < 0.5:
         words["wait"] = True
     if rng.random() < 0.2:
-        words["door"] = "ctl"
+        words["protocol"] = "ctl"
     return words
 
 
 @operation(draw_put, weight=14, covers=["PUT /api/tags/", "TAGS_PUT"])
-def put(run, tag, what="again", node=0, as_="operator", mode=None, by=0, wait=False, door="http"):
+def put(run, tag, what="again", node=0, as_="operator", mode=None, by=0, wait=False,
+        protocol="http"):
     """Make a tag as its name says (again), or change it."""
     row = run.tag(tag)
     run.resolve(row)
@@ -292,7 +293,7 @@ def put(run, tag, what="again", node=0, as_="operator", mode=None, by=0, wait=Fa
     codes = put_must(run, row, as_, fields)
     if again and as_ != "shop" and may_use(as_, tag):
         codes = {"ok"} | ({"bad_request"} if "max" in fields else set())  # it may leave none
-    if door == "ctl":
+    if protocol == "ctl":
         answer = run.world.leafctl(node, as_, "tags", "put", tag, *ctl_options(fields),
                                    *(["--wait-all"] if wait else []),
                                    *(["--force"] if again else []), "--json")
@@ -383,18 +384,18 @@ def draw_tag(rng, plan):
     return {"tag": tag, "node": rng.randrange(plan.size), "as_": plan.owner(rng, tag)}
 
 
-def draw_door(rng, *doors):
-    return {"door": rng.choice(doors)} if rng.random() < 0.3 else {}
+def draw_protocol(rng, *protocols):
+    return {"protocol": rng.choice(protocols)} if rng.random() < 0.3 else {}
 
 
 @operation(lambda rng, plan: {**draw_tag(rng, plan), "wait": rng.random() < 0.5,
-                              **draw_door(rng, "ctl")},
+                              **draw_protocol(rng, "ctl")},
            weight=4, covers=["DELETE /api/tags/", "TAGS_DELETE"])
-def delete(run, tag, node=0, as_="operator", wait=False, door="http"):
+def delete(run, tag, node=0, as_="operator", wait=False, protocol="http"):
     """Delete a tag."""
     row = run.tag(tag)
     run.resolve(row)
-    if door == "ctl":
+    if protocol == "ctl":
         answer = run.world.leafctl(node, as_, "tags", "delete", tag)
     else:
         answer = run.world.http(node, as_, "DELETE", f"/api/tags/{path_of(tag)}?timeout_ms=10000"
@@ -412,20 +413,20 @@ def delete(run, tag, node=0, as_="operator", wait=False, door="http"):
     return None
 
 
-@operation(lambda rng, plan: {**draw_tag(rng, plan), **draw_door(rng, "resp", "ctl", "setnx")},
+@operation(lambda rng, plan: {**draw_tag(rng, plan), **draw_protocol(rng, "resp", "ctl", "setnx")},
            weight=6, covers=["GET /api/tags/", "TAGS_GET", "GET", "SET", "SETNX"])
-def look(run, tag, node=0, as_="operator", door="http"):
+def look(run, tag, node=0, as_="operator", protocol="http"):
     """What the cluster says of a tag."""
     row = run.tag(tag)
     run.resolve(row)
-    if door == "setnx":
+    if protocol == "setnx":
         words = ["SETNX", tag, 1] if node % 2 else ["SET", tag, 1, "NX"]
         answer = run.world.resp(node, as_, *words)
         there = {"ok"} if row.alive else {"unknown_tag"}
         return expect(answer, there if may_use(as_, tag) else {"forbidden_tag"}, f"{words}")
-    if door == "ctl":
+    if protocol == "ctl":
         answer = run.world.leafctl(node, as_, "tags", "get", tag, "--json")
-    elif door == "resp":
+    elif protocol == "resp":
         answer = run.world.resp(node, as_, "GET", tag)
         if answer.ok and answer.texts == ["None"]:
             answer.code = "unknown_tag"
@@ -436,7 +437,7 @@ def look(run, tag, node=0, as_="operator", door="http"):
     if not may_use(as_, tag):
         return expect(answer, {"forbidden_tag"}, f"GET {tag}")
     expect(answer, {"ok"} if row.alive else {"unknown_tag"}, f"GET {tag}")
-    if answer.ok and door != "resp":
+    if answer.ok and protocol != "resp":
         run.model.shown(row, answer.json)
     elif answer.ok:
         top = row.top()
@@ -447,13 +448,13 @@ def look(run, tag, node=0, as_="operator", door="http"):
 
 @operation(lambda rng, plan: {"prefix": rng.choice(["a/", "b/"]),
                               "as_": rng.choice(["alice", "bob", "operator"]),
-                              "node": rng.randrange(plan.size), **draw_door(rng, "ctl")},
+                              "node": rng.randrange(plan.size), **draw_protocol(rng, "ctl")},
            weight=4, covers=["GET /api/tags", "TAGS_LIST"])
-def list_tags(run, prefix="a/", node=0, as_="operator", door="http"):
+def list_tags(run, prefix="a/", node=0, as_="operator", protocol="http"):
     """All tags of a tenant."""
     for row in run.model.tags.values():
         run.resolve(row)
-    if door == "ctl":
+    if protocol == "ctl":
         answer = run.world.leafctl(node, as_, "tags", "list", prefix, "--json")
     else:
         answer = run.world.http(node, as_, "GET", f"/api/tags?prefix={prefix}")
@@ -528,7 +529,7 @@ def copy(run, tag, node=0, as_="operator"):
 
 def draw_worker(rng, plan):
     return {"name": rng.choice(["w0", "w1", "w2", "w3"]), "as_": rng.choice(["alice", "bob"]),
-            "node": rng.randrange(plan.size), **draw_door(rng, "ctl")}
+            "node": rng.randrange(plan.size), **draw_protocol(rng, "ctl")}
 
 
 def worker_rows(run):
@@ -538,10 +539,10 @@ def worker_rows(run):
 
 @operation(draw_worker, weight=6, covers=["POST /api/workers", "GET /api/workers",
                                           "WORKERS_ACQUIRE", "WORKERS_LIST"])
-def acquire(run, name, as_="alice", node=0, door="http"):
+def acquire(run, name, as_="alice", node=0, protocol="http"):
     """Acquire a worker id, or acquire it again."""
     before = worker_rows(run)
-    if door == "ctl":
+    if protocol == "ctl":
         answer = run.world.leafctl(node, as_, "workers", "acquire", name, "--json")
     else:
         answer = run.world.http(node, as_, "POST", "/api/workers", {"name": name})
@@ -562,16 +563,17 @@ def acquire(run, name, as_="alice", node=0, door="http"):
          f"{as_} got the worker id {number} of {own and own['owner']}: {answer}")
     run.model.granted(number, grant, rows.get(number), f"{as_} acquires {name}")
     if own is None:
-        free = [n for n in range(1024) if n not in rows or rows[n]["until_ms"] < log_ms]
-        # Nodes acquire and renew theirs when they like, and windows end.
+        free = next((n for n in range(1024)
+                     if n not in rows or rows[n]["until_ms"] < log_ms), None)
+        # Nodes acquire theirs when they like, and windows end.
         near = any(abs(row["until_ms"] - log_ms) < 60_000 for row in rows.values()
                    if row["worker_id"] < 900) or any(  # those above are of pools()
-            row["worker_id"] != number and any(row[of] != rows.get(row["worker_id"], row)[of]
-                                               for of in ("epoch", "until_ms"))
-            or row["worker_id"] not in rows and row["worker_id"] != number
+            row["worker_id"] != number and any(
+                row[field] != rows.get(row["worker_id"], {}).get(field)
+                for field in ("epoch", "until_ms"))
             for row in worker_rows(run)["workers"])
-        must(near or number == free[0], "not-the-lowest-worker-id",
-             f"{name} got {number}, and {free[0]} is free")
+        must(near or number == free, "not-the-lowest-worker-id",
+             f"{name} got {number}, and {free} is free")
     for other, entry in run.model.workers.items():
         if entry["worker_id"] == number and other != name:
             entry["held"] = entry["fenced"] = True
@@ -581,7 +583,7 @@ def acquire(run, name, as_="alice", node=0, door="http"):
 
 @operation(lambda rng, plan: {**draw_worker(rng, plan), "stale": rng.random() < 0.2},
            weight=4, covers=["PUT /api/workers/", "WORKERS_RENEW"])
-def renew(run, name, as_="alice", node=0, stale=False, door="http"):
+def renew(run, name, as_="alice", node=0, stale=False, protocol="http"):
     """Hold a worker id longer."""
     own = run.model.workers.get(name)
     if own is None:
@@ -589,7 +591,7 @@ def renew(run, name, as_="alice", node=0, stale=False, door="http"):
     epoch = own["epoch"] - 1 if stale else own["epoch"]
     if epoch == 0:
         return
-    if door == "ctl":
+    if protocol == "ctl":
         answer = run.world.leafctl(node, as_, "workers", "renew", own["worker_id"], "--epoch",
                                    epoch, "--json")
     else:
@@ -611,14 +613,14 @@ def renew(run, name, as_="alice", node=0, stale=False, door="http"):
 
 @operation(lambda rng, plan: {**draw_worker(rng, plan), "early": rng.random() < 0.5},
            weight=4, covers=["DELETE /api/workers/", "WORKERS_RELEASE"])
-def release(run, name, as_="alice", node=0, early=False, door="http"):
+def release(run, name, as_="alice", node=0, early=False, protocol="http"):
     """Give a worker id back; early: only the first half of its window was used."""
     own = run.model.workers.get(name)
     if own is None:
         return
     last = (own["from_ms"] + own["until_ms"]) // 2 if early else 0
     options = f"epoch={own['epoch']}" + (f"&last_timestamp_ms={last}" if early else "")
-    if door == "ctl":
+    if protocol == "ctl":
         words = ["--last-timestamp-ms", last] if early else []
         answer = run.world.leafctl(node, as_, "workers", "release", own["worker_id"], "--epoch",
                                    own["epoch"], *words)
@@ -645,12 +647,12 @@ POOLS = {"": {}, "a=900-903": {"a": range(900, 904)},
 
 
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "pools": rng.choice(list(POOLS)),
-                              "zone": rng.choice("ab"), **draw_door(rng, "ctl")},
+                              "zone": rng.choice("ab"), **draw_protocol(rng, "ctl")},
            weight=3, covers=["GET /api/workers/pools", "PUT /api/workers/pools", "WORKERS_POOLS"])
-def pools(run, node, pools, zone="a", door="http"):
+def pools(run, node, pools, zone="a", protocol="http"):
     """Zones get pools, of worker ids that nobody else here asks for; and one takes from its own."""
     def ask(*words, method="GET", path="/api/workers/pools", body=None):
-        if door == "ctl":
+        if protocol == "ctl":
             return run.world.leafctl(node, "operator", "workers", *words, "--json")
         return run.world.http(node, "operator", method, path, body)
 
@@ -683,7 +685,8 @@ PRESETS = ["leaf", "js53", "discord", "sonyflake"]  # twitter is leaf by another
 
 def draw_flakes(rng, plan):
     words = {"node": rng.randrange(plan.size), "as_": rng.choice(["alice", "shop", "operator"]),
-             "count": rng.choice([1, 1, 20]), "door": rng.choice(["http", "post", "resp", "ctl"])}
+             "count": rng.choice([1, 1, 20]),
+             "protocol": rng.choice(["http", "post", "resp", "ctl"])}
     if rng.random() < 0.5:
         words["layout"] = rng.choice(["l0", "l1"])
     return words
@@ -693,13 +696,13 @@ def draw_flakes(rng, plan):
     "GET /api/snowflake/get/", "POST /api/snowflake/get/", "LEAFD.SNOWFLAKE",
     "GET /api/snowflake/decode/", "POST /api/snowflake/decode/", "LEAFD.DECODE",
     "GET /api/snowflake/at", "LEAFD.AT", "AT"])
-def flakes(run, node=0, as_="operator", count=1, door="http", layout=None):
+def flakes(run, node=0, as_="operator", count=1, protocol="http", layout=None):
     """Take snowflake ids, of a layout or the cluster's own."""
     known = run.model.layouts.get(layout)
     soft = {"clock_backwards", "clock_skew", "window_expired"} if run.model.clock_moved else set()
 
     def asked():
-        answer = ask_flakes(run, node, as_, count, door, layout)
+        answer = ask_flakes(run, node, as_, count, protocol, layout)
         # With the clocks as they were these pass.
         wait = {"no_worker_id", "unknown", "window_expired", "clock_skew", "clock_backwards"}
         return answer if answer.code not in wait or run.model.clock_moved else None
@@ -718,18 +721,18 @@ def flakes(run, node=0, as_="operator", count=1, door="http", layout=None):
     seen.update(answer.numbers)
     run.taken += count
     one = answer.numbers[0]
-    if door == "resp":
+    if protocol == "resp":
         words = ["LEAFD.DECODE", one] + (["LAYOUT", layout] if layout else [])
         decoded = run.certain(lambda: run.world.resp(node, as_, *words))
     else:
         decoded = run.certain(lambda: run.world.http(
-            node, as_, "POST" if door == "post" else "GET", f"/api/snowflake/decode/{one}"
+            node, as_, "POST" if protocol == "post" else "GET", f"/api/snowflake/decode/{one}"
             + (f"?layout={layout}" if layout else "")))
     expect(decoded, {"ok"}, f"decode {answer.numbers[0]}")
-    check_at(run, node, as_, door, layout, one)
+    check_at(run, node, as_, protocol, layout, one)
 
 
-def check_at(run, node, as_, door, layout, one):
+def check_at(run, node, as_, protocol, layout, one):
     """The smallest id of the time of this one is at or below it, that of the next unit above."""
     world = run.world
     named = f"?layout={layout}" if layout else ""
@@ -737,10 +740,10 @@ def check_at(run, node, as_, door, layout, one):
         node, as_, "GET", f"/api/snowflake/decode/{one}{named}")).json["timestamp_ms"]
 
     def at(time_ms):
-        if door == "resp":
+        if protocol == "resp":
             return world.resp(node, as_, "LEAFD.AT", time_ms,
                               *(["LAYOUT", layout] if layout else []))
-        if door == "ctl":
+        if protocol == "ctl":
             return world.leafctl(node, as_, "at", time_ms,
                                  *(["--layout", layout] if layout else []))
         return world.http(node, as_, "GET", f"/api/snowflake/at?time={time_ms}"
@@ -753,15 +756,15 @@ def check_at(run, node, as_, door, layout, one):
     must(least <= one < above, "at-wrong", f"{one} of {ms} ms, layout {layout}: {least}, {above}")
 
 
-def ask_flakes(run, node, as_, count, door, layout):
-    if door == "resp":
+def ask_flakes(run, node, as_, count, protocol, layout):
+    if protocol == "resp":
         words = ["LEAFD.SNOWFLAKE", "COUNT", count] + (["LAYOUT", layout] if layout else [])
         return run.world.resp(node, as_, *words)
-    if door == "ctl":
+    if protocol == "ctl":
         words = ["next", "k", "--snowflake", "-n", count] + (["--layout", layout] if layout else [])
         answer = run.world.leafctl(node, as_, *words)
     else:
-        answer = run.world.http(node, as_, "POST" if door == "post" else "GET",
+        answer = run.world.http(node, as_, "POST" if protocol == "post" else "GET",
                                 f"/api/snowflake/get/k?count={count}"
                                 + (f"&layout={layout}" if layout else ""))
     return with_ids(answer, False, "text")
@@ -1267,9 +1270,9 @@ def stepped(run, node, other, mode, by, at, call, count):
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "other": rng.randrange(plan.size),
                               "mode": rng.choice(MODES), "calls": rng.choices(STEPPED_CALLS, k=3),
                               "cover": rng.choice([None, 0, 1, 600]), "count": rng.choice([1, 30]),
-                              **draw_door(rng, "ctl")},
+                              **draw_protocol(rng, "ctl")},
            weight=5, covers=["TAGS_PAUSE", "TAGS_RESUME"])
-def pausing(run, node, other, mode, calls, cover, count, door="http"):
+def pausing(run, node, other, mode, calls, cover, count, protocol="http"):
     """A tag is paused, and no node that has followed hands out an id of it; after the pause all do,
     and none comes twice. Meanwhile the tag may get a cover_s, and keeps the pause."""
     world = run.world
@@ -1281,7 +1284,7 @@ def pausing(run, node, other, mode, calls, cover, count, door="http"):
         return run.certain(lambda: world.http(node, "operator", "PUT", path, fields))
 
     def switch(what, fields):
-        if door == "http":
+        if protocol == "http":
             return put(fields)
         return run.certain(lambda: world.leafctl(node, "operator", "tags", what, name,
                                                  "--wait-all", "--json"))

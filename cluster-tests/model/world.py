@@ -1,7 +1,7 @@
-"""The real side of a sequence: a cluster with tokens, both doors, leafctl, and clocks of its own.
+"""The real side of a sequence: a cluster with tokens, two listeners, leafctl, clocks of its own.
 
-What an answer was is told the same way for every door: an Answer, whose code is "ok" or the word of
-the error. A request that met a dying process, or got no answer in time, has the code "unknown".
+Every protocol gives an answer in the same form: an Answer, whose code is "ok" or the word of the
+error. A request that met a dying process, or got no answer in time, has the code "unknown".
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from clockfile import add_clock, own_clocks
 from cluster import FAST, Cluster
 from leafctl import Leafctl
 from model.reference import must
-from node import leafd_path
 from ports import take_port
 from recovery import place
+from upgrade import leafd_of
 from wait import wait_until
 
 WAIT_S = 60  # for what must come true; a loaded machine is no fault
@@ -38,6 +38,18 @@ TOKENS = {
 }
 REMOVED_EXIT = 77
 PROXY = "127.0.0.9"  # from there connections begin with a header of the PROXY protocol
+
+
+def wait_up(node):
+    """Until the node is ready; a drained one is ready for all but that reason."""
+    def up():
+        node.check_running()
+        answer = node.http("GET", "/readyz", timeout=2)
+        return answer.status == 200 or all(
+            reason.startswith("drained: ") for reason in answer.json()["reasons"])
+
+    wait_until(up, WAIT_S, f"{node} ready")
+    node.serving = True
 
 
 class Answer:
@@ -99,7 +111,7 @@ class World:
             node.start()
 
     def wait(self):
-        self.cluster.wait_ready(WAIT_S)
+        self.wait_up()
         wait_until(self.has_time, WAIT_S, "the log has a time")
         self.wait_level()
 
@@ -138,7 +150,7 @@ class World:
                   encoding="ascii") as file:
             file.write("\n".join(lines) + "\n")
 
-    # --- doors ---
+    # --- listeners ---
 
     def http(self, number, token, method, target, body=None, headers=None):
         """One request over HTTP, on the connection of this node that is kept open."""
@@ -265,8 +277,12 @@ class World:
             node.stop(WAIT_S)
         else:
             node.kill9()
-        node.start().wait_ready(WAIT_S)
+        wait_up(node.start())
         self.settle()
+
+    def wait_up(self):
+        for node in self.cluster.running():
+            wait_up(node)
 
     def settle(self):
         """A leader that all follow, and every node has applied the same."""
@@ -277,7 +293,7 @@ class World:
         self.drop_connections()
         self.cluster.kill_all()
         self.start()
-        self.cluster.wait_ready(WAIT_S)
+        self.wait_up()
         self.settle()
 
     def replace(self, number, dead, how):
@@ -302,7 +318,7 @@ class World:
             fresh.start()
             if how == "ctl":
                 self.asked(via, "members", "add", fresh.id, fresh.peer_address)
-        fresh.wait_ready(WAIT_S)
+        wait_up(fresh)
         self.nodes.remove(fresh)
         if not dead:
             self.wait_voters([*self.nodes, fresh])
@@ -376,7 +392,7 @@ class World:
                          {"peer_address": node.peer_address}, {200})
         elif how == "ctl":
             self.asked(at + 1, "members", "address", node.id, node.peer_address)
-        node.start().wait_ready(WAIT_S)
+        wait_up(node.start())
         self.settle()
         wait_until(lambda: all(member["peer_address"] == node.peer_address
                                for other in self.nodes
@@ -385,12 +401,11 @@ class World:
 
     def upgrade(self):
         """Every node to the leafd of the next level, one after the other."""
-        assert os.path.exists(leafd_path() + "-next-level"), "build it with make next-level"
         self.drop_connections()
         for node in self.nodes:
             node.stop(WAIT_S)
-            node.binary = leafd_path() + "-next-level"
-            node.start().wait_ready(WAIT_S)
+            node.binary = leafd_of("next")
+            wait_up(node.start())
         self.next_level = True
         self.settle()
         level = self.nodes[0].cluster_status()["level"]["number"] + 1
@@ -437,7 +452,7 @@ class World:
             shutil.rmtree(first.data_dir, ignore_errors=True)
             os.rename(first.data_dir + ".old", first.data_dir)
             self.start()
-            self.cluster.wait_ready(WAIT_S)
+            self.wait_up()
             self.settle()
         return answer
 
@@ -457,19 +472,19 @@ class World:
             self.begin_anew(node)
         else:  # then they are not lost
             self.start()
-            self.cluster.wait_ready(WAIT_S)
+            self.wait_up()
             self.settle()
         return answer
 
     def begin_anew(self, first):
         first.members = f"{first.id}={first.peer_address}"
         first.settings.pop("join", None)
-        first.start().wait_ready(WAIT_S)
+        wait_up(first.start())
         for node in self.nodes:
             if node is not first:
                 node.members = None
                 node.settings.update({"join": first.peer_address, "peer-listen": node.peer_address})
-                node.start().wait_ready(WAIT_S)
+                wait_up(node.start())
         wait_until(lambda: set(self.cluster.members().values()) == {"voter"} and
                    len(self.cluster.members()) == self.size, WAIT_S, "all nodes are voters")
         self.settle()

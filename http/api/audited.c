@@ -673,7 +673,7 @@ static int refuse_listener(struct conn *conn)
     bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
     char message[LIMIT_ADDRESS_BYTES + 96];
 
-    (void)snprintf(message, sizeof message, "this route is served at the other door: %s, %s",
+    (void)snprintf(message, sizeof message, "this route is served at the other listener: %s, %s",
                    is_admin ? "http.listen" : "admin.listen",
                    is_admin ? loop->api->http_address : loop->api->admin_address);
     return reply_error(conn, 404, "other_door", "%s", message);

@@ -743,9 +743,9 @@ static void put_connections(struct exposition *to, const struct totals *totals)
 static void put_resp(struct exposition *to, const struct totals *totals)
 {
     expose_one(to, "leafd_resp_connections", METRIC_GAUGE,
-               "Open client connections at the RESP door.", totals->resp_connections);
+               "Open client connections at the RESP listener.", totals->resp_connections);
     expose_family(to, "leafd_resp_requests_total", METRIC_COUNTER,
-                  "Requests answered at the RESP door, by the class of their status over HTTP.");
+                  "Requests answered at the RESP listener, by the class of the HTTP status.");
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
         expose_of(to, "status", statuses[k], totals->resp_replies[k]);
     }

@@ -100,7 +100,7 @@ static void test_what_is_not_told(void **state)
     untold(f, "GET /api/tags/c", NULL, 200);
     untold(f, "GET /api/audit", NULL, 200);
     untold(f, "DELETE /api/workers/7?epoch=1", NULL, 404);
-    untold(f, "DELETE /api/workers/1024?epoch=1", NULL, 400);
+    untold(f, "DELETE /api/workers/65535?epoch=1", NULL, 400);
     untold(f, "DELETE /api/workers/99999999999999999999?epoch=1", NULL, 400);
     untold(f, "DELETE /api/workers/x?epoch=1", NULL, 400);
 }

@@ -221,14 +221,14 @@ static void test_the_other_door(void **state)
     struct fixture *f = *state;
     unsigned before = guarded_audit_count(f);
 
-    guarded_expect(f, TAGS, ROOT, NULL, 404, "served at the other door: admin.listen, admin:2");
+    guarded_expect(f, TAGS, ROOT, NULL, 404, "served at the other listener: admin.listen, admin:2");
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 200, NULL);
     guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
     client_close(f->client);
     f->client = client_open(http_server_port(f->admin));
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404, "\"code\":\"other_door\"");
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404,
-                   "served at the other door: http.listen, ids:1");
+                   "served at the other listener: http.listen, ids:1");
     guarded_expect(f, TAGS, ROOT, NULL, 200, NULL);
     guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
     assert_int_equal(guarded_audit_count(f), before); /* nobody tried what is not his */

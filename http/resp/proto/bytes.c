@@ -169,7 +169,7 @@ static enum words_result read_inline(struct scan *scan)
     }
     last = &scan->words->word[scan->words->count - 1];
     if (last->len >= 5 && memcmp(scan->data + last->at, "HTTP/", 5) == 0) {
-        return refuse_words(scan, "this is a door for RESP; HTTP is served at http.listen", 0);
+        return refuse_words(scan, "this listener is for RESP; HTTP is served at http.listen", 0);
     }
     return WORDS_DONE;
 }

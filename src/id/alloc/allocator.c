@@ -258,7 +258,9 @@ static void grants_pack(struct batcher *batcher, struct batch *batch,
             tag_end(allocator, tag); /* it needs no segment now: who waits looks again */
             continue;
         }
-        refill_hurry(&tag->refill, now_ms, segment_left(&tag->buffer));
+        if (tag->refill.cover_s > 0) {
+            refill_hurry(&tag->refill, now_ms, segment_left(&tag->buffer));
+        }
         grant.size = refill_size(&tag->refill, now_ms, allocator->config.cover_ms,
                                  atomic_load_explicit(&tag->demand, memory_order_relaxed));
         batch_put(batch, &tag->item, 0, &grant);

@@ -72,7 +72,7 @@ void refill_hurry(struct refill *refill, uint64_t now_ms, uint64_t left)
 {
     float pace = refill->loads > 0 ? pace_since(refill, now_ms, left) : 0;
 
-    if (refill->cover_s > 0 && pace > refill->pace_per_s) {
+    if (pace > refill->pace_per_s) {
         refill->pace_per_s = pace;
     }
 }

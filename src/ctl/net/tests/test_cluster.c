@@ -1,5 +1,5 @@
 /*
- * test_servers.c - addresses that are taken and refused, doors, and where another door is believed.
+ * test_cluster.c - addresses that are taken and refused, and when another listener is believed.
  */
 #include "src/ctl/net/cluster.h"
 
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define TOLD "this route is served at the other door: admin.listen, "
+#define TOLD "this route is served at the other listener: admin.listen, "
 
 static int parse(struct servers *servers, const char *text, const char *ca)
 {

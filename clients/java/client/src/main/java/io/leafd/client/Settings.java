@@ -109,7 +109,7 @@ public final class Settings {
         }
 
         /**
-         * The nodes, by base URLs of the door for ids.
+         * The nodes, by base URLs of the listener for ids.
          *
          * @param urls 1 to 64, {@code http://} or {@code https://}
          * @return this
@@ -120,7 +120,7 @@ public final class Settings {
         }
 
         /**
-         * The nodes, by base URLs of the door for worker ids; without it {@link #endpoints}.
+         * The nodes, by base URLs of the listener for worker ids; without it {@link #endpoints}.
          *
          * @param urls 1 to 64, {@code http://} or {@code https://}
          * @return this
