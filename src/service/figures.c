@@ -8,12 +8,14 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/base/prng.h"
 #include "src/service/health.h"
 
 void figures_init(struct figures *figures, const struct figures_sources *of)
 {
     memset(figures, 0, sizeof *figures);
     figures->of = *of;
+    figures->seed = prng_entropy();
     ASSERT(pthread_mutex_init(&figures->box.mutex, NULL) == 0);
 }
 
@@ -80,7 +82,7 @@ static bool is_second(struct name_seen *seen, size_t places, uint64_t hash)
 
 /* Worker ids that are held; and names under which several are whose windows are not over. Sorting
  * them would take 7 ms of the loop, of 65,535. */
-static void look_workers(const struct fsm *fsm, struct id_figures *now)
+static void look_workers(const struct fsm *fsm, uint64_t seed, struct id_figures *now)
 {
     const struct worker_row *row;
     struct name_seen *seen;
@@ -102,7 +104,7 @@ static void look_workers(const struct fsm *fsm, struct id_figures *now)
         now->workers += is_held;
         now->worker_names_shared +=
             is_held && row->granted_until_ms >= fsm_log_ms(fsm) &&
-            is_second(seen, places, hash_bytes(row->name, row->name_len, 0));
+            is_second(seen, places, hash_bytes(row->name, row->name_len, seed));
     }
     free(seen);
 }
@@ -118,7 +120,7 @@ static void look_requests(const struct figures *figures, struct id_figures *now)
     look_rounds(figures, now);
     histogram_add(&now->refill, &counts->took);
     histogram_add(&now->strict, strict_took(figures->of.strict));
-    look_workers(figures->of.context->fsm, now);
+    look_workers(figures->of.context->fsm, figures->seed, now);
 }
 
 static void look_disk(const struct figures *figures, struct id_disk_figures *now)
