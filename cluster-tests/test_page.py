@@ -5,12 +5,18 @@ cluster-tests/test_page_browser.py looks at it in a browser.
 
 import base64
 import hashlib
+import json
 import re
+import shutil
+import subprocess
 
 import pytest
 
-from client import Connection
+from client import Connection, tag_path
+from cluster import FAST
+from ports import take_port
 from test_listeners import Tokens, listeners_fixture  # noqa: F401, pylint: disable=unused-import
+from wait import wait_until
 
 HEADERS = {
     "content-type": "text/html;charset=UTF-8",
@@ -141,6 +147,89 @@ def test_a_tenant_sees_no_other_tag(listeners):
         assert answer.status == 200 and secret not in answer.body.decode(), path
     for path in ("/api/tags", "/api/node/segments", f"/api/tags/{secret}"):
         assert listeners.admin("GET", path, "shop").status == 403, path
+
+
+COMMANDS = """
+globalThis.location = JSON.parse(process.argv[2]);
+%s
+const { status, you, token, tag } = JSON.parse(process.argv[3]);
+S.you = you;
+S.token = token;
+console.log(JSON.stringify(firstCommands(status, tag)));
+"""
+
+
+def commands_of(page, at, status, tag, token=""):
+    """The lines that the page shows, by its own script: what each is for, and the line."""
+    script = re.search("<script>(.*?)</script>", page, re.DOTALL)[1].strip()
+    assert script.endswith("\nmain();")
+    place = {"protocol": "http:", "hostname": at[0], "port": str(at[1])}
+    given = {"status": status, "you": status.get("you"), "token": token, "tag": tag}
+    done = subprocess.run(
+        ["node", "-", json.dumps(place), json.dumps(given)], check=True, text=True,
+        capture_output=True, input=COMMANDS % script.removesuffix("main();"))
+    return dict(json.loads(done.stdout))
+
+
+def run_in_shell(line):
+    """By bash, whose words are what the page writes; what it prints."""
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout
+
+
+needs_node = pytest.mark.skipif(not (shutil.which("node") and shutil.which("curl")),
+                                reason="needs node and curl")
+
+
+@needs_node
+def test_the_first_commands_are_those_of_this_cluster(make_cluster):
+    """They run as they are shown, whatever a tag is called."""
+    node = make_cluster(1, {**FAST, "resp-listen": f"127.0.0.1:{take_port()}"}).nodes[0]
+    page = page_of(node.http("GET", "/", headers={"Host": "127.0.0.1"}))
+    wait_until(lambda: node.get_json("/api/status")["members"][0]["http_address"], 30,
+               "the node's address is known")
+    status = node.get_json("/api/status")
+    assert status["resp_address"] == node.settings["resp-listen"]
+    made = commands_of(page, node.address, status, None)
+    assert list(made) == ["make a tag", "take an id as of Redis", "see the cluster"]
+    assert json.loads(run_in_shell(made["make a tag"]))["tag"] == "order"
+    server = f"http://{node.http_address}"
+    assert made["see the cluster"] == f"leafctl --server {server} status"
+    for tag in ("order", "a/b c", "$(id)`id`'\"\\!*", "-h", "\u00e9{1,2}[3]"):
+        assert node.http("PUT", f"/api/tags/{tag_path(tag)}", {}).status in (200, 201)
+        lines = commands_of(page, node.address, status, tag)
+        assert run_in_shell(lines["take an id"]) == "1", (tag, lines)
+        words = run_in_shell("redis-cli() { printf '%s\\0' \"$@\"; }; " +
+                             lines["take an id as of Redis"])
+        host, port = node.settings["resp-listen"].split(":")
+        assert words.split("\0")[:-1] == ["-h", host, "-p", port, "INCR", tag]
+
+
+@needs_node
+def test_the_first_commands_with_tokens_and_tls(shared):
+    """The token is not in them; addresses in brackets, and of a node that does not know its own."""
+    page = page_of(shared.nodes[0].http("GET", "/", headers={"Host": "127.0.0.1"}))
+    status = {"node_id": 2, "members": [{"id": 2, "http_address": "[2001:db8::1]:8080"}],
+              "certificates": [{"what": "http.tls-dir"}], "resp_address": "[2001:db8::1]:6379",
+              "you": {"roles": ["ids", "read"], "prefixes": ["shop/"]}}
+    lines = commands_of(page, ("ids.example", ""), status, None, "a-secret")
+    assert lines == {
+        "make a tag": 'curl -X PUT -H "Authorization: Bearer $TOKEN" '
+                      "-H 'Content-Type: application/json' -d '{}' "
+                      "http://ids.example:80/api/tags/shop%2Forder",
+        "take an id as of Redis": 'REDISCLI_AUTH="$TOKEN" redis-cli --tls -h 2001:db8::1 -p 6379 '
+                                  "INCR shop/order",
+        "see the cluster": 'LEAFCTL_TOKEN="$TOKEN" leafctl --server http://ids.example:80 status'}
+    status["resp_address"] = None
+    assert list(commands_of(page, ("ids.example", 1), status, "a")) == [
+        "take an id", "see the cluster"]
+    assert commands_of(page, ("ids.example", 1), status, "a")["take an id"] == (
+        "curl $'https://[2001:db8::1]:8080/api/segment/get/a'")
+    status["members"][0]["http_address"] = "0.0.0.0:8080"
+    status["you"]["roles"] = ["read"]
+    assert commands_of(page, ("ids.example", 1), status, "a")["take an id"] == (
+        'curl -H "Authorization: Bearer $TOKEN" https://ids.example:8080/api/segment/get/a')
+    status["members"] = []
+    assert list(commands_of(page, ("ids.example", 1), status, "a")) == ["see the cluster"]
 
 
 # Shows attack-browser.

@@ -114,6 +114,13 @@ def test_cluster(browser, world):
     browser.until(lambda: len(browser.find(".picture .box.leads")) == 1, "who leads")
     browser.until(lambda: not browser.find(".picture .link.gone"), "links to all")
     browser.says("live")
+    lines = browser.until(lambda: [code.text for code in browser.find(".command code")], "commands")
+    assert lines == [
+        f"curl http://{world.watched.http_address}/api/segment/get/invoice%2Ftext",
+        f"leafctl --server http://{world.watched.http_address} status"]
+    browser.click(".command button")
+    browser.until(lambda: browser.one("#said").get_property("textContent").startswith(
+        ("copied", "selected")), "it is copied")
     whole(browser)
 
 

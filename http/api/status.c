@@ -263,6 +263,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
                             struct buf *json)
 {
     struct watch *watch = api->watch;
+    const char *resp = api->settings->resp_shown;
     uint64_t now_ms = clock_now_ms(api->backend->clock);
     uint64_t resident_bytes;
     char time[TEXT_TIME_BYTES];
@@ -276,6 +277,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
     put_machine(api->backend, resident_bytes, json);
     put_certificates(api->settings->tls, json);
+    text_put_field(json, ",\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
     buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
                text_time_rfc3339(clock_wall_ms(api->backend->clock), time));
     text_put_field(json, ",\"version\":", api->build->version);

@@ -185,7 +185,85 @@ function membersTable(s, said) {
     m.version || "–", m.peer_address, ...(may("admin") ? [drainButton(m, said)] : [])]));
 }
 
+// --- the first commands ---
+
+// As bash and zsh read it back. What is not plain is written by its bytes: the eye sees them all.
+const quoted = (text) => /^[\w@%+=:,./-]+$/.test(text) ? text
+  : "$'" + Array.from(new TextEncoder().encode(text), (byte) =>
+    byte <= 33 || byte > 126 || byte === 39 || byte === 92
+      ? "\\" + byte.toString(8).padStart(3, "0") : String.fromCharCode(byte)).join("") + "'";
+
+const inPath = (name) => enc(name).replace(/[!'()*]/g, (sign) =>
+  "%" + sign.charCodeAt(0).toString(16).toUpperCase());
+
+// A node that does not know its host is reached where this page was.
+function reached(address) {
+  const at = address.lastIndexOf(":");
+  const host = address.slice(0, at);
+  return { host: ["0.0.0.0", "[::]"].includes(host) ? location.hostname : host,
+    port: address.slice(at + 1) };
+}
+
+const ownPrefix = () => S.you && S.you.prefixes.length ? S.you.prefixes[0] : "";
+
+// What each is for, and its line. tag null: there is none.
+function firstCommands(s, tag) {
+  const tls = s.certificates.some((certificate) => certificate.what === "http.tls-dir");
+  const secret = S.token !== "" || !may("ids");
+  const own = s.members.find((m) => m.id === s.node_id);
+  const port = location.port || (location.protocol === "https:" ? "443" : "80");
+  const here = `${location.protocol}//${location.hostname}:${port}`;
+  const name = tag ?? `${ownPrefix()}order`;
+  const bearer = secret ? '-H "Authorization: Bearer $TOKEN" ' : "";
+  const lines = [];
+  if (tag === null) {
+    lines.push(["make a tag", `curl -X PUT ${bearer}-H 'Content-Type: application/json' -d '{}' ` +
+      quoted(`${here}/api/tags/${inPath(name)}`)]);
+  } else if (own && own.http_address) {
+    const at = reached(own.http_address);
+    lines.push(["take an id", `curl ${bearer}` +
+      quoted(`http${tls ? "s" : ""}://${at.host}:${at.port}/api/segment/get/${inPath(name)}`)]);
+  }
+  if (s.resp_address) {
+    const at = reached(s.resp_address);
+    lines.push(["take an id as of Redis", (secret ? 'REDISCLI_AUTH="$TOKEN" ' : "") +
+      `redis-cli ${tls ? "--tls " : ""}-h ${quoted(at.host.replace(/^\[|\]$/g, ""))} ` +
+      `-p ${at.port} INCR ${quoted(name)}`]);
+  }
+  lines.push(["see the cluster", (secret ? 'LEAFCTL_TOKEN="$TOKEN" ' : "") +
+    `leafctl --server ${quoted(here)} status`]);
+  return lines;
+}
+
+function commandLine([what, line]) {
+  const code = make("code", {}, line);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(line);
+      say("copied");
+    } catch { // browsers let pages copy only over TLS and from this machine
+      getSelection().selectAllChildren(code);
+      say("selected: copy it by the keyboard");
+    }
+  };
+  return make("div", { class: "command" }, make("span", { class: "soft small" }, what), code,
+    make("button", { type: "button", onclick: copy, "aria-label": `copy: ${what}` }, "copy"));
+}
+
+function showCommands(box, s, tag) {
+  const lines = firstCommands(s, tag);
+  const text = JSON.stringify(lines);
+  if (box.dataset.shown === text) return; // else a selection would be lost
+  box.dataset.shown = text;
+  box.replaceChildren(make("div", { class: "card" }, ...heading("Try it", [
+    text.includes("$TOKEN") ? "TOKEN stands for your token." : "",
+    text.includes("https:") ? "An authority of your own: --cacert FILE, for leafctl --ca FILE."
+      : ""].join(" ").trim()), ...lines.map(commandLine)));
+}
+
 show.cluster = (box) => {
+  let tag; // undefined: not asked yet
+  const first = make("div");
   const quorum = make("div");
   const figure = make("div");
   const tiles = make("div");
@@ -196,6 +274,7 @@ show.cluster = (box) => {
   box.append(quorum, make("div", { class: "card" },
     ...heading("The cluster, as this node sees it", "Green: links of this node, with the time of " +
       "a round trip. Lag counts committed entries that are not on a node's disk."), figure), tiles,
+  first,
   make("div", { class: "card" }, ...heading("Members"), members, said), certificates,
   make("div", { class: "card" }, ...heading("What happened last"), recent));
   const update = (what) => {
@@ -213,7 +292,16 @@ show.cluster = (box) => {
     certificates.replaceChildren(...(s.certificates.length ? [make("div", { class: "card" },
       ...heading("Certificates"), tableOf("certificates", [["what"], ["expires"]],
         s.certificates.map((c) => [c.what, c.expires ? c.expires.slice(0, 10) : "–"])))] : []));
+    if (tag !== undefined) showCommands(first, s, tag);
   };
+  every(5000, async () => {
+    if (tag) return;
+    const { tags } = await ask("GET", `/api/tags?prefix=${enc(ownPrefix())}&limit=${PAGE}` +
+      "&consistency=local");
+    const open = tags.map((row) => row.paused ? "" : row.tag).filter(Boolean);
+    tag = open.find((name) => quoted(name) === name) ?? open[0] ?? null;
+    showCommands(first, S.status, tag);
+  });
   return { update };
 };
 
@@ -365,8 +453,7 @@ function tagsInUse() {
 show.tags = (box, name, option) => name ? oneTag(box, name) : manyTags(box, option === "in-use");
 
 function manyTags(box, inUse) {
-  const v = { prefix: S.you && S.you.prefixes.length ? S.you.prefixes[0] : "", stack: [""],
-    inUse, tags: [], next: null, asked: 0 };
+  const v = { prefix: ownPrefix(), stack: [""], inUse, tags: [], next: null, asked: 0 };
   const list = make("div");
   const pages = make("div", { class: "pages" });
   const field = make("input", { id: "prefix", type: "search", value: v.prefix, size: "28",

@@ -148,6 +148,7 @@ struct http_settings {
     uint64_t tags_bytes;          /* what one client's tags may count; UINT64_MAX: no bound */
     struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
     const char *resp_address;     /* of the listener of service->resp; "" or NULL: there is none */
+    const char *resp_shown;       /* where clients reach it; "" or NULL as resp_address */
     uint32_t resp_idle_ms;        /* 0: never */
     bool resp_tls;                /* only with `tls` */
 };

@@ -568,10 +568,35 @@ static void test_status(void **state)
                                        "\"map_used_bytes\":null,\"free_bytes\":null},"));
     assert_non_null(strstr(reply.body, "\"alarms\":[]"));
     assert_non_null(strstr(reply.body, "\"snowflake\":null"));
+    assert_non_null(strstr(reply.body, "\"certificates\":[],\"resp_address\":null,\"uptime_s\":"));
     assert_non_null(strstr(reply.body, "\"you\":{\"name\":\"anybody\",\"roles\":[\"ids\","));
     reply_release(&reply);
     client_expect_error(f->client, "GET", "/api/status?x=1", NULL, 400, "bad_request");
     client_expect_error(f->client, "POST", "/api/status", "{}", 405, "method_not_allowed");
+}
+
+/* As the settings have it; "" is none. */
+static void test_status_has_the_address_of_resp(void **state)
+{
+    static const char *const shown[] = {"[::1]:6379", "\"</script>:1", ""};
+    static const char *const wanted[] = {"[::1]:6379\"", "\\\"</script>:1\"", NULL};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(shown); i++) {
+        struct http_settings settings = {.loops = 1, .resp_shown = shown[i]};
+        struct fixture f;
+        struct reply reply;
+        char want[64];
+
+        fixture_start(&f, &settings);
+        client_call(f.client, "GET", "/api/status", NULL, &reply);
+        assert_int_equal(reply.status, 200);
+        (void)snprintf(want, sizeof want, ",\"resp_address\":%s%s,", wanted[i] != NULL ? "\"" : "",
+                       wanted[i] != NULL ? wanted[i] : "null");
+        assert_non_null(strstr(reply.body, want));
+        reply_release(&reply);
+        fixture_stop(&f);
+    }
 }
 
 /* What clients choose a node by: of each that has an address. */
@@ -695,6 +720,7 @@ int main(void)
         TEST_ALARMS(test_ready_verbose, snowflake_setup),
         TEST_ALARMS(test_switched_off_is_no_alarm, snowflake_setup),
         TEST(test_status),
+        cmocka_unit_test(test_status_has_the_address_of_resp),
         TEST(test_nodes),
         TEST(test_events),
         TEST(test_looks),

@@ -98,8 +98,9 @@ struct config {
     struct id_service_config ids;    /* what the node serves */
     enum config_bootstrap bootstrap; /* of which node and data have their parts */
     struct http_settings http;
-    uint64_t http_memory_bytes;  /* of which the parts are in http */
-    struct quota_settings quota; /* likewise in http and node */
+    char resp_shown[LIMIT_ADDRESS_BYTES + 1]; /* what http has of it */
+    uint64_t http_memory_bytes;               /* of which the parts are in http */
+    struct quota_settings quota;              /* likewise in http and node */
     struct {
         const char *dir;
         const char *root; /* in which dir was chosen, see replace_lost.h; NULL: it was not */

@@ -104,20 +104,31 @@ uint32_t rules_http_loops(unsigned processors)
     return processors - 1 < LIMIT_HTTP_LOOPS ? processors - 1 : LIMIT_HTTP_LOOPS;
 }
 
-/* What is shown of a wildcard is its port at the host that the peers know. The longest host with a
- * longer port would not fit: then the wildcard has to do. */
-static void default_http_address(struct config *config)
+/* What is shown of a wildcard is its port at the host of another address of this node. The longest
+ * host with a longer port would not fit: then the wildcard has to do. */
+static void show_address(const char *listen, const char *other,
+                         char ret_shown[LIMIT_ADDRESS_BYTES + 1])
 {
-    const char *listen = config->http.listen_address;
-    const char *peer = config->node.peer_address;
-    char shown[2 * LIMIT_ADDRESS_BYTES + 1] = "";
+    int len = -1;
 
-    if (address_is_wildcard(listen) && peer[0] != '\0') {
-        (void)snprintf(shown, sizeof shown, "%.*s%s", (int)(strrchr(peer, ':') - peer), peer,
-                       strrchr(listen, ':'));
+    if (address_is_wildcard(listen) && other[0] != '\0') {
+        len = snprintf(ret_shown, LIMIT_ADDRESS_BYTES + 1, "%.*s%s",
+                       (int)(strrchr(other, ':') - other), other, strrchr(listen, ':'));
     }
-    set_default(config, "http.advertise",
-                shown[0] != '\0' && strlen(shown) <= LIMIT_ADDRESS_BYTES ? shown : listen);
+    if (len < 0 || len > LIMIT_ADDRESS_BYTES) {
+        (void)snprintf(ret_shown, LIMIT_ADDRESS_BYTES + 1, "%s", listen);
+    }
+}
+
+/* HTTP at the host that the peers know, RESP at the one of HTTP. */
+static void default_shown_addresses(struct config *config)
+{
+    char shown[LIMIT_ADDRESS_BYTES + 1];
+
+    show_address(config->http.listen_address, config->node.peer_address, shown);
+    set_default(config, "http.advertise", shown);
+    show_address(config->http.resp_address, config->node.http_address, config->resp_shown);
+    config->http.resp_shown = config->resp_shown;
 }
 
 /* Beside the ids: on loopback, so far from their port that nodes which share a machine do not
@@ -224,7 +235,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
             ? config->node.replica.memory_bytes / 100 * config->quota.tags_percent
             : UINT64_MAX;
     default_peer_addresses(config);
-    default_http_address(config);
+    default_shown_addresses(config);
     set_tls(config);
     default_admin(config);
     set_default(config, "auth.anonymous", config->auth.tokens_file[0] != '\0' ? "health" : "all");

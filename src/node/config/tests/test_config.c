@@ -2,6 +2,7 @@
  * test_config.c - the sources of settings and their order, what the command line asks for, and the
  * rules between settings. Thread: one.
  */
+#include "src/base/container.h"
 #include "src/node/config/tests/config_fixture.h"
 
 #include <uv.h>
@@ -379,6 +380,45 @@ static void test_advertise(void **state)
               NO_ENV);
     assert_string_equal(f->config.node.http_address, "ids.example:80");
     assert_int_equal(origin(f, "http.advertise")->source, CONFIG_FROM_FLAG);
+    assert_string_equal(f->config.http.resp_shown, "");
+}
+
+/* RESP is shown where HTTP is, unless it listens at one address alone. */
+static void test_where_resp_is_shown(void **state)
+{
+    struct {
+        char *http;
+        char *resp;
+        const char *want;
+    } rows[] = {
+        {"ids.example:80", "0.0.0.0:6379", "ids.example:6379"},
+        {"[::1]:80", "[::]:6379", "[::1]:6379"},
+        {"ids.example:80", "127.0.0.1:6379", "127.0.0.1:6379"},
+    };
+    struct config_fixture *f = *state;
+    char longest[LIMIT_ADDRESS_BYTES + 1];
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        expect_ok(f,
+                  ARGS(NODE_1, "--auth-anonymous=all", "--http-advertise", rows[i].http,
+                       "--resp-listen", rows[i].resp),
+                  NO_ENV);
+        assert_string_equal(f->config.http.resp_shown, rows[i].want);
+    }
+    /* One that would be too long stays a wildcard. */
+    memset(longest, 'h', sizeof longest);
+    memcpy(longest + sizeof longest - sizeof ":80", ":80", sizeof ":80");
+    expect_ok(f,
+              ARGS(NODE_1, "--auth-anonymous=all", "--http-advertise", longest, "--resp-listen",
+                   "0.0.0.0:6379"),
+              NO_ENV);
+    assert_string_equal(f->config.http.resp_shown, "0.0.0.0:6379");
+    expect_ok(f,
+              ARGS(NODE_1, "--auth-anonymous=all", "--http-advertise", longest, "--resp-listen",
+                   "0.0.0.0:79"),
+              NO_ENV);
+    memcpy(longest + sizeof longest - sizeof ":80", ":79", sizeof ":79");
+    assert_string_equal(f->config.http.resp_shown, longest);
 }
 
 static void test_open_peers_need_secret(void **state)
@@ -412,6 +452,7 @@ int main(void)
         TEST(test_value_like_flag),
         TEST(test_same_address),
         TEST(test_advertise),
+        TEST(test_where_resp_is_shown),
         TEST(test_open_peers_need_secret),
         TEST(test_what_follows_the_election_timeout),
         TEST(test_what_follows_the_snapshots),
