@@ -319,6 +319,28 @@ def test_worker_ids(shared, ctl, tag):
     assert ctl("workers", "--json").json["workers"]
 
 
+def test_worker_ids_of_a_zone_and_a_layout(make_cluster, tmp_path):
+    cluster = make_cluster(size=1, settings=FAST)
+    wait_level(cluster, 3)
+    [node] = cluster.nodes
+    ctl = leafctl.of(cluster, tmp_path)
+    wait_until(lambda: node.http("PUT", "/api/layouts/wide", {"preset": "sonyflake"}).status == 200,
+               30, "the layout is made")
+    assert ctl("workers", "pools").out == "\n"
+    assert ctl("workers", "pools", "a=30-31,b=40-40").out == "a=30-31,b=40-40\n"
+    assert ctl("workers", "pools", "--json").json == {"pools": "a=30-31,b=40-40"}
+    assert "a=30-31 and b=31-40 overlap" in ctl("workers", "pools", "a=30-31,b=31-40", code=76).err
+    assert ctl("workers", "acquire", "w", "--zone", "a", "--json").json["worker_id"] == 30
+    assert ctl("workers", "acquire", "w", "--zone", "b", "--json").json["worker_id"] == 40
+    assert "no_worker_id" in ctl("workers", "acquire", "w", "--zone", "b", code=76).err
+    refused = ctl("workers", "acquire", "w", "--worker-id", 31, code=76)
+    assert "GET /api/workers/pools" in refused.err
+    wide = ctl("workers", "acquire", "w", "--layout", "wide", "--worker-id", 65534, "--json").json
+    assert wide["worker_id"] == 65534 and wide["layout"]["name"] == "wide"
+    assert "unknown_layout" in ctl("workers", "acquire", "w", "--layout", "none", code=None).err
+    assert ctl("workers", "pools", "").out == "\n"
+
+
 def test_worker_ids_of_more_than_a_page(make_cluster, tmp_path):
     cluster = make_cluster(size=1, settings=FAST)
     wait_level(cluster, 3)

@@ -566,7 +566,8 @@ def acquire(run, name, as_="alice", node=0, protocol="http"):
         free = next((n for n in range(1024)
                      if n not in rows or rows[n]["until_ms"] < log_ms), None)
         # Nodes acquire theirs when they like, and windows end.
-        near = any(abs(row["until_ms"] - log_ms) < 60_000 for row in rows.values()) or any(
+        near = any(abs(row["until_ms"] - log_ms) < 60_000 for row in rows.values()
+                   if row["worker_id"] < 900) or any(  # those above are of pools()
             row["worker_id"] != number and any(
                 row[field] != rows.get(row["worker_id"], {}).get(field)
                 for field in ("epoch", "until_ms"))
@@ -640,22 +641,41 @@ def release(run, name, as_="alice", node=0, early=False, protocol="http"):
         run.model.released(own, last if early else own["until_ms"])
 
 
-@operation(lambda rng, plan: {"node": rng.randrange(plan.size),
-                              "pools": rng.choice(["", "a=900-903", "a=904-907,b=908-908",
-                                                   "a=901-902,b=902-903"])},
-           weight=2, covers=["GET /api/workers/pools", "PUT /api/workers/pools"])
-def pools(run, node, pools):
-    """Zones get pools, of worker ids that nobody else here asks for."""
-    world = run.world
-    answer = run.certain(lambda: world.http(node, "operator", "PUT", "/api/workers/pools",
-                                            {"pools": pools}))
+POOLS = {"": {}, "a=900-903": {"a": range(900, 904)},
+         "a=904-907,b=908-908": {"a": range(904, 908), "b": range(908, 909)},
+         "a=901-902,b=902-903": None}  # they overlap
+
+
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "pools": rng.choice(list(POOLS)),
+                              "zone": rng.choice("ab"), **draw_protocol(rng, "ctl")},
+           weight=3, covers=["GET /api/workers/pools", "PUT /api/workers/pools", "WORKERS_POOLS"])
+def pools(run, node, pools, zone="a", protocol="http"):
+    """Zones get pools, of worker ids that nobody else here asks for; and one takes from its own."""
+    def ask(*words, method="GET", path="/api/workers/pools", body=None):
+        if protocol == "ctl":
+            return run.world.leafctl(node, "operator", "workers", *words, "--json")
+        return run.world.http(node, "operator", method, path, body)
+
+    answer = run.certain(lambda: ask("pools", pools, method="PUT", body={"pools": pools}))
     if answer.code == "newer":
         return
-    expect(answer, {"conflict"} if "b=902" in pools else {"ok"}, f"PUT pools {pools}")
+    expect(answer, {"ok"} if POOLS[pools] is not None else {"conflict"}, f"PUT pools {pools}")
     if not answer.ok:
         return
-    shown = run.certain(lambda: world.http(node, "operator", "GET", "/api/workers/pools"))
+    shown = run.certain(lambda: ask("pools"))
     must(shown.ok and shown.json == {"pools": pools}, "pools-not-shown", f"{pools}: {shown}")
+    if zone not in POOLS[pools]:
+        return
+    rows = {row["worker_id"]: row for row in worker_rows(run)["workers"]}
+    name = f"zone-{zone}"
+    answer = ask("acquire", name, "--zone", zone, "--window-ms", 1000, method="POST",
+                 path="/api/workers", body={"name": name, "zone": zone, "window_ms": 1000})
+    soft = {"clock_skew"} if run.model.clock_moved else set()
+    expect(answer, {"ok", "no_worker_id"} | soft, f"acquires of zone {zone}, pools {pools}")
+    if answer.ok:
+        number = answer.json["worker_id"]
+        must(number in POOLS[pools][zone], "not-of-the-pool", f"{zone}, {pools}: {answer}")
+        run.model.granted(number, answer.json, rows.get(number), f"zone {zone} acquires")
 
 
 # --- snowflake ids, layouts ---

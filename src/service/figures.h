@@ -46,6 +46,7 @@ struct figures {
     struct figures_sources of;
     struct figures_growth growths[USAGE_BUSIEST]; /* by the places of usage.busiest */
     struct id_figures_box box;
+    uint64_t seed; /* of hashes of names that clients choose: nobody knows which collide */
 };
 
 void figures_init(struct figures *figures, const struct figures_sources *of);

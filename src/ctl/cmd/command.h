@@ -314,6 +314,7 @@ enum ctl_exit run_workers_list(struct ctl *ctl);
 enum ctl_exit run_workers_acquire(struct ctl *ctl);
 enum ctl_exit run_workers_renew(struct ctl *ctl);
 enum ctl_exit run_workers_release(struct ctl *ctl);
+enum ctl_exit run_workers_pools(struct ctl *ctl);
 enum ctl_exit run_layouts_list(struct ctl *ctl);
 enum ctl_exit run_members_list(struct ctl *ctl);
 enum ctl_exit run_members_add(struct ctl *ctl);

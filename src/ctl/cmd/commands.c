@@ -116,6 +116,8 @@ static const struct option_about WORKERS_LIST_OPTIONS[] = {
 
 static const struct option_about WORKERS_ACQUIRE_OPTIONS[] = {
     {"worker-id", 0, "ID", "this one, or none (default: any)"},
+    {"layout", 0, "NAME", "worker ids of this layout, not of the cluster's own"},
+    {"zone", 0, "NAME", "takes from the zone's pool"},
     {"address", 0, "TEXT", "shown in the list"},
     {"from-ms", 0, "MS", "no time up to this one is granted"},
     {"window-ms", 0, "MS", "for how long, 1000 to 86400000 (default 60000)"},
@@ -286,6 +288,11 @@ const struct command COMMANDS[] = {
      run_workers_renew, false, false},
     {"workers", "release", "ID", "give a worker id back", NULL, WORKERS_RELEASE_OPTIONS,
      run_workers_release, false, false},
+    {"workers", "pools", "[POOLS]", "worker ids of each zone; with POOLS: these instead",
+     "POOLS is like a=0-31,b=32-63, or empty for none. A zone with a pool takes from that alone, "
+     "all "
+     "others from what is in none. What is held stays so.",
+     NULL, run_workers_pools, false, false},
     {"layouts", "list", NULL, "layouts of snowflake ids by name", NULL, NULL, run_layouts_list,
      true, false},
     {"members", "list", NULL, "the members of the cluster", NULL, NULL, run_members_list, true,

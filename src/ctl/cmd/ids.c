@@ -287,6 +287,8 @@ enum ctl_exit run_workers_acquire(struct ctl *ctl)
 {
     static const struct body_field fields[] = {{"worker-id", "worker_id", 0, LIMIT_WORKER_IDS - 1},
                                                {"from-ms", "from_ms", 0, INT64_MAX},
+                                               {"layout", "layout", 0, 0},
+                                               {"zone", "zone", 0, 0},
                                                {"address", "address", 0, 0},
                                                WINDOW};
     json_t *body = MUST_HAVE(json_object());
@@ -327,6 +329,36 @@ enum ctl_exit run_workers_release(struct ctl *ctl)
         EPOCH, {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
 
     return worker_change(ctl, "DELETE", fields, COUNT_OF(fields));
+}
+
+static void pools_put(struct ctl *ctl, json_t *json)
+{
+    ctl_put_form(&ctl->out, "{pools}\n", json);
+}
+
+enum ctl_exit run_workers_pools(struct ctl *ctl)
+{
+    const char *pools = ctl->args.operands[0];
+    json_t *body;
+    TARGET_LOCAL(target);
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code;
+
+    if (pools == NULL) {
+        return ctl_show(ctl, "/api/workers/pools", pools_put);
+    }
+    body = json_pack("{s:s}", "pools", pools);
+    if (body == NULL) {
+        return ctl_fail(CTL_USAGE, "POOLS is not UTF-8");
+    }
+    target_init(&target, "/api/workers/pools", NULL);
+    code = ctl_send(ctl, "PUT", &target, body, false, &answer);
+    code = code != CTL_DONE ? ctl_failed(code, &answer) : ctl_must_be_object(&answer);
+    if (code == CTL_DONE) {
+        ctl_put(ctl, answer.json, pools_put);
+    }
+    json_decref(body);
+    return code;
 }
 
 /* --- layouts --- */

@@ -416,6 +416,13 @@ struct holding {
     const struct worker_row *first; /* that ended first of these; NULL: there is none */
 };
 
+static bool counts_for(const struct fsm_workers *workers, const struct fsm_worker *worker,
+                       uint64_t client, uint16_t but)
+{
+    return is_same_client(worker->client, client) && worker->row->id != but &&
+           (worker->row->state == WORKER_HELD || !is_over(workers, worker));
+}
+
 static struct holding holding_of(const struct fsm_workers *workers, uint64_t client, uint16_t but)
 {
     struct holding holding = {0};
@@ -423,8 +430,7 @@ static struct holding holding_of(const struct fsm_workers *workers, uint64_t cli
     for (size_t at = 0; at < workers->count; at++) {
         const struct worker_row *row = workers->list[at].row;
 
-        if (!is_same_client(workers->list[at].client, client) || row->id == but ||
-            (row->state == WORKER_RELEASED && is_free(workers, row))) {
+        if (!counts_for(workers, &workers->list[at], client, but)) {
             continue;
         }
         holding.count++;
@@ -436,6 +442,45 @@ static struct holding holding_of(const struct fsm_workers *workers, uint64_t cli
         }
     }
     return holding;
+}
+
+static void release_over(struct fsm_workers *workers, const struct worker_row *held)
+{
+    struct worker_row row = *held;
+
+    worker_row_release(workers, &row);
+    worker_put(workers, &row);
+}
+
+static int ends_order(const void *a, const void *b)
+{
+    const struct fsm_worker *left = a;
+    const struct fsm_worker *right = b;
+
+    return left->until_ms != right->until_ms
+               ? (left->until_ms > right->until_ms) - (left->until_ms < right->until_ms)
+               : left->row->id - right->row->id;
+}
+
+/* Release so many of the client whose windows are over, those that ended first. In one pass: a
+ * share that was lowered may leave tens of thousands. */
+static void share_cut(struct fsm_workers *workers, uint64_t client, uint16_t but, unsigned excess)
+{
+    struct fsm_worker *over = MUST_HAVE(malloc(workers->count * sizeof *over));
+    size_t count = 0;
+
+    for (size_t at = 0; at < workers->count; at++) {
+        if (counts_for(workers, &workers->list[at], client, but) &&
+            is_over(workers, &workers->list[at])) {
+            over[count++] = workers->list[at];
+        }
+    }
+    ASSERT(count >= excess);
+    qsort(over, count, sizeof *over, ends_order);
+    for (unsigned i = 0; i < excess; i++) {
+        release_over(workers, over[i].row);
+    }
+    free(over);
 }
 
 /* Room for one more worker id of the client, or ERR_SHARE and nothing is changed. leaves: the id
@@ -451,12 +496,10 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
         result->most = (uint16_t)most;
         return ERR_SHARE;
     }
-    while (holding.count >= most) {
-        struct worker_row row = *holding.first;
-
-        worker_row_release(workers, &row);
-        worker_put(workers, &row);
-        holding = holding_of(workers, acquire->client, leaves);
+    if (holding.count == most) {
+        release_over(workers, holding.first);
+    } else if (holding.count > most) {
+        share_cut(workers, acquire->client, leaves, holding.count - most + 1);
     }
     return 0;
 }

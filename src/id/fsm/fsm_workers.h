@@ -20,7 +20,7 @@
  * Failure modes go into the result, and then nothing was changed.
  *
  * The rows are pointed to by a list in the order of their ids, which has beside each what a search
- * reads: so that all 65,535 are gone through in a fraction of a millisecond.
+ * reads: an acquire beside 65,535 takes about 1 ms (docs/snowflake.md).
  *
  * Thread: one owner. Deterministic: only the state and the command decide.
  */
