@@ -1,5 +1,6 @@
 """The settings of kubernetes/base on real processes, each with what a pod gives it: a user of its
-own, a volume of root's that a group may write to, secrets behind links, the id in the environment.
+own, a volume of root's that a group may write to, secrets behind links, id and zone in the
+environment.
 (The objects themselves are judged by scripts/check-kubernetes.)"""
 
 import importlib.machinery
@@ -14,10 +15,13 @@ import pytest
 from cluster import Cluster
 from node import Node
 from test_membership import wait_voters
+from wait import wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONF = os.path.join(ROOT, "kubernetes", "base", "leafd.conf")
 USER = 10001
+# By ordinal: of pod 3 the machine has no label of a zone, of which the kubelet makes "".
+ZONES = {1: "eu-central-1a", 2: "eu-central-1b", 3: ""}
 AGAIN_EXIT = 75
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become the pods' user")
@@ -72,7 +76,7 @@ class Pod(Node):
             "raft-election-ms": "300",
         }
         return [
-            "env", f"LEAFD_NODE_ID={self.ordinal}",
+            "env", f"LEAFD_NODE_ID={self.ordinal}", f"LEAFD_ZONE={ZONES[self.ordinal]}",
             "setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups",
             "--no-new-privs", "--bounding-set=-all", "--pdeathsig", "KILL",
             self.binary, "--config", CONF, *(f"--{name}={text}" for name, text in settings.items()),
@@ -125,9 +129,9 @@ def test_the_files_own_addresses_are_valid(pods):
     pod = pods.nodes[0]
     command = pod.command_line()
     for ordinal in (1, 2, 3):
-        end = command.index("--config")
+        begin, end = command.index("setpriv"), command.index("--config")
         done = subprocess.run(
-            ["env", f"LEAFD_NODE_ID={ordinal}", *command[2:end], "--config", CONF,
+            ["env", f"LEAFD_NODE_ID={ordinal}", *command[begin:end], "--config", CONF,
              f"--cluster-secret-file={pod.secrets}/secret",
              f"--auth-tokens-file={pod.secrets}/tokens", "--check-config"],
             capture_output=True, text=True, check=False)
@@ -138,6 +142,10 @@ def test_the_files_own_addresses_are_valid(pods):
 def test_a_pod_whose_volume_is_lost_comes_back(pods):
     pods.start()
     pods.wait_ready()
+    wanted = {ordinal: zone or None for ordinal, zone in ZONES.items()}
+    wait_until(lambda: wanted == {row["id"]: row["zone"] for row in
+                                  pods.leader().get_json("/api/nodes")["nodes"]},
+               30, "zones of the pods")
     pods.create_tag("order")
     victim = pods.followers()[0]
     first = int(victim.get("/api/segment/get/order").text)

@@ -23,6 +23,18 @@ let_through = runpy.run_path(os.path.join(COMPOSE, "daemon"))["let_through"]
 DPKG = ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"]
 
 
+def test_the_nodes_of_compose():
+    """Each has a zone of its own, and the address of RESP that it shows is the published one."""
+    with open(os.path.join(ROOT, "docker-compose.yml"), encoding="utf-8") as file:
+        nodes = dict(re.findall(r"^  leafd(\d):\n((?:    .*\n)+)", file.read(), re.MULTILINE))
+    assert set(nodes) == set("12345")
+    assert len({re.search(r"LEAFD_ZONE: (\w+)\n", text)[1] for text in nodes.values()}) == 5
+    for number, text in nodes.items():
+        resp = f"${{RESP{number}:-638{number}}}"
+        assert f"LEAFD_RESP_LISTEN: 0.0.0.0:{resp}\n" in text
+        assert f'"127.0.0.1:{resp}:{resp}"' in text
+
+
 def run(*command, **options):
     return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
 
