@@ -100,14 +100,13 @@ class Load:
 
     def __init__(self, node, tag, threads=3):
         self.node, self.tag = node, tag
-        self.ids, self.closed, self.faults = [], 0, []
+        self.ids, self.closed, self.faults = [], [], []
         self.going = True
         self.threads = [threading.Thread(target=self.run) for _ in range(threads)]
         for thread in self.threads:
             thread.start()
 
     def run(self):
-        taken, closed = [], 0
         try:
             while self.going:
                 with self.node.connect() as connection:
@@ -115,20 +114,25 @@ class Load:
                     while self.going and not last:
                         answer = connection.request("GET", f"/api/segment/get/{self.tag}")
                         assert answer.status == 200, answer
-                        taken.append(int(answer.text))
+                        self.ids.append(int(answer.text))
                         last = answer.headers.get("connection") == "close"
-                    closed += last
+                    if last:
+                        self.closed.append(self.ids[-1])
         except Exception as error:  # of a thread: the test is to see it
             self.faults.append(error)
-        self.ids += taken
-        self.closed += closed
 
-    def end(self):
-        self.going = False
-        for thread in self.threads:
-            thread.join(60)
+    def end(self, closed=0):
+        """Once it has a hundred ids more, and so many connections have ended."""
+        had = len(self.ids)
+        try:
+            wait_until(lambda: self.faults or
+                       len(self.ids) >= had + 100 and len(self.closed) >= closed, 30, "ids")
+        finally:
+            self.going = False
+            for thread in self.threads:
+                thread.join(60)
         assert not self.faults, self.faults
-        assert len(set(self.ids)) == len(self.ids) > 0
+        assert len(set(self.ids)) == len(self.ids)
         return self
 
 
@@ -152,7 +156,7 @@ def test_a_node_is_drained_and_resumed_under_load(make_cluster):
         wait_until(lambda: leader.get("/api/nodes").headers.get("connection") == "close", 30,
                    "answers end their connections")
         assert int(resp.execute_command("INCR", "order")) > 0  # on the same connection
-    assert load.end().closed > 0
+    load.end(closed=3)
     leader.stop()
     leader.start()
     wait_until(lambda: leader.serves(), 30, "it is back")
@@ -161,8 +165,7 @@ def test_a_node_is_drained_and_resumed_under_load(make_cluster):
     assert leader.get("/readyz").status == 503
     assert drain(leader, leader.id, "resume").status == 200
     leader.wait_ready()
-    load = Load(leader, "order").end()
-    assert load.closed == 0
+    assert not Load(leader, "order").end().closed
     wait_until(lambda: {f"node {leader.id} is drained", f"node {leader.id} takes work again"} <= {
         event["text"] for event in other.get_json("/api/events?limit=512")["events"]},
                30, "both are events")
