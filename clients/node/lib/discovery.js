@@ -71,7 +71,7 @@ export class Discovery {
             found = reply && api.listingOf(reply, node.secure);
             if (found !== undefined) {
                 const own = found.rows.get(found.self);
-                if ([node.of, node.url].includes(own?.address.url)) {
+                if (own !== undefined && [node.of, node.url].includes(own.address.url)) {
                     this.#proven.add(keyOf(own));
                 }
                 break;

@@ -29,8 +29,12 @@ import java.util.function.Predicate;
 public final class SegmentSource implements IdSource {
     private static final long FORGET_ERROR_NANOS = 1_000_000_000;
     private static final long SWEEP_NANOS = 20_000_000;
-    /** So many answers in a row may lie below what was handed out: 6 million ids. */
+    /**
+     * So many answers in a row may lie below what was handed out, and more until so many ids were
+     * asked for: both buffers of a node, with the largest segment that a tag has by default.
+     */
     private static final int MAX_BEHIND = 64;
+    private static final long MAX_BEHIND_IDS = 2_000_000;
 
     /** A call of nextAsync that waits. */
     private static final class Waiter {
@@ -95,6 +99,7 @@ public final class SegmentSource implements IdSource {
     private long highest = -1;
     private int behind;
     private int behindCount;
+    private long behindIds;
     private boolean sweeping;
 
     /** onClose hears of it once. */
@@ -817,18 +822,22 @@ public final class SegmentSource implements IdSource {
         if (!above.isEmpty()) {
             highest = above.get(above.size() - 1).last();
             behind = 0;
+            behindIds = 0;
             return above;
         }
         if (!refill.wanted) {
             return above; // it is the second answer, and late
         }
         behind++;
+        behindIds += refill.count;
         behindCount = (int) Math.min(core.settings.maxCount, refill.count * 2L);
-        if (behind >= MAX_BEHIND) {
+        if (behind >= MAX_BEHIND && behindIds >= MAX_BEHIND_IDS) {
+            String times = behind + "th time in a row";
             behind = 0;
+            behindIds = 0;
             core.ids.leave(outcome.node());
             throw Answers.bad(outcome, "ids that are not above " + highest
-                    + ", which was handed out, for the " + MAX_BEHIND + "th time in a row");
+                    + ", which was handed out, for the " + times);
         }
         return above;
     }
