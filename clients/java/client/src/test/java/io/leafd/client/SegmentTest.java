@@ -251,15 +251,28 @@ class SegmentTest {
     @Test
     void aNodeThatStaysBehindIsAnError() throws Exception {
         try (FakeServer server = new FakeServer(cluster); LeafdClient client = LeafdClient.open(
-                Expect.settings(server.url()).maxCount(100).build())) {
+                Expect.settings(server.url()).build())) {
             SegmentSource source = client.segment("t");
-            cluster.setNext("t", 1_000_000);
+            cluster.setNext("t", 1_000_000_000);
             source.next(100);
-            source.next(100); // of the spare range, which was asked for then
-            Expect.until("the third", () -> server.seen.size() >= 3);
             cluster.setNext("t", 1);
             String message = Expect.error("bad_answer", () -> source.next(10_000)).getMessage();
             assertTrue(message.contains("not above 1000"), message);
+        }
+    }
+
+    @Test
+    void smallAnswersOfANodeThatIsBehindArePassedOver() throws Exception {
+        try (FakeServer server = new FakeServer(cluster); LeafdClient client = LeafdClient.open(
+                Expect.settings(server.url()).maxCount(100).build())) {
+            SegmentSource source = client.segment("t");
+            cluster.setNext("t", 30_000);
+            source.next(100);
+            source.next(100); // of the spare range, which was asked for then
+            Expect.until("the third", () -> server.seen.size() >= 3);
+            cluster.setNext("t", 1); // 300 answers below
+            long[] ids = source.next(1000);
+            assertTrue(ids[999] > 30_000);
         }
     }
 
