@@ -263,25 +263,16 @@ static int tag_put_cb(struct conn *conn, struct call *call)
 }
 
 /* Ids of a tag that this node hands out a second, if it is one of the busiest; else 0. */
-static double tag_rate(const struct id_backend *backend, const struct id_tag *tag)
+static double tag_rate(const struct id_figures *now, const struct id_tag *tag)
 {
-    struct id_figures *now;
-    double per_s = 0;
-
-    if (backend->figures == NULL) {
-        return 0;
-    }
-    now = MUST_HAVE(malloc(sizeof *now));
-    id_figures_copy(backend->figures, now);
     for (size_t i = 0; i < now->busiest_count; i++) {
         const struct id_tag_figures *busy = &now->busiest[i];
 
         if (tag_name_compare(busy->name, busy->name_len, tag->name, tag->name_len) == 0) {
-            per_s = busy->per_s;
+            return busy->per_s;
         }
     }
-    free(now);
-    return per_s;
+    return 0;
 }
 
 /* Has each tag of the command ids left for its cover_s, at the rate of this node, as far as both
@@ -289,33 +280,42 @@ static double tag_rate(const struct id_backend *backend, const struct id_tag *ta
 static bool covers_fit(struct conn *conn, const struct buf *payload)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
+    struct id_figures *now = NULL; /* copied once for all tags, and where one asks for it */
+    bool fits = true;
     char shown[SHOWN_BYTES];
     struct command command;
     struct tag_put put;
 
-    if (command_read(payload->data, payload->len, &command) != 0) {
+    if (backend->figures == NULL || command_read(payload->data, payload->len, &command) != 0) {
         return true; /* what cannot be read is refused by whoever applies it */
     }
-    while (command_next(&command.list, &put)) {
-        const struct id_tag *tag = id_table_find(backend->table, put.name, put.name_len);
+    while (fits && command_next(&command.list, &put)) {
         bool asked = (put.step_fields & TAG_FIELD_COVER) != 0 && put.cover_s > 0 &&
                      (put.fields & (TAG_FIELD_MAX | TAG_FIELD_MAX_ID)) == 0;
-        double per_s = tag != NULL && asked ? tag_rate(backend, tag) : 0;
+        const struct id_tag *tag =
+            asked ? id_table_find(backend->table, put.name, put.name_len) : NULL;
+        double needed;
         double left;
 
-        if (per_s <= 0) {
+        if (tag == NULL) {
             continue;
         }
+        if (now == NULL) {
+            now = MUST_HAVE(malloc(sizeof *now));
+            id_figures_copy(backend->figures, now);
+        }
+        needed = tag_rate(now, tag) * put.cover_s;
         left = (double)atomic_load(&tag->room) + (double)segment_left(&tag->buffer);
-        if (per_s * put.cover_s > left) {
-            return reply_error(conn, 409, "exhausted",
+        if (needed > left) {
+            fits = reply_error(conn, 409, "exhausted",
                                "tag %s hands out %.0f ids a second here: for cover_s=%u it needs "
                                "%.0f ids, and has %.0f left below its max, or 2^63",
-                               text_show(put.name, put.name_len, shown, sizeof shown), per_s,
-                               put.cover_s, per_s * put.cover_s, left);
+                               text_show(put.name, put.name_len, shown, sizeof shown),
+                               tag_rate(now, tag), put.cover_s, needed, left);
         }
     }
-    return true;
+    free(now);
+    return fits;
 }
 
 /* The command is whole: propose it. */

@@ -60,6 +60,17 @@ const struct clock_link *clock_sync_link(const struct clock_sync *sync, uint64_t
     return NULL;
 }
 
+uint8_t clock_sync_serves(const struct clock_sync *sync, uint64_t node_id)
+{
+    const struct service *service = sync->on->service;
+    const struct clock_link *link = clock_sync_link(sync, node_id);
+    uint8_t serves = node_id == sync->on->node_id ? service->ops->serves(service)
+                     : link != NULL               ? link->serves
+                                                  : 0;
+
+    return serves != 0 ? serves : WIRE_SERVES_READY | WIRE_SERVES_SNOWFLAKE;
+}
+
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len)
 {
     uint64_t wall_ms = clock_wall_ms(sync->on->real_clock);

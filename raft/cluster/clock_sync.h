@@ -53,6 +53,10 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
  * answered for CLOCK_SAMPLE_FRESH_MS. Borrowed until the next answer. */
 const struct clock_link *clock_sync_link(const struct clock_sync *sync, uint64_t peer);
 
+/* What a node serves, this one included: bits of enum wire_serves. One that does not say, as one
+ * whose last answer was long ago, is taken for one that serves all: a client asks it and sees. */
+uint8_t clock_sync_serves(const struct clock_sync *sync, uint64_t node_id);
+
 /* Propose what is due. Woken by an answer, its timers, its command, and what wakes all. */
 void clock_sync_turn(struct clock_sync *sync);
 

@@ -82,20 +82,20 @@ static void handover_turn(struct membership *membership)
     }
 }
 
-/* Is it given work, as far as this node knows? One that says nothing of itself is taken for
- * ready. */
+static bool is_ready(const struct membership *membership, uint64_t node_id)
+{
+    return membership->clocks == NULL ||
+           (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
+}
+
+/* Is it given work, as far as this node knows? */
 static bool takes_work(const struct membership *membership, uint64_t node_id)
 {
     const struct raft_context *on = membership->on;
     struct placement place = state_placement(on->state, node_id);
-    const struct clock_link *link =
-        membership->clocks != NULL ? clock_sync_link(membership->clocks, node_id) : NULL;
-    uint8_t serves = node_id == on->node_id ? on->service->ops->serves(on->service)
-                     : link != NULL         ? link->serves
-                                            : 0;
 
     return !place.drained && place.weight > 0 && context_reaches(on, node_id) &&
-           (serves == 0 || (serves & WIRE_SERVES_READY) != 0);
+           is_ready(membership, node_id);
 }
 
 static bool is_preferred(const struct membership *membership, uint64_t node_id)
@@ -109,14 +109,11 @@ static bool is_preferred(const struct membership *membership, uint64_t node_id)
 static bool may_lead(const struct membership *membership, const struct conf_member *member)
 {
     const struct raft_context *on = membership->on;
-    const struct clock_link *link =
-        membership->clocks != NULL ? clock_sync_link(membership->clocks, member->id) : NULL;
     uint64_t match = 0;
 
     return member->id != on->node_id && member->role == ROLE_VOTER &&
            !state_placement(on->state, member->id).drained && context_reaches(on, member->id) &&
-           (link == NULL || link->serves == 0 || (link->serves & WIRE_SERVES_READY) != 0) &&
-           driver_match(on->driver, member->id, &match) &&
+           is_ready(membership, member->id) && driver_match(on->driver, member->id, &match) &&
            match + LAG_ENTRIES >= driver_last_index(on->driver);
 }
 

@@ -204,16 +204,10 @@ static void fill_clock(const struct health_sources *of, struct id_member *member
     }
 }
 
-/* A member that does not say what it serves, as one whose last answer was long ago, is taken for
- * one that does: a client asks it and sees. */
-static void fill_serving(const struct raft_context *on, const struct clock_link *link,
-                         struct id_member *member)
+static void fill_serving(const struct clock_sync *clocks, struct id_member *member)
 {
-    uint8_t serves = member->id == on->node_id ? on->service->ops->serves(on->service)
-                     : link != NULL            ? link->serves
-                                               : 0;
+    uint8_t serves = clock_sync_serves(clocks, member->id);
 
-    serves = serves != 0 ? serves : WIRE_SERVES_READY | WIRE_SERVES_SNOWFLAKE;
     member->has_snowflake = member->reachable && (serves & WIRE_SERVES_SNOWFLAKE) != 0;
     member->serving = !member->reachable                  ? ID_SERVING_UNREACHABLE
                       : member->placement.drained         ? ID_SERVING_DRAINED
@@ -227,7 +221,7 @@ static void fill_link(const struct health_sources *of, struct id_member *member)
 
     member->lag = lag_of(of->on, member->id);
     member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
-    fill_serving(of->on, link, member);
+    fill_serving(of->clocks, member);
     member->last_heard_ms = ID_UNKNOWN;
     if (member->id == of->on->node_id) {
         member->last_heard_ms = 0;

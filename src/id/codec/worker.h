@@ -67,39 +67,6 @@ static inline bool client_is_named(uint64_t client)
 }
 
 /*
- * Acquire. An id is free when it was never held or its window is over (granted_until_ms is below
- * the log's time). Granted is a given worker_id if it is free, else the lowest free one, else the
- * released one whose window ends first; in a new epoch and above the old window:
- * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
- *
- * A node's name gets its id back, also while it holds it. A node that names another free id than
- * its own gets that one if it holds none; what it leaves is released.
- *
- * A client's name is a label: it gets the free id back that had its name last, but never one that
- * is held, and as many at once as it asks for. One that is not free goes, in a new epoch and above
- * its window, to the name that it has and its owner alone, which must name the id; or by force to
- * whom it names. And not before its present window has begun: so windows never pile up ahead of the
- * clock. ERR_CONFLICT also where they would.
- *
- * A client's id counts for it until its window is over or another takes it, also when released,
- * since no other gets it before. A client may hold as many as `most` says, or that percentage of
- * the worker ids of the layout, the cluster's own or a larger one (at least one). One that has so
- * many, and asks for one more, loses those first whose windows are over: the one that ended first
- * is released, since its old epoch could
- * still renew it. ERR_SHARE: there is none; the result's held and most. An id that it holds already
- * is granted again in any case.
- * The worker ids are those of the cluster's own layout, or where bits is given of a layout with so
- * many. Of one with more bits than the own, those that the own has no room for come first: nodes
- * have no others. An acquire that names a zone with a pool takes from that alone, each other
- * from what is in no pool (ERR_CONFLICT without a row: the given one is not among those).
- *
- * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
- * held by another name, the name holds another one, or it is another kind of holder's: the result's
- * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
- * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also a given
- * one beyond the layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask again).
- */
-/*
  * Pools: of a zone the worker ids that it alone takes; what is in no pool is for all others.
  * Written as "a=0-31,b=32-63". They are of one setting of the cluster, with what a worker id begins
  * at that was never held: a restored cluster does not know which were since its backup.
@@ -146,6 +113,39 @@ struct worker_pools_put {
     uint16_t pools_len;
 };
 
+/*
+ * Acquire. An id is free when it was never held or its window is over (granted_until_ms is below
+ * the log's time). Granted is a given worker_id if it is free, else the lowest free one, else the
+ * released one whose window ends first; in a new epoch and above the old window:
+ * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
+ *
+ * A node's name gets its id back, also while it holds it. A node that names another free id than
+ * its own gets that one if it holds none; what it leaves is released.
+ *
+ * A client's name is a label: it gets the free id back that had its name last, but never one that
+ * is held, and as many at once as it asks for. One that is not free goes, in a new epoch and above
+ * its window, to the name that it has and its owner alone, which must name the id; or by force to
+ * whom it names. And not before its present window has begun: so windows never pile up ahead of the
+ * clock. ERR_CONFLICT also where they would.
+ *
+ * A client's id counts for it until its window is over or another takes it, also when released,
+ * since no other gets it before. A client may hold as many as `most` says, or that percentage of
+ * the worker ids of the layout, the cluster's own or a larger one (at least one). One that has so
+ * many, and asks for one more, loses those first whose windows are over: the one that ended first
+ * is released, since its old epoch could still renew it. ERR_SHARE: there is none; the result's
+ * held and most. An id that it holds already is granted again in any case.
+ *
+ * The worker ids are those of the cluster's own layout, or where bits is given of a layout with so
+ * many. Of one with more bits than the own, those that the own has no room for come first: nodes
+ * have no others. An acquire that names a zone with a pool takes from that alone, each other
+ * from what is in no pool (ERR_CONFLICT without a row: the given one is not among those).
+ *
+ * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
+ * held by another name, the name holds another one, or it is another kind of holder's: the result's
+ * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
+ * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also a given
+ * one beyond the layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask again).
+ */
 struct worker_acquire {
     uint8_t kind;
     uint16_t worker_id; /* WORKER_ID_ANY: any */
