@@ -24,7 +24,7 @@
 
 #include "raft/core/entry_log.h"
 #include "raft/core/writes.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/clock.h"
 #include "src/base/timers.h"
 

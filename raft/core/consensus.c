@@ -12,7 +12,7 @@
 
 _Static_assert((int)ROLE_STANDBY == RAFT_STANDBY && (int)ROLE_VOTER == RAFT_VOTER &&
                    (int)ROLE_SPARE == RAFT_SPARE,
-               "a role is the same number in configuration.h and in the library");
+               "a role is the same number in wire.h and in the library");
 
 struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
                                 uint32_t election_ms, uint64_t seed)

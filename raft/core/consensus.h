@@ -15,7 +15,7 @@
 #include <raft.h>
 
 #include "raft/core/writes.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 
 struct consensus {
     struct raft raft;

@@ -42,7 +42,7 @@
 #include "raft/core/trust.h"
 #include "raft/core/writes.h"
 #include "raft/transport/net.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 #include "src/state/state.h"

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/wire/configuration.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/fields.h"

@@ -5,7 +5,7 @@
 
 #include "raft/core/guard.h"
 #include "raft/core/rollback.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
 #include "src/state/codec/cluster_command.h"
