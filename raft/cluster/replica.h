@@ -43,7 +43,7 @@
 #include "raft/cluster/compare.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/barrier.h"
-#include "raft/cluster/membership_requests.h"
+#include "raft/cluster/requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/service.h"
 #include "raft/cluster/upgrade.h"
