@@ -13,7 +13,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_ANNOUNCE_H
 #define LEAFD_RAFT_CLUSTER_ANNOUNCE_H
 
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "raft/cluster/leader_route.h"
 
 struct announce {

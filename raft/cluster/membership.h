@@ -30,7 +30,7 @@
 #define LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 
 #include "raft/cluster/clock_sync.h"
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "raft/cluster/upgrade.h"
 #include "src/state/codec/cluster_command.h"
 

@@ -25,7 +25,7 @@
 #define LEAFD_RAFT_CLUSTER_REQUESTS_H
 
 #include "raft/cluster/leader_route.h"
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "raft/cluster/serving.h"
 #include "src/state/codec/session.h"
 

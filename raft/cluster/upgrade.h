@@ -20,7 +20,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_UPGRADE_H
 #define LEAFD_RAFT_CLUSTER_UPGRADE_H
 
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "src/state/codec/cluster_command.h"
 
 struct upgrade_config {
