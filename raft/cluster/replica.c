@@ -611,14 +611,6 @@ static void turn_members(struct replica *replica)
     }
 }
 
-static void turn_upgrade(struct replica *replica)
-{
-    upgrade_turn(&replica->upgrade);
-    if (upgrade_is_void(&replica->upgrade)) {
-        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
-    }
-}
-
 /* Is the leader reached by another route than the listeners know? */
 static void turn_route(struct replica *replica)
 {
@@ -672,8 +664,8 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_DIFFERENCES) {
         differences_turn(&replica->differences);
     }
-    if (woken & WAKE_UPGRADE) {
-        turn_upgrade(replica);
+    if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->upgrade)) {
+        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
     }
     if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);

@@ -46,7 +46,7 @@
 #include "raft/cluster/requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/service.h"
-#include "raft/cluster/upgrade.h"
+#include "raft/cluster/membership.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 

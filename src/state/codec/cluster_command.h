@@ -194,7 +194,7 @@ enum member_ask_kind {
     MEMBER_ASK_REMOVE = 2,
     MEMBER_ASK_LEAD = 3,
     MEMBER_ASK_MOVE = 4,
-    MEMBER_ASK_LEVEL = 8,     /* that the cluster's level be raised (raft/cluster/upgrade.h) */
+    MEMBER_ASK_LEVEL = 8,     /* that the cluster's level be raised (raft/cluster/membership.h) */
     MEMBER_ASK_LEVEL_SEE = 9, /* whether it could be */
     MEMBER_ASK_PLACE = 20     /* that a node be drained, resumed, or given another weight */
 };
