@@ -356,20 +356,13 @@ static void start_requests(struct replica *replica, struct disk *disk)
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.route, &config->info, config->zone,
                   config->digest_ms);
+    replica->differences.on = on;
+    replica->differences.settings =
+        (struct differences_settings){.members = config->members,
+                                      .member_count = config->member_count,
+                                      .address = config->info.peer_address};
     durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on, disk, config->driver.seed);
-}
-
-static void start_differences(struct replica *replica)
-{
-    const struct replica_config *config = &replica->config;
-    const struct differences_settings settings = {
-        .members = config->members,
-        .member_count = config->member_count,
-        .address = config->info.peer_address,
-    };
-
-    differences_init(&replica->differences, &replica->context, &settings);
 }
 
 static void follow_members(struct replica *replica)
@@ -496,7 +489,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     start_births(replica, loaded);
     start_requests(replica, parts->disk);
-    start_differences(replica);
     rv = parts->service->ops->start(parts->service, replica, loaded);
     if (rv != 0) {
         return rv;

@@ -300,7 +300,7 @@ static uint32_t needed_entries(const struct entry_log *log, uint64_t upto, uint6
 
 /* Enough entries, or, where they are large, enough bytes: the log is held in memory. The first list
  * of members stays while there is nothing else: by it a node knows that it is unborn, and does not
- * stand for election alone (birth_watch.h). */
+ * stand for election alone (raft/cluster/peers.h). */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
                             bool is_disk_low, uint32_t *ret_trailing)
 {

@@ -58,7 +58,7 @@ const char *uid_text(const struct uid *uid, char ret_text[UID_TEXT_BYTES]);
 
 struct birth {
     struct uid uid;
-    uint64_t list_digest; /* of the first list of members, never 0 (raft/cluster/birth_watch.h) */
+    uint64_t list_digest; /* of the first list of members, never 0 (raft/cluster/peers.h) */
     uint64_t wall_ms;     /* the clock of the leader that proposed it */
     uint16_t level;       /* in COMMAND_BIRTH_AT alone, else 0: the cluster begins at this level */
 };
