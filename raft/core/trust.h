@@ -32,7 +32,6 @@
 #include <stdint.h>
 
 #include "raft/core/entry_log.h"
-#include "raft/core/writes.h"
 #include "src/base/clock.h"
 
 struct consensus;
@@ -55,15 +54,13 @@ struct trust_alarm {
     uint64_t quiet_until_ms; /* no line before */
 };
 
-struct trust {
+struct trust { /* its owner sets the first two; the rest begins as zeros */
     const struct clock *clock;
     struct consensus *consensus; /* what this node has itself */
     struct trust_alarm alarm;
     uint64_t led_term; /* the newest in which this node heard a leader, or led; 0: none yet */
     uint64_t leader;   /* of that term: there is one */
 };
-
-void trust_init(struct trust *trust, const struct clock *clock, struct consensus *consensus);
 
 /* May a message be true? False: nothing of it must be used. */
 bool trust_message(struct trust *trust, uint64_t from, const struct raft_message *message);
