@@ -408,7 +408,8 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         /* The store needs the room that the view kept, and not all was read. */
-        bool lost_view = out->view != NULL && !out->ended && atomic_load(&out->view->ended);
+        bool lost_view =
+            out->active && out->view != NULL && !out->ended && atomic_load(&out->view->ended);
 
         if (out->active &&
             (out->link_lost || lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
