@@ -74,15 +74,6 @@ struct net_piece {
     struct buf payload;
 };
 
-void net_out_init(struct net_out *out, uv_stream_t *stream,
-                  void (*failed)(struct net_out *out, const char *reason))
-{
-    *out = (struct net_out){.stream = stream, .failed = failed};
-    STAILQ_INIT(&out->queue);
-    STAILQ_INIT(&out->sending);
-    out->progress_ms = uv_now(stream->loop);
-}
-
 static size_t piece_bytes(const struct net_piece *piece)
 {
     return piece->header_len + piece->payload.len;
@@ -236,18 +227,11 @@ static void write_batch(struct net_out *out)
     }
 }
 
-static bool has_output(const struct net_out *out)
-{
-    if (out->tls == NULL) {
-        return !STAILQ_EMPTY(&out->queue);
-    }
-    return tls_channel_out(out->tls)->len > 0 ||
-           (!STAILQ_EMPTY(&out->queue) && tls_channel_is_open(out->tls));
-}
-
 void net_out_flush(struct net_out *out)
 {
-    while (!out->writing && !out->stopped && has_output(out)) {
+    while (!out->writing && !out->stopped &&
+           ((out->tls != NULL && tls_channel_out(out->tls)->len > 0) ||
+            (!STAILQ_EMPTY(&out->queue) && (out->tls == NULL || tls_channel_is_open(out->tls))))) {
         write_batch(out);
     }
 }
@@ -264,35 +248,16 @@ uint64_t net_out_stalled_ms(struct net_out *out)
     return now_ms - out->progress_ms;
 }
 
-void net_out_stop(struct net_out *out)
-{
-    out->stopped = true;
-}
-
-void net_out_free(struct net_out *out)
-{
-    ASSERT(!out->writing);
-    pieces_free(out, &out->queue);
-    pieces_free(out, &out->sending);
-    buf_free(&out->sealed);
-    ASSERT(out->queue_bytes == 0);
-}
-
 /* --- net_conn --- */
 
 #define CHECKS_PER_LIMIT 4 /* how often in the shortest of its times a connection is looked at */
 
 /* --- its life --- */
 
-static void conn_ref(struct net_conn *conn)
-{
-    ASSERT(conn->ref_count > 0);
-    conn->ref_count++;
-}
-
 static void conn_unref(struct net_conn *conn)
 {
     struct net_hub *hub = conn->hub;
+    struct net_out *out = &conn->out;
 
     ASSERT(conn->ref_count > 0);
     conn->ref_count--;
@@ -303,7 +268,11 @@ static void conn_unref(struct net_conn *conn)
     if (conn->ops->freed != NULL) {
         conn->ops->freed(conn);
     }
-    net_out_free(&conn->out);
+    ASSERT(!out->writing);
+    pieces_free(out, &out->queue);
+    pieces_free(out, &out->sending);
+    buf_free(&out->sealed);
+    ASSERT(out->queue_bytes == 0);
     tls_channel_free(conn->tls);
     frame_decoder_free(&conn->decoder);
     free(conn);
@@ -338,7 +307,11 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->tcp.data = conn;
     conn->timer.data = conn;
     conn->ref_count = 2;
-    net_out_init(&conn->out, (uv_stream_t *)&conn->tcp, out_failed_cb);
+    conn->out.stream = (uv_stream_t *)&conn->tcp;
+    conn->out.failed = out_failed_cb;
+    conn->out.progress_ms = uv_now(hub->loop);
+    STAILQ_INIT(&conn->out.queue);
+    STAILQ_INIT(&conn->out.sending);
     net_hub_hold(hub);
     return conn;
 }
@@ -379,7 +352,7 @@ void net_conn_close(struct net_conn *conn, const char *reason)
         return;
     }
     conn_move(conn, NET_CONN_CLOSING);
-    net_out_stop(&conn->out);
+    conn->out.stopped = true; /* a write under way ends by itself when the stream is closed */
     if (conn->resolving) {
         (void)uv_cancel((uv_req_t *)&conn->resolve);
     }
@@ -422,29 +395,22 @@ static void check_output(struct net_conn *conn)
     }
 }
 
-/* What is over for it, or 0. */
-static const char *check_credential(struct net_conn *conn, uint64_t now_ms)
+void net_conn_check(struct net_conn *conn)
 {
+    uint64_t now_ms = uv_now(conn->hub->loop);
+
+    ASSERT(conn->state == NET_CONN_UP);
     if (conn->expires_ms != 0 && now_ms >= conn->expires_ms) {
-        return "its secret was exchanged";
+        net_conn_close(conn, "its secret was exchanged");
+        return;
     }
     if (conn->tls != NULL && now_ms - conn->keyed_ms >= LIMIT_REKEY_MS) {
         conn->keyed_ms = now_ms;
         tls_channel_rekey(conn->tls);
     }
-    return NULL;
-}
-
-void net_conn_check(struct net_conn *conn)
-{
-    const char *over = check_credential(conn, uv_now(conn->hub->loop));
-
-    ASSERT(conn->state == NET_CONN_UP);
-    if (over != NULL) {
-        net_conn_close(conn, over);
-    } else if (conn->role == NET_CONN_DIALS) {
+    if (conn->role == NET_CONN_DIALS) {
         check_output(conn);
-    } else if (uv_now(conn->hub->loop) - conn->read_ms >= conn->hub->config.silent_ms) {
+    } else if (now_ms - conn->read_ms >= conn->hub->config.silent_ms) {
         net_conn_close(conn, "the peer is silent");
     }
 }
@@ -508,19 +474,6 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     }
 }
 
-static void peer_frame(struct net_conn *conn, const struct frame *frame)
-{
-    const char *reason = NULL;
-
-    ASSERT(!frame_is_handshake(frame->type));
-    if (frame->type != FRAME_PING) {
-        reason = conn->ops->frame(conn, frame);
-    }
-    if (reason != NULL) {
-        net_conn_close(conn, reason);
-    }
-}
-
 static const char *broken_text(int err)
 {
     switch (err) {
@@ -537,6 +490,7 @@ static const char *broken_text(int err)
 
 static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
 {
+    const char *reason;
     struct frame frame;
     int rv;
 
@@ -552,8 +506,12 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
             handshake_frame(conn, &frame);
         } else if (conn->role == NET_CONN_DIALS) {
             net_conn_close(conn, "data on a link that only sends");
-        } else {
-            peer_frame(conn, &frame);
+        } else if (frame.type != FRAME_PING) {
+            ASSERT(!frame_is_handshake(frame.type));
+            reason = conn->ops->frame(conn, &frame);
+            if (reason != NULL) {
+                net_conn_close(conn, reason);
+            }
         }
     }
 }
@@ -665,45 +623,32 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 
 /* --- the handshake --- */
 
-/* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
- * Neither is needed for correctness, so a failure is let pass. */
-static void set_options(struct net_conn *conn)
-{
-    unsigned timeout_ms = conn->hub->config.stall_ms;
-    uv_os_fd_t fd;
-
-    (void)uv_tcp_nodelay(&conn->tcp, 1);
-    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    }
-}
-
-/* Who accepted waits for the first byte. */
-static void greet(struct net_conn *conn)
-{
-    if (conn->role == NET_CONN_ACCEPTS) {
-        return;
-    }
-    use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
-                                   conn->wanted_id));
-    net_out_flush(&conn->out);
-}
-
 /* The socket has another end: begin to read, and the handshake. */
 static void connected(struct net_conn *conn)
 {
+    unsigned timeout_ms = conn->hub->config.stall_ms;
+    uv_os_fd_t fd;
     int rv;
 
     ASSERT(conn->state == NET_CONN_HANDSHAKE);
     ASSERT(uv_timer_start(&conn->timer, deadline_cb, conn->hub->config.handshake_ms, 0) == 0);
     conn->read_ms = uv_now(conn->hub->loop);
-    set_options(conn);
+    /* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
+     * Neither is needed for correctness, so a failure is let pass. */
+    (void)uv_tcp_nodelay(&conn->tcp, 1);
+    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    }
     rv = uv_read_start((uv_stream_t *)&conn->tcp, alloc_cb, read_cb);
     if (rv != 0) {
         net_conn_close(conn, uv_strerror(rv));
         return;
     }
-    greet(conn);
+    if (conn->role != NET_CONN_ACCEPTS) { /* that one waits for the first byte */
+        use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
+                                       conn->wanted_id));
+        net_out_flush(&conn->out);
+    }
 }
 
 void net_conn_accepted(struct net_conn *conn)
@@ -803,5 +748,6 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, un
         return;
     }
     conn->resolving = true;
-    conn_ref(conn);
+    ASSERT(conn->ref_count > 0);
+    conn->ref_count++;
 }
