@@ -111,20 +111,6 @@ bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payl
     return true;
 }
 
-/* Those who are not known to have come as far as somebody waits for. */
-static void barrier_ask_others(struct barrier *barrier)
-{
-    const struct configuration conf = barrier_members_of(barrier);
-    const struct wire_applied question = {.answer = false};
-    uint64_t highest = TAILQ_LAST(&barrier->waits, cluster_request_list)->index;
-
-    MEMBER_FOREACH (member, &conf) {
-        if (member->id != barrier->on->node_id && applied_by(barrier, member->id) < highest) {
-            (void)context_send_applied(barrier->on, member->id, FRAME_APPLIED, &question);
-        }
-    }
-}
-
 /* --- requests --- */
 
 static void fill_missing(const struct barrier *barrier, uint64_t index,
@@ -213,8 +199,11 @@ void barrier_submit(struct barrier *barrier, struct cluster_request *request)
 
 void barrier_turn(struct barrier *barrier)
 {
-    uint64_t all;
+    const struct wire_applied question = {.answer = false};
+    struct configuration conf;
     struct cluster_request *request;
+    uint64_t all;
+    uint64_t highest;
 
     if (barrier->count == 0) {
         return;
@@ -223,10 +212,17 @@ void barrier_turn(struct barrier *barrier)
     while ((request = TAILQ_FIRST(&barrier->waits)) != NULL && request->index <= all) {
         barrier_leave(barrier, request, 0);
     }
-    if (barrier->count > 0 && !timer_is_armed(&barrier->ask_again)) {
-        barrier_ask_others(barrier);
-        context_arm_in(barrier->on, &barrier->ask_again, ASK_AGAIN_MS);
+    if (barrier->count == 0 || timer_is_armed(&barrier->ask_again)) {
+        return;
     }
+    conf = barrier_members_of(barrier);
+    highest = TAILQ_LAST(&barrier->waits, cluster_request_list)->index;
+    MEMBER_FOREACH (member, &conf) {
+        if (member->id != barrier->on->node_id && applied_by(barrier, member->id) < highest) {
+            (void)context_send_applied(barrier->on, member->id, FRAME_APPLIED, &question);
+        }
+    }
+    context_arm_in(barrier->on, &barrier->ask_again, ASK_AGAIN_MS);
 }
 
 void barrier_init(struct barrier *barrier, const struct raft_context *on)

@@ -12,11 +12,6 @@
 #define IDLE_HEARTBEATS 5     /* between probes when nothing waits for them */
 #define PAUSE_MS 10           /* between two searches at least */
 
-void leader_route_init(struct leader_route *route, const struct raft_context *on)
-{
-    *route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
-}
-
 static uint64_t heartbeats_ms(const struct leader_route *route, unsigned count)
 {
     return count * (uint64_t)route->on->driver->config.heartbeat_ms;
@@ -71,18 +66,6 @@ static void go_direct(struct leader_route *route)
     route->asked_ms = 0;
     route->first_round =
         route->round + 1; /* what was asked before may be answered with an old no */
-}
-
-static void go_through(struct leader_route *route, uint64_t forwarder)
-{
-    ASSERT(route->state == ROUTE_SOUGHT && forwarder != route->leader);
-    route_changed(route);
-    route->state = ROUTE_FORWARDED;
-    route->forwarder = forwarder;
-    route->heard_ms = context_now_ms(route->on);
-    route->asked_ms = 0;
-    route->direct_ms = route->heard_ms;
-    route->changes++;
 }
 
 static void seek(struct leader_route *route)
@@ -277,20 +260,16 @@ static void answered(struct leader_route *route, uint64_t from, uint64_t round, 
     if (from == route->leader && yes) {
         go_direct(route);
     } else if (route->state == ROUTE_SOUGHT && yes) {
-        go_through(route, from);
+        ASSERT(from != route->leader);
+        route_changed(route);
+        route->state = ROUTE_FORWARDED;
+        route->forwarder = from;
+        route->heard_ms = context_now_ms(route->on);
+        route->asked_ms = 0;
+        route->direct_ms = route->heard_ms;
+        route->changes++;
     } else {
         leader_route_heard(route, from, yes ? 0 : ERR_NOT_LEADER);
-    }
-}
-
-/* Do you know who leads? Ask it for me. */
-static void ask_on(struct leader_route *route, uint64_t origin, uint64_t round)
-{
-    uint64_t leader = route->leader;
-
-    if (leader == 0 || leader == origin ||
-        send_probe(route, leader, WIRE_PROBE_ASK, origin, round) != 0) {
-        (void)send_probe(route, origin, WIRE_PROBE_NO, 0, round);
     }
 }
 
@@ -298,27 +277,26 @@ bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8
                           size_t len)
 {
     bool leads = driver_is_leader(route->on->driver) && !route->on->stopping;
+    uint64_t leader = route->leader;
     struct wire_probe probe;
 
     if (wire_probe_decode(payload, len, &probe) != 0) {
         return false;
     }
     if (probe.kind == WIRE_PROBE_ASK_ON && !leads) {
-        ask_on(route, from, probe.round);
+        if (leader == 0 || leader == from ||
+            send_probe(route, leader, WIRE_PROBE_ASK, from, probe.round) != 0) {
+            (void)send_probe(route, from, WIRE_PROBE_NO, 0, probe.round);
+        }
     } else if (probe.kind == WIRE_PROBE_ASK || probe.kind == WIRE_PROBE_ASK_ON) {
         (void)send_probe(route, from, leads ? WIRE_PROBE_YES : WIRE_PROBE_NO, probe.origin,
                          probe.round);
-    } else if (probe.origin != 0 && from == route->leader) {
+    } else if (probe.origin != 0 && from == leader) {
         (void)send_probe(route, probe.origin, probe.kind, 0, probe.round);
     } else if (probe.origin == 0) {
         answered(route, from, probe.round, probe.kind == WIRE_PROBE_YES);
     }
     return true;
-}
-
-void leader_route_link_up(struct leader_route *route)
-{
-    route->searched_ms = 0;
 }
 
 /* --- numbers of requests on the wire --- */
@@ -378,12 +356,6 @@ void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, 
     *forwarder = (struct forwarder){.on = on};
     TAILQ_INIT(&forwarder->list);
     numbers_init(&forwarder->numbers, seed, NUMBERS_MARK);
-}
-
-void forwarder_close(struct forwarder *forwarder)
-{
-    ASSERT(forwarder->count == 0 && forwarder->bytes == 0);
-    numbers_free(&forwarder->numbers);
 }
 
 static void forget(struct forwarded *forwarded)

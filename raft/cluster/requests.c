@@ -267,7 +267,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 {
     timer_cancel(requests->on->timers, &requests->send_pause);
     if (up) {
-        leader_route_link_up(&requests->route);
+        requests->route.searched_ms = 0; /* a route that is sought is asked for at once */
         return;
     }
     forwarder_link_down(&requests->forwarder, peer);
@@ -474,7 +474,7 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
-    leader_route_init(&requests->route, on);
+    requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
     forwarder_init(&requests->forwarder, on, config->seed);
     serving_init(&requests->serving, on, &requests->serving_owner, membership, config->seed);
 }
@@ -490,8 +490,8 @@ void requests_close(struct requests *requests)
 {
     ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
-    forwarder_close(&requests->forwarder);
-    serving_close(&requests->serving);
+    ASSERT(requests->forwarder.count == 0 && requests->forwarder.bytes == 0);
+    numbers_free(&requests->forwarder.numbers);
     numbers_free(&requests->numbers);
 }
 

@@ -927,8 +927,3 @@ void serving_init(struct serving *serving, const struct raft_context *on,
     timer_init(&serving->round.late, on_late);
     serving->round.late.wakes = WAKE_REQUESTS;
 }
-
-void serving_close(struct serving *serving)
-{
-    ASSERT(serving->count == 0);
-}
