@@ -377,31 +377,11 @@ static void forwarder_deadline_cb(struct timer *timer, uint64_t now_ms)
     forget(CONTAINER(timer, struct forwarded, deadline));
 }
 
-static struct forwarded *remember(struct forwarder *forwarder, uint64_t from,
-                                  const struct wire_request *wire)
-{
-    uint64_t most_ms = 2 * (uint64_t)forwarder->on->driver->config.election_ms;
-    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
-    struct forwarded *forwarded = MUST_HAVE(malloc(sizeof *forwarded));
-
-    ASSERT(!forwarder->on->stopping);
-    *forwarded = (struct forwarded){.owner = forwarder,
-                                    .id = numbers_give(&forwarder->numbers, forwarded),
-                                    .leader = driver_leader(forwarder->on->driver),
-                                    .origin = from,
-                                    .origin_id = wire->id,
-                                    .bytes = wire->payload_len};
-    timer_init(&forwarded->deadline, forwarder_deadline_cb);
-    context_arm_in(forwarder->on, &forwarded->deadline, left_ms);
-    TAILQ_INSERT_TAIL(&forwarder->list, forwarded, link);
-    forwarder->count++;
-    forwarder->bytes += forwarded->bytes;
-    return forwarded;
-}
-
 /* 0, or why it does not go on. */
 static int pass_on(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire)
 {
+    uint64_t most_ms = 2 * (uint64_t)forwarder->on->driver->config.election_ms;
+    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
     uint64_t leader = driver_leader(forwarder->on->driver);
     struct wire_request on = *wire;
     struct forwarded *forwarded;
@@ -413,7 +393,18 @@ static int pass_on(struct forwarder *forwarder, uint64_t from, const struct wire
         forwarder->bytes + wire->payload_len > LIMIT_FORWARDED_BYTES) {
         return ERR_OVERLOADED;
     }
-    forwarded = remember(forwarder, from, wire);
+    forwarded = MUST_HAVE(malloc(sizeof *forwarded));
+    *forwarded = (struct forwarded){.owner = forwarder,
+                                    .id = numbers_give(&forwarder->numbers, forwarded),
+                                    .leader = leader,
+                                    .origin = from,
+                                    .origin_id = wire->id,
+                                    .bytes = wire->payload_len};
+    timer_init(&forwarded->deadline, forwarder_deadline_cb);
+    context_arm_in(forwarder->on, &forwarded->deadline, left_ms);
+    TAILQ_INSERT_TAIL(&forwarder->list, forwarded, link);
+    forwarder->count++;
+    forwarder->bytes += forwarded->bytes;
     on.id = forwarded->id;
     on.origin = from;
     if (context_send_request(forwarder->on, leader, FRAME_REQUEST, &on) != 0) {

@@ -533,16 +533,16 @@ static void turn_self_check(struct replica *replica)
     uint64_t applied = driver_applied(&replica->driver)->index;
     struct self_check *check = &replica->self_check;
     uint64_t node_id = replica->context.node_id;
-    uint64_t known; /* a later start of this node, or one that it never had */
+    uint64_t known; /* the newest start of this node there, perhaps one that it never had */
+    bool is_had;
     uint64_t later_start;
 
     if (check->looks == 0 || check->applied != applied) {
         check->looks++;
         check->applied = applied;
         known = state_node_start(replica->state, node_id);
-        known =
-            known != 0 && !incarnations_include(&replica->driver.incarnations, known) ? known : 0;
-        check->later_start = known;
+        is_had = known == 0 || incarnations_include(&replica->driver.incarnations, known);
+        check->later_start = is_had ? 0 : known;
         check->removed = state_member_removed(replica->state, node_id);
     }
     later_start = check->later_start != 0 ? check->later_start : replica->requests.superseded;
