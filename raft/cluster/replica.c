@@ -26,32 +26,25 @@ static void on_applied(struct driver_observer *observer, uint64_t index, uint64_
     serving_applied(&replica->requests.serving, index, term, result, len);
 }
 
-static void log_role(struct replica *replica)
-{
-    uint64_t leader = driver_leader(&replica->driver);
-    uint64_t term = driver_term(&replica->driver);
-
-    if (leader == replica->logged_leader && (leader == 0 || term == replica->logged_term)) {
-        return;
-    }
-    replica->logged_leader = leader;
-    replica->logged_term = term;
-    if (leader == replica->context.node_id) {
-        log_info("raft", "this node leads", "term=%llu", ull(term));
-    } else if (leader != 0) {
-        log_info("raft", "following a leader", "leader=%llu term=%llu", ull(leader), ull(term));
-    } else {
-        log_warn("raft", "no leader is known", "term=%llu", ull(term));
-    }
-}
-
 static void replica_role_changed_cb(struct driver_observer *observer)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
+    uint64_t leader = driver_leader(&replica->driver);
+    uint64_t term = driver_term(&replica->driver);
 
     context_wake(&replica->context, WAKE_ALL);
     requests_role_changed(&replica->requests);
-    log_role(replica);
+    if (leader != replica->logged_leader || (leader != 0 && term != replica->logged_term)) {
+        replica->logged_leader = leader;
+        replica->logged_term = term;
+        if (leader == replica->context.node_id) {
+            log_info("raft", "this node leads", "term=%llu", ull(term));
+        } else if (leader != 0) {
+            log_info("raft", "following a leader", "leader=%llu term=%llu", ull(leader), ull(term));
+        } else {
+            log_warn("raft", "no leader is known", "term=%llu", ull(term));
+        }
+    }
     NOTIFY(&replica->context, role_changed);
 }
 
@@ -369,30 +362,16 @@ static void follow_members(struct replica *replica)
     }
 }
 
-/* Whom the birth of the cluster waits for. */
-static void log_waits(const struct birth_seen *waits, size_t count, size_t members)
-{
-    BUF_LOCAL(text);
-    bool wrong = false;
-
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
-                   birth_wait_text(waits[i].wait));
-        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
-    }
-    log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
-             "the cluster is not born yet: all members of the first list have to meet",
-             "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
-             (const char *)text.data);
-}
-
-/* Tell of each change, and while somebody is waited for now and then. */
+/* Each change, and now and then while the birth waits for a node. */
 static void log_birth(struct replica *replica)
 {
     const struct birth_watch *births = &replica->births;
+    size_t members = births->list.members.count;
     struct birth_seen waits[LIMIT_NODES];
     char uid[UID_TEXT_BYTES];
     struct birth birth;
+    bool wrong = false;
+    BUF_LOCAL(text);
     size_t count;
 
     if (births->born) {
@@ -410,8 +389,16 @@ static void log_birth(struct replica *replica)
     replica->told_births = births->changes;
     context_arm_in(&replica->context, &replica->births_told, BIRTH_LOG_MS);
     count = birth_watch_waits(births, waits);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
+                   birth_wait_text(waits[i].wait));
+        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
+    }
     if (count > 0) {
-        log_waits(waits, count, births->list.members.count);
+        log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
+                 "the cluster is not born yet: all members of the first list have to meet",
+                 "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
+                 (const char *)text.data);
     }
 }
 

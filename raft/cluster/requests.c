@@ -62,24 +62,6 @@ static bool has_stamp(struct requests *requests, struct cluster_request *request
     return true;
 }
 
-/* What the cluster said instead of the command's own result. */
-static int refused_status(struct requests *requests, const struct cluster_request *request,
-                          const struct session_refusal *refusal)
-{
-    if (refusal->status == ERR_REMOVED) {
-        return ERR_SHUTTING_DOWN; /* this node was: it is about to end (replica_owner.removed) */
-    }
-    if (refusal->status != ERR_STALE) {
-        return refusal->status;
-    }
-    /* One that is stamped may be another node's. */
-    if (!request->stamped && refusal->incarnation > requests->session.incarnation) {
-        requests->superseded = refusal->incarnation;
-        context_wake(requests->on, WAKE_SELF);
-    }
-    return ERR_TIMEOUT; /* whether it was carried out is not known */
-}
-
 /* --- where a request is --- */
 
 static void put_waiting(struct requests *requests, struct cluster_request *request)
@@ -117,13 +99,24 @@ static void complete_with(struct requests *requests, struct cluster_request *req
     struct session_refusal refusal;
 
     request->reply.len = 0;
-    if (status == 0 && request->kind == CLUSTER_REQUEST_COMMAND &&
-        session_refusal_decode(reply, len, &refusal)) {
-        status = refused_status(requests, request, &refusal);
-    } else {
+    if (status != 0 || request->kind != CLUSTER_REQUEST_COMMAND ||
+        !session_refusal_decode(reply, len, &refusal)) {
         buf_put(&request->reply, reply, len);
+        complete(requests, request, status);
+        return;
     }
-    complete(requests, request, status);
+    /* What the cluster said instead of the command's own result. One that is stamped may be another
+     * node's. */
+    if (refusal.status == ERR_STALE && !request->stamped &&
+        refusal.incarnation > requests->session.incarnation) {
+        requests->superseded = refusal.incarnation;
+        context_wake(requests->on, WAKE_SELF);
+    }
+    complete(requests, request,
+             refusal.status == ERR_REMOVED
+                 ? ERR_SHUTTING_DOWN                     /* this node was: it is about to end */
+             : refusal.status == ERR_STALE ? ERR_TIMEOUT /* was it carried out? It is not known */
+                                           : refusal.status);
 }
 
 static void on_answered(struct serving_owner *owner, struct cluster_request *request, int status,
