@@ -380,24 +380,11 @@ static uint64_t check_interval_ms(const struct net_conn *conn)
     return ms / CHECKS_PER_LIMIT > 0 ? ms / CHECKS_PER_LIMIT : 1;
 }
 
-/* Look after a connection that sends: PING when it is idle, close when it is stuck. */
-static void check_output(struct net_conn *conn)
-{
-    const struct net_uv_config *config = &conn->hub->config;
-    struct buf nothing = BUF_INIT;
-
-    if (net_out_stalled_ms(&conn->out) >= config->stall_ms) {
-        net_conn_close(conn, "the peer takes no data");
-    } else if (conn->out.queue_bytes == 0 &&
-               uv_now(conn->hub->loop) - conn->out.write_ms >= config->idle_ms) {
-        net_out_frame(&conn->out, FRAME_PING, &nothing);
-        net_out_flush(&conn->out);
-    }
-}
-
 void net_conn_check(struct net_conn *conn)
 {
+    const struct net_uv_config *config = &conn->hub->config;
     uint64_t now_ms = uv_now(conn->hub->loop);
+    struct buf nothing = BUF_INIT;
 
     ASSERT(conn->state == NET_CONN_UP);
     if (conn->expires_ms != 0 && now_ms >= conn->expires_ms) {
@@ -408,10 +395,15 @@ void net_conn_check(struct net_conn *conn)
         conn->keyed_ms = now_ms;
         tls_channel_rekey(conn->tls);
     }
-    if (conn->role == NET_CONN_DIALS) {
-        check_output(conn);
-    } else if (now_ms - conn->read_ms >= conn->hub->config.silent_ms) {
-        net_conn_close(conn, "the peer is silent");
+    if (conn->role != NET_CONN_DIALS) {
+        if (now_ms - conn->read_ms >= config->silent_ms) {
+            net_conn_close(conn, "the peer is silent");
+        }
+    } else if (net_out_stalled_ms(&conn->out) >= config->stall_ms) {
+        net_conn_close(conn, "the peer takes no data");
+    } else if (conn->out.queue_bytes == 0 && now_ms - conn->out.write_ms >= config->idle_ms) {
+        net_out_frame(&conn->out, FRAME_PING, &nothing);
+        net_out_flush(&conn->out);
     }
 }
 
@@ -516,16 +508,30 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
     }
 }
 
-/* With what TLS has proved begins the handshake of nodes. */
-static void begin_handshake(struct net_conn *conn)
+/* The TLS handshake goes on; true once the channel is open: with what TLS has proved begins the
+ * handshake of nodes. What TLS has to say is written in any case, also why it failed. */
+static bool secure(struct net_conn *conn)
 {
-    const struct tls_peer *peer = tls_channel_peer(conn->tls);
-    const struct handshake_proof proof = {.other_cluster = !peer->same_cluster,
-                                          .peer_id = peer->node_id,
-                                          .says_wanted = peer->says_wanted,
-                                          .wanted_id = peer->wanted};
+    int rv = tls_channel_shake(conn->tls);
+    const struct tls_peer *peer;
+    struct handshake_proof proof;
     struct buf out = BUF_INIT;
 
+    if (rv <= 0) {
+        net_out_flush(&conn->out);
+    }
+    if (rv < 0) {
+        conn->untrusted = rv == ERR_REFUSED;
+        net_conn_close(conn, tls_channel_reason(conn->tls));
+    }
+    if (rv <= 0) {
+        return false;
+    }
+    peer = tls_channel_peer(conn->tls);
+    proof = (struct handshake_proof){.other_cluster = !peer->same_cluster,
+                                     .peer_id = peer->node_id,
+                                     .says_wanted = peer->says_wanted,
+                                     .wanted_id = peer->wanted};
     if (conn->role == NET_CONN_DIALS) {
         handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, &proof, &out);
     } else if (conn->role == NET_CONN_JOINS) {
@@ -535,24 +541,7 @@ static void begin_handshake(struct net_conn *conn)
     }
     net_out_bytes(&conn->out, &out);
     net_out_flush(&conn->out);
-}
-
-/* The TLS handshake goes on; true once the channel is open. What it has to say is written in any
- * case, also why it failed. */
-static bool secure(struct net_conn *conn)
-{
-    int rv = tls_channel_shake(conn->tls);
-
-    if (rv > 0) {
-        begin_handshake(conn);
-        return conn->state == NET_CONN_HANDSHAKE;
-    }
-    net_out_flush(&conn->out);
-    if (rv < 0) {
-        conn->untrusted = rv == ERR_REFUSED;
-        net_conn_close(conn, tls_channel_reason(conn->tls));
-    }
-    return false;
+    return conn->state == NET_CONN_HANDSHAKE;
 }
 
 static void take_sealed(struct net_conn *conn, const uint8_t *data, size_t len)
@@ -584,21 +573,6 @@ static void use_tls(struct net_conn *conn, struct tls_channel *tls)
     conn->out.tls = tls;
 }
 
-static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
-{
-    const bool first = !conn->heard;
-
-    conn->heard = true;
-    if (conn->state == NET_CONN_REJECTING) {
-        return;
-    }
-    if (first && conn->role == NET_CONN_ACCEPTS) {
-        use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
-    }
-    take_sealed(conn, data, len);
-    tls_channel_feed(conn->tls, NULL, 0);
-}
-
 /* One buffer for all: the input is used up before the loop reads again. */
 static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
@@ -611,14 +585,24 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct net_conn *conn = stream->data;
+    bool first = !conn->heard;
 
     if (len < 0) {
         net_conn_close(conn, len == UV_EOF ? "closed by the peer" : uv_strerror((int)len));
         return;
     }
-    if (len > 0) {
-        take_input(conn, (const uint8_t *)buf->base, (size_t)len);
+    if (len == 0) {
+        return;
     }
+    conn->heard = true;
+    if (conn->state == NET_CONN_REJECTING) {
+        return;
+    }
+    if (first && conn->role == NET_CONN_ACCEPTS) {
+        use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
+    }
+    take_sealed(conn, (const uint8_t *)buf->base, (size_t)len);
+    tls_channel_feed(conn->tls, NULL, 0);
 }
 
 /* --- the handshake --- */
@@ -689,34 +673,25 @@ static void conn_connect_to(struct net_conn *conn, const struct sockaddr *addres
     }
 }
 
-/* The address whose turn it is, so that one that is dead does not hide the others. */
-static const struct addrinfo *choose(const struct addrinfo *result, unsigned turn)
-{
-    const struct addrinfo *address = result;
-    unsigned count = 0;
-
-    for (; address != NULL; address = address->ai_next) {
-        count++;
-    }
-    ASSERT(count > 0);
-    address = result;
-    for (turn %= count; turn > 0; turn--) {
-        address = address->ai_next;
-    }
-    return address;
-}
-
 static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *result)
 {
     struct net_conn *conn = resolve->data;
+    const struct addrinfo *address;
+    unsigned count = 0;
 
     conn->resolving = false;
-    if (conn->state != NET_CONN_CLOSING) {
-        if (status != 0 || result == NULL) {
-            net_conn_close(conn, status != 0 ? uv_strerror(status) : "the name has no address");
-        } else {
-            conn_connect_to(conn, choose(result, conn->turn)->ai_addr);
-        }
+    for (address = result; address != NULL; address = address->ai_next) {
+        count++;
+    }
+    /* The address whose turn it is, so that one that is dead does not hide the others. */
+    address = result;
+    for (unsigned turn = count > 0 ? conn->turn % count : 0; turn > 0; turn--) {
+        address = address->ai_next;
+    }
+    if (conn->state != NET_CONN_CLOSING && (status != 0 || result == NULL)) {
+        net_conn_close(conn, status != 0 ? uv_strerror(status) : "the name has no address");
+    } else if (conn->state != NET_CONN_CLOSING) {
+        conn_connect_to(conn, address->ai_addr);
     }
     uv_freeaddrinfo(result);
     conn_unref(conn);

@@ -113,19 +113,6 @@ static bool split(char *text, char *ret_parts[5])
     return true;
 }
 
-static const struct net_credential *find_hex(const struct net_keys *keys, const char *hex)
-{
-    for (unsigned i = 0; i < keys->credential_count; i++) {
-        char own[HEX_BYTES + 1];
-
-        put_hex(own, keys->credentials[i].id);
-        if (!keys->credentials[i].certificate && strcmp(own, hex) == 0) {
-            return &keys->credentials[i];
-        }
-    }
-    return NULL;
-}
-
 bool net_identity_parse(const struct net_keys *keys, const void *identity, size_t len,
                         struct net_identity *ret_identity)
 {
@@ -145,7 +132,12 @@ bool net_identity_parse(const struct net_keys *keys, const void *identity, size_
         found.dialler == 0) {
         return false;
     }
-    found.credential = find_hex(keys, parts[1]);
+    for (unsigned i = 0; i < keys->credential_count && found.credential == NULL; i++) {
+        put_hex(hex, keys->credentials[i].id);
+        if (!keys->credentials[i].certificate && strcmp(hex, parts[1]) == 0) {
+            found.credential = &keys->credentials[i];
+        }
+    }
     if (found.credential == NULL) {
         return false;
     }
@@ -290,28 +282,12 @@ static int digest_ca(const char *file, uint8_t ret_id[NET_CREDENTIAL_ID_BYTES],
     return 0;
 }
 
-/* The own certificate, which the other nodes will judge: it names a node, of this cluster. */
-static int check_own(const struct net_keys *keys, const struct net_key_source *source,
-                     char why[NET_KEYS_WHY_BYTES])
-{
-    X509 *own = SSL_CTX_get0_certificate(keys->accept);
-    bool same_cluster = false;
-    uint64_t id;
-
-    if (!net_certificate_names(keys, own, &same_cluster, &id) || !same_cluster) {
-        (void)snprintf(why, NET_KEYS_WHY_BYTES,
-                       "peer.tls-dir: there is not exactly one SAN of the form "
-                       "URI:leafd:%s/<node id>: %s",
-                       keys->cluster_id, source->cert_file);
-        return ERR_INVALID;
-    }
-    return 0;
-}
-
 static int add_certificate(struct net_keys *keys, const struct net_key_source *source,
                            char why[NET_KEYS_WHY_BYTES])
 {
     struct net_credential *credential = &keys->credentials[keys->credential_count++];
+    bool same_cluster = false;
+    uint64_t id;
     int rv;
 
     credential->certificate = true;
@@ -320,7 +296,17 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
     rv = load_files(keys->accept, source, why);
     rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
     rv = rv != 0 ? rv : digest_ca(source->ca_file, credential->id, why);
-    return rv != 0 ? rv : check_own(keys, source, why);
+    /* The other nodes will judge this certificate: it names a node, of this cluster. */
+    if (rv == 0 &&
+        (!net_certificate_names(keys, SSL_CTX_get0_certificate(keys->accept), &same_cluster, &id) ||
+         !same_cluster)) {
+        (void)snprintf(why, NET_KEYS_WHY_BYTES,
+                       "peer.tls-dir: there is not exactly one SAN of the form "
+                       "URI:leafd:%s/<node id>: %s",
+                       keys->cluster_id, source->cert_file);
+        rv = ERR_INVALID;
+    }
+    return rv;
 }
 
 static void add_secret(struct net_keys *keys, const uint8_t secret[NET_SECRET_BYTES])

@@ -84,15 +84,6 @@ static bool may_hurry(const struct net_link *link, uint64_t *hurried_ms)
     return true;
 }
 
-/* The peer has shown that it lives: if the next dial is far away, dial soon. */
-static void net_link_hurry(struct net_link *link)
-{
-    if (link->conn == NULL && uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
-        may_hurry(link, &link->dialled_ms)) {
-        redial_within(link, LIMIT_REDIAL_MIN_MS);
-    }
-}
-
 /* --- what its connection says --- */
 
 /* True if the last dial ended for another reason. */
@@ -246,21 +237,6 @@ static void link_add(struct net_uv *net, const struct net_peer *peer)
     link_dial(link);
 }
 
-/* Another address: what was dialled is closed, and the new one dialled now. */
-static void net_link_set_address(struct net_link *link, const char *address)
-{
-    size_t len = strlen(address);
-
-    if (strcmp(link->address, address) == 0) {
-        return;
-    }
-    ASSERT(len <= LIMIT_ADDRESS_BYTES);
-    memcpy(link->address, address, len + 1);
-    link_detach(link, "its address changed");
-    link->backoff_ms = LIMIT_REDIAL_MIN_MS;
-    link_dial(link);
-}
-
 static void link_close_cb(uv_handle_t *handle)
 {
     struct net_link *link = handle->data;
@@ -322,8 +298,11 @@ static void inbound_up(struct net_conn *conn)
         }
     }
     log_info("net", "peer connected", "peer=%" PRIu64, peer_id);
-    if (link != NULL) {
-        net_link_hurry(link);
+    /* It has shown that it lives: if the next dial is far away, dial soon. */
+    if (link != NULL && link->conn == NULL &&
+        uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
+        may_hurry(link, &link->dialled_ms)) {
+        redial_within(link, LIMIT_REDIAL_MIN_MS);
     }
 }
 
@@ -373,23 +352,6 @@ static const struct net_conn_ops inbound_ops = {
 
 /* --- the listener --- */
 
-/* Keep the bound: the oldest that has not proved anything goes; the newest is among them. */
-static void inbound_make_room(struct net_uv *net)
-{
-    struct net_conn *conn;
-
-    if (net->inbound_open <= LIMIT_PEER_CONNECTIONS) {
-        return;
-    }
-    TAILQ_FOREACH (conn, &net->inbound, link) {
-        if (conn->state != NET_CONN_UP && conn->state != NET_CONN_CLOSING) {
-            net_conn_close(conn, "too many connections");
-            break;
-        }
-    }
-    ASSERT(net->inbound_open <= LIMIT_PEER_CONNECTIONS);
-}
-
 static void net_inbound_cb(uv_stream_t *listener, int status)
 {
     struct net_uv *net = listener->data;
@@ -420,7 +382,17 @@ static void net_inbound_cb(uv_stream_t *listener, int status)
         (void)uv_ip_name((const struct sockaddr *)&address, conn->remote, sizeof conn->remote);
     }
     net_conn_accepted(conn);
-    inbound_make_room(net);
+    /* Keep the bound: the oldest that has not proved anything goes; the newest is among them. */
+    if (net->inbound_open <= LIMIT_PEER_CONNECTIONS) {
+        return;
+    }
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        if (conn->state != NET_CONN_UP && conn->state != NET_CONN_CLOSING) {
+            net_conn_close(conn, "too many connections");
+            break;
+        }
+    }
+    ASSERT(net->inbound_open <= LIMIT_PEER_CONNECTIONS);
 }
 
 /* --- the functions of struct net --- */
@@ -491,8 +463,12 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
         link = net_uv_link(net, peers[i].id);
         if (link == NULL) {
             link_add(net, &peers[i]);
-        } else {
-            net_link_set_address(link, peers[i].address);
+        } else if (strcmp(link->address, peers[i].address) != 0) {
+            /* What was dialled is closed, and the new one dialled now. */
+            memcpy(link->address, peers[i].address, sizeof link->address);
+            link_detach(link, "its address changed");
+            link->backoff_ms = LIMIT_REDIAL_MIN_MS;
+            link_dial(link);
         }
     }
     TAILQ_FOREACH (conn, &net->inbound, link) {
