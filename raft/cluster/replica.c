@@ -811,8 +811,8 @@ static void continue_stop(struct replica *replica)
 {
     bool over;
 
-    /* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
-     * not for ever: where all nodes stop at once it would go round until they end. */
+    /* Leadership that comes back is passed on, for the other may stop, too, and a third may not;
+     * but not for ever: where all nodes stop at once it would go round until they end. */
     if (replica->hands_over && replica->phase < REPLICA_WRITING) {
         over = replica->led_again >= LED_AGAIN_MAX || replica_transfer(replica);
         replica->led_again += replica->drained && !over;

@@ -502,7 +502,9 @@ void driver_quiesce(struct driver *driver)
                 note_acknowledged(driver, member->id);
             }
         }
-        peer_memory_save(&driver->peers);
+        if (driver->peers.seen.met || driver->peers.seen.changed) {
+            peer_memory_write(&driver->peers, false, NULL, NULL);
+        }
         applier_write(&driver->applier, false);
     }
     end_steps(driver);
@@ -733,7 +735,10 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              ull(from), ull(message_term(message)), ull(contradiction.index),
              ull(contradiction.term), ull(contradiction.known_term));
     end_steps(driver);
-    peer_memory_restore(&driver->peers, on_restored, driver);
+    /* A peer that was believed since the start must not be, and what it said must not count against
+     * the data that it really had. */
+    driver->peers.seen = driver->peers.at_start;
+    peer_memory_write(&driver->peers, false, on_restored, driver);
     return false;
 }
 
@@ -783,9 +788,12 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
 static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
-    bool is_busy =
-        driver->applier.installing || snapshot_has_whole(&driver->transfers, from, message);
-    bool is_ignored = is_busy || snapshot_is_older(&driver->transfers, message);
+    const struct snapshot_in *in = &driver->transfers.in;
+    /* Is the whole of one here already, from this leader, in its term? */
+    bool has_whole =
+        in->whole && in->from == from && message_term(message) == message_term(&in->message);
+    bool is_ignored =
+        driver->applier.installing || has_whole || snapshot_is_older(&driver->transfers, message);
 
     if (is_ignored || !agrees(driver, from, message)) {
         message_release(message);
@@ -950,7 +958,9 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     int rv = trial_end(&driver->trial, rows.digest, index, &fits);
 
     if (rv == 0) {
-        snapshot_take_head(&driver->transfers, &message);
+        ASSERT(driver->transfers.in.active);
+        message = driver->transfers.in.message; /* with its configuration */
+        driver->transfers.in.active = false;
         believed = deliver_head(driver, from, &message);
     } else if (rv == ERR_NEWER) {
         /* None but the leader of this node's term ends this node. */
@@ -1472,7 +1482,7 @@ void driver_mark_joined(struct driver *driver, uint64_t incarnation)
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
 {
     driver->peers.seen.older = true;
-    peer_memory_write(&driver->peers, done, data);
+    peer_memory_write(&driver->peers, false, done, data);
 }
 
 bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable)

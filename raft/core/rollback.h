@@ -218,7 +218,8 @@ bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
  * PEER_MEMORY_JOIN_MS, and by itself only if none comes. Where nothing changes nothing is written.
  *
  * The happy path: a message says something, and is put into `seen`; peer_memory_join() right
- * before another write is submitted; peer_memory_changed() after it; peer_memory_save() at the end.
+ * before another write is submitted; peer_memory_changed() after it; peer_memory_write() at the
+ * end.
  * A new incarnation of a peer is written at once.
  *
  * Failure modes: a crash loses what was not written yet: then this node knows less, and accuses
@@ -233,7 +234,7 @@ bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
 
 struct peer_memory {
     struct rollback seen;
-    struct rollback at_start; /* as the disk had it */
+    struct rollback at_start; /* as the disk had it; see agrees() in driver.c */
     struct writes *writes;
     const struct clock *clock;
     struct timers *timers;
@@ -252,14 +253,8 @@ void peer_memory_join(struct peer_memory *memory);
  * once. */
 void peer_memory_changed(struct peer_memory *memory);
 
-/* Write what is not on its way yet, if there is anything. */
-void peer_memory_save(struct peer_memory *memory);
-
-/* Write it in any case. done is called once it is durable. */
-void peer_memory_write(struct peer_memory *memory, void (*done)(void *data), void *data);
-
-/* Put back what was known at the start: a peer that was believed since then must not be, and what
- * it said must not count against the data that it really had. done as above. */
-void peer_memory_restore(struct peer_memory *memory, void (*done)(void *data), void *data);
+/* Write all of it. more: another write follows at once, for the same commit. done is called once it
+ * is durable; NULL: nobody waits. */
+void peer_memory_write(struct peer_memory *memory, bool more, void (*done)(void *data), void *data);
 
 #endif

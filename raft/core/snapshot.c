@@ -294,14 +294,6 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- in --- */
 
-bool snapshot_has_whole(const struct snapshot_transfers *transfers, uint64_t from,
-                        const struct raft_message *message)
-{
-    const struct snapshot_in *in = &transfers->in;
-
-    return in->whole && in->from == from && message_term(message) == message_term(&in->message);
-}
-
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
                        const struct raft_message *message)
 {
@@ -334,13 +326,6 @@ struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers)
     rows.len = reader_left(&reader);
     rows.data = reader.data + reader.at;
     return rows;
-}
-
-void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message)
-{
-    ASSERT(transfers->in.active);
-    transfers->in.active = false;
-    *ret_message = transfers->in.message;
 }
 
 static void send_ack(struct snapshot_transfers *transfers, uint64_t to,

@@ -130,10 +130,6 @@ void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer);
 
 /* --- in --- */
 
-/* Is the whole of a snapshot here already, from the sender of this head, in its term? */
-bool snapshot_has_whole(const struct snapshot_transfers *transfers, uint64_t from,
-                        const struct raft_message *message);
-
 /* Is this the head of a leader older than the one whose snapshot is coming? */
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
                        const struct raft_message *message);
@@ -142,8 +138,8 @@ bool snapshot_is_older(const struct snapshot_transfers *transfers,
 void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
                            const struct raft_message *message);
 
-/* A frame. False: malformed. After the last (in.whole): snapshot_rows(), snapshot_take_head(),
- * snapshot_drop_in(). */
+/* A frame. False: malformed. After the last (in.whole): snapshot_rows(); the head may be given
+ * away, once in.active is false; snapshot_drop_in(). */
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
                             const uint8_t *payload, size_t len);
 
@@ -155,8 +151,6 @@ struct snapshot_rows {
 };
 struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers);
 
-/* Give the head away, with its configuration. */
-void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message);
 /* Free all of what comes in. */
 void snapshot_drop_in(struct snapshot_transfers *transfers);
 

@@ -129,7 +129,7 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
  *  - A configuration decodes: message_decode() has seen to that.
  *  - A command that raises the level above what this leafd speaks, or one of a kind that it does
  *    not know, comes from an honest leader only if this node itself has said that it speaks that:
- *    an earlier start of it, by its row of the state (raft/cluster/membership.h). That row may stand
+ *    an earlier start of it, by its row of the state (upgrade in membership.h). That row may stand
  *    in the log just before the entry, so the entry is left out until all before it is applied.
  *    The row shows it: the node went back to an older leafd, and has to stop before the entry; or
  *    it is a lie.
