@@ -161,8 +161,8 @@ bool driver_turn(struct driver *driver);
  * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
 void driver_hold(struct driver *driver, bool held);
 
-/* A birth that this node proposes names this level (raft/cluster/peers.h). LEVEL_FIRST at the start.
- */
+/* A birth that this node proposes names this level (birth_watch in peers.h). LEVEL_FIRST at the
+ * start. */
 void driver_birth_level(struct driver *driver, uint16_t level);
 
 /* The state of this node may be wrong: nothing is applied from now on, but what

@@ -475,11 +475,11 @@ static int join_admit(struct net_receiver *receiver, uint64_t peer, uint64_t sto
 }
 
 /* Until the cluster has this node as a standby: then node->learned has the addresses of all
- * members, and the rest comes by the log. No answer, an election, another change under way, no room: it is
- * tried again, and logged once a change of reason. 0; ERR_SHUTTING_DOWN after SIGTERM or SIGINT;
- * ERR_REMOVED, ERR_WRONG_NODE (the id belongs to another data directory), ERR_OTHER_BIRTH (members
- * of two clusters were asked), ERR_NEWER or ERR_REFUSED (the id, or the address, is another
- * member's), with a text. */
+ * members, and the rest comes by the log. No answer, an election, another change under way, no
+ * room: it is tried again, and logged once a change of reason. 0; ERR_SHUTTING_DOWN after SIGTERM
+ * or SIGINT; ERR_REMOVED, ERR_WRONG_NODE (the id belongs to another data directory),
+ * ERR_OTHER_BIRTH (members of two clusters were asked), ERR_NEWER or ERR_REFUSED (the id, or the
+ * address, is another member's), with a text. */
 static int join_cluster(struct node *node, uint64_t store_id, struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
