@@ -7,7 +7,7 @@
 #ifndef LEAFD_SERVICE_LAYOUT_H
 #define LEAFD_SERVICE_LAYOUT_H
 
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "src/id/snowflake/lease.h"
 #include "src/service/context.h"
 

@@ -13,7 +13,7 @@
 #define LEAFD_SERVICE_RECALLS_H
 
 #include "raft/cluster/leader_route.h"
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "src/id/alloc/id_table.h"
 #include "src/service/context.h"
 
