@@ -34,6 +34,7 @@
 #define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
 
 /* Nobody turns these apart from the setting that they follow. */
+#define ELECTIONS_PER_SEGMENT 5    /* so that segments outlast an election, and a second one */
 #define HEARTBEATS_PER_ELECTION 10 /* so many are lost before anybody stands for election */
 #define HEARTBEAT_MIN_MS 10        /* a third of the shortest election timeout */
 #define CATCH_UP_ELECTIONS 60      /* what outlasts an election or two will not come any more */
@@ -161,8 +162,15 @@ static void set_followers(struct node_settings *node, struct id_service_config *
     driver->applier.trailing_entries = driver->applier.snapshot_entries / SNAPSHOTS_PER_TRAIL;
     node->replica.catch_up_ms = driver->election_ms * CATCH_UP_ELECTIONS;
     ids->refill_percent = REFILL_DEFAULT_PERCENT;
+    ids->allocator.cover_ms = driver->election_ms * ELECTIONS_PER_SEGMENT;
+    if (ids->allocator.cover_ms < REFILL_DEFAULT_COVER_MS) {
+        ids->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
+    }
     ids->allocator.request_ms = GRANT_REQUEST_MS;
     ids->allocator.retry_ms = GRANT_RETRY_MS;
+    /* All that there is room for: they are bounded by age and rate, and a clean stop gives back
+     * what nobody came for. */
+    ids->prefetch.tags = PREFETCH_DEFAULT_TAGS;
     ids->prefetch.rate_per_s = PREFETCH_DEFAULT_RATE;
     lease->renew_ms = part_ms < RENEW_MS ? part_ms : RENEW_MS;
     lease->mark_lead_ms = MARK_LEAD_MS;
@@ -531,21 +539,48 @@ static int set_file(struct config *config, const char *path, const char *from,
     return 0;
 }
 
-/* Set what a source names. The error says where, but for a file, which has lines. */
-static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
-                  size_t len, const char *value, struct config_error *ret_error)
+/* The name is of no setting. A flag may have its value in it. */
+static int refuse_name(enum config_source source, const char *name, size_t len,
+                       struct config_error *ret_error)
 {
     static const char *const unknown[] = {[CONFIG_FROM_FILE] = "unknown setting",
                                           [CONFIG_FROM_ENVIRONMENT] =
                                               "environment: unknown variable",
                                           [CONFIG_FROM_FLAG] = "unknown argument"};
-    size_t row = setting_find(name, len, source);
+    static const struct {
+        const char *name;
+        const char *how;
+    } gone[] = {
+        {"segment.cover-ms",
+         "a segment lasts for five times raft.election-ms, at least 5 s; a tag whose segments have "
+         "to last longer takes `leafctl tags put TAG --cover-s SECONDS`"},
+        {"prefetch.tags", "after a restart a node fetches a segment of each tag that it served "
+                          "within a day, of 10000 at most"},
+    };
+    size_t bare = strcspn(name, "=");
     struct setting_text spelled;
     char quoted[QUOTED_BYTES];
 
+    for (size_t i = 0; i < COUNT_OF(gone); i++) {
+        (void)setting_spell(gone[i].name, source, &spelled);
+        if (strlen(spelled.text) == bare && memcmp(name, spelled.text, bare) == 0) {
+            return config_fail(ret_error, "%s is no setting any more: leave it out; %s",
+                               spelled.text, gone[i].how);
+        }
+    }
+    return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
+                       log_quote(name, len, quoted, sizeof quoted));
+}
+
+/* Set what a source names. The error says where, but for a file, which has lines. */
+static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
+                  size_t len, const char *value, struct config_error *ret_error)
+{
+    size_t row = setting_find(name, len, source);
+    struct setting_text spelled;
+
     if (row == setting_count) {
-        return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
-                           log_quote(name, len, quoted, sizeof quoted));
+        return refuse_name(source, name, len, ret_error);
     }
     if (source == CONFIG_FROM_FILE && config->origins[row].source == source) {
         return config_fail(ret_error, "%s is set twice, first on line %u", settings[row].name,

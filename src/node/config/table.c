@@ -16,8 +16,6 @@
 #include "http/server/proxy.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
-#include "src/id/alloc/prefetch.h"
-#include "src/id/alloc/refill.h"
 
 #define QUOTED_BYTES 160 /* of a value in an error text; the rest is cut */
 
@@ -633,7 +631,6 @@ const struct setting_type setting_hold = {
 
 /* Of a directory, with room for a file's name. */
 #define TLS_DIR_BYTES (LIMIT_PATH_BYTES - (sizeof CONFIG_TLS_CERTIFICATE - 1))
-#define MAX_INTERVAL_MS 600000
 #define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
 #define QUOTA_MAX 1000000000  /* what a line of the tokens file may say, too */
@@ -785,16 +782,9 @@ const struct setting settings[] = {
      DEFAULT("600000"),
      "The [level](versions.md) rises once all members have spoken the next one for so long; the "
      "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
-    {"segment.cover-ms", NUMBER(ids.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"), DEFAULT("5000"),
-     "A segment lasts at least so long, within the tag's `max_step`. Keep it longer than an "
-     "election."},
     {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
      "Beyond it 503 `idempotency_full`. The same on all nodes."},
-    {"prefetch.tags", NUMBER(ids.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
-     DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
-     "After a restart the node fetches a segment of each of so many tags, the busiest of the last "
-     "day, 1000 in a second. 0: none."},
     {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},
@@ -827,9 +817,7 @@ const struct setting settings[] = {
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
 _Static_assert(sizeof settings / sizeof settings[0] <= CONFIG_SETTINGS_MAX, "too many settings");
-_Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
 _Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.layout: adapt its meaning");
-_Static_assert(PREFETCH_DEFAULT_RATE == 1000, "prefetch.tags: adapt its meaning");
 
 /* --- names --- */
 
