@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 47 /* at most */
+#define SETTINGS_WANTED 45 /* at most */
 
 static void test_defaults(void **state)
 {
@@ -356,6 +356,45 @@ static void test_hold(void **state)
     expect_flag_error(f, "--upgrade-hold-ms", "Never", "must be 0..604800000 ms, or never");
 }
 
+/* Settings that there were: refused wherever one is given, with the name as the source spells it,
+ * and with what holds now. */
+static void test_settings_that_went(void **state)
+{
+    struct config_fixture *f = *state;
+    static const char cover[] =
+        " is no setting any more: leave it out; a segment lasts for five times raft.election-ms, "
+        "at least 5 s; a tag whose segments have to last longer takes `leafctl tags put TAG "
+        "--cover-s SECONDS`";
+    char text[400];
+
+    file_make(f, "\nsegment.cover-ms = 1\n");
+    (void)snprintf(text, sizeof text, "%s:2: segment.cover-ms%s", f->path, cover);
+    expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
+    (void)snprintf(text, sizeof text, "LEAFD_SEGMENT_COVER_MS%s", cover);
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_SEGMENT_COVER_MS=1"), text);
+    (void)snprintf(text, sizeof text, "--segment-cover-ms%s", cover);
+    expect_error(f, ARGS(NODE_1, "--segment-cover-ms", "1"), NO_ENV, text);
+    expect_error(f, ARGS(NODE_1, "--segment-cover-ms=1"), NO_ENV, text);
+    expect_error(f, ARGS(NODE_1, "--prefetch-tags", "0"), NO_ENV,
+                 "--prefetch-tags is no setting any more: leave it out; after a restart a node "
+                 "fetches a segment of each tag that it served within a day, of 10000 at most");
+    expect_error(f, ARGS(NODE_1, "--prefetch-tag", "0"), NO_ENV,
+                 "unknown argument \"--prefetch-tag\"; --help lists the settings");
+}
+
+/* How long segments last follows the time of an election, and never falls below the default. */
+static void test_cover(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_flag_ok(f, "--raft-election-ms", "30");
+    assert_int_equal(f->config.ids.allocator.cover_ms, 5000);
+    expect_flag_ok(f, "--raft-election-ms", "1001");
+    assert_int_equal(f->config.ids.allocator.cover_ms, 5005);
+    expect_flag_ok(f, "--raft-election-ms", "60000");
+    assert_int_equal(f->config.ids.allocator.cover_ms, 300000);
+}
+
 /* Each setting is one that somebody has to understand before the first start. */
 static void test_number_of_settings(void **state)
 {
@@ -460,6 +499,8 @@ int main(void)
         TEST(test_what_follows_the_idle_time),
         TEST(test_hold),
         TEST(test_quota),
+        TEST(test_settings_that_went),
+        TEST(test_cover),
         TEST(test_number_of_settings),
     };
 
