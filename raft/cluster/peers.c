@@ -552,31 +552,6 @@ static void on_join_done(struct cluster_request *request)
     buf_free(&request->reply);
 }
 
-/* The member in whose place the node stands, and to which this node has no link; 0: none. */
-static uint64_t lost_at(const struct peers *peers, uint64_t peer, const char *address)
-{
-    struct configuration applied;
-
-    applier_configured(&peers->on->driver->applier, &applied);
-    MEMBER_FOREACH (member, &applied) {
-        if (member->id != peer && strcmp(context_address(peers->on, member), address) == 0) {
-            return context_reaches(peers->on, member->id) ? 0 : member->id;
-        }
-    }
-    return 0;
-}
-
-/* The applied configuration has the node, at this address: then it may begin. */
-static bool peers_is_member(const struct peers *peers, uint64_t peer, const char *address)
-{
-    struct configuration applied;
-    const struct conf_member *member;
-
-    applier_configured(&peers->on->driver->applier, &applied);
-    member = configuration_find(&applied, peer);
-    return member != NULL && strcmp(context_address(peers->on, member), address) == 0;
-}
-
 /* Only where there is a cluster, and not if another one has answered it already: it will hear so by
  * the uid in the answer. */
 static bool may_join(const struct peers *peers, const struct uid *own, const struct uid *other,
@@ -600,10 +575,21 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
 {
     const struct raft_context *on = peers->on;
     struct peers_join *join = &peers->join;
-    uint64_t lost = on->replace_lost ? lost_at(peers, peer, address) : 0;
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
+    struct configuration applied;
+    uint64_t other = 0; /* the member in whose place the node stands */
+    bool is_member = false;
+    bool replaces;
 
-    if (peers_is_member(peers, peer, address)) {
+    applier_configured(&on->driver->applier, &applied);
+    MEMBER_FOREACH (member, &applied) {
+        if (strcmp(context_address(on, member), address) == 0) {
+            is_member = is_member || member->id == peer;
+            other = other == 0 && member->id != peer ? member->id : other;
+        }
+    }
+    replaces = on->replace_lost && other != 0 && !context_reaches(on, other);
+    if (is_member) { /* then it may begin */
         joined->answer.outcome = MEMBER_DONE;
         joined->conf = applied_conf(peers, bytes);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&
@@ -616,11 +602,11 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
         if (join->active || on->stopping) {
             return;
         }
-        if (lost != 0) {
+        if (replaces) {
             log_warn("raft", "a member gives way to a node that came in its place",
-                     "lost=%llu by=%llu address=%s", ull(lost), ull(peer), address);
+                     "lost=%llu by=%llu address=%s", ull(other), ull(peer), address);
             /* The leader may refuse the removal: there may be no majority left without it. */
-            ask = (struct member_ask){.kind = MEMBER_ASK_REMOVE, .node_id = lost};
+            ask = (struct member_ask){.kind = MEMBER_ASK_REMOVE, .node_id = other};
         } else {
             ASSERT(strlen(address) <= LIMIT_ADDRESS_BYTES);
             memcpy(ask.address, address, strlen(address));

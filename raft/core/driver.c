@@ -1342,16 +1342,6 @@ static bool foresee(struct driver *driver, struct entry_block *block)
     return true;
 }
 
-/* The leader does that while its disk and the followers store the entry. True: there is more. */
-static bool foresee_next(struct driver *driver)
-{
-    const struct log_entry *entry = entry_log_get(&driver->log, driver->applier.applied.index + 1);
-
-    return entry != NULL && driver_leads(driver) && !driver->applier.installing &&
-           entry->type == RAFT_COMMAND && entry->block->len >= APPLY_LARGE_BYTES &&
-           foresee(driver, entry->block) && driver->foresees;
-}
-
 static void apply(struct driver *driver, const struct log_entry *entry)
 {
     /* A step below may move the log's memory. */
@@ -1424,6 +1414,7 @@ static bool apply_some(struct driver *driver)
 
 bool driver_turn(struct driver *driver)
 {
+    const struct log_entry *next;
     bool more = false;
 
     if (driver->failed) {
@@ -1442,7 +1433,13 @@ bool driver_turn(struct driver *driver)
         more = apply_some(driver) || more;
     } else if (driver->seen_state == DRIVER_LEADER &&
                driver->applier.applied.index + 1 < driver->log.first + driver->log.count) {
-        more = foresee_next(driver) || more;
+        /* The leader does the first half of a large entry while its disk and the followers store
+         * it. */
+        next = entry_log_get(&driver->log, driver->applier.applied.index + 1);
+        more = (next != NULL && driver_leads(driver) && !driver->applier.installing &&
+                next->type == RAFT_COMMAND && next->block->len >= APPLY_LARGE_BYTES &&
+                foresee(driver, next->block) && driver->foresees) ||
+               more;
     }
     return more || driver->trying;
 }
