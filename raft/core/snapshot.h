@@ -7,8 +7,8 @@
  * in.whole says that the last has come; its owner has the head given to the core.
  * The stream is {u64 digest, records as the store gives them}.
  *
- * Whoever has all of it is at work for a while: it tries the rows, and writes them. Until then no
- * head of the same leader makes it begin anew, or a state whose trial takes longer than the core
+ * A node that has all of it is at work for a while: it tries the rows, and writes them. Until then
+ * no head of the same leader makes it begin anew, or a state whose trial takes longer than the core
  * waits would never arrive. And the leader's log keeps what comes after what it gave, or a peer
  * that takes it in more slowly than the log is cut would be given one after the other for ever.
  *
