@@ -292,23 +292,6 @@ static void handover_end(struct membership *membership)
     timer_cancel(membership->on->timers, &membership->next_turn);
 }
 
-/* One step, on a leader that serves. */
-static void handover_turn(struct membership *membership)
-{
-    struct handover *handover = &membership->handover;
-    const struct raft_context *on = membership->on;
-
-    if (!handover->active) {
-        return;
-    }
-    ASSERT(driver_leads(on->driver));
-    if (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit)) {
-        handover_end(membership);
-        context_arm_in(on, &handover->pause, on->driver->config.election_ms);
-        handover->failed++;
-    }
-}
-
 static bool is_ready(const struct membership *membership, uint64_t node_id)
 {
     return (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
@@ -984,6 +967,7 @@ static void forget_change(struct membership *membership)
 
 bool membership_turn(struct membership *membership)
 {
+    struct handover *handover = &membership->handover;
     const struct raft_context *on = membership->on;
     const struct member_change *change = state_member_change(on->state);
 
@@ -991,8 +975,8 @@ bool membership_turn(struct membership *membership)
     handover_if_misplaced(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {
         handover_end(membership);
-        timer_cancel(on->timers, &membership->handover.pause);
-        membership->handover.failed = 0;
+        timer_cancel(on->timers, &handover->pause);
+        handover->failed = 0;
         forget_change(membership);
         timer_cancel(on->timers, &membership->hold);
         timer_cancel(on->timers, &membership->hold_pause);
@@ -1004,10 +988,16 @@ bool membership_turn(struct membership *membership)
         } else {
             forget_change(membership);
         }
-        handover_turn(membership);
+    }
+    /* One step of a handover, on a leader that serves. */
+    if (driver_leads(on->driver) && handover->active &&
+        (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit))) {
+        handover_end(membership);
+        context_arm_in(on, &handover->pause, on->driver->config.election_ms);
+        handover->failed++;
     }
     ASSERT_IMPLIES(membership->change_index == 0, !timer_is_armed(&membership->look));
-    if (!membership->handover.active &&
+    if (!handover->active &&
         (membership->change_index == 0 || !timer_is_armed(&membership->hold))) {
         return false;
     }

@@ -381,24 +381,6 @@ int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id)
     return 0;
 }
 
-/* A newer configuration with both in it: its members are peers until the log has it. */
-static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wire)
-{
-    struct configuration conf;
-
-    if (configuration_decode(wire->data, wire->len, &conf) != 0 ||
-        configuration_find(&conf, peer) == NULL ||
-        configuration_find(&conf, peers->on->node_id) == NULL) {
-        return false;
-    }
-    ASSERT(wire->index > peers->learned.index);
-    peers->learned.conf = conf;
-    peers->learned.index = wire->index;
-    peers->learned.changes++;
-    context_wake(peers->on, WAKE_MEMBERS);
-    return true;
-}
-
 int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
     struct wire_statement said;
@@ -410,17 +392,29 @@ int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
     struct wire_statement said;
-    const struct wire_conf *conf = &said.conf;
+    const struct wire_conf *wire = &said.conf;
+    struct configuration conf;
 
     peers_gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
-    return len > 0 && wire_statement_decode(statement, len, &said) == 0 &&
-           conf->index > driver_applied(peers->on->driver)->conf_index &&
-           conf->index > peers->learned.index &&
-           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf->index) &&
-           !state_member_removed(peers->on->state, peer) && learn(peers, peer, conf);
+    if (len == 0 || wire_statement_decode(statement, len, &said) != 0 ||
+        wire->index <= driver_applied(peers->on->driver)->conf_index ||
+        wire->index <= peers->learned.index ||
+        !trust_index(&peers->on->driver->trust, peer, "configuration_index", wire->index) ||
+        state_member_removed(peers->on->state, peer) ||
+        configuration_decode(wire->data, wire->len, &conf) != 0 ||
+        configuration_find(&conf, peer) == NULL ||
+        configuration_find(&conf, peers->on->node_id) == NULL) {
+        return false;
+    }
+    /* A newer configuration with both in it: its members are peers until the log has it. */
+    peers->learned.conf = conf;
+    peers->learned.index = wire->index;
+    peers->learned.changes++;
+    context_wake(peers->on, WAKE_MEMBERS);
+    return true;
 }
 
 /* A node without a row of its own has the address that it was added with: it was told that. */
@@ -552,22 +546,6 @@ static void on_join_done(struct cluster_request *request)
     buf_free(&request->reply);
 }
 
-/* Only where there is a cluster, and not if another one has answered it already: it will hear so by
- * the uid in the answer. */
-static bool may_join(const struct peers *peers, const struct uid *own, const struct uid *other,
-                     struct member_answer *answer)
-{
-    if (uid_is_none(own)) {
-        answer->outcome = MEMBER_NO_QUORUM;
-        (void)snprintf(answer->why, sizeof answer->why,
-                       "node %llu has not heard of its cluster's birth yet",
-                       ull(peers->on->node_id));
-        return false;
-    }
-    answer->outcome = MEMBER_PENDING;
-    return uid_is_none(other) || uid_equal(own, other);
-}
-
 /* What becomes of it: it is a member, the leader has answered, or it is to wait. *bytes: of the
  * configuration in the answer. */
 static void ask_for(struct peers *peers, uint64_t peer, const char *address,
@@ -632,7 +610,14 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
         !member_address_check(said.address, strlen(said.address), &why)) {
         return false;
     }
-    if (may_join(peers, &joined.birth.uid, &said.birth.uid, &joined.answer)) {
+    joined.answer.outcome = MEMBER_PENDING;
+    if (uid_is_none(&joined.birth.uid)) { /* only where there is a cluster */
+        joined.answer.outcome = MEMBER_NO_QUORUM;
+        (void)snprintf(joined.answer.why, sizeof joined.answer.why,
+                       "node %llu has not heard of its cluster's birth yet",
+                       ull(peers->on->node_id));
+    } else if (uid_is_none(&said.birth.uid) || uid_equal(&joined.birth.uid, &said.birth.uid)) {
+        /* Not if another one has answered it already: the uid in the answer will say so. */
         ask_for(peers, peer, said.address, &joined, &conf);
     }
     wire_joined_encode(&joined, answer);

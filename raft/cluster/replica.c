@@ -553,13 +553,16 @@ static void turn_members(struct replica *replica)
 {
     struct serving *serving = &replica->requests.serving;
     bool disk_was_low = driver_disk_is_low(&replica->driver); /* as membership sees it, or before */
+    BUF_LOCAL(record);
     bool holding;
     bool no_room;
 
     follow_members(replica);
     /* With the log of the others: from now on an empty one is a loss. */
     if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
-        driver_mark_joined(&replica->driver, replica->joiner_incarnation);
+        prepare_member_record(replica->joiner_incarnation, &record);
+        driver_write_local(&replica->driver, LOCAL_INCARNATION, record.data, record.len, NULL,
+                           NULL);
         replica->joiner_incarnation = 0;
     }
     holding = membership_turn(&replica->membership) || replica->draining;

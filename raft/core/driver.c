@@ -1468,14 +1468,6 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     write_submit_local(write, key, done, done_data);
 }
 
-void driver_mark_joined(struct driver *driver, uint64_t incarnation)
-{
-    BUF_LOCAL(record);
-
-    prepare_member_record(incarnation, &record);
-    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, NULL, NULL);
-}
-
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
 {
     driver->peers.seen.older = true;

@@ -225,10 +225,6 @@ bool driver_disk_owes(const struct driver *driver);
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data);
 
-/* Take the mark of a node that joins off the disk, after the log that came. incarnation: of this
- * start. */
-void driver_mark_joined(struct driver *driver, uint64_t incarnation);
-
 /* This node's own data directory is the older copy: mark it, so that it is refused at each later
  * start. done is called when that is durable. */
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data);

@@ -4,8 +4,8 @@
  *
  * A node whose directory was set back has forgotten votes and entries that it acknowledged. Its
  * vote could count twice, and what was committed with its help could be lost. It cannot notice by
- * itself, but the nodes that talked to it can: with every dial a node says which start of its this is
- * (its *incarnation*), which it had before, and its *durable* as it began: term, vote, and the
+ * itself, but the nodes that talked to it can: with every dial a node says which start of its this
+ * is (its *incarnation*), which it had before, and its *durable* as it began: term, vote, and the
  * last entry. Each is durable before anybody hears of it, so of a node that forgot nothing
  *
  *  - a later incarnation has a higher count than every earlier one, and the node knows all that it
