@@ -158,9 +158,7 @@ void snapshot_drop_in(struct snapshot_transfers *transfers);
 void snapshot_refuse_in(struct snapshot_transfers *transfers);
 
 /*
- * --- the rows of a snapshot ---
- *
- * the rows of a snapshot, tried as they come: do they make a state?
+ * --- trial: the rows of a snapshot, tried as they come: do they make a state?
  *
  * They go into a state machine of their own, in slices of TRIAL_MS, so that a large state does not
  * keep the loop. When all are there, and fit their digest, that state machine takes
@@ -172,8 +170,6 @@ void snapshot_refuse_in(struct snapshot_transfers *transfers);
  * Failure modes: rows that make no state, or more of it than there may be: trial_step() goes on to
  * count what they sum up to, and trial_end() says it. Rows that do not fit their digest:
  * ERR_CORRUPT before anything else, for then nobody knows who made them.
- *
- * Thread: the raft loop.
  */
 
 #define TRIAL_MS 5
