@@ -617,18 +617,6 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     return say(MEMBER_PENDING, "leadership is being handed to node %llu", ull(ask->node_id));
 }
 
-/* A wrong address cuts the member off: what is left without it must be a majority. */
-static bool can_do_without(const struct membership *membership, uint64_t node_id,
-                           struct voter_count *ret_count)
-{
-    const struct configuration *conf = driver_configuration(membership->on->driver);
-
-    (void)keeps_quorum(membership, 0, node_id, ret_count);
-    ret_count->voters = configuration_voters(conf);
-    return ret_count->voters <= 1 || configuration_role(conf, node_id) != ROLE_VOTER ||
-           ret_count->reached >= ret_count->voters / 2 + 1;
-}
-
 static struct member_answer ask_move(struct membership *membership, const struct member_ask *ask)
 {
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
@@ -649,7 +637,11 @@ static struct member_answer ask_move(struct membership *membership, const struct
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
                    ull(other));
     }
-    if (!ask->force && !can_do_without(membership, ask->node_id, &count)) {
+    /* A wrong address cuts the member off: what is left without it must be a majority. */
+    (void)keeps_quorum(membership, 0, ask->node_id, &count);
+    count.voters = configuration_voters(driver_configuration(membership->on->driver));
+    if (!ask->force && count.voters > 1 && member->role == ROLE_VOTER &&
+        count.reached < count.voters / 2 + 1) {
         return say(
             MEMBER_NO_QUORUM,
             "only %u of %u voters can be reached without node %llu, and %u are needed should "

@@ -14,31 +14,11 @@
 
 /* --- the first list --- */
 
-/* In the order of ids: whoever writes the same list in another order means the same. */
-static void put_members(const struct configuration *members, struct buf *text)
-{
-    uint64_t after = 0;
-
-    for (unsigned n = 0; n < members->count; n++) {
-        const struct conf_member *next = NULL;
-
-        for (unsigned i = 0; i < members->count; i++) {
-            const struct conf_member *member = &members->members[i];
-
-            if (member->id > after && (next == NULL || member->id < next->id)) {
-                next = member;
-            }
-        }
-        ASSERT(next != NULL);
-        after = next->id;
-        buf_put_u64(text, next->id);
-        buf_put_str16(text, next->address, strlen(next->address));
-    }
-}
-
 void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const char *cluster_id,
                      const struct service *service, struct birth_list *ret_list)
 {
+    const struct configuration *members = &ret_list->members;
+    uint64_t after = 0;
     BUF_LOCAL(text);
 
     *ret_list = (struct birth_list){.digest = 0};
@@ -48,7 +28,20 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
         ret_list->members.count = 0;
         return;
     }
-    put_members(&ret_list->members, &text);
+    /* In the order of ids: two that write the same list in another order mean the same. */
+    for (unsigned n = 0; n < members->count; n++) {
+        const struct conf_member *next = NULL;
+
+        MEMBER_FOREACH (member, members) {
+            if (member->id > after && (next == NULL || member->id < next->id)) {
+                next = member;
+            }
+        }
+        ASSERT(next != NULL);
+        after = next->id;
+        buf_put_u64(&text, next->id);
+        buf_put_str16(&text, next->address, strlen(next->address));
+    }
     buf_put_str16(&text, cluster_id, strlen(cluster_id));
     buf_put(&text, service->agreed, service->agreed_len);
     ret_list->digest = hash_bytes(text.data, text.len, 0);

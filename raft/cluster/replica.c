@@ -575,24 +575,6 @@ static void turn_members(struct replica *replica)
     }
 }
 
-/* Is the leader reached by another route than the listeners know? */
-static void turn_route(struct replica *replica)
-{
-    uint64_t through;
-
-    if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
-        return;
-    }
-    replica->through = through;
-    if (through != 0) {
-        log_warn("raft", "the leader is reached through another node", "through=%llu",
-                 ull(through));
-    } else {
-        log_info("raft", "the leader is reached directly again", NULL);
-    }
-    NOTIFY(&replica->context, route_changed, through);
-}
-
 /* Those of these parts that are to look. They are woken no more then. */
 static uint32_t take_woken(struct replica *replica, uint32_t parts)
 {
@@ -641,6 +623,7 @@ static void turn_woken(struct replica *replica)
 {
     struct service *service = replica->context.service;
     uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
+    uint64_t through;
 
     if (!replica->context.stopping) {
         turn_parts(replica, woken);
@@ -650,10 +633,22 @@ static void turn_woken(struct replica *replica)
     if (woken & WAKE_SERVICE) {
         service->ops->turn(service, woken);
     }
-    if (take_woken(replica, WAKE_REQUESTS)) {
-        requests_turn(&replica->requests);
-        turn_route(replica);
+    if (!take_woken(replica, WAKE_REQUESTS)) {
+        return;
     }
+    requests_turn(&replica->requests);
+    /* Is the leader reached by another route than the listeners know? */
+    if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
+        return;
+    }
+    replica->through = through;
+    if (through != 0) {
+        log_warn("raft", "the leader is reached through another node", "through=%llu",
+                 ull(through));
+    } else {
+        log_info("raft", "the leader is reached directly again", NULL);
+    }
+    NOTIFY(&replica->context, route_changed, through);
 }
 
 /* Of the replica and of the service, in turn: each may lead to others. */

@@ -558,24 +558,6 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     return rv;
 }
 
-static void init_handles(struct node *node)
-{
-    uv_loop_t *loop = node->loop;
-
-    ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
-    ASSERT(uv_check_init(loop, &node->woken) == 0);
-    ASSERT(uv_idle_init(loop, &node->again) == 0);
-    ASSERT(uv_timer_init(loop, &node->timer) == 0);
-    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
-    ASSERT(wakeup_init(&node->wake, loop, wake_cb) == 0);
-    node->mailbox.data = node;
-    node->prepare.data = node;
-    node->woken.data = node;
-    node->again.data = node;
-    node->timer.data = node;
-    node->handles_open = 7; /* these and the net */
-}
-
 static void node_superseded_cb(struct replica_listener *hears, uint64_t incarnation)
 {
     struct node *node = CONTAINER(hears, struct node, hears);
@@ -602,9 +584,21 @@ static int start_replica(struct node *node, struct state *state, const struct st
         .data = node,
         .gather_max_us = GATHER_MAX_US,
     };
+    uv_loop_t *loop = node->loop;
     int rv;
 
-    init_handles(node);
+    ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
+    ASSERT(uv_check_init(loop, &node->woken) == 0);
+    ASSERT(uv_idle_init(loop, &node->again) == 0);
+    ASSERT(uv_timer_init(loop, &node->timer) == 0);
+    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
+    ASSERT(wakeup_init(&node->wake, loop, wake_cb) == 0);
+    node->mailbox.data = node;
+    node->prepare.data = node;
+    node->woken.data = node;
+    node->again.data = node;
+    node->timer.data = node;
+    node->handles_open = 7; /* these and the net */
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
     parts.disk = writer_disk(node->writer);
