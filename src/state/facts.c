@@ -261,11 +261,6 @@ void members_reached(struct members *members, const struct member *now, size_t c
 
 /* --- commands --- */
 
-static bool same_change(const struct member_change *a, const struct member_change *b)
-{
-    return a->kind == b->kind && a->node_id == b->node_id && strcmp(a->address, b->address) == 0;
-}
-
 int members_begin(struct members *members, const struct member_change *change, uint64_t index)
 {
     const struct member_change *now = &members->change;
@@ -275,7 +270,8 @@ int members_begin(struct members *members, const struct member_change *change, u
     if (node_set_has(&members->removed, change->node_id)) {
         return ERR_REMOVED;
     }
-    if (under_way && same_change(now, change)) {
+    if (under_way && now->kind == change->kind && now->node_id == change->node_id &&
+        strcmp(now->address, change->address) == 0) {
         return 0;
     }
     if (under_way && (change->kind != MEMBER_REMOVE || now->kind != MEMBER_ADD ||
