@@ -270,11 +270,6 @@ static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char
     {                                                                                              \
         "window-ms", "window_ms", LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS                         \
     }
-#define EPOCH                                                                                      \
-    {                                                                                              \
-        "epoch", "epoch", 1, INT64_MAX                                                             \
-    }
-
 enum ctl_exit run_workers_acquire(struct ctl *ctl)
 {
     static const struct body_field fields[] = {{"worker-id", "worker_id", 0, LIMIT_WORKER_IDS - 1},
@@ -292,10 +287,14 @@ enum ctl_exit run_workers_acquire(struct ctl *ctl)
     return worker_send(ctl, "POST", NULL, fields, COUNT_OF(fields), body);
 }
 
-/* Of an id that was acquired: its epoch is needed. */
-static enum ctl_exit worker_change(struct ctl *ctl, const char *method,
-                                   const struct body_field *fields, size_t count)
+/* `renew` or `release` an id that was acquired: its epoch is needed. */
+enum ctl_exit run_workers_change(struct ctl *ctl)
 {
+    static const struct body_field fields[] = {
+        {"epoch", "epoch", 1, INT64_MAX},
+        WINDOW,
+        {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
+    const char *method = strcmp(ctl->command->name, "renew") == 0 ? "PUT" : "DELETE";
     const char *text = ctl->args.operands[0];
     uint64_t id = 0;
     enum ctl_exit code = ctl_number("ID", text, 0, LIMIT_WORKER_IDS - 1, &id);
@@ -304,23 +303,8 @@ static enum ctl_exit worker_change(struct ctl *ctl, const char *method,
         code = ctl_fail(CTL_USAGE, "--epoch is missing: leafctl workers list shows it");
     }
     return code == CTL_DONE
-               ? worker_send(ctl, method, text, fields, count, MUST_HAVE(json_object()))
+               ? worker_send(ctl, method, text, fields, COUNT_OF(fields), MUST_HAVE(json_object()))
                : code;
-}
-
-enum ctl_exit run_workers_renew(struct ctl *ctl)
-{
-    static const struct body_field fields[] = {EPOCH, WINDOW};
-
-    return worker_change(ctl, "PUT", fields, COUNT_OF(fields));
-}
-
-enum ctl_exit run_workers_release(struct ctl *ctl)
-{
-    static const struct body_field fields[] = {
-        EPOCH, {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
-
-    return worker_change(ctl, "DELETE", fields, COUNT_OF(fields));
 }
 
 static void pools_put(struct ctl *ctl, json_t *json)

@@ -209,8 +209,9 @@ enum ctl_exit run_tags_get(struct ctl *ctl)
 }
 
 /* Send the fields, which are freed, and show the tag. */
-static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *body, bool force)
+static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *body)
 {
+    bool force = ctl_has(ctl, "force");
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
@@ -235,10 +236,10 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
     return code;
 }
 
-/* Pause or resume a tag that is there: a name that is mistyped is not made. */
-static enum ctl_exit put_paused(struct ctl *ctl, bool paused)
+/* `pause` or `resume` a tag that is there: a name that is mistyped is not made. */
+enum ctl_exit run_tags_pause(struct ctl *ctl)
 {
-    const char *reason = paused ? ctl_option(ctl, "reason") : NULL;
+    bool paused = strcmp(ctl->command->name, "pause") == 0;
     BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     enum ctl_exit code = tag_target(ctl, &target);
@@ -250,21 +251,9 @@ static enum ctl_exit put_paused(struct ctl *ctl, bool paused)
     if (code != CTL_DONE) {
         return ctl_failed(code, &answer);
     }
-    return put_fields(ctl, &target,
-                      MUST_HAVE(reason != NULL
-                                    ? json_pack("{s:b, s:s}", "paused", paused, "reason", reason)
-                                    : json_pack("{s:b}", "paused", paused)),
-                      false);
-}
-
-enum ctl_exit run_tags_pause(struct ctl *ctl)
-{
-    return put_paused(ctl, true);
-}
-
-enum ctl_exit run_tags_resume(struct ctl *ctl)
-{
-    return put_paused(ctl, false);
+    return put_fields(
+        ctl, &target,
+        MUST_HAVE(json_pack("{s:b, s:s*}", "paused", paused, "reason", ctl_option(ctl, "reason"))));
 }
 
 enum ctl_exit run_tags_put(struct ctl *ctl)
@@ -297,7 +286,7 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
         json_decref(body);
         return code;
     }
-    return put_fields(ctl, &target, body, ctl_has(ctl, "force"));
+    return put_fields(ctl, &target, body);
 }
 
 enum ctl_exit run_tags_delete(struct ctl *ctl)
