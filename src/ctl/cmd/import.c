@@ -101,7 +101,11 @@ static enum ctl_exit import_read_file(struct importing *importing)
     BUF_LOCAL(why);
     enum ctl_exit code;
 
-    importing->form = named != NULL ? form_of_name(named) : FORM_UNKNOWN;
+    importing->form = named != NULL ? FORM_SQL : FORM_UNKNOWN;
+    while (named != NULL && importing->form < FORMS &&
+           strcmp(FORM_NAMES[importing->form], named) != 0) {
+        importing->form++;
+    }
     if (importing->form == FORMS) {
         return ctl_fail(CTL_USAGE,
                         "format: \"%s\" is none of sql, tsv, outfile, csv, csv-doubled, "
@@ -171,7 +175,7 @@ static enum ctl_exit import_prepare(struct importing *importing)
     }
     errors = importing->rows.errors.count + importing->tags.errors.count;
     ctl_progress("%s: %s, %zu rows, %zu errors, %zu warnings", importing->from,
-                 importing->is_live ? importing->table : form_name(importing->form),
+                 importing->is_live ? importing->table : FORM_NAMES[importing->form],
                  importing->rows.count, errors, importing->tags.warnings.count);
     import_print_messages("warning", &importing->tags.warnings);
     import_print_messages("error", &importing->rows.errors);

@@ -19,11 +19,6 @@
 #define WAIT_DEFAULT_S 120
 #define WAIT_EACH_MS 3000 /* of one request */
 
-static void message_put(struct ctl *ctl, json_t *json)
-{
-    ctl_put_form(&ctl->out, "{message}\n", json);
-}
-
 /* Ask until it is done; again names the command of this family that waits for it when it continues.
  * body: freed; NULL: none. in_turn: wait for another change that is under way. */
 static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf *target,
@@ -54,7 +49,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf
             break;
         }
         if (answer.status == 200) {
-            ctl_put(ctl, answer.json, message_put);
+            ctl_put(ctl, answer.json, "{message}\n", NULL);
             break;
         }
         if (!printed) {
@@ -309,7 +304,7 @@ static void level_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_level_show(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/cluster/level", level_put);
+    return ctl_show(ctl, "/api/cluster/level", NULL, level_put);
 }
 
 enum ctl_exit run_level_raise(struct ctl *ctl)
