@@ -437,7 +437,8 @@ def make(run, tag, number=0, node=0, as_="operator"):
         row.murky = row.murky or made
     if answer.ok:
         said = (answer.numbers or answer.texts)[0]
-        must(str(said) in (("1", "OK") if made else ("0", "None")), "wrong-set", f"{what}: {answer}")
+        right = ("1", "OK") if made else ("0", "None")
+        must(str(said) in right, "wrong-set", f"{what}: {answer}")
     if answer.ok and made:
         shown = run.certain(lambda: run.world.http(0, "operator", "GET",
                                                    f"/api/tags/{path_of(tag)}"))
