@@ -762,7 +762,7 @@ int handle_metrics(struct conn *conn)
     struct totals *totals = MUST_HAVE(calloc(1, sizeof *totals));
     BUF_LOCAL(labels);
 
-    latency_flush(&conn->conns->latency);
+    latency_turn_end(&conn->conns->latency, uv_hrtime() / 1000);
     for (unsigned i = 0; i < api->loop_count; i++) {
         for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
             for (unsigned k = 0; k < LATENCY_STATUSES; k++) {

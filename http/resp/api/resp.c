@@ -392,45 +392,14 @@ static int handle_set_unless_there(struct conn *conn)
     return look_at_tag(conn, set_before_cb, false);
 }
 
-/* The id's parts by the cluster's own layout. False: answered. */
-static bool decode_own(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
-{
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-
-    if (!snowflake_is_known(conn)) {
-        return false;
-    }
-    *ret_parts = snowflake_decode(&snowflake->layout, id);
-    return true;
-}
-
-/* By the layout that LAYOUT names. False: answered. */
-static bool decode_named(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
-{
-    const struct layout_words *named;
-    const char *name;
-    size_t len;
-
-    if (resp_caller(conn)->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
-        return caller_wrong_words(conn);
-    }
-    name = caller_word(conn, 3, &len);
-    named = layout_named(conn, name, len);
-    if (named == NULL) {
-        return false;
-    }
-    return named_layout_decode(&named->row.layout, id, ret_parts) ||
-           reply_error(conn, 400, "bad_request",
-                       "id %llu is of no time that can be shown in layout %s", ull(id),
-                       named->row.name);
-}
-
 static int handle_decode(struct conn *conn)
 {
-    unsigned version = resp_caller(conn)->version;
+    const struct resp_caller *caller = resp_caller(conn);
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const struct layout_words *named;
     char time[TEXT_TIME_BYTES];
     char shown[SHOWN_BYTES];
-    struct snowflake_parts parts = {0};
+    struct snowflake_parts parts;
     struct buf *out;
     size_t len;
     const char *text = caller_word(conn, 1, &len);
@@ -440,12 +409,28 @@ static int handle_decode(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
                            text_show(text, len, shown, sizeof shown), ull(INT64_MAX));
     }
-    if (resp_caller(conn)->words.count > 2 ? !decode_named(conn, id, &parts)
-                                           : !decode_own(conn, id, &parts)) {
-        return ANSWERED;
+    if (caller->words.count == 2) { /* by the cluster's own layout */
+        if (!snowflake_is_known(conn)) {
+            return ANSWERED;
+        }
+        parts = snowflake_decode(&snowflake->layout, id);
+    } else {
+        if (caller->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
+            return caller_wrong_words(conn);
+        }
+        text = caller_word(conn, 3, &len);
+        named = layout_named(conn, text, len);
+        if (named == NULL) {
+            return ANSWERED;
+        }
+        if (!named_layout_decode(&named->row.layout, id, &parts)) {
+            return reply_error(conn, 400, "bad_request",
+                               "id %llu is of no time that can be shown in layout %s", ull(id),
+                               named->row.name);
+        }
     }
     out = reply_begin(conn);
-    reply_map(out, version, 5);
+    reply_map(out, caller->version, 5);
     reply_number(out, "id", id);
     reply_number(out, "timestamp_ms", parts.unix_ms);
     reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
@@ -846,14 +831,6 @@ static void put_info(struct buf *out, const struct resp_method *method)
     }
 }
 
-static void put_docs(struct buf *out, unsigned version, const struct resp_method *method)
-{
-    put_method_name(out, method);
-    reply_map(out, version, 2);
-    reply_pair(out, "summary", method->summary);
-    reply_pair(out, "group", "leafd");
-}
-
 /* Tell of all, or of those named from the third word on. */
 static int put_methods(struct conn *conn, bool docs)
 {
@@ -869,7 +846,10 @@ static int put_methods(struct conn *conn, bool docs)
         const struct resp_method *method = all ? &methods[i] : resp_method_find(name, len);
 
         if (docs && method != NULL) {
-            put_docs(&list, caller->version, method);
+            put_method_name(&list, method);
+            reply_map(&list, caller->version, 2);
+            reply_pair(&list, "summary", method->summary);
+            reply_pair(&list, "group", "leafd");
         } else if (method != NULL) {
             put_info(&list, method);
         } else if (!docs) {
