@@ -837,24 +837,6 @@ static enum parser_event extension(struct parser *parser, char c)
     }
 }
 
-/* A byte of a trailer's name: to its colon. */
-static enum parser_event trailer_name(struct parser *parser, char c)
-{
-    parser->state = c == ':' ? BODY_TRAILER_LINE : BODY_TRAILER_NAME;
-    return c == ':' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
-                                                                   : bad_chunk(parser);
-}
-
-/* A byte of a trailer's value: to its CR. */
-static enum parser_event skip_line(struct parser *parser, char c, int next)
-{
-    if (c == '\r') {
-        parser->state = next;
-        return PARSER_MORE;
-    }
-    return ((unsigned char)c >= ' ' && c != 0x7f) || c == '\t' ? PARSER_MORE : bad_chunk(parser);
-}
-
 static enum parser_event line_feed(struct parser *parser, char c, int next)
 {
     if (c != '\n') {
@@ -894,9 +876,13 @@ static enum parser_event chunk_step(struct parser *parser, char c)
         return c == '\r' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
                                                                         : bad_chunk(parser);
     case BODY_TRAILER_NAME:
-        return trailer_name(parser, c);
+        parser->state = c == ':' ? BODY_TRAILER_LINE : BODY_TRAILER_NAME;
+        return c == ':' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
+                                                                       : bad_chunk(parser);
     case BODY_TRAILER_LINE:
-        return skip_line(parser, c, BODY_TRAILER_LF);
+        parser->state = c == '\r' ? BODY_TRAILER_LF : BODY_TRAILER_LINE;
+        return c == '\r' || (char_class[(unsigned char)c] & VALUE) != 0 ? PARSER_MORE
+                                                                        : bad_chunk(parser);
     case BODY_TRAILER_LF:
         return line_feed(parser, c, BODY_TRAILER);
     case BODY_END_LF:

@@ -394,13 +394,11 @@ uint64_t latency_end(struct latency *latency, unsigned class, int status, uint64
 void latency_exemplar(struct latency *latency, unsigned class, int status, uint64_t took_us,
                       const char trace[HEADER_TRACE_BYTES], uint64_t wall_ms);
 
-/* The turn is over at this time, in us, of uv_hrtime(). */
+/* The turn is over at this time, in us, of uv_hrtime(); or what was answered in it so far is noted,
+ * for who looks at the histograms. */
 void latency_turn_end(struct latency *latency, uint64_t now_us);
 
 /* How many requests of a class were answered so, status 0..LATENCY_STATUSES - 1. Any thread. */
 uint64_t latency_count(const struct latency *latency, unsigned class, unsigned status);
-
-/* Note what was answered in this turn so far, for who looks at the histograms in it. */
-void latency_flush(struct latency *latency);
 
 #endif

@@ -211,17 +211,6 @@ static void map_v4(const struct in_addr *v4, struct in6_addr *out)
     memcpy(&out->s6_addr[12], v4, sizeof *v4);
 }
 
-/* Are the first bits of both the same? */
-static bool is_within(const struct in6_addr *address, const struct network *network)
-{
-    unsigned whole = network->bits / 8;
-    unsigned rest = 8 - network->bits % 8;
-
-    return memcmp(address, &network->address, whole) == 0 &&
-           (network->bits % 8 == 0 ||
-            address->s6_addr[whole] >> rest == network->address.s6_addr[whole] >> rest);
-}
-
 /* "10.0.0.7", "10.1.0.0/16", "2001:db8::/32", without blanks. The bits after the prefix are 0, or
  * somebody has mistaken one for the other. */
 static bool read_network(const char *text, size_t len, struct network *ret_network)
@@ -314,7 +303,12 @@ bool proxy_is_named(const char *list, const struct sockaddr *address)
         return false;
     }
     while (next_network(&list, &network, &item) > 0) {
-        if (is_within(&wanted, &network)) {
+        unsigned whole = network.bits / 8;
+        unsigned rest = 8 - network.bits % 8;
+
+        if (memcmp(&wanted, &network.address, whole) == 0 &&
+            (rest == 8 ||
+             wanted.s6_addr[whole] >> rest == network.address.s6_addr[whole] >> rest)) {
             return true;
         }
     }
