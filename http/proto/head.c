@@ -50,23 +50,15 @@ HOT int target_split(const char *raw, size_t len, struct target *ret_target)
     return 0;
 }
 
-/* How many bytes in front stand for themselves. */
-HOT static size_t literal_len(const char *text, size_t len, enum target_plus plus)
-{
-    size_t i = 0;
-
-    while (i < len && text[i] != '%' && (text[i] != '+' || plus == TARGET_PLUS_IS_PLUS)) {
-        i++;
-    }
-    return i;
-}
-
 HOT int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
                       size_t *ret_len)
 {
-    /* As a rule that is all of it. */
-    size_t at = literal_len(text, len, plus);
+    size_t at = 0;
 
+    /* What stands for itself, as a rule all of it. */
+    while (at < len && text[at] != '%' && (text[at] != '+' || plus == TARGET_PLUS_IS_PLUS)) {
+        at++;
+    }
     if (at > size) {
         return ERR_TOO_LARGE;
     }

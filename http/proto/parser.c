@@ -434,24 +434,6 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
     return scan_lf(parser, data, end, SCAN_LINE);
 }
 
-/* A byte at which a target does not continue: it ends, or it is refused. */
-HOT static enum parser_event target_done(struct parser *parser, unsigned char c)
-{
-    parser->head.target_len = (uint32_t)parser->at - parser->head.target_at;
-    if (c == ' ' && parser->head.target_len > 0) {
-        parser->at++;
-        parser->mark = parser->at;
-        parser->state = SCAN_VERSION;
-        return PARSER_MORE;
-    }
-    if ((char_class[c] & TARGET) == 0) {
-        return malformed(parser, "the request line is not METHOD TARGET HTTP/1.1");
-    }
-    ASSERT(parser->head.target_len == LIMIT_HTTP_TARGET_BYTES);
-    return too_large(parser, 414, "target_too_long", "the request target is too long",
-                     LIMIT_HTTP_TARGET_BYTES);
-}
-
 /* A target without a slash in front: "*", "http://host/path", and "host:port" of CONNECT. */
 static bool is_other_target(const char *text, size_t len, bool is_connect)
 {
@@ -483,18 +465,27 @@ static bool is_other_target(const char *text, size_t len, bool is_connect)
 
 HOT static enum parser_event scan_target(struct parser *parser, const char *data, size_t end)
 {
-    const struct parser_head *head = &parser->head;
+    struct parser_head *head = &parser->head;
     size_t bound = min_size(end, head->target_at + LIMIT_HTTP_TARGET_BYTES);
-    enum parser_event event;
+    unsigned char c; /* at which the target does not continue */
 
     parser->at = run_end(data, parser->at, bound, TARGET);
     if (parser->at == end) {
         return PARSER_MORE;
     }
-    event = target_done(parser, (unsigned char)data[parser->at]);
-    if (event != PARSER_MORE) {
-        return event;
+    c = (unsigned char)data[parser->at];
+    head->target_len = (uint32_t)parser->at - head->target_at;
+    if (c != ' ' || head->target_len == 0) {
+        if ((char_class[c] & TARGET) == 0) {
+            return malformed(parser, "the request line is not METHOD TARGET HTTP/1.1");
+        }
+        ASSERT(head->target_len == LIMIT_HTTP_TARGET_BYTES);
+        return too_large(parser, 414, "target_too_long", "the request target is too long",
+                         LIMIT_HTTP_TARGET_BYTES);
     }
+    parser->at++;
+    parser->mark = parser->at;
+    parser->state = SCAN_VERSION;
     if ((parser->is_connect || data[head->target_at] != '/') &&
         !is_other_target(data + head->target_at, head->target_len, parser->is_connect)) {
         object(parser, "invalid URL");

@@ -27,60 +27,49 @@
 
 /* --- heads --- */
 
-/* Split the target and ask the service. False when the target cannot be read; answered. */
-HOT static bool admit_request(struct conn *conn)
+/* The head is complete: split the target, ask the service, and serve what has no body. */
+HOT static void http_head_done(struct conn *conn)
 {
     static const struct parser_reject bad_target = {
         400, "bad_request", "the request target is not a path beginning with \"/\"", 0};
-    const char *head = conn_at(conn, 0);
+    const struct parser_head *head = conn_head(conn);
     struct request *request = &conn->request;
-    const char *raw = head + conn_head(conn)->target_at;
-    const size_t len = conn_head(conn)->target_len;
-    struct target target = {.path = raw, .path_len = len};
-    bool is_of_all = len == 1 && raw[0] == '*' && conn_head(conn)->method == METHOD_OPTIONS;
+    struct wire *wire = &conn->wire;
+    const char *bytes = conn_at(conn, 0);
+    const char *raw = bytes + head->target_at;
+    struct target target = {.path = raw, .path_len = head->target_len};
+    bool is_of_all = head->target_len == 1 && raw[0] == '*' && head->method == METHOD_OPTIONS;
 
-    if (!is_of_all && target_split(raw, len, &target) != 0) {
+    wire->next = wire->start + head->len;
+    if (!is_of_all && target_split(raw, head->target_len, &target) != 0) {
         conn_move(conn, CONN_SERVING);
         conn->traffic = request->traffic;
         conn->began_us = latency_begin(&conn->conns->latency);
         conn_reject(conn, &bad_target);
-        return false;
+        return;
     }
-    request->path_at = (uint32_t)(target.path - head);
+    request->path_at = (uint32_t)(target.path - bytes);
     request->path_len = (uint32_t)target.path_len;
     if (target.query_len > 0) {
-        request->query_at = (uint32_t)(target.query - head);
+        request->query_at = (uint32_t)(target.query - bytes);
         request->query_len = (uint32_t)target.query_len;
     }
     request->admission = conn->conns->service->admit(conn);
-    return true;
-}
-
-/* The head is complete. */
-HOT static void http_head_done(struct conn *conn)
-{
-    const struct parser_head *head = conn_head(conn);
-    struct wire *wire = &conn->wire;
-
-    wire->next = wire->start + head->len;
-    if (!admit_request(conn)) {
-        return;
-    }
     if (!head->has_body) {
         conn_keep_head(conn);
         conn_serve(conn);
         return;
     }
     conn_move(conn, CONN_BODY);
-    if (conn->request.admission == HTTP_REFUSE &&
-        (head->expect_continue || head->content_length > conn->request.body_max)) {
+    if (request->admission == HTTP_REFUSE &&
+        (head->expect_continue || head->content_length > request->body_max)) {
         /* The client may or may not send its body now: no telling where the next request begins. */
         conn->ending = CONN_LINGERS;
         conn_serve(conn);
         return;
     }
-    if (head->content_length > conn->request.body_max) {
-        conn_refuse(conn, REFUSED_LARGE, conn->request.body_max);
+    if (head->content_length > request->body_max) {
+        conn_refuse(conn, REFUSED_LARGE, request->body_max);
         return;
     }
     if (head->expect_continue && wire->next == wire->end) {
