@@ -1,8 +1,12 @@
 /*
- * id_text.c - see id_text.h. Thread: the loop's.
+ * id_text.c - ids as text, and the answer to a claim of several, or of one that is no number.
+ *
+ * The happy path: id_text_answer() writes lines, ranges or JSON. Many lines are made
+ * part by part, when it is their connection's turn. Ids of a tag with a shape, UUIDs, ULIDs, and
+ * those of a layout whose worker id is last come one a line.
+ *
+ * Failure modes: none. Thread: the loop's.
  */
-#include "http/api/id_text.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

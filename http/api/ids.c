@@ -9,7 +9,6 @@
 #include "http/api/audited.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
-#include "http/api/id_text.h"
 #include "http/api/json.h"
 #include "http/api/request.h"
 #include "http/api/route.h"

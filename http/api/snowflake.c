@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "http/api/context.h"
-#include "http/api/id_text.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/route.h"

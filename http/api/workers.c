@@ -22,7 +22,6 @@
 #include "http/api/route.h"
 
 #include "http/api/audited.h"
-#include "http/api/cluster.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/ids.h"

@@ -16,7 +16,6 @@
 #include <cmocka.h>
 
 #include "http/api/ids.h"
-#include "http/api/id_text.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
 

@@ -13,7 +13,6 @@
 #include "http/api/audited.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
-#include "http/api/id_text.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
@@ -34,7 +33,6 @@
 
 struct resp_method {
     struct route route; /* its path is the method, in capitals */
-    uint8_t traffic;    /* enum traffic */
     uint32_t words_min; /* with the method */
     uint32_t words_max;
     const char *usage;
@@ -727,9 +725,10 @@ static int handle_snowflake(struct conn *conn)
 
 #define WORDS(min, max) .words_min = (min), .words_max = (max)
 #define ANY_WORDS(min) WORDS(min, LIMIT_RESP_WORDS)
-#define METHOD(name_, role_, handle_, ...)                                                         \
+#define METHOD(name_, role_, traffic_, handle_, ...)                                               \
     .route = {.path = (name_),                                                                     \
               .role = (role_),                                                                     \
+              .traffic = (traffic_),                                                               \
               .listeners = LISTENER_IDS,                                                           \
               .takes_options = true, /* its words, which are its handler's to read */              \
               .handle = (handle_),                                                                 \
@@ -739,49 +738,49 @@ static int handle_snowflake(struct conn *conn)
 static int handle_command(struct conn *conn);
 
 static const struct resp_method methods[] = {
-    {METHOD("INCR", ROLE_IDS, handle_incr, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(2, 2),
-     .usage = "INCR tag", .summary = "Take one id of a tag."},
-    {METHOD("INCRBY", ROLE_IDS, handle_incrby, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(3, 3),
+    {METHOD("INCR", ROLE_IDS, TRAFFIC_SEGMENT, handle_incr, TAG), WORDS(2, 2), .usage = "INCR tag",
+     .summary = "Take one id of a tag."},
+    {METHOD("INCRBY", ROLE_IDS, TRAFFIC_SEGMENT, handle_incrby, TAG), WORDS(3, 3),
      .usage = "INCRBY tag count",
      .summary = "Take so many ids of a tag that follow each other; the last one is the answer."},
-    {METHOD("LEAFD.NEXT", ROLE_IDS, handle_next, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(2, 6),
+    {METHOD("LEAFD.NEXT", ROLE_IDS, TRAFFIC_SEGMENT, handle_next, TAG), WORDS(2, 6),
      .usage = "LEAFD.NEXT tag [COUNT count] [KEY key]",
      .summary = "Take an id of a tag, or so many as an array; with an idempotency key."},
-    {METHOD("LEAFD.SNOWFLAKE", ROLE_IDS, handle_snowflake), .traffic = TRAFFIC_SNOWFLAKE,
-     WORDS(1, 5), .usage = "LEAFD.SNOWFLAKE [COUNT count] [LAYOUT name]",
+    {METHOD("LEAFD.SNOWFLAKE", ROLE_IDS, TRAFFIC_SNOWFLAKE, handle_snowflake), WORDS(1, 5),
+     .usage = "LEAFD.SNOWFLAKE [COUNT count] [LAYOUT name]",
      .summary = "Take a snowflake id, or so many as an array."},
-    {METHOD("LEAFD.DECODE", ROLE_IDS, handle_decode), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
+    {METHOD("LEAFD.DECODE", ROLE_IDS, TRAFFIC_DECODE, handle_decode), WORDS(2, 4),
      .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Take a snowflake id apart."},
-    {METHOD("LEAFD.AT", ROLE_IDS, handle_at), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
+    {METHOD("LEAFD.AT", ROLE_IDS, TRAFFIC_DECODE, handle_at), WORDS(2, 4),
      .usage = "LEAFD.AT time [LAYOUT name]", .summary = "The smallest snowflake id of a time."},
-    {METHOD("GET", ROLE_READ, handle_get, TAG), .traffic = TRAFFIC_READ, WORDS(2, 2),
-     .usage = "GET tag", .summary = "The max_id of a tag: all its ids lie below it."},
-    {METHOD("SET", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(4, 4),
+    {METHOD("GET", ROLE_READ, TRAFFIC_READ, handle_get, TAG), WORDS(2, 2), .usage = "GET tag",
+     .summary = "The max_id of a tag: all its ids lie below it."},
+    {METHOD("SET", ROLE_IDS, TRAFFIC_READ, handle_set_unless_there, TAG), WORDS(4, 4),
      .usage = "SET tag number NX", .summary = "Nil: the tag is there. No tag is made or changed."},
-    {METHOD("SETNX", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(3, 3),
+    {METHOD("SETNX", ROLE_IDS, TRAFFIC_READ, handle_set_unless_there, TAG), WORDS(3, 3),
      .usage = "SETNX tag number", .summary = "0: the tag is there. No tag is made or changed."},
-    {METHOD("PING", ROLE_NONE, handle_ping), .traffic = TRAFFIC_RESP, WORDS(1, 2),
-     .usage = "PING [message]", .summary = "PONG, or the message."},
-    {METHOD("ECHO", ROLE_NONE, handle_echo), .traffic = TRAFFIC_RESP, WORDS(2, 2),
-     .usage = "ECHO message", .summary = "The message."},
-    {METHOD("HELLO", ROLE_NONE, handle_hello), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+    {METHOD("PING", ROLE_NONE, TRAFFIC_RESP, handle_ping), WORDS(1, 2), .usage = "PING [message]",
+     .summary = "PONG, or the message."},
+    {METHOD("ECHO", ROLE_NONE, TRAFFIC_RESP, handle_echo), WORDS(2, 2), .usage = "ECHO message",
+     .summary = "The message."},
+    {METHOD("HELLO", ROLE_NONE, TRAFFIC_RESP, handle_hello), ANY_WORDS(1),
      .usage = "HELLO [2|3 [AUTH user token] [SETNAME name]]",
      .summary = "Choose the version of RESP, and say who asks."},
-    {METHOD("AUTH", ROLE_NONE, handle_auth), .traffic = TRAFFIC_RESP, WORDS(2, 3),
+    {METHOD("AUTH", ROLE_NONE, TRAFFIC_RESP, handle_auth), WORDS(2, 3),
      .usage = "AUTH [user] token", .summary = "Say who asks."},
-    {METHOD("CLIENT", ROLE_NONE, handle_client), .traffic = TRAFFIC_RESP, ANY_WORDS(2),
+    {METHOD("CLIENT", ROLE_NONE, TRAFFIC_RESP, handle_client), ANY_WORDS(2),
      .usage = "CLIENT SETNAME name|GETNAME|SETINFO attribute value|ID|NO-EVICT on|NO-TOUCH on",
      .summary = "The connection's name and number."},
-    {METHOD("COMMAND", ROLE_NONE, handle_command), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+    {METHOD("COMMAND", ROLE_NONE, TRAFFIC_RESP, handle_command), ANY_WORDS(1),
      .usage = "COMMAND [COUNT|INFO [name ...]|DOCS [name ...]]",
      .summary = "What may be asked here."},
-    {METHOD("CONFIG", ROLE_NONE, handle_config), .traffic = TRAFFIC_RESP, ANY_WORDS(2),
+    {METHOD("CONFIG", ROLE_NONE, TRAFFIC_RESP, handle_config), ANY_WORDS(2),
      .usage = "CONFIG GET name ...", .summary = "Empty: Redis's settings are not leafd's."},
-    {METHOD("INFO", ROLE_NONE, handle_info), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+    {METHOD("INFO", ROLE_NONE, TRAFFIC_RESP, handle_info), ANY_WORDS(1),
      .usage = "INFO [section ...]", .summary = "What this node is."},
-    {METHOD("SELECT", ROLE_NONE, handle_select), .traffic = TRAFFIC_RESP, WORDS(2, 2),
-     .usage = "SELECT 0", .summary = "There is one database, number 0."},
-    {METHOD("QUIT", ROLE_NONE, handle_quit), .traffic = TRAFFIC_RESP, WORDS(1, 1), .usage = "QUIT",
+    {METHOD("SELECT", ROLE_NONE, TRAFFIC_RESP, handle_select), WORDS(2, 2), .usage = "SELECT 0",
+     .summary = "There is one database, number 0."},
+    {METHOD("QUIT", ROLE_NONE, TRAFFIC_RESP, handle_quit), WORDS(1, 1), .usage = "QUIT",
      .summary = "End the connection."},
 };
 
@@ -971,7 +970,7 @@ HOT static void resp_admit(struct conn *conn)
         return;
     }
     request->route = &method->route;
-    request->traffic = method->traffic;
+    request->traffic = method->route.traffic;
     if (method->route.names_tag) {
         request->name_at = words->word[1].at;
         request->name_len = words->word[1].len;
