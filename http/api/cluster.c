@@ -1,6 +1,6 @@
 /*
- * cluster.c - the cluster as operators change it: members, leadership, level; the segments of a node
- * and of all; and the backup.
+ * cluster.c - the cluster as operators change it: members, leadership, level; the segments of a
+ * node and of all; and the backup.
  *
  * The happy path of a view: the raft loop is asked, and its answer shown. Of a change (POST
  * /api/cluster/members, DELETE and PUT /api/cluster/members/{id}, POST /api/cluster/leader and
@@ -52,38 +52,34 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
     buf_put_u8(buf, '}');
 }
 
-static void put_segment(const struct id_segment_info *info, struct buf *buf)
+static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
 {
     static const char *const states[] = {
         [ID_TAG_ACTIVE] = "active",       [ID_TAG_UNKNOWN] = "unknown",
         [ID_TAG_EXHAUSTED] = "exhausted", [ID_TAG_STRICT] = "strict",
         [ID_TAG_MONOTONIC] = "monotonic", [ID_TAG_PAUSED] = "paused"};
 
-    ASSERT(info->state < COUNT_OF(states));
-    text_put_field_of(buf, "{\"tag\":", info->name, info->name_len);
-    buf_printf(buf, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
-    put_slot(&info->slots[0], true, buf);
-    buf_printf(buf, ",");
-    put_slot(&info->slots[1], false, buf);
-    buf_printf(buf, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
-               info->refill_in_flight ? "true" : "false");
-    text_put_number(buf, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
-    buf_printf(buf, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
-    text_put_number(buf, ",\"lasts_s\":", info->lasts_s);
-    if (info->cover_s > 0) {
-        buf_printf(buf, ",\"cover_s\":%u", info->cover_s);
-    }
-    buf_put_u8(buf, '}');
-}
-
-static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
-{
     buf_printf(json, "\"segments\":[");
     for (size_t i = 0; i < count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_segment(&items[i], json);
+        const struct id_segment_info *info = &items[i];
+
+        ASSERT(info->state < COUNT_OF(states));
+        text_put_field_of(json, i > 0 ? ",{\"tag\":" : "{\"tag\":", info->name, info->name_len);
+        buf_printf(json, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
+        put_slot(&info->slots[0], true, json);
+        buf_put_u8(json, ',');
+        put_slot(&info->slots[1], false, json);
+        buf_printf(json, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
+                   info->refill_in_flight ? "true" : "false");
+        text_put_number(json, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
+        buf_printf(json, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
+        text_put_number(json, ",\"lasts_s\":", info->lasts_s);
+        if (info->cover_s > 0) {
+            buf_printf(json, ",\"cover_s\":%u", info->cover_s);
+        }
+        buf_put_u8(json, '}');
     }
-    buf_printf(json, "]");
+    buf_put_u8(json, ']');
 }
 
 /* The name to go on after; NULL: there is no more. */

@@ -1,7 +1,7 @@
 /*
  * context.h - what handlers find: the api, its part in each HTTP loop, what the process says of
- * itself; and a claim of ids under way: what was asked, what was claimed so far, and the claims that
- * wait for more.
+ * itself; and a claim of ids under way: what was asked, what was claimed so far, and the claims
+ * that wait for more.
  *
  * As a rule a claim lives on the stack of its handler; one that asks the cluster is kept in a
  * struct call. What is done with them: ids.h.
@@ -111,8 +111,8 @@ typedef uint64_t id_parts_put(struct conn *conn, const struct id_text *text,
 int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const char *type,
                          const char *extra, uint64_t len, uint32_t per_part, id_parts_put *put);
 
-/* Answer a claim of several, or of one that is no number: as ids_answer(), which answers with a bare
- * number itself. */
+/* Answer a claim of several, or of one that is no number: as ids_answer(), which answers with a
+ * bare number itself. */
 int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
 /* --- those that wait --- */

@@ -72,28 +72,6 @@ static void remove_range(struct id_claim *claim, uint32_t at)
             (claim->range_count - at) * sizeof claim->ranges[0]);
 }
 
-/* Join a range to those before and after the place where it belongs. False if it fits neither. */
-static bool join_range(struct id_claim *claim, uint32_t at, const struct segment_range *range)
-{
-    struct segment_range *before = at > 0 ? &claim->ranges[at - 1] : NULL;
-    struct segment_range *after = at < claim->range_count ? &claim->ranges[at] : NULL;
-
-    if (before != NULL && range_goes_on(before, range)) {
-        before->count += range->count;
-        if (after != NULL && range_goes_on(before, after)) {
-            before->count += after->count;
-            remove_range(claim, at);
-        }
-        return true;
-    }
-    if (after != NULL && range_goes_on(range, after)) {
-        after->first = range->first;
-        after->count += range->count;
-        return true;
-    }
-    return false;
-}
-
 HOT void id_claim_make_room(struct id_claim *claim)
 {
     uint32_t shortest = 0;
@@ -113,6 +91,8 @@ HOT void id_claim_make_room(struct id_claim *claim)
 HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
 {
     uint32_t at = claim->range_count;
+    struct segment_range *before;
+    struct segment_range *after;
 
     ASSERT(at < LIMIT_RANGES_PER_REPLY);
     ASSERT(range->count > 0 && range->count <= claim->left);
@@ -121,13 +101,23 @@ HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *ran
     }
     ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
     claim->left -= range->count;
-    if (join_range(claim, at, range)) {
-        return;
+    before = at > 0 ? &claim->ranges[at - 1] : NULL;
+    after = at < claim->range_count ? &claim->ranges[at] : NULL;
+    if (before != NULL && range_goes_on(before, range)) {
+        before->count += range->count;
+        if (after != NULL && range_goes_on(before, after)) {
+            before->count += after->count;
+            remove_range(claim, at);
+        }
+    } else if (after != NULL && range_goes_on(range, after)) {
+        after->first = range->first;
+        after->count += range->count;
+    } else {
+        memmove(&claim->ranges[at + 1], &claim->ranges[at],
+                (claim->range_count - at) * sizeof claim->ranges[0]);
+        claim->ranges[at] = *range;
+        claim->range_count++;
     }
-    memmove(&claim->ranges[at + 1], &claim->ranges[at],
-            (claim->range_count - at) * sizeof claim->ranges[0]);
-    claim->ranges[at] = *range;
-    claim->range_count++;
 }
 
 /* --- those that wait --- */

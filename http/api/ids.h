@@ -107,8 +107,8 @@ struct parked {
 bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
 
-/* The oldest that waits for the clock, for ids of the layout; or, after it, of the first layout that
- * follows in their order. NULL: none does. */
+/* The oldest that waits for the clock, for ids of the layout; or, after it, of the first layout
+ * that follows in their order. NULL: none does. */
 struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout,
                                 bool after);
 

@@ -952,47 +952,27 @@ static int step_member(struct tag_bulk *bulk, struct body_fault *ret_fault)
     return 0;
 }
 
-static int step_behind_value(struct tag_bulk *bulk, struct body_fault *ret_fault)
-{
-    char next = peek(bulk);
-
-    if (next != ',' && next != '}') {
-        return expected(bulk, "'}'", ret_fault);
-    }
-    ASSERT(next == ',' || bulk->has_tags); /* page_begins() has seen it */
-    bulk->at++;
-    bulk->state = next == ',' ? TAG_BULK_MEMBER : TAG_BULK_PAGE;
-    return 0;
-}
-
 /* --- lines --- */
-
-static int bulk_read_line(struct tag_bulk *bulk, size_t end, struct body_fault *ret_fault)
-{
-    json_t *object;
-    int rv = count_tag(bulk, ret_fault);
-
-    if (rv != 0) {
-        return rv;
-    }
-    object = body_parse(bulk->text, bulk->at, end, ret_fault);
-    rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
-    /* What is no JSON names its line itself. */
-    if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
-        fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
-    }
-    json_decref(object);
-    return rv;
-}
 
 static int step_line(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
     const char *newline = memchr(bulk->text + bulk->at, '\n', bulk->len - bulk->at);
     size_t end = newline != NULL ? (size_t)(newline - bulk->text) : bulk->len;
+    json_t *object;
     int rv = 0;
 
-    if (json_skip_space(bulk->text, end, bulk->at) < end) {
-        rv = bulk_read_line(bulk, end, ret_fault);
+    if (json_skip_space(bulk->text, end, bulk->at) < end) { /* no blank line */
+        rv = count_tag(bulk, ret_fault);
+        if (rv != 0) {
+            return rv;
+        }
+        object = body_parse(bulk->text, bulk->at, end, ret_fault);
+        rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
+        /* What is no JSON names its line itself. */
+        if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
+            fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
+        }
+        json_decref(object);
     }
     if (rv != 0) {
         return rv;
@@ -1024,6 +1004,8 @@ static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
 
 static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
+    char next;
+
     switch (bulk->state) {
     case TAG_BULK_BEGIN:
         return step_begin(bulk, ret_fault);
@@ -1037,7 +1019,14 @@ static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
     case TAG_BULK_MEMBER:
         return step_member(bulk, ret_fault);
     case TAG_BULK_BEHIND_VALUE:
-        return step_behind_value(bulk, ret_fault);
+        next = peek(bulk);
+        if (next != ',' && next != '}') {
+            return expected(bulk, "'}'", ret_fault);
+        }
+        ASSERT(next == ',' || bulk->has_tags); /* page_begins() has seen it */
+        bulk->at++;
+        bulk->state = next == ',' ? TAG_BULK_MEMBER : TAG_BULK_PAGE;
+        return 0;
     }
     UNREACHABLE("a state of a bulk");
 }

@@ -9,8 +9,8 @@
  *
  * Many tags. The body of POST /api/tags is an array of objects, or objects one a line, each with
  * its "tag"; or what GET /api/tags has shown, page after page: of those objects the fields that
- * cannot be set (changing, created, updated, generation, warning) are left out. tag_bulk_step() until
- * it is done; between two steps other connections have their turn. Each
+ * cannot be set (changing, created, updated, generation, warning) are left out.
+ * tag_bulk_step() until it is done; between two steps other connections have their turn. Each
  * object becomes an item of the command before the next is looked at, so that no more than one of
  * them is in memory as JSON.
  *

@@ -148,7 +148,7 @@ int reply_err(struct conn *conn, int err)
 const char *const request_flags[] = {"0", "1", NULL};
 const char *const request_consistencies[] = {"linearizable", "local", NULL};
 
-/* The options of a text into the table. A form has but what the query lacks, and may be anything. */
+/* The options of a text into the table. Of a form what the query lacks, and it may be anything. */
 HOT static bool take_options(struct conn *conn, const char *text, size_t len, char *room,
                              struct param *options, size_t count, bool is_form)
 {

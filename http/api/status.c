@@ -321,8 +321,8 @@ static void cluster_json_put(const struct id_cluster_status *status, bool with_l
     put_change(&status->change, json);
 }
 
-/* Append the object of GET /api/nodes: what clients choose a node by. A node that has not registered
- * yet has no address that a client could ask. */
+/* Append the object of GET /api/nodes: what clients choose a node by. A node that has not
+ * registered yet has no address that a client could ask. */
 static void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
 {
     const char *comma = "";
@@ -359,22 +359,6 @@ static void figures_now(const struct id_backend *backend, struct id_figures *ret
     }
 }
 
-static void put_machine(const struct id_backend *backend, uint64_t resident_bytes, struct buf *json)
-{
-    const struct id_health *health = backend->health;
-    struct id_figures figures;
-
-    figures_now(backend, &figures);
-    put_figure(json, ",\"disk\":{\"data_bytes\":", figures.disk.used_bytes);
-    put_figure(json, ",\"map_bytes\":", figures.disk.map_bytes);
-    put_figure(json, ",\"map_used_bytes\":", figures.disk.used_bytes);
-    put_figure(json, ",\"free_bytes\":", figures.disk.disk_free_bytes);
-    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
-    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
-    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
-    buf_printf(json, "}");
-}
-
 /* Append the members of the object of GET /api/status, without its braces. Any thread. */
 static void status_json_put(struct api *api, const struct id_cluster_status *status,
                             struct buf *json)
@@ -384,10 +368,13 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     uint64_t now_ms = clock_now_ms(api->backend->clock);
     struct tls *tls = api->settings->tls; /* where HTTP is plain there is no certificate */
     int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
+    const struct id_health *health = api->backend->health;
+    struct id_figures figures;
     uint64_t resident_bytes;
     struct quorum quorum;
     char time[TEXT_TIME_BYTES];
 
+    figures_now(api->backend, &figures);
     cluster_json_put(status, true, json);
     quorum_of(status, &quorum);
     buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
@@ -398,8 +385,14 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     alarms_put(&watch->alarms, json);
     resident_bytes = watch->resident_bytes;
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
-    put_machine(api->backend, resident_bytes, json);
-    buf_printf(json, ",\"certificates\":[");
+    put_figure(json, ",\"disk\":{\"data_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"map_bytes\":", figures.disk.map_bytes);
+    put_figure(json, ",\"map_used_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"free_bytes\":", figures.disk.disk_free_bytes);
+    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
+    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
+    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
+    buf_printf(json, "},\"certificates\":[");
     if (until_s > 0) {
         buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
                    text_time_rfc3339((uint64_t)until_s * 1000, time));
@@ -432,22 +425,6 @@ static uint64_t layout_left_s(const struct id_backend *backend, const char **ret
         }
     }
     return least_s;
-}
-
-/* Probes are none: that a node is not ready is no error of a request. */
-static void count_requests(const struct api *api, struct alarm_facts *facts)
-{
-    for (unsigned i = 0; i < api->loop_count; i++) {
-        const struct latency *latency = &api->loops[i]->conns->latency;
-
-        for (unsigned class = 0; class < TRAFFIC_PROBE; class ++) {
-            for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-                facts->requests += latency_count(latency, class, k);
-            }
-            facts->errors += latency_count(latency, class, LATENCY_STATUSES - 1);
-        }
-        facts->waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
-    }
 }
 
 static void watch_judge(struct watch *watch, const struct id_cluster_status *status)
@@ -484,7 +461,18 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     figures_now(backend, &figures);
     counts.snapshots = figures.snapshots_received;
     process_look(&process);
-    count_requests(api, &facts);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct latency *latency = &api->loops[i]->conns->latency;
+
+        /* Probes are none: that a node is not ready is no error of a request. */
+        for (unsigned k = 0; k < TRAFFIC_PROBE * LATENCY_STATUSES; k++) {
+            uint64_t count = latency_count(latency, k / LATENCY_STATUSES, k % LATENCY_STATUSES);
+
+            facts.requests += count;
+            facts.errors += k % LATENCY_STATUSES == LATENCY_STATUSES - 1 ? count : 0;
+        }
+        facts.waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
+    }
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_look(&watch->alarms, &facts, &watch->events);
@@ -495,14 +483,21 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
 
-static void watch_show(struct watch *watch, const struct id_cluster_status *status)
+/* The answer is there; the call belongs to no connection. */
+static void looked_cb(struct call *call)
 {
-    struct api *api = watch->loop->api;
+    struct api *api = call->loop->api;
+    struct watch *watch = api->watch;
     struct buf frame = BUF_INIT;
 
+    watch->asking = false;
+    if (call->request.status != 0) {
+        return;
+    }
+    watch_judge(watch, call->cluster);
     if (live_viewers(api) > 0) {
         buf_printf(&frame, "event: status\ndata: {");
-        status_json_put(api, status, &frame);
+        status_json_put(api, call->cluster, &frame);
         buf_printf(&frame, "}\n\n");
         if (events_last(&watch->events) > watch->told) {
             buf_printf(&frame, "event: events\ndata: ");
@@ -512,18 +507,6 @@ static void watch_show(struct watch *watch, const struct id_cluster_status *stat
         live_show(api, &frame);
     }
     watch->told = events_last(&watch->events);
-}
-
-/* The answer is there; the call belongs to no connection. */
-static void looked_cb(struct call *call)
-{
-    struct watch *watch = call->loop->api->watch;
-
-    watch->asking = false;
-    if (call->request.status == 0) {
-        watch_judge(watch, call->cluster);
-        watch_show(watch, call->cluster);
-    }
 }
 
 static void look_fire(struct timer *timer, uint64_t now_ms)

@@ -76,21 +76,6 @@ static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
         text_show(row->name, row->name_len, shown, sizeof shown), ull(row->granted_until_ms));
 }
 
-/* The layout's bits for an acquire, the granted window for a renewal: the rest was checked here. */
-static int fail_invalid(struct conn *conn, const struct worker_renew *asked,
-                        const struct worker_result *result)
-{
-    if (result->has_row) {
-        return reply_error(
-            conn, 400, "bad_request",
-            "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
-            ull(asked->last_timestamp_ms), result->row.id, ull(result->row.granted_until_ms));
-    }
-    return reply_error(conn, 400, "bad_request",
-                       "worker_id=%u is beyond this cluster's layout, or the one named",
-                       asked->worker_id);
-}
-
 static int fail_result(struct conn *conn, const struct worker_renew *asked,
                        const struct worker_result *result)
 {
@@ -126,7 +111,16 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
             "ms are allowed; for from_ms and the window's end, %d ms more",
             ull(asked->wall_ms), LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
     case ERR_INVALID:
-        return fail_invalid(conn, asked, result);
+        /* The layout's bits for an acquire, the granted window for a renewal: the rest was checked
+         * here. */
+        return result->has_row
+                   ? reply_error(conn, 400, "bad_request",
+                                 "last_timestamp_ms=%llu is above the window of worker id %u, "
+                                 "granted until %llu",
+                                 ull(asked->last_timestamp_ms), row->id, ull(row->granted_until_ms))
+                   : reply_error(conn, 400, "bad_request",
+                                 "worker_id=%u is beyond this cluster's layout, or the one named",
+                                 asked->worker_id);
     case ERR_NOT_FOUND:
         return reply_error(conn, 404, "unknown_worker", "nobody ever held worker id %u",
                            asked->worker_id);
