@@ -13,6 +13,7 @@
  *
  * Thread: the loop's.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "http/proto/head.h"
@@ -263,17 +264,6 @@ static void put_stream_head(struct conn *conn, struct buf *out, const struct ans
                is_old || answer->is_last ? "Connection: close\r\n" : "");
 }
 
-static char *put_status(char *at, int status)
-{
-    const char *reason = status_reason(status);
-
-    at = PUT_LITERAL(at, "HTTP/1.1 ");
-    at += text_decimal((uint64_t)status, at);
-    *at++ = ' ';
-    at = mempcpy(at, reason, strlen(reason));
-    return PUT_LITERAL(at, "\r\n");
-}
-
 /* 503 and 423 carry Retry-After: 1 by themselves, and so does 429 unless `extra` has another. */
 HOT static void http_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
@@ -296,7 +286,11 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
     }
     buf_reserve(out, HEAD_BYTES_MAX + extra_len + body_len);
     at = (char *)out->data + out->len;
-    at = status == 200 ? PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
+    if (status == 200) {
+        at = PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n");
+    } else {
+        at += snprintf(at, HEAD_BYTES_MAX, "HTTP/1.1 %d %s\r\n", status, status_reason(status));
+    }
     at = PUT_LITERAL(at, "Date: ");
     at = mempcpy(at, date_of(conn->conns), TEXT_TIME_HTTP_BYTES);
     if (answer->type != NULL) {

@@ -117,29 +117,22 @@ COLD static void turn_away(struct conn *conn, enum meter_refusal refusal)
 
 /* --- for whom a proxy has made a connection --- */
 
-/* The connection counts for the client that the header names, or else for the proxy. */
-static void proxy_count(struct conn *conn)
+/* The header is there: all is as if its client had connected. The connection counts for the client
+ * that the header names, or else for the proxy. */
+static void proxy_done(struct conn *conn)
 {
     const struct sockaddr *address = &conn->proxied->client.any;
-    struct clients *clients = conn->conns->clients;
+    struct conns *conns = conn->conns;
+    enum meter_refusal refusal;
 
     ASSERT(conn->client == conn->peer && conn->is_uncounted);
     if (address->sa_family != AF_UNSPEC) {
-        clients_release(clients, conn->peer);
-        conn->peer = clients_of_address(clients, address);
+        clients_release(conns->clients, conn->peer);
+        conn->peer = clients_of_address(conns->clients, address);
         conn->client = conn->peer;
     }
     atomic_fetch_add_explicit(&conn->peer->connections, 1, memory_order_relaxed);
     conn->is_uncounted = false;
-}
-
-/* The header is there: all is as if its client had connected. */
-static void proxy_done(struct conn *conn)
-{
-    struct conns *conns = conn->conns;
-    enum meter_refusal refusal;
-
-    proxy_count(conn);
     refusal = too_many(conns, conn->peer);
     if (refusal == METER_REFUSALS) {
         conn_rest(conn);

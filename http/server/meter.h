@@ -211,8 +211,8 @@ void rate_begin(struct rate *rate, uint64_t taken, uint64_t now_ms);
 /* The time from one look to the next. */
 uint32_t rate_look_ms(const struct http_settings *settings);
 
-/* By write_ms and min_rate_bytes (0: none) of the settings. waits: the client is to take something (else it is we who are slow); held: bytes in memory for
- * it; is_short: of output. */
+/* By write_ms and min_rate_bytes (0: none) of the settings. waits: the client is to take something
+ * (else it is we who are slow); held: bytes in memory for it; is_short: of output. */
 enum rate_verdict rate_look(struct rate *rate, const struct http_settings *settings, uint64_t taken,
                             uint64_t now_ms, bool waits, uint64_t held, bool is_short);
 

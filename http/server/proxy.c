@@ -113,21 +113,6 @@ static enum proxy_step line_step(struct proxy_header *header)
 
 /* --- version 2 --- */
 
-static void read_addresses(struct proxy_header *header)
-{
-    const uint8_t *at = header->bytes + V2_HEAD_BYTES;
-
-    if (header->bytes[13] == V2_TCP4) {
-        header->client.v4 = (struct sockaddr_in){.sin_family = AF_INET};
-        memcpy(&header->client.v4.sin_addr, at, 4);
-        memcpy(&header->client.v4.sin_port, at + 8, 2);
-    } else {
-        header->client.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
-        memcpy(&header->client.v6.sin6_addr, at, 16);
-        memcpy(&header->client.v6.sin6_port, at + 32, 2);
-    }
-}
-
 /* Has the command of this header an address that is the client's? What it has of other families is
  * skipped with all else. */
 static bool has_address(const struct proxy_header *header)
@@ -140,6 +125,7 @@ static bool has_address(const struct proxy_header *header)
 static enum proxy_step binary_step(struct proxy_header *header)
 {
     const uint8_t *bytes = header->bytes;
+    const uint8_t *at = bytes + V2_HEAD_BYTES;
     uint32_t addresses;
 
     if (header->len <= SIGNATURE_BYTES) {
@@ -158,8 +144,14 @@ static enum proxy_step binary_step(struct proxy_header *header)
     if (header->whole == 0 || header->len < header->whole) {
         return PROXY_MORE;
     }
-    if (has_address(header)) {
-        read_addresses(header);
+    if (has_address(header) && bytes[13] == V2_TCP4) {
+        header->client.v4 = (struct sockaddr_in){.sin_family = AF_INET};
+        memcpy(&header->client.v4.sin_addr, at, 4);
+        memcpy(&header->client.v4.sin_port, at + 8, 2);
+    } else if (has_address(header)) {
+        header->client.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
+        memcpy(&header->client.v6.sin6_addr, at, 16);
+        memcpy(&header->client.v6.sin6_port, at + 32, 2);
     }
     return PROXY_DONE;
 }

@@ -327,23 +327,15 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
-static bool ticket_init(const struct tls *tls, const struct tls_key *key, unsigned char *iv,
-                        EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, bool seal)
-{
-    OSSL_PARAM params[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
-        OSSL_PARAM_construct_end(),
-    };
-
-    return EVP_MAC_init(mac, key->mac, sizeof key->mac, params) == 1 &&
-           EVP_CipherInit_ex(cipher, tls->ticket_cipher, NULL, key->cipher, iv, seal) == 1;
-}
-
 /* OpenSSL's contract: 1 goes on, 2 goes on and a new ticket is sent, 0 means no ticket, negative
  * ends the handshake. */
 static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                       EVP_MAC_CTX *mac, int seal)
 {
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
+        OSSL_PARAM_construct_end(),
+    };
     struct tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
     struct tls_key key;
     bool is_newest = true;
@@ -357,7 +349,8 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
         memcpy(name, key.name, sizeof key.name);
         done = RAND_bytes(iv, EVP_CIPHER_get_iv_length(tls->ticket_cipher)) == 1;
     }
-    done = done && ticket_init(tls, &key, iv, cipher, mac, seal != 0);
+    done = done && EVP_MAC_init(mac, key.mac, sizeof key.mac, params) == 1 &&
+           EVP_CipherInit_ex(cipher, tls->ticket_cipher, NULL, key.cipher, iv, seal != 0) == 1;
     OPENSSL_cleanse(&key, sizeof key);
     return !done ? -1 : is_newest ? 1 : 2;
 }
@@ -694,22 +687,6 @@ static void cooling_fire(struct timer *timer, uint64_t now_ms)
     cooling_arm(loop);
 }
 
-/* It was busy just now, so it has buffers. */
-HOT static void session_warm(struct tls_session *session, uint64_t now_ms)
-{
-    struct tls_loop *loop = session->loop;
-
-    session->quiet_ms = now_ms;
-    if (TAILQ_LAST(&loop->warm, tls_sessions) != session) {
-        list_leave(session);
-        list_enter(session, &loop->warm);
-    }
-    if (loop->warm_count > LIMIT_TLS_WARM) {
-        session_cool(TAILQ_FIRST(&loop->warm));
-    }
-    cooling_arm(loop);
-}
-
 struct tls_loop *tls_loop_new(struct tls *tls, struct timers *timers)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -834,7 +811,8 @@ void session_drop(struct tls_session *session)
 
 HOT void session_keep(struct tls_session *session, uint64_t now_ms)
 {
-    const uint8_t *lent = session->loop->received;
+    struct tls_loop *loop = session->loop;
+    const uint8_t *lent = loop->received;
 
     if (session->in_len == 0) {
         session_drop(session);
@@ -844,9 +822,19 @@ HOT void session_keep(struct tls_session *session, uint64_t now_ms)
         memcpy(session->kept, session->in, session->in_len);
         session->in = session->kept;
     }
-    if (session->phase == TLS_READY) {
-        session_warm(session, now_ms);
+    if (session->phase != TLS_READY) {
+        return;
     }
+    /* It was busy just now, so it has buffers. */
+    session->quiet_ms = now_ms;
+    if (TAILQ_LAST(&loop->warm, tls_sessions) != session) {
+        list_leave(session);
+        list_enter(session, &loop->warm);
+    }
+    if (loop->warm_count > LIMIT_TLS_WARM) {
+        session_cool(TAILQ_FIRST(&loop->warm));
+    }
+    cooling_arm(loop);
 }
 
 /* --- the handshake --- */
@@ -913,32 +901,25 @@ static enum tls_step look_at_hello(const struct tls_session *session)
     return session->in_len < RECORD_HEAD_BYTES + len ? TLS_MORE : TLS_OPEN;
 }
 
-/* Take the name of a client that has shown a certificate. False: it must not be let in. A session
- * that is resumed has the certificate of its first handshake, which may have ended since. */
-static bool take_certificate(struct tls_session *session)
-{
-    X509 *certificate = SSL_get0_peer_certificate(session->ssl);
-    struct buf name = BUF_INIT;
-
-    if (certificate == NULL) {
-        return (SSL_get_verify_mode(session->ssl) & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) == 0;
-    }
-    if (SSL_get_verify_result(session->ssl) != X509_V_OK || !certificate_is_current(certificate)) {
-        return false;
-    }
-    certificate_name(certificate, &name);
-    buf_put_u8(&name, '\0');
-    session->certificate = (char *)name.data;
-    return true;
-}
-
+/* Take the name of a client that has shown a certificate, if it may be let in. A session that is
+ * resumed has the certificate of its first handshake, which may have ended since. */
 static enum tls_step handshake_done(struct tls_session *session)
 {
+    X509 *certificate = SSL_get0_peer_certificate(session->ssl);
     struct tls_counts *counts = &session->loop->counts;
+    struct buf name = BUF_INIT;
 
-    if (!take_certificate(session)) {
+    if (certificate == NULL
+            ? (SSL_get_verify_mode(session->ssl) & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) != 0
+            : SSL_get_verify_result(session->ssl) != X509_V_OK ||
+                  !certificate_is_current(certificate)) {
         session_die(session, "a client's certificate is not good any more");
         return TLS_FAILED;
+    }
+    if (certificate != NULL) {
+        certificate_name(certificate, &name);
+        buf_put_u8(&name, '\0');
+        session->certificate = (char *)name.data;
     }
     session_count(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full);
     list_leave(session);

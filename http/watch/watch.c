@@ -102,34 +102,6 @@ void events_list(struct events *events, uint64_t after, size_t limit, struct buf
 
 /* --- what the next failure costs --- */
 
-static void quorum_set_text(struct quorum *quorum)
-{
-    unsigned more;
-
-    if (quorum->voters == 0) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "this node does not know the members of its cluster yet");
-    } else if (quorum->reachable < quorum->needed) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "%u of %u voters can be reached and %u are needed: no change is possible, "
-                       "and ids last only as long as those in memory",
-                       quorum->reachable, quorum->voters, quorum->needed);
-    } else if (quorum->voters == 1) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "this is the only voter: when it fails, all is out of service");
-    } else if (!quorum->survives_next_failure) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "%u of %u voters can be reached, which is just enough: when the next one "
-                       "fails, no change is possible, and ids last only as long as those in memory",
-                       quorum->reachable, quorum->voters);
-    } else {
-        more = quorum->reachable - quorum->needed;
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "%u of %u voters can be reached: %u more may fail", quorum->reachable,
-                       quorum->voters, more);
-    }
-}
-
 void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum)
 {
     *ret_quorum = (struct quorum){0};
@@ -143,7 +115,27 @@ void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum
     ret_quorum->needed = ret_quorum->voters / 2 + 1;
     ret_quorum->survives_next_failure =
         ret_quorum->voters > 0 && ret_quorum->reachable > ret_quorum->needed;
-    quorum_set_text(ret_quorum);
+    if (ret_quorum->voters == 0) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "this node does not know the members of its cluster yet");
+    } else if (ret_quorum->reachable < ret_quorum->needed) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "%u of %u voters can be reached and %u are needed: no change is possible, "
+                       "and ids last only as long as those in memory",
+                       ret_quorum->reachable, ret_quorum->voters, ret_quorum->needed);
+    } else if (ret_quorum->voters == 1) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "this is the only voter: when it fails, all is out of service");
+    } else if (!ret_quorum->survives_next_failure) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "%u of %u voters can be reached, which is just enough: when the next one "
+                       "fails, no change is possible, and ids last only as long as those in memory",
+                       ret_quorum->reachable, ret_quorum->voters);
+    } else {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "%u of %u voters can be reached: %u more may fail", ret_quorum->reachable,
+                       ret_quorum->voters, ret_quorum->reachable - ret_quorum->needed);
+    }
 }
 
 /* --- events out of two looks --- */

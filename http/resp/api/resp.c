@@ -254,62 +254,48 @@ struct hello {
     uint32_t name;
 };
 
-static bool read_hello(struct conn *conn, struct hello *hello)
-{
-    uint32_t count = resp_caller(conn)->words.count;
-    uint32_t i = 2;
-
-    while (i < count) {
-        if (i + 2 < count && caller_word_is(conn, i, "AUTH")) {
-            hello->user = i + 1;
-            i += 3;
-        } else if (i + 1 < count && caller_word_is(conn, i, "SETNAME")) {
-            hello->name = i + 1;
-            i += 2;
-        } else {
-            return caller_wrong_words(conn);
-        }
-    }
-    return true;
-}
-
-static void put_hello(struct conn *conn)
-{
-    const struct api_loop *loop = api_loop(conn);
-    const struct resp_caller *caller = resp_caller(conn);
-    struct buf *out = reply_begin(conn);
-
-    reply_map(out, caller->version, 7);
-    reply_pair(out, "server", "leafd");
-    reply_pair(out, "version", gate_may(conn, ROLE_HEALTH) ? loop->api->build->version : "0");
-    reply_number(out, "proto", caller->version);
-    reply_number(out, "id", caller->id);
-    reply_pair(out, "mode", "standalone");
-    reply_pair(out, "role", "master");
-    reply_text(out, "modules");
-    reply_array(out, 0);
-}
-
 static int handle_hello(struct conn *conn)
 {
     struct resp_caller *caller = resp_caller(conn);
+    const struct http_build *build = api_loop(conn)->api->build;
+    uint32_t count = caller->words.count;
     unsigned version = caller->version;
     struct hello hello = {0};
+    struct buf *out;
 
-    if (caller->words.count > 1) {
+    if (count > 1) {
         version = caller_word_is(conn, 1, "2") ? 2 : caller_word_is(conn, 1, "3") ? 3 : 0;
     }
     if (version == 0) {
         return reply_error(conn, 400, RESP_NO_PROTOCOL,
                            "unsupported protocol version; there are 2 and 3");
     }
-    if (!read_hello(conn, &hello) ||
-        (hello.user != 0 && !take_word_token(conn, hello.user, hello.user + 1)) ||
+    for (uint32_t i = 2; i < count;) {
+        if (i + 2 < count && caller_word_is(conn, i, "AUTH")) {
+            hello.user = i + 1;
+            i += 3;
+        } else if (i + 1 < count && caller_word_is(conn, i, "SETNAME")) {
+            hello.name = i + 1;
+            i += 2;
+        } else {
+            return caller_wrong_words(conn);
+        }
+    }
+    if ((hello.user != 0 && !take_word_token(conn, hello.user, hello.user + 1)) ||
         (hello.name != 0 && !caller_name(conn, hello.name))) {
         return ANSWERED;
     }
     caller->version = version;
-    put_hello(conn);
+    out = reply_begin(conn);
+    reply_map(out, version, 7);
+    reply_pair(out, "server", "leafd");
+    reply_pair(out, "version", gate_may(conn, ROLE_HEALTH) ? build->version : "0");
+    reply_number(out, "proto", version);
+    reply_number(out, "id", caller->id);
+    reply_pair(out, "mode", "standalone");
+    reply_pair(out, "role", "master");
+    reply_text(out, "modules");
+    reply_array(out, 0);
     return 200;
 }
 
@@ -909,25 +895,6 @@ static void resp_end(struct conn *conn)
     conn->caller = NULL;
 }
 
-/* What Redis's clients know such errors by. */
-static const char *kind_of(int status, const char *code)
-{
-    switch (status) {
-    case 401:
-        return strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
-    case 403:
-        return "NOPERM";
-    case 423:
-        return "PAUSED";
-    case 429:
-        return "BUSY";
-    case 503:
-        return strcmp(code, "overloaded") == 0 ? "BUSY" : "TRYAGAIN";
-    default:
-        return strcmp(code, RESP_NO_PROTOCOL) == 0 ? "NOPROTO" : "ERR";
-    }
-}
-
 /* What an answer's body is, is all of it; parts are those of an array. */
 HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
@@ -942,8 +909,30 @@ HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer
 
 static void resp_put_error(struct conn *conn, struct buf *out, const struct answer_error *error)
 {
+    const char *code = error->code;
+    const char *kind; /* what Redis's clients know such errors by */
+
     (void)conn;
-    reply_failure(out, kind_of(error->status, error->code), error->code, error->message);
+    switch (error->status) {
+    case 401:
+        kind = strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
+        break;
+    case 403:
+        kind = "NOPERM";
+        break;
+    case 423:
+        kind = "PAUSED";
+        break;
+    case 429:
+        kind = "BUSY";
+        break;
+    case 503:
+        kind = strcmp(code, "overloaded") == 0 ? "BUSY" : "TRYAGAIN";
+        break;
+    default:
+        kind = strcmp(code, RESP_NO_PROTOCOL) == 0 ? "NOPROTO" : "ERR";
+    }
+    reply_failure(out, kind, code, error->message);
 }
 
 static int resp_refuse(struct conn *conn);
