@@ -1,7 +1,7 @@
 /*
- * renew.c - see renew.h. Thread: main.
+ * renew.c - see recovery.h: what a saved state becomes in a new cluster. Thread: main.
  */
-#include "src/node/recovery/renew.h"
+#include "src/node/recovery/recovery.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,23 +76,19 @@ static uint64_t times_capped(uint64_t a, uint64_t b)
     return b != 0 && a > TAG_MAX_ID_END / b ? TAG_MAX_ID_END : a * b;
 }
 
-/* What it would grow by in the time; a quiet tag, too, may have been granted some segments. */
-static uint64_t raise_of_time(const struct raise *raise, const struct saved_row *row,
-                              uint64_t max_step)
-{
-    double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
-    uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
-
-    return times_capped(ids > max_step ? ids : max_step, raise->factor);
-}
-
 bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
                  uint64_t *ret_ids)
 {
     bool known = row->span_ms >= SPAN_MIN_MS;
-    uint64_t by_time = raise->by_time && known ? raise_of_time(raise, row, max_step) : 0;
     uint64_t by_ids = raise->by_ids ? raise->ids : 0;
+    uint64_t by_time = 0;
 
+    if (raise->by_time && known) { /* a quiet tag, too, may have been granted some segments */
+        double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
+        uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
+
+        by_time = times_capped(ids > max_step ? ids : max_step, raise->factor);
+    }
     *ret_ids = by_ids > by_time ? by_ids : by_time;
     return known || raise->by_ids;
 }
