@@ -19,7 +19,7 @@
 #include "src/base/zone.h"
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"
-#include "src/node/recovery/recovery.h"
+#include "src/node/recovery/saved.h"
 #include "src/node/recovery/tests/recovery_fixture.h"
 #include "src/state/journal.h"
 

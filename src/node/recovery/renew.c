@@ -1,7 +1,7 @@
 /*
- * renew.c - see recovery.h: what a saved state becomes in a new cluster. Thread: main.
+ * renew.c - see saved.h: what a saved state becomes in a new cluster. Thread: main.
  */
-#include "src/node/recovery/recovery.h"
+#include "src/node/recovery/saved.h"
 
 #include <inttypes.h>
 #include <stdio.h>

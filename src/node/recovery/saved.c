@@ -1,7 +1,7 @@
 /*
- * saved.c - see recovery.h: the rows of a saved state, how they are read, and written. Thread: main.
+ * saved.c - see saved.h: the rows of a saved state, how they are read, and written. Thread: main.
  */
-#include "src/node/recovery/recovery.h"
+#include "src/node/recovery/saved.h"
 
 #include <dirent.h>
 #include <errno.h>

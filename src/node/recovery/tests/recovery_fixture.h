@@ -8,7 +8,7 @@
 
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm.h"
-#include "src/node/recovery/recovery.h"
+#include "src/node/recovery/saved.h"
 
 #define FIXTURE_LOG_MS 1700000000000ULL
 #define FIXTURE_NOW_MS (FIXTURE_LOG_MS + 3600000)
