@@ -29,7 +29,7 @@ final class Discovery
         private readonly \Closure $attempt)
     {
         $this->state = ['asked' => null, 'again' => self::AGAIN_MS, 'self' => 0, 'rows' => [],
-            'proven' => []];
+            'proven' => [], 'uid' => null];
     }
 
     /** A round begins, at the node of this URL; true: there is a new listing. */
@@ -124,8 +124,8 @@ final class Discovery
             if ($listing !== null) {
                 $own = $listing['rows'][$listing['self']]['url'] ?? null;
                 $proven = $own === $url ? ["$listing[self] $url" => true] : [];
-                $this->state = ['again' => self::AGAIN_MS, 'proven' => $proven + $this->state['proven']] +
-                    $listing + $this->state;
+                $this->state = ['again' => self::AGAIN_MS, 'proven' => $proven + $this->state['proven'],
+                    'uid' => $this->state['uid'] ?? $listing['uid']] + $listing + $this->state;
                 $this->shelf->put('nodes', $this->state);
                 return true;
             }
@@ -136,7 +136,7 @@ final class Discovery
         return false;
     }
 
-    /** ['self' => number, 'rows' => by numbers]; null: there is no listing */
+    /** As Answer::listing(); null also for one of another cluster. */
     private function ask(string $url, int $share, bool &$older = false): ?array
     {
         $connectMs = $this->settings->numbers['connect_ms'];
@@ -147,7 +147,10 @@ final class Discovery
             return null; // it is too long
         }
         $older = $older || ($answer->broken === null && $answer->status === 404);
-        return $answer->broken === null ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
+        $listing = $answer->broken === null
+            ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
+        return isset($listing['uid'], $this->state['uid']) && $listing['uid'] !== $this->state['uid']
+            ? null : $listing;
     }
 
     private function row(?string $url): ?array

@@ -244,7 +244,8 @@ class Client:
         self._listed = _Waiters()  # for the first listing of nodes, or that there is none
         same = self._settings.admin_endpoints == self._settings.endpoints
         self._discovery = Discovery([self._ids, self._admin] if same else [self._ids],
-                                    self._settings.zone, lambda: self._listed.wake()) \
+                                    self._settings.zone, lambda: self._listed.wake(),
+                                    self._tell) \
             if self._settings.discover else None
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []

@@ -328,7 +328,6 @@ int tls_files_load(const struct config *config, struct tls *tls, struct tls_cont
 #define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
 
 /* Nobody turns these apart from the setting that they follow. */
-#define ELECTIONS_PER_SEGMENT 5    /* so that segments outlast an election, and a second one */
 #define HEARTBEATS_PER_ELECTION 10 /* so many are lost before anybody stands for election */
 #define HEARTBEAT_MIN_MS 10        /* a third of the shortest election timeout */
 #define CATCH_UP_ELECTIONS 60      /* what outlasts an election or two will not come any more */
@@ -435,10 +434,6 @@ static void set_followers(struct node_settings *node, struct id_service_config *
     driver->applier.trailing_entries = driver->applier.snapshot_entries / SNAPSHOTS_PER_TRAIL;
     node->replica.catch_up_ms = driver->election_ms * CATCH_UP_ELECTIONS;
     ids->refill_percent = REFILL_DEFAULT_PERCENT;
-    ids->allocator.cover_ms = driver->election_ms * ELECTIONS_PER_SEGMENT;
-    if (ids->allocator.cover_ms < REFILL_DEFAULT_COVER_MS) {
-        ids->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
-    }
     ids->allocator.request_ms = GRANT_REQUEST_MS;
     ids->allocator.retry_ms = GRANT_RETRY_MS;
     /* All that there is room for: they are bounded by age and rate, and a clean stop gives back
@@ -821,9 +816,6 @@ static int refuse_name(enum config_source source, const char *name, size_t len,
         const char *name;
         const char *how;
     } gone[] = {
-        {"segment.cover-ms",
-         "a segment lasts for five times raft.election-ms, at least 5 s; a tag whose segments have "
-         "to last longer takes `leafctl tags put TAG --cover-s SECONDS`"},
         {"prefetch.tags", "after a restart a node fetches a segment of each tag that it served "
                           "within a day, of 10000 at most"},
     };

@@ -654,6 +654,7 @@ static const struct setting_type setting_hold = {
 
 /* Of a directory, with room for a file's name. */
 #define TLS_DIR_BYTES (LIMIT_PATH_BYTES - (sizeof CONFIG_TLS_CERTIFICATE - 1))
+#define MAX_INTERVAL_MS 600000
 #define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
 #define QUOTA_MAX 1000000000  /* what a line of the tokens file may say, too */
@@ -805,6 +806,9 @@ const struct setting settings[] = {
      DEFAULT("600000"),
      "The [level](versions.md) rises once all members have spoken the next one for so long; the "
      "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
+    {"segment.cover-ms", NUMBER(ids.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"), DEFAULT("5000"),
+     "A segment lasts at least so long, within the tag's `max_step`. Keep it longer than an "
+     "election."},
     {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
      "Beyond it 503 `idempotency_full`. The same on all nodes."},

@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 45 /* at most */
+#define SETTINGS_WANTED 46 /* at most */
 
 static void test_defaults(void **state)
 {
@@ -361,38 +361,21 @@ static void test_hold(void **state)
 static void test_settings_that_went(void **state)
 {
     struct config_fixture *f = *state;
-    static const char cover[] =
-        " is no setting any more: leave it out; a segment lasts for five times raft.election-ms, "
-        "at least 5 s; a tag whose segments have to last longer takes `leafctl tags put TAG "
-        "--cover-s SECONDS`";
+    static const char gone[] = " is no setting any more: leave it out; after a restart a node "
+                               "fetches a segment of each tag that it served within a day, of "
+                               "10000 at most";
     char text[400];
 
-    file_make(f, "\nsegment.cover-ms = 1\n");
-    (void)snprintf(text, sizeof text, "%s:2: segment.cover-ms%s", f->path, cover);
+    file_make(f, "\nprefetch.tags = 1\n");
+    (void)snprintf(text, sizeof text, "%s:2: prefetch.tags%s", f->path, gone);
     expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
-    (void)snprintf(text, sizeof text, "LEAFD_SEGMENT_COVER_MS%s", cover);
-    expect_error(f, ARGS(NODE_1), ENV("LEAFD_SEGMENT_COVER_MS=1"), text);
-    (void)snprintf(text, sizeof text, "--segment-cover-ms%s", cover);
-    expect_error(f, ARGS(NODE_1, "--segment-cover-ms", "1"), NO_ENV, text);
-    expect_error(f, ARGS(NODE_1, "--segment-cover-ms=1"), NO_ENV, text);
-    expect_error(f, ARGS(NODE_1, "--prefetch-tags", "0"), NO_ENV,
-                 "--prefetch-tags is no setting any more: leave it out; after a restart a node "
-                 "fetches a segment of each tag that it served within a day, of 10000 at most");
+    (void)snprintf(text, sizeof text, "LEAFD_PREFETCH_TAGS%s", gone);
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_PREFETCH_TAGS=1"), text);
+    (void)snprintf(text, sizeof text, "--prefetch-tags%s", gone);
+    expect_error(f, ARGS(NODE_1, "--prefetch-tags", "1"), NO_ENV, text);
+    expect_error(f, ARGS(NODE_1, "--prefetch-tags=1"), NO_ENV, text);
     expect_error(f, ARGS(NODE_1, "--prefetch-tag", "0"), NO_ENV,
                  "unknown argument \"--prefetch-tag\"; --help lists the settings");
-}
-
-/* How long segments last follows the time of an election, and never falls below the default. */
-static void test_cover(void **state)
-{
-    struct config_fixture *f = *state;
-
-    expect_flag_ok(f, "--raft-election-ms", "30");
-    assert_int_equal(f->config.ids.allocator.cover_ms, 5000);
-    expect_flag_ok(f, "--raft-election-ms", "1001");
-    assert_int_equal(f->config.ids.allocator.cover_ms, 5005);
-    expect_flag_ok(f, "--raft-election-ms", "60000");
-    assert_int_equal(f->config.ids.allocator.cover_ms, 300000);
 }
 
 /* Each setting is one that somebody has to understand before the first start. */
@@ -500,7 +483,6 @@ int main(void)
         TEST(test_hold),
         TEST(test_quota),
         TEST(test_settings_that_went),
-        TEST(test_cover),
         TEST(test_number_of_settings),
     };
 
