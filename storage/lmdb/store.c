@@ -358,17 +358,6 @@ static bool owes_all(struct commit *commit, const struct store_op *op)
     return true;
 }
 
-/* Does it delete a row that is owed? */
-static bool deletes_owed(const struct commit *commit, const struct store_op *op)
-{
-    for (uint32_t i = 0; i < op->row_count; i++) {
-        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* before: the state's position before it. */
 static int commit_apply(struct commit *commit, const struct store_op *op,
                         const struct store_position *before)
@@ -380,9 +369,12 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     uint32_t count = 0;
     int err = 0;
 
-    if (deletes_owed(commit, op)) {
-        all = false;
-        err = settle(commit, UINT32_MAX, before);
+    for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
+        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
+            all = false;
+            err = settle(commit, UINT32_MAX, before);
+            break;
+        }
     }
     if (all || !nothing_owed(owed)) {
         rows = MUST_HAVE(calloc(op->row_count + 1, sizeof *rows));
