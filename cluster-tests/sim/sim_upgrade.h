@@ -1,6 +1,6 @@
 /*
  * sim_upgrade.h - leafds are exchanged at random while everything else goes wrong, and the level of
- * the cluster rises in the middle of it (raft/cluster/upgrade.h).
+ * the cluster rises in the middle of it (upgrade in raft/cluster/membership.h).
  *
  * The happy path: sim_upgrade_event() ends a node, which comes back with a newer leafd, or with an
  * older one; or asks a node to raise the level. What must hold is in sim_level.h.
