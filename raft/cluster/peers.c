@@ -259,16 +259,11 @@ static bool is_peer(const struct peers *peers, uint64_t id)
     return net_peer_find(peers->items, peers->count, id) != NULL;
 }
 
-static const struct net_peer *heard_find(const struct peers_heard *heard, uint64_t id)
-{
-    return net_peer_find(heard->items, heard->count, id);
-}
-
 static void add_all(struct peers *peers, const struct configuration *conf)
 {
     MEMBER_FOREACH (member, conf) {
         uint64_t id = member->id;
-        const struct net_peer *heard = heard_find(&peers->heard, id);
+        const struct net_peer *heard = net_peer_find(peers->heard.items, peers->heard.count, id);
         const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
         /* What it says itself is the newest, then what a newer configuration than ours says. */
         const char *address = heard != NULL     ? heard->address
@@ -414,7 +409,7 @@ bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_
 static void hear_address(struct peers *peers, uint64_t id, const char *address)
 {
     struct peers_heard *heard = &peers->heard;
-    const struct net_peer *known = heard_find(heard, id);
+    const struct net_peer *known = net_peer_find(heard->items, heard->count, id);
     struct net_peer *peer;
     struct node_info info;
 

@@ -269,11 +269,6 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 
 /* --- routing --- */
 
-static void pause_routing(struct requests *requests)
-{
-    context_arm_in(requests->on, &requests->send_pause, SEND_AGAIN_MS);
-}
-
 static bool forward(struct requests *requests, struct cluster_request *request, uint64_t target)
 {
     enum frame_type type = requests->route.state == ROUTE_FORWARDED ? FRAME_FORWARD : FRAME_REQUEST;
@@ -320,7 +315,7 @@ static void send_waiting(struct requests *requests)
             leave_list(requests, request);
             serving_take(&requests->serving, request);
         } else if (!forward(requests, request, target)) {
-            pause_routing(requests);
+            context_arm_in(requests->on, &requests->send_pause, SEND_AGAIN_MS);
             return;
         }
     }
@@ -376,7 +371,7 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
     if (reply.status == ERR_NOT_LEADER) {
         put_waiting(requests, request);
         if (driver_leader(requests->on->driver) == from) {
-            pause_routing(requests);
+            context_arm_in(requests->on, &requests->send_pause, SEND_AGAIN_MS);
         }
         return true;
     }

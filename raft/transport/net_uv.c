@@ -122,23 +122,6 @@ static void link_failed(struct net_conn *conn)
     }
 }
 
-/* What the next dial is to try. True if it is something that this one did not. */
-static bool link_choose_credential(struct net_link *link, const struct net_conn *conn,
-                                   enum net_conn_state from)
-{
-    const struct net_hub *hub = conn->hub;
-
-    if (conn->was_up || from != NET_CONN_HANDSHAKE) {
-        link->offer = conn->was_up ? 0 : link->offer;
-        return false;
-    }
-    if (conn->untrusted) {
-        link->offer = (conn->offer + 1) % hub->keys->credential_count;
-        return link->offer != 0;
-    }
-    return false;
-}
-
 static void link_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
     const bool refused =
@@ -147,11 +130,17 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
     struct net_hub *hub = conn->hub;
     char address[LIMIT_ADDRESS_BYTES * 2];
     char quoted[NET_REASON_BYTES * 2];
-    bool another;
+    bool another = false;
 
     ASSERT(link->conn == conn);
     link->conn = NULL;
-    another = link_choose_credential(link, conn, from);
+    /* Does the next dial offer a credential that this one did not? */
+    if (conn->was_up) {
+        link->offer = 0;
+    } else if (from == NET_CONN_HANDSHAKE && conn->untrusted) {
+        link->offer = (conn->offer + 1) % hub->keys->credential_count;
+        another = link->offer != 0;
+    }
     if (!hub->closing && !another && link_is_news(link, reason)) {
         log_warn("net", conn->was_up ? "link down" : "no link to peer",
                  "peer=%" PRIu64 " address=%s reason=%s", link->id,
