@@ -445,6 +445,16 @@ int audited_serve(struct conn *conn)
     return audit_go_on(conn);
 }
 
+void audited_change(struct conn *conn)
+{
+    if (api_loop(conn)->api->auth != NULL) {
+        ASSERT(conn->note == NULL);
+        conn->note = MUST_HAVE(malloc(sizeof(struct note)));
+        note_make(conn, conn->note);
+        ((struct note *)conn->note)->begun = true;
+    }
+}
+
 /* --- what was before: many tags --- */
 
 static int look_on(struct conn *conn, struct call *change, struct call_looking looking);

@@ -17,6 +17,7 @@
 #include "http/auth/tokens.h"
 #include "src/base/limits.h"
 
+struct call;
 struct conn;
 
 /* What an audited route may change, as the audit tells what was there before (audited.h). */
@@ -110,6 +111,15 @@ int handle_tag_put(struct conn *conn);
 int handle_tag_delete(struct conn *conn);
 int handle_tags_put(struct conn *conn);
 int handle_tags_list(struct conn *conn);
+
+/* Make a tag whose next id is max_id, for a request that is no PUT; the audit has it. Of a tag that
+ * is there TAG_DEFAULT_MAX_ID changes nothing, and a max_id is that of a PUT: it may skip ids. The
+ * client has to have the role. finish calls tag_made(). As a handler. */
+int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
+             int (*finish)(struct conn *conn, struct call *call));
+
+/* True: it was made, or was there. False: *ret_status is for the handler to return. */
+bool tag_made(struct conn *conn, const struct call *call, bool *ret_made, int *ret_status);
 
 /* cluster.c */
 int handle_backup(struct conn *conn);

@@ -326,8 +326,12 @@ static void cluster_json_put(const struct id_cluster_status *status, bool with_l
 static void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
 {
     const char *comma = "";
+    char uid[UID_TEXT_BYTES];
 
-    buf_printf(json, "{\"self\":%llu,\"nodes\":[", ull(status->node_id));
+    buf_printf(json, "{\"self\":%llu", ull(status->node_id));
+    text_put_field(json,
+                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
+    buf_printf(json, ",\"nodes\":[");
     for (size_t i = 0; i < status->member_count; i++) {
         const struct id_member *member = &status->members[i];
 

@@ -19,6 +19,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "http/api/audited.h"
 #include "http/api/context.h"
@@ -375,6 +376,49 @@ int handle_tag_put(struct conn *conn)
         return reply_put_fault(conn, &fault);
     }
     return propose_put(conn, call, false, &options[1]);
+}
+
+/* --- a tag that a program makes in passing --- */
+
+int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
+             int (*finish)(struct conn *conn, struct call *call))
+{
+    const struct param not_forced = {.number = 0};
+    struct command_list head = put_list_head(conn, &not_forced);
+    struct call *call = call_new(ID_REQUEST_COMMAND, finish);
+    char body[48] = "";
+    struct body_fault fault;
+
+    if (max_id != TAG_DEFAULT_MAX_ID) {
+        (void)snprintf(body, sizeof body, "{\"max_id\":\"%llu\"}", ull(max_id));
+    }
+    if (tag_json_read_one(name, len, body, strlen(body), &head, &call->request.payload, &fault) !=
+        0) {
+        call_free(call);
+        return reply_put_fault(conn, &fault);
+    }
+    if (!may_put(conn, &call->request.payload)) {
+        call_free(call);
+        return ANSWERED;
+    }
+    audited_change(conn);
+    return call_submit(conn, call);
+}
+
+bool tag_made(struct conn *conn, const struct call *call, bool *ret_made, int *ret_status)
+{
+    struct put_result result;
+
+    if (put_result_decode(call->request.reply.data, call->request.reply.len, &result) != 0) {
+        *ret_status = ERR_BAD_MESSAGE;
+        return false;
+    }
+    if (result.status != 0) {
+        *ret_status = fail_tag_put(conn, &result, false);
+        return false;
+    }
+    *ret_made = result.made > 0;
+    return true;
 }
 
 /* --- a bulk: read in slices, between which others have their turn --- */

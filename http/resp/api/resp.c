@@ -341,20 +341,50 @@ static int handle_get(struct conn *conn)
     return look_at_tag(conn, got_cb, true);
 }
 
-/* The tag is there, so nothing is set: as Redis answers SETNX, and SET with NX. */
-static int set_before_cb(struct conn *conn, struct call *call)
+/* As Redis answers SETNX, and SET with NX. */
+static int put_set(struct conn *conn, bool made)
 {
-    (void)call;
-    if (resp_caller(conn)->words.count == 3) {
-        reply_integer(reply_begin(conn), 0);
+    const struct resp_caller *caller = resp_caller(conn);
+    struct buf *out = reply_begin(conn);
+
+    if (caller->words.count == 3) {
+        reply_integer(out, made ? 1 : 0);
+    } else if (made) {
+        reply_simple(out, "OK");
     } else {
-        reply_nil(reply_begin(conn), resp_caller(conn)->version);
+        reply_nil(out, caller->version);
     }
     return 200;
 }
 
-/* Programs that keep a counter in Redis make it so, unless it is there. Here an operator has made
- * it; one that is not there is the error of INCR. */
+static int set_made_cb(struct conn *conn, struct call *call)
+{
+    bool made = false;
+    int status = ANSWERED;
+
+    return tag_made(conn, call, &made, &status) ? put_set(conn, made) : status;
+}
+
+/* The tag is there, so nothing is set. Else a client that may make tags makes it: the next INCR
+ * gives the number after the one that was set. For others it is the error of INCR. */
+static int set_before_cb(struct conn *conn, struct call *call)
+{
+    size_t len;
+    size_t number_len;
+    const char *name = caller_word(conn, 1, &len);
+    const char *text = caller_word(conn, 2, &number_len);
+    uint64_t number;
+
+    if (call->request.status != ERR_UNKNOWN_TAG || !gate_may(conn, ROLE_TAGS)) {
+        return call->request.status != 0 ? call->request.status : put_set(conn, false);
+    }
+    if (text_parse_decimal(text, number_len, 0, INT64_MAX - 1, &number) != 0) {
+        return ERR_INVALID; /* it was refused before */
+    }
+    return tag_make(conn, name, len, number + 1, set_made_cb);
+}
+
+/* Programs that keep a counter in Redis make it so, unless it is there. */
 static int handle_set_unless_there(struct conn *conn)
 {
     char shown[SHOWN_BYTES];
@@ -365,11 +395,12 @@ static int handle_set_unless_there(struct conn *conn)
     if (resp_caller(conn)->words.count == 4 && !caller_word_is(conn, 3, "NX")) {
         return caller_wrong_words(conn);
     }
-    if (text_parse_decimal(text, len, 0, UINT64_MAX, &number) != 0) {
-        return reply_error(conn, 400, "bad_request", "the number %s is not a whole number from 0",
-                           text_show(text, len, shown, sizeof shown));
+    if (text_parse_decimal(text, len, 0, INT64_MAX - 1, &number) != 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "the number %s is not a whole number from 0 to %llu",
+                           text_show(text, len, shown, sizeof shown), ull(INT64_MAX - 1));
     }
-    return look_at_tag(conn, set_before_cb, false);
+    return look_at_tag(conn, set_before_cb, true);
 }
 
 static int handle_decode(struct conn *conn)
@@ -732,9 +763,11 @@ static const struct resp_method methods[] = {
     {METHOD("GET", ROLE_READ, TRAFFIC_READ, handle_get, TAG), WORDS(2, 2), .usage = "GET tag",
      .summary = "The max_id of a tag: all its ids lie below it."},
     {METHOD("SET", ROLE_IDS, TRAFFIC_READ, handle_set_unless_there, TAG), WORDS(4, 4),
-     .usage = "SET tag number NX", .summary = "Nil: the tag is there. No tag is made or changed."},
+     .usage = "SET tag number NX",
+     .summary = "OK: the tag is made. Nil: it is there, and not changed."},
     {METHOD("SETNX", ROLE_IDS, TRAFFIC_READ, handle_set_unless_there, TAG), WORDS(3, 3),
-     .usage = "SETNX tag number", .summary = "0: the tag is there. No tag is made or changed."},
+     .usage = "SETNX tag number",
+     .summary = "1: the tag is made. 0: it is there, and not changed."},
     {METHOD("PING", ROLE_NONE, TRAFFIC_RESP, handle_ping), WORDS(1, 2), .usage = "PING [message]",
      .summary = "PONG, or the message."},
     {METHOD("ECHO", ROLE_NONE, TRAFFIC_RESP, handle_echo), WORDS(2, 2), .usage = "ECHO message",
