@@ -11,9 +11,10 @@
 #ifndef LEAFD_SERVICE_HEALTH_H
 #define LEAFD_SERVICE_HEALTH_H
 
-#include "raft/cluster/birth_watch.h"
+#include "raft/cluster/peers.h"
 #include "raft/cluster/clock_sync.h"
-#include "raft/cluster/differences.h"
+#include "raft/cluster/announce.h"
+#include "raft/cluster/leader_route.h"
 #include "raft/cluster/requests.h"
 #include "src/id/alloc/allocator.h"
 #include "src/id/alloc/strict.h"

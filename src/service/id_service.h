@@ -21,7 +21,7 @@
 #ifndef LEAFD_SERVICE_ID_SERVICE_H
 #define LEAFD_SERVICE_ID_SERVICE_H
 
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "raft/cluster/replica.h"
 #include "src/id/alloc/allocator.h"
 #include "src/id/alloc/prefetch.h"
