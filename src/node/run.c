@@ -474,35 +474,28 @@ static void server_init(struct server *server, const struct config *config)
     server->watch.data = server;
 }
 
-/* As many open files as the system allows; returns how many. */
-static rlim_t raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    if (limit.rlim_cur < limit.rlim_max) {
-        struct rlimit raised = {limit.rlim_max, limit.rlim_max};
-
-        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) {
-            limit = raised;
-        }
-    }
-    return limit.rlim_cur;
-}
-
 /* Clients may open what is not kept for peers and the node. False: it is too little to start. */
 static bool bound_clients(const struct config *config, struct files_split *ret_files)
 {
     bool has_admin = !listeners_are_joined(config);
     uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
-    uint64_t allowed = raise_file_limit();
+    struct rlimit limit;
+    struct rlimit raised;
+    uint64_t allowed;
 
+    /* As many open files as the system allows. */
+    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
+    if (limit.rlim_cur < limit.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+        limit = raised;
+    }
+    allowed = limit.rlim_cur;
     if (allowed < files_least(loops)) {
         log_error("app",
                   "Too many open files: the system's limit for this process is too low to start",
                   "allowed=%" PRIu64 " needed=%" PRIu64
                   " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
-                  (uint64_t)allowed, files_least(loops), EXIT_CODE_INTERNAL);
+                  allowed, files_least(loops), EXIT_CODE_INTERNAL);
         return false;
     }
     files_divide(allowed, config->http.loops, config->http.connections,
