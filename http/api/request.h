@@ -178,6 +178,9 @@ struct call *call_new_strict(struct api_loop *loop,
 /* Free what the loop has kept: at its end. */
 void call_free_kept(struct api_loop *loop);
 
+/* Of a change whose answer is a status alone: that, or ERR_BAD_MESSAGE. */
+int call_status(const struct call *call);
+
 /* Give up a call that was never submitted. */
 void call_free(struct call *call);
 

@@ -725,11 +725,6 @@ uint64_t latency_count(const struct latency *latency, unsigned class, unsigned s
     return histogram_count(&view);
 }
 
-void latency_flush(struct latency *latency)
-{
-    latency_turn_end(latency, uv_hrtime() / 1000);
-}
-
 HOT void latency_turn_end(struct latency *latency, uint64_t now_us)
 {
     for (unsigned i = 0; i < latency->kind_count; i++) {

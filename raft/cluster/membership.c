@@ -155,32 +155,6 @@ static void append(struct member_answer *answer, const char *text)
     (void)snprintf(answer->why + len, sizeof answer->why - len, "%s%s", len > 0 ? "; " : "", text);
 }
 
-static void say_obstacle(const struct conf_member *member, enum obstacle obstacle,
-                         const struct node_info *info, struct member_answer *answer)
-{
-    unsigned long long id = (unsigned long long)member->id;
-    const char *role = member->role == ROLE_VOTER ? "node" : "standby node";
-    char text[160];
-
-    switch (obstacle) {
-    case UNKNOWN:
-        (void)snprintf(text, sizeof text, "%s %llu has not said yet what it speaks", role, id);
-        break;
-    case STARTED_ANEW:
-        (void)snprintf(text, sizeof text,
-                       "%s %llu was started anew and has not said yet what it speaks", role, id);
-        break;
-    case TOO_OLD:
-        (void)snprintf(text, sizeof text, "%s %llu (leafd %s) speaks levels %u to %u", role, id,
-                       info->version, info->levels.min, info->levels.max);
-        break;
-    default:
-        (void)snprintf(text, sizeof text, "%s %llu cannot be reached", role, id);
-        break;
-    }
-    append(answer, text);
-}
-
 /* Have all members said what they speak, and does none of them speak more than is in force? */
 static bool is_newest(const struct raft_context *on, uint16_t now)
 {
@@ -199,12 +173,31 @@ static bool is_newest(const struct raft_context *on, uint16_t now)
 static bool say_obstacles(const struct raft_context *on, uint16_t to, struct member_answer *answer)
 {
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        const char *role = member->role == ROLE_VOTER ? "node" : "standby node";
         struct node_info info = {0};
-        enum obstacle obstacle = obstacle_of(on, member->id, to, &info);
+        char text[160];
 
-        if (obstacle != NONE) {
-            say_obstacle(member, obstacle, &info, answer);
+        switch (obstacle_of(on, member->id, to, &info)) {
+        case NONE:
+            continue;
+        case UNKNOWN:
+            (void)snprintf(text, sizeof text, "%s %llu has not said yet what it speaks", role,
+                           ull(member->id));
+            break;
+        case STARTED_ANEW:
+            (void)snprintf(text, sizeof text,
+                           "%s %llu was started anew and has not said yet what it speaks", role,
+                           ull(member->id));
+            break;
+        case TOO_OLD:
+            (void)snprintf(text, sizeof text, "%s %llu (leafd %s) speaks levels %u to %u", role,
+                           ull(member->id), info.version, info.levels.min, info.levels.max);
+            break;
+        case NOT_REACHED:
+            (void)snprintf(text, sizeof text, "%s %llu cannot be reached", role, ull(member->id));
+            break;
         }
+        append(answer, text);
     }
     if (is_adding(on)) {
         append(answer, "a node is being added");
@@ -328,32 +321,26 @@ static bool is_preferred(const struct membership *membership, uint64_t node_id)
                0;
 }
 
-/* May it lead soon? Weight is for the work of clients, and does not matter here. */
-static bool may_lead(const struct membership *membership, const struct conf_member *member)
-{
-    const struct raft_context *on = membership->on;
-    uint64_t match = 0;
-
-    return member->id != on->node_id && member->role == ROLE_VOTER &&
-           !state_placement(on->state, member->id).drained && context_reaches(on, member->id) &&
-           is_ready(membership, member->id) && driver_match(on->driver, member->id, &match) &&
-           match + LAG_ENTRIES >= driver_last_index(on->driver);
-}
-
 uint64_t membership_successor(const struct membership *membership)
 {
+    const struct raft_context *on = membership->on;
     uint64_t best = 0;
     uint64_t best_match = 0;
     bool best_preferred = false;
 
-    MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         bool preferred = is_preferred(membership, member->id);
         uint64_t match = 0;
+        /* Weight is for the work of clients, and does not matter here. */
+        bool may_lead = member->id != on->node_id && member->role == ROLE_VOTER &&
+                        !state_placement(on->state, member->id).drained &&
+                        context_reaches(on, member->id) && is_ready(membership, member->id) &&
+                        driver_match(on->driver, member->id, &match) &&
+                        match + LAG_ENTRIES >= driver_last_index(on->driver);
 
-        if (!may_lead(membership, member) || (best_preferred && !preferred)) {
+        if (!may_lead || (best_preferred && !preferred)) {
             continue;
         }
-        (void)driver_match(membership->on->driver, member->id, &match);
         if (best == 0 || (preferred && !best_preferred) || match > best_match) {
             best = member->id;
             best_match = match;

@@ -225,22 +225,11 @@ size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_
     return count;
 }
 
-/* Without those of another cluster, is a majority of the voters left? */
-static bool has_majority(const struct birth_watch *watch)
+bool birth_watch_turn(struct birth_watch *watch)
 {
     const struct configuration *configuration = driver_configuration(watch->on->driver);
     unsigned voters = configuration_voters(configuration);
     unsigned others = 0;
-
-    for (size_t i = 0; i < watch->seen_count; i++) {
-        others += watch->seen[i].wait == BIRTH_WAIT_OTHER_CLUSTER &&
-                  configuration_role(configuration, watch->seen[i].id) == ROLE_VOTER;
-    }
-    return others == 0 || (voters - others) * 2 > voters;
-}
-
-bool birth_watch_turn(struct birth_watch *watch)
-{
     struct birth_seen waits[LIMIT_NODES];
     struct birth birth;
 
@@ -251,7 +240,12 @@ bool birth_watch_turn(struct birth_watch *watch)
     birth_agree_level(watch);
     driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0 ||
                                        (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
-    return !watch->born || has_majority(watch);
+    for (size_t i = 0; i < watch->seen_count; i++) {
+        others += watch->seen[i].wait == BIRTH_WAIT_OTHER_CLUSTER &&
+                  configuration_role(configuration, watch->seen[i].id) == ROLE_VOTER;
+    }
+    /* Without those of another cluster, is a majority of the voters left? */
+    return !watch->born || others == 0 || (voters - others) * 2 > voters;
 }
 
 #define JOIN_WAIT_MS 10000
@@ -277,32 +271,22 @@ static const struct net_peer *heard_find(const struct peers_heard *heard, uint64
     return net_peer_find(heard->items, heard->count, id);
 }
 
-static void add(struct peers *peers, const struct conf_member *member)
-{
-    struct net_peer *peer = &peers->items[peers->count];
-    uint64_t id = member->id;
-    const struct net_peer *heard = heard_find(&peers->heard, id);
-    const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
-    const char *address;
-
-    if (id == peers->on->node_id || state_member_removed(peers->on->state, id) ||
-        is_peer(peers, id) || peers->count == LIMIT_PEERS) {
-        return;
-    }
-    memset(peer, 0, sizeof *peer);
-    peer->id = id;
-    /* What it says itself is the newest, then what a newer configuration than ours says. */
-    address = heard != NULL     ? heard->address
-              : learned != NULL ? learned->address
-                                : context_address(peers->on, member);
-    memcpy(peer->address, address, strlen(address));
-    peers->count++;
-}
-
 static void add_all(struct peers *peers, const struct configuration *conf)
 {
     MEMBER_FOREACH (member, conf) {
-        add(peers, member);
+        uint64_t id = member->id;
+        const struct net_peer *heard = heard_find(&peers->heard, id);
+        const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
+        /* What it says itself is the newest, then what a newer configuration than ours says. */
+        const char *address = heard != NULL     ? heard->address
+                              : learned != NULL ? learned->address
+                                                : context_address(peers->on, member);
+
+        if (id != peers->on->node_id && !state_member_removed(peers->on->state, id) &&
+            !is_peer(peers, id) && peers->count < LIMIT_PEERS) {
+            peers->items[peers->count] = (struct net_peer){.id = id};
+            memcpy(peers->items[peers->count++].address, address, strlen(address));
+        }
     }
 }
 
@@ -568,20 +552,6 @@ static void on_join_done(struct cluster_request *request)
     buf_free(&request->reply);
 }
 
-static void join_ask(struct peers *peers, uint64_t peer, const struct member_ask *ask)
-{
-    const struct raft_context *on = peers->on;
-    struct peers_join *join = &peers->join;
-
-    ASSERT(!join->active);
-    *join = (struct peers_join){.node_id = peer, .active = true};
-    join->request = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
-                                             .deadline_ms = context_now_ms(on) + JOIN_WAIT_MS,
-                                             .done = on_join_done};
-    member_ask_encode(ask, &join->request.payload);
-    on->submit(on, &join->request);
-}
-
 /* The member in whose place the node stands, and to which this node has no link; 0: none. */
 static uint64_t lost_at(const struct peers *peers, uint64_t peer, const char *address)
 {
@@ -628,8 +598,9 @@ static bool may_join(const struct peers *peers, const struct uid *own, const str
 static void ask_for(struct peers *peers, uint64_t peer, const char *address,
                     struct wire_joined *joined, struct buf *bytes)
 {
+    const struct raft_context *on = peers->on;
     struct peers_join *join = &peers->join;
-    uint64_t lost = peers->on->replace_lost ? lost_at(peers, peer, address) : 0;
+    uint64_t lost = on->replace_lost ? lost_at(peers, peer, address) : 0;
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
 
     if (peers_is_member(peers, peer, address)) {
@@ -642,7 +613,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
     } else {
         joined->answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
-        if (join->active || peers->on->stopping) {
+        if (join->active || on->stopping) {
             return;
         }
         if (lost != 0) {
@@ -654,7 +625,12 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
             ASSERT(strlen(address) <= LIMIT_ADDRESS_BYTES);
             memcpy(ask.address, address, strlen(address));
         }
-        join_ask(peers, peer, &ask);
+        *join = (struct peers_join){.node_id = peer, .active = true};
+        join->request = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
+                                                 .deadline_ms = context_now_ms(on) + JOIN_WAIT_MS,
+                                                 .done = on_join_done};
+        member_ask_encode(&ask, &join->request.payload);
+        on->submit(on, &join->request);
     }
 }
 

@@ -415,22 +415,6 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
     return entries;
 }
 
-/* What the disk has at the start. */
-static struct peer_durable durable_of(const struct store_loaded *loaded, uint64_t incarnation)
-{
-    struct peer_durable durable = {.incarnation = incarnation,
-                                   .term = loaded->term,
-                                   .vote = loaded->vote,
-                                   .index = loaded->position.index,
-                                   .last_term = loaded->position.term};
-
-    if (loaded->entry_count > 0) {
-        durable.index = loaded->first_index + loaded->entry_count - 1;
-        durable.last_term = loaded->entries[loaded->entry_count - 1].term;
-    }
-    return durable;
-}
-
 static void init_parts(struct driver *driver, struct disk *disk, struct state *state,
                        const struct store_loaded *loaded)
 {
@@ -453,7 +437,15 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
         driver->transfers.in_bytes_max = config->state_bytes;
     }
     driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
-    driver->start = durable_of(loaded, config->incarnation);
+    driver->start = (struct peer_durable){.incarnation = config->incarnation,
+                                          .term = loaded->term,
+                                          .vote = loaded->vote,
+                                          .index = loaded->position.index,
+                                          .last_term = loaded->position.term};
+    if (loaded->entry_count > 0) {
+        driver->start.index = loaded->first_index + loaded->entry_count - 1;
+        driver->start.last_term = loaded->entries[loaded->entry_count - 1].term;
+    }
     vote_floor_own(&driver->vote_floor, &driver->start);
 }
 
@@ -606,32 +598,23 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 
 /* --- messages --- */
 
-/* Index of the change, not committed yet, that takes this voter's vote away; 0: there is none. */
-static uint64_t pending_demotion(const struct driver *driver)
-{
-    uint64_t pending = driver_pending_change(driver);
-    uint64_t self = driver->config.node_id;
-    struct configuration before;
-
-    if (pending <= driver->commit ||
-        configuration_role(driver_configuration(driver), self) == ROLE_VOTER) {
-        return 0;
-    }
-    applier_configured(&driver->applier, &before);
-    return configuration_role(&before, self) == ROLE_VOTER ? pending : 0;
-}
-
 static void step_vote_request(struct driver *driver, struct raft_event *event)
 {
     struct raft *raft = raft_of(driver);
     bool as_voter = guard_vote_as_voter(event->receive.message, (int)raft_state(raft),
                                         raft_role(raft), raft_last_index(raft));
-    uint64_t demotion = as_voter ? pending_demotion(driver) : 0;
+    uint64_t pending = driver_pending_change(driver);
+    uint64_t self = driver->config.node_id;
     uint64_t last = entry_log_last(&driver->log);
+    struct configuration before;
 
-    if (demotion > 0) {
-        (void)guard_vote_before_demotion(event->receive.message, demotion - 1,
-                                         witness_term_at(&driver->witness, demotion - 1), last,
+    /* Does a change that is not committed yet take this voter's vote away? */
+    applier_configured(&driver->applier, &before);
+    if (as_voter && pending > driver->commit &&
+        configuration_role(driver_configuration(driver), self) != ROLE_VOTER &&
+        configuration_role(&before, self) == ROLE_VOTER) {
+        (void)guard_vote_before_demotion(event->receive.message, pending - 1,
+                                         witness_term_at(&driver->witness, pending - 1), last,
                                          witness_term_at(&driver->witness, last));
     }
     leader_watch_forget_silent(&driver->watch);
@@ -1287,20 +1270,6 @@ static void submit_first(struct driver *driver)
     }
 }
 
-static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
-                         const struct entry_block *block)
-{
-    struct raft_event event = event_of(RAFT_CONFIGURATION);
-
-    if (applier_configuration(&driver->applier, index, term, block) != 0 ||
-        message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
-        fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
-        return;
-    }
-    event.configuration.index = index;
-    (void)driver_step(driver, &event);
-}
-
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
@@ -1377,12 +1346,19 @@ static void apply(struct driver *driver, const struct log_entry *entry)
 {
     /* A step below may move the log's memory. */
     struct entry_block *block = entry_block_ref(entry->block);
+    struct raft_event event = event_of(RAFT_CONFIGURATION);
     uint64_t index = driver->applier.applied.index + 1;
     uint64_t term = entry->term;
 
     switch (entry->type) {
     case RAFT_CHANGE:
-        apply_change(driver, index, term, block);
+        event.configuration.index = index;
+        if (applier_configuration(&driver->applier, index, term, block) != 0 ||
+            message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
+            fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
+        } else {
+            (void)driver_step(driver, &event);
+        }
         break;
     case RAFT_COMMAND:
         apply_command(driver, index, term, block);
@@ -1676,26 +1652,21 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
     return submit(driver, &entry, 1);
 }
 
-/* The core watches one node at a time; a second one would leave the first one's state at "running"
- * for good. */
-static bool is_catching_up(const struct driver *driver)
-{
-    MEMBER_FOREACH (member, driver_configuration(driver)) {
-        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool driver_catch_up(struct driver *driver, uint64_t id)
 {
     enum conf_role role = configuration_role(driver_configuration(driver), id);
     struct raft_event event = event_of(RAFT_CATCH_UP);
 
     if (!driver_leads(driver) || driver_pending_change(driver) != 0 || role == ROLE_GONE ||
-        role == ROLE_VOTER || is_catching_up(driver)) {
+        role == ROLE_VOTER) {
         return false;
+    }
+    /* The core watches one node at a time; a second one would leave the first one's state at
+     * "running" for good. */
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
+            return false;
+        }
     }
     event.catch_up.server_id = id;
     return driver_step(driver, &event) == 0;

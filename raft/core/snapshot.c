@@ -408,7 +408,8 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         /* The store needs the room that the view kept, and not all was read. */
-        bool lost_view = out->view != NULL && !out->ended && atomic_load(&out->view->ended);
+        bool lost_view =
+            out->active && out->view != NULL && !out->ended && atomic_load(&out->view->ended);
 
         if (out->active &&
             (out->link_lost || lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
@@ -445,20 +446,6 @@ void trial_begin(struct trial *trial, const struct machine_ops *ops, struct leve
     state_load_begin(trial->state);
 }
 
-static void try_row(struct trial *trial, const struct store_row *row)
-{
-    if (store_rows_checker_add(&trial->rows, row) != 0) {
-        trial->bad = true;
-    } else if (trial->err == 0) {
-        trial->err =
-            state_load_row(trial->state, row->key, row->key_len, row->value, row->value_len);
-        if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && trial->state_bytes > 0 &&
-            state_memory(trial->state) > trial->state_bytes) {
-            trial->err = ERR_STATE_FULL;
-        }
-    }
-}
-
 bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole,
                 const struct clock *clock)
 {
@@ -477,7 +464,16 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
             reader.at = before;
             break;
         }
-        try_row(trial, &row);
+        if (store_rows_checker_add(&trial->rows, &row) != 0) {
+            trial->bad = true;
+        } else if (trial->err == 0) {
+            trial->err =
+                state_load_row(trial->state, row.key, row.key_len, row.value, row.value_len);
+            if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && trial->state_bytes > 0 &&
+                state_memory(trial->state) > trial->state_bytes) {
+                trial->err = ERR_STATE_FULL;
+            }
+        }
         if (i % TRIAL_ROWS == 0) {
             clock_look(clock);
             if (clock_now_ms(clock) >= until_ms) {

@@ -164,7 +164,7 @@ static int keys_prepare(void *data, const struct config *next, struct config_err
     char why[NET_KEYS_WHY_BYTES];
 
     ASSERT(keys->made == NULL);
-    if (node_keys_prepare(&next->node.keys, &keys->made, why) != 0) {
+    if (net_keys_make(&next->node.keys, &keys->made, why) != 0) {
         return config_fail(ret_error, "%s", why);
     }
     return 0;

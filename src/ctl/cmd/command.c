@@ -253,10 +253,12 @@ void ctl_put_json(struct ctl *ctl, const json_t *json)
     buf_put(&ctl->out, "\n", 1);
 }
 
-void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put)
+void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put)
 {
     if (ctl->json) {
         ctl_put_json(ctl, json);
+    } else if (form != NULL) {
+        ctl_put_form(&ctl->out, form, json);
     } else {
         put(ctl, json);
     }
@@ -419,13 +421,13 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
 }
 
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, ctl_put_t *put)
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_get(ctl, target, &answer);
 
     if (code == CTL_DONE) {
-        ctl_put(ctl, answer.json, put);
+        ctl_put(ctl, answer.json, form, put);
     }
     return code;
 }
@@ -477,7 +479,7 @@ enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, 
 }
 
 enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         ctl_put_t *put)
+                         const char *form, ctl_put_t *put)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_send(ctl, method, target, body, false, &answer);
@@ -489,7 +491,7 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
     }
     code = gone ? CTL_DONE : ctl_must_be_object(&answer);
     if (code == CTL_DONE && !(gone && ctl->json)) {
-        ctl_put(ctl, answer.json, put);
+        ctl_put(ctl, answer.json, form, put);
     }
     return code;
 }
@@ -621,93 +623,86 @@ static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, co
     return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
 }
 
-static bool args_is_name(const char *word, size_t len, const char *name)
+/* The place in the list of the option that a word names, by its letter or by name; SIZE_MAX: none. */
+static size_t args_place(const struct option_about *list, const char *word, size_t len)
 {
-    return strlen(name) == len && memcmp(word, name, len) == 0;
+    size_t at = 0;
+
+    for (EACH_OPTION(option, list)) {
+        if (word[1] != '-'
+                ? word[1] == option->letter
+                : strlen(option->name) == len && memcmp(word + 2, option->name, len) == 0) {
+            return at;
+        }
+        at++;
+    }
+    return SIZE_MAX;
 }
 
-/* One of every command. False: it is none of them. */
-static bool args_take_common(struct parsing *parsing, const char *name, size_t len,
-                             const char *given, enum ctl_exit *ret_code)
+/* One of the command that the words so far name. */
+static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, size_t len,
+                                   const char *given)
 {
     struct ctl *ctl = parsing->ctl;
-    const char *value;
+    unsigned used;
+    const struct command *command = args_find(parsing, &used);
+    size_t at;
 
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        if (args_is_name(name, len, SETTINGS_ABOUT[setting].name)) {
-            *ret_code = args_value_of(parsing, name - 2, given, &value);
-            if (*ret_code == CTL_DONE) {
-                settings_set(&ctl->settings, setting, value);
-            }
-            return true;
-        }
+    ctl->command = parsing->of_options = command;
+    if (command == NULL) {
+        return ctl_fail(CTL_USAGE, "there is no option %s before a command", word);
     }
-    if (args_is_name(name, len, "json") || args_is_name(name, len, "help") ||
-        args_is_name(name, len, "version")) {
-        ctl->json |= *name == 'j';
-        *parsing->action = *name == 'h'   ? ARGS_HELP
-                           : *name == 'v' ? ARGS_VERSION
-                                          : *parsing->action;
-        *ret_code = given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", name - 2);
-        return true;
+    at = args_place(command->options, word, len);
+    if (at == SIZE_MAX) {
+        return ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
     }
-    if (args_is_name(name, len, "token")) {
-        *ret_code = ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
-                                        "machine: put it into a file, for --token-file");
-        return true;
+    ASSERT(at < COMMAND_OPTIONS_MAX);
+    if (ctl->args.values[at] != NULL) {
+        return ctl_fail(CTL_USAGE, "%s is given twice", word);
     }
-    return false;
+    if (command->options[at].value == NULL) {
+        ctl->args.values[at] = "";
+        return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
+    }
+    return args_value_of(parsing, word, given, &ctl->args.values[at]);
 }
 
-static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, const char *name,
-                                   size_t len, const char *given)
-{
-    const struct command *command = parsing->ctl->command;
-    const struct option_about *options = command != NULL ? command->options : NULL;
-
-    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
-        bool by_letter = word[1] != '-' && len == 1 && options[i].letter == *name;
-
-        ASSERT(i < COMMAND_OPTIONS_MAX);
-        if (!by_letter && (word[1] != '-' || !args_is_name(name, len, options[i].name))) {
-            continue;
-        }
-        if (parsing->ctl->args.values[i] != NULL) {
-            return ctl_fail(CTL_USAGE, "%s is given twice", word);
-        }
-        if (options[i].value == NULL) {
-            parsing->ctl->args.values[i] = "";
-            return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
-        }
-        return args_value_of(parsing, word, given, &parsing->ctl->args.values[i]);
-    }
-    return command == NULL
-               ? ctl_fail(CTL_USAGE, "there is no option %s before a command", word)
-               : ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
-}
-
+/* --name, --name=VALUE, -n or -nVALUE. */
 static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
 {
-    const char *name = word[1] == '-' ? word + 2 : word + 1;
-    const char *equals = word[1] == '-' ? strchr(name, '=') : NULL;
-    size_t len = equals != NULL ? (size_t)(equals - name) : word[1] == '-' ? strlen(name) : 1;
-    const char *given = equals != NULL ? equals + 1 : NULL;
-    enum ctl_exit code = CTL_DONE;
-    unsigned used;
+    static const struct option_about others[] = {{"help", 'h', NULL, NULL},
+                                                 {"version", 0, NULL, NULL},
+                                                 {"token", 0, NULL, NULL},
+                                                 {NULL, 0, NULL, NULL}};
+    enum { OTHER_HELP, OTHER_VERSION, OTHER_TOKEN };
+    struct ctl *ctl = parsing->ctl;
+    bool is_long = word[1] == '-';
+    const char *name = word + 1 + is_long;
+    size_t len = is_long ? strcspn(name, "=") : 1;
+    const char *given = name[len] != '\0' ? name + len + is_long : NULL;
+    size_t setting = args_place(SETTINGS_ABOUT, word, len);
+    size_t other = is_long || given == NULL ? args_place(others, word, len) : SIZE_MAX;
+    const char *value;
 
-    if (word[1] != '-' && name[1] != '\0') {
-        given = name + 1; /* -n5 */
-    }
-    if (word[1] == '-' && args_take_common(parsing, name, len, given, &code)) {
-        return code;
-    }
-    if (strcmp(word, "-h") == 0) {
-        *parsing->action = ARGS_HELP;
+    if (setting < SETTINGS) {
+        if (args_value_of(parsing, word, given, &value) != CTL_DONE) {
+            return CTL_USAGE;
+        }
+        settings_set(&ctl->settings, (enum setting)setting, value);
         return CTL_DONE;
     }
-    parsing->ctl->command = args_find(parsing, &used);
-    parsing->of_options = parsing->ctl->command;
-    return args_take_own(parsing, word, name, len, given);
+    if (other == OTHER_TOKEN) {
+        return ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
+                                   "machine: put it into a file, for --token-file");
+    }
+    if (setting == SIZE_MAX && other == SIZE_MAX) {
+        return args_take_own(parsing, word, len, given);
+    }
+    ctl->json |= setting == SETTINGS;
+    *parsing->action = other == OTHER_HELP      ? ARGS_HELP
+                       : other == OTHER_VERSION ? ARGS_VERSION
+                                                : *parsing->action;
+    return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", word);
 }
 
 /* --- all of it --- */

@@ -182,8 +182,8 @@ void ctl_put_json(struct ctl *ctl, const json_t *json);
 
 typedef void ctl_put_t(struct ctl *ctl, json_t *json);
 
-/* Append it: with --json as it is, otherwise as put() says it. */
-void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put);
+/* Append it: with --json as it is, otherwise this form of it, or without one as put() says it. */
+void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put);
 
 /* Append a form with the fields of an object: "{name}", or "{name:how}", "{a.b}" for a field of a
  * field. Without how it is a text. A number in how is a width, filled with blanks. Otherwise how is
@@ -207,7 +207,7 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
 
 /* Append what GET target answers, as ctl_put() does. */
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, ctl_put_t *put);
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put);
 
 /* Is the answer an object? If not that is printed, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);
@@ -227,7 +227,7 @@ enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, 
  * appended as ctl_put() does. After a DELETE without one (204) put() gets NULL, and with --json
  * nothing is appended. body: freed. */
 enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         ctl_put_t *put);
+                         const char *form, ctl_put_t *put);
 
 /* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
 
@@ -362,30 +362,25 @@ extern const struct command COMMANDS[];
 enum ctl_exit run_status(struct ctl *ctl);
 enum ctl_exit run_check(struct ctl *ctl);
 enum ctl_exit run_top(struct ctl *ctl);
-enum ctl_exit run_events(struct ctl *ctl);
-enum ctl_exit run_audit(struct ctl *ctl);
+enum ctl_exit run_history(struct ctl *ctl);
 enum ctl_exit run_tags_list(struct ctl *ctl);
 enum ctl_exit run_tags_get(struct ctl *ctl);
 enum ctl_exit run_tags_put(struct ctl *ctl);
 enum ctl_exit run_tags_pause(struct ctl *ctl);
-enum ctl_exit run_tags_resume(struct ctl *ctl);
 enum ctl_exit run_tags_delete(struct ctl *ctl);
 enum ctl_exit run_next(struct ctl *ctl);
 enum ctl_exit run_decode(struct ctl *ctl);
 enum ctl_exit run_at(struct ctl *ctl);
 enum ctl_exit run_workers_list(struct ctl *ctl);
 enum ctl_exit run_workers_acquire(struct ctl *ctl);
-enum ctl_exit run_workers_renew(struct ctl *ctl);
-enum ctl_exit run_workers_release(struct ctl *ctl);
+enum ctl_exit run_workers_change(struct ctl *ctl);
 enum ctl_exit run_workers_pools(struct ctl *ctl);
 enum ctl_exit run_layouts_list(struct ctl *ctl);
 enum ctl_exit run_members_list(struct ctl *ctl);
 enum ctl_exit run_members_add(struct ctl *ctl);
 enum ctl_exit run_members_remove(struct ctl *ctl);
 enum ctl_exit run_members_replace(struct ctl *ctl);
-enum ctl_exit run_members_drain(struct ctl *ctl);
-enum ctl_exit run_members_resume(struct ctl *ctl);
-enum ctl_exit run_members_weight(struct ctl *ctl);
+enum ctl_exit run_members_work(struct ctl *ctl);
 enum ctl_exit run_members_address(struct ctl *ctl);
 enum ctl_exit run_leader(struct ctl *ctl);
 enum ctl_exit run_level_show(struct ctl *ctl);

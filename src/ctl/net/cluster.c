@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 
@@ -278,18 +279,13 @@ static int check_key(const struct settings *settings, struct buf *why)
 static int check_timeout(struct settings *settings, struct buf *why)
 {
     const char *text = settings->values[SETTING_TIMEOUT];
-    unsigned long seconds = SETTINGS_TIMEOUT_DEFAULT_MS / 1000;
-    char *end = NULL;
+    uint64_t seconds = SETTINGS_TIMEOUT_DEFAULT_MS / 1000;
 
-    if (text != NULL) {
-        errno = 0;
-        seconds = strtoul(text, &end, 10);
-        if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0 || seconds < 1 ||
-            seconds > SETTINGS_TIMEOUT_MAX_S) {
-            buf_printf(why, "timeout: \"%s\" is not a number of seconds from 1 to %d", text,
-                       SETTINGS_TIMEOUT_MAX_S);
-            return ERR_INVALID;
-        }
+    if (text != NULL &&
+        text_parse_decimal(text, strlen(text), 1, SETTINGS_TIMEOUT_MAX_S, &seconds) != 0) {
+        buf_printf(why, "timeout: \"%s\" is not a number of seconds from 1 to %d", text,
+                   SETTINGS_TIMEOUT_MAX_S);
+        return ERR_INVALID;
     }
     settings->timeout_ms = (uint32_t)seconds * 1000;
     return 0;
