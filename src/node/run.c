@@ -201,7 +201,6 @@ static void server_down(struct server *server, const char *why)
 /* The settings were checked already; the files may have changed since. */
 static enum exit_code server_load_certificate(struct server *server)
 {
-    const struct reload_part part = certificate_reload_part(&server->certificate);
     struct config_error error;
     char reason[QUOTED_BYTES];
 
@@ -211,7 +210,7 @@ static enum exit_code server_load_certificate(struct server *server)
                   log_quote(error.text, strlen(error.text), reason, sizeof reason));
         return EXIT_CODE_CONFIG;
     }
-    reload_add(&server->reload, &part);
+    reload_add(&server->reload, &certificate_reload_part, &server->certificate);
     return EXIT_CODE_STOPPED;
 }
 
@@ -351,7 +350,6 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    struct reload_part tokens = listeners_reload_part(&server->listeners);
     int err;
 
     if (server->node == NULL) {
@@ -365,7 +363,7 @@ static enum exit_code start_http(struct server *server)
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
     node_backend_set_waker(&server->backend, api_waker(server->listeners.api));
-    reload_add(&server->reload, &tokens);
+    reload_add(&server->reload, &listeners_reload_part, &server->listeners);
     return EXIT_CODE_STOPPED;
 }
 
@@ -444,7 +442,6 @@ static void drained_async_cb(uv_async_t *async)
 static void server_init(struct server *server, const struct config *config)
 {
     static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
-    struct reload_part keys;
 
     *server = (struct server){
         .config = config,
@@ -462,8 +459,7 @@ static void server_init(struct server *server, const struct config *config)
     server->build.reloads = &server->reloads;
     reload_init(&server->reload, config, &server->reloads);
     server->keys.node = &server->node;
-    keys = reload_keys_part(&server->keys);
-    reload_add(&server->reload, &keys);
+    reload_add(&server->reload, &reload_keys_part, &server->keys);
     signals_init(&server->signals, &server->loop, &signals_owner);
     supervisor_open(&server->supervisor, &server->loop, &server->listeners);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
