@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         buf_free(&ctl.out);
         return (int)code;
     }
-    code = args_parse(&ctl, argc, argv, &action);
+    code = args_parse(&ctl, COMMANDS, argc, argv, &action);
     if (code == CTL_DONE) {
         code = leafctl_act(&ctl, action);
     }

@@ -45,9 +45,9 @@ struct command {
     bool is_offline; /* it asks no server */
 };
 
-/* In the parentheses of a loop: over all commands; over the options of one, which may be NULL. */
-#define EACH_COMMAND(at)                                                                           \
-    const struct command *at = COMMANDS;                                                           \
+/* In the parentheses of a loop: over commands; over the options of one, which may be NULL. */
+#define EACH_COMMAND(at, commands)                                                                 \
+    const struct command *at = (commands);                                                         \
     at->family != NULL;                                                                            \
     at++
 #define EACH_OPTION(option, list)                                                                  \
@@ -66,6 +66,7 @@ struct args {
 };
 
 struct ctl {
+    const struct command *commands; /* all that there are */
     const struct command *command;
     struct args args;
     bool json; /* --json */
@@ -134,7 +135,8 @@ enum args_action { ARGS_RUN, ARGS_HELP, ARGS_VERSION };
 /* Options and settings may stand anywhere, as --name VALUE
  * or --name=VALUE; after "--" everything is an operand. ctl->command is NULL for help of all. Texts
  * are borrowed from argv. CTL_USAGE: it is wrong, and that was printed. */
-enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action);
+enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
+                         enum args_action *ret_action);
 
 /* The value of an option; NULL: not given, or this command has none of that name. */
 const char *ctl_option(const struct ctl *ctl, const char *name);
