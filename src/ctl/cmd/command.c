@@ -421,17 +421,6 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
 }
 
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put)
-{
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = ctl_get(ctl, target, &answer);
-
-    if (code == CTL_DONE) {
-        ctl_put(ctl, answer.json, form, put);
-    }
-    return code;
-}
-
 static void percent_encode(struct buf *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -466,20 +455,19 @@ void target_add_number(struct buf *target, const char *option, uint64_t value)
     target_add(target, option, text);
 }
 
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
                        bool once, struct answer *ret)
 {
     char *text = body != NULL ? MUST_HAVE(json_dumps(body, JSON_COMPACT)) : NULL;
-    const struct ask ask = {
-        .method = method, .target = buf_text(target), .body = text, .once = once};
+    const struct ask ask = {.method = method, .target = target, .body = text, .once = once};
     enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
 
     free(text);
     return code;
 }
 
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *form, ctl_put_t *put)
+enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
+                      const char *form, ctl_put_t *put)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_send(ctl, method, target, body, false, &answer);

@@ -208,9 +208,6 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
 /* GET target as JSON; printed if it fails. The answer is the caller's if it does not. */
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
 
-/* Append what GET target answers, as ctl_put() does. */
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put);
-
 /* Is the answer an object? If not that is printed, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);
 
@@ -222,14 +219,14 @@ void target_add_number(struct buf *target, const char *option, uint64_t value);
 void target_put(struct buf *target, const char *path, const char *name);
 
 /* Send a change with this body (NULL: none). The answer is the caller's in any case. */
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
                        bool once, struct answer *ret);
 
-/* The same, sent until it is answered (method NULL: GET), and printed if it fails. What comes is
- * appended as ctl_put() does. After a DELETE without one (204) put() gets NULL, and with --json
- * nothing is appended. body: freed. */
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *form, ctl_put_t *put);
+/* The same, or GET (method NULL), sent until it is answered, and printed if it fails. What comes is
+ * appended as ctl_put() does. After a DELETE without an answer (204) put() gets NULL, and with
+ * --json nothing is appended. body: freed. */
+enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
+                      const char *form, ctl_put_t *put);
 
 /* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
 
