@@ -58,6 +58,7 @@
 #define FOR_METRICS FOR(ROLE_METRICS, LISTENER_IDS | LISTENER_ADMIN)
 #define FOR_HEALTH FOR(ROLE_HEALTH, LISTENER_IDS | LISTENER_ADMIN)
 #define SERVED_BY(function) .handle = (function)
+#define ASKS(what) .asks = (what), SERVED_BY(handle_cluster_ask)
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
@@ -98,29 +99,29 @@ static const struct route routes[] = {
           SERVED_BY(handle_layout_delete)),
     ROUTE(READ, "/api/layouts", LONG, FOR_READ, SERVED_BY(handle_layouts_list)),
     ROUTE(BIT(METHOD_POST), "/api/nodes/*/drain", VERB("/drain"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_drain)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_DRAIN)),
     ROUTE(BIT(METHOD_POST), "/api/nodes/*/resume", VERB("/resume"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_resume)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_RESUME)),
     ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_put)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_WEIGHT)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
     ROUTE(READ, "/api/cluster", LONG, FOR_READ, SERVED_BY(handle_cluster)),
     ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
     ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),
     ROUTE(BIT(METHOD_GET), "/api/live", TAKES, FOR_READ, SERVED_BY(handle_live)),
     ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_remove)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_REMOVE)),
     ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_move)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_MOVE)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_add)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_ADD)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_leader)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_LEAD)),
     ROUTE(READ, "/api/cluster/segments", LONG, OPTIONS, FOR_READ,
           SERVED_BY(handle_cluster_segments)),
-    ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, SERVED_BY(handle_level_see)),
+    ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, ASKS(ASK_LEVEL_SEE)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_LEVEL), SERVED_BY(handle_level_raise)),
+          AUDITED_AS(CHANGES_LEVEL), ASKS(ASK_LEVEL)),
     ROUTE(BIT(METHOD_GET), "/api/backup", TAKES, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/audit", LONG, OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
@@ -444,9 +445,7 @@ HOT static void api_handle(struct conn *conn)
     if (!conn_charge(conn, &conn->client->requests, 1)) {
         return;
     }
-    if (auth != NULL && route != NULL && auth_is_newer(auth, loop->tokens_generation)) {
-        gate_renew(conn);
-    }
+    gate_look(conn);
     if (route == NULL) {
         result = refuse_route(conn);
     } else if (conn->request.gate != GATE_OPEN) {

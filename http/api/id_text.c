@@ -272,11 +272,6 @@ struct id_parts {
     struct segment_range ranges[];
 };
 
-static void free_parts(struct answer_parts *parts)
-{
-    free(CONTAINER(parts, struct id_parts, parts));
-}
-
 static bool put_part_of_ids(struct conn *conn, struct answer_parts *parts, struct buf *out)
 {
     struct id_parts *ids = CONTAINER(parts, struct id_parts, parts);
@@ -305,7 +300,7 @@ int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const 
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
     struct id_parts *ids = MUST_HAVE(malloc(sizeof *ids + ranges_bytes));
 
-    *ids = (struct id_parts){.parts = {.put = put_part_of_ids, .free = free_parts},
+    *ids = (struct id_parts){.parts.put = put_part_of_ids,
                              .text = claim->text,
                              .put = put,
                              .per_part = per_part,

@@ -10,11 +10,9 @@
 #ifndef LEAFD_HTTP_API_ID_TEXT_H
 #define LEAFD_HTTP_API_ID_TEXT_H
 
-#include "http/api/claim.h"
+#include "http/api/context.h"
 #include "src/base/buf.h"
 
-struct api_loop;
-struct conn;
 
 /* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
 size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);

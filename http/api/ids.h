@@ -35,11 +35,10 @@
 #ifndef LEAFD_HTTP_API_IDS_H
 #define LEAFD_HTTP_API_IDS_H
 
-#include "http/api/claim.h"
+#include "http/api/context.h"
 #include "http/server/conn.h"
 #include "src/base/err.h"
 
-struct api_loop;
 
 /* --- the ranges of a claim --- */
 

@@ -623,9 +623,8 @@ static int tag_json_add(json_t *object, const char *name, size_t name_len, struc
     }
     if (put.step_fields != 0 &&
         command_type(command->data, command->len) != COMMAND_TAGS_PUT_STEPPED) {
-        return body_fail(ret_fault, "newer",
-                         "increment, offset, cover_s and paused need level %u, and the cluster is "
-                         "at a lower one: GET /api/cluster/level says what is in the way",
+        return body_fail(ret_fault, "newer", NEEDS_LEVEL,
+                         "increment, offset, cover_s and paused need",
                          command_since(COMMAND_TAGS_PUT_STEPPED));
     }
     if (secret) {

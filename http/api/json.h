@@ -37,6 +37,11 @@
 
 #define BODY_SHOWN_BYTES 80
 
+/* %s, %u: what needs which level. Of code "newer". */
+#define NEEDS_LEVEL                                                                                \
+    "%s level %u, and the cluster is at a lower one: GET /api/cluster/level says what is in the "  \
+    "way"
+
 struct body_fault {
     const char *code; /* static */
     char message[400];

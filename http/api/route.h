@@ -29,6 +29,19 @@ enum route_changes {
     CHANGES_LAYOUT
 };
 
+/* A change of the cluster, or of its level a look (cluster.c). */
+enum cluster_ask {
+    ASK_ADD,
+    ASK_REMOVE,
+    ASK_MOVE,
+    ASK_LEAD,
+    ASK_LEVEL_SEE,
+    ASK_LEVEL,
+    ASK_DRAIN,
+    ASK_RESUME,
+    ASK_WEIGHT
+};
+
 struct route {
     const char *path;   /* whole path, or its beginning when takes_name */
     unsigned methods;   /* bits of enum method */
@@ -47,8 +60,9 @@ struct route {
     unsigned also;              /* and who else: bits of enum role */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */
     bool is_long;               /* its reply is long in the making: one a turn of the loop */
-    bool is_bulk; /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
-    int (*handle)(struct conn *conn); /* see route.h */
+    bool is_bulk;          /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
+    enum cluster_ask asks; /* of handle_cluster_ask() */
+    int (*handle)(struct conn *conn);
 };
 
 /* The largest body that it takes; NULL: no route. */
@@ -116,15 +130,7 @@ int handle_backup(struct conn *conn);
 int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);
 int handle_cluster_segments(struct conn *conn);
-int handle_member_add(struct conn *conn);
-int handle_member_remove(struct conn *conn);
-int handle_member_move(struct conn *conn);
-int handle_node_drain(struct conn *conn);
-int handle_node_resume(struct conn *conn);
-int handle_node_put(struct conn *conn);
-int handle_leader(struct conn *conn);
-int handle_level_see(struct conn *conn);
-int handle_level_raise(struct conn *conn);
+int handle_cluster_ask(struct conn *conn);
 
 /* status.c */
 int handle_status(struct conn *conn);

@@ -46,7 +46,7 @@ struct showing {
 
 /* --- viewers --- */
 
-static unsigned viewers_of(const struct api *api)
+unsigned live_viewers(const struct api *api)
 {
     unsigned count = 0;
 
@@ -54,11 +54,6 @@ static unsigned viewers_of(const struct api *api)
         count += atomic_load_explicit(&api->loops[i]->live.count, memory_order_relaxed);
     }
     return count;
-}
-
-bool live_is_watched(const struct api *api)
-{
-    return viewers_of(api) > 0;
 }
 
 static void viewer_free(struct live_viewer *viewer)
@@ -90,14 +85,6 @@ static void viewer_sent(struct http_wait *wait)
     CONTAINER(wait, struct live_viewer, wait)->untaken = false;
 }
 
-static void viewer_give(struct live_viewer *viewer, const struct buf *bytes)
-{
-    if (!viewer->untaken) {
-        viewer->untaken = true;
-        conn_stream_put(viewer->wait.conn, bytes->data, bytes->len);
-    }
-}
-
 /* --- what is shown --- */
 
 static void picture_unref(struct picture *picture)
@@ -112,15 +99,17 @@ static void picture_unref(struct picture *picture)
 static void viewers_show_cb(struct mailbox_item *item)
 {
     struct showing *showing = CONTAINER(item, struct showing, item);
+    const struct buf *bytes = &showing->picture->bytes;
     struct live_viewer *viewer = LIST_FIRST(&showing->loop->live.viewers);
 
     while (viewer != NULL) {
         struct live_viewer *next = LIST_NEXT(viewer, link);
 
-        if (gate_stays_open(viewer->wait.conn)) {
-            viewer_give(viewer, &showing->picture->bytes);
-        } else {
+        if (!gate_stays_open(viewer->wait.conn)) {
             viewer_end(&viewer->wait);
+        } else if (!viewer->untaken) {
+            viewer->untaken = true;
+            conn_stream_put(viewer->wait.conn, bytes->data, bytes->len);
         }
         viewer = next;
     }
@@ -159,7 +148,7 @@ int handle_live(struct conn *conn)
     static const char hello[] = "retry: 2000\n\n";
     static const int socket_bytes = LIMIT_LIVE_SOCKET_BYTES;
     struct api_loop *loop = api_loop(conn);
-    unsigned viewers = viewers_of(loop->api);
+    unsigned viewers = live_viewers(loop->api);
     struct live_viewer *viewer;
 
     if (viewers >= LIMIT_LIVE_VIEWERS) {
@@ -202,17 +191,6 @@ int handle_live(struct conn *conn)
 
 /* --- the picture --- */
 
-static void put_quorum(const struct id_cluster_status *status, struct buf *json)
-{
-    struct quorum quorum;
-
-    quorum_of(status, &quorum);
-    buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
-               quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
-    text_put_field(json, ",\"text\":", quorum.text);
-    buf_printf(json, "}");
-}
-
 /* A figure of 0 is not known. */
 static void put_figure(struct buf *json, const char *before, uint64_t value)
 {
@@ -244,20 +222,6 @@ static void put_machine(const struct id_backend *backend, uint64_t resident_byte
     buf_printf(json, "}");
 }
 
-/* What clients are shown; where HTTP is plain there is none. */
-static void put_certificates(struct tls *tls, struct buf *json)
-{
-    int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
-    char time[TEXT_TIME_BYTES];
-
-    buf_printf(json, ",\"certificates\":[");
-    if (until_s > 0) {
-        buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
-                   text_time_rfc3339((uint64_t)until_s * 1000, time));
-    }
-    buf_printf(json, "]");
-}
-
 /* Append the members of the object of GET /api/status, without its braces. Any thread. */
 static void status_json_put(struct api *api, const struct id_cluster_status *status,
                             struct buf *json)
@@ -265,19 +229,29 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     struct watch *watch = api->watch;
     const char *resp = api->settings->resp_shown;
     uint64_t now_ms = clock_now_ms(api->backend->clock);
+    struct tls *tls = api->settings->tls; /* where HTTP is plain there is no certificate */
+    int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
     uint64_t resident_bytes;
+    struct quorum quorum;
     char time[TEXT_TIME_BYTES];
 
     cluster_json_put(status, true, json);
-    put_quorum(status, json);
-    buf_printf(json, ",\"alarms\":");
+    quorum_of(status, &quorum);
+    buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
+               quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
+    text_put_field(json, ",\"text\":", quorum.text);
+    buf_printf(json, "},\"alarms\":");
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_put(&watch->alarms, json);
     resident_bytes = watch->resident_bytes;
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
     put_machine(api->backend, resident_bytes, json);
-    put_certificates(api->settings->tls, json);
-    text_put_field(json, ",\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
+    buf_printf(json, ",\"certificates\":[");
+    if (until_s > 0) {
+        buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
+                   text_time_rfc3339((uint64_t)until_s * 1000, time));
+    }
+    text_put_field(json, "],\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
     buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
                text_time_rfc3339(clock_wall_ms(api->backend->clock), time));
     text_put_field(json, ",\"version\":", api->build->version);
@@ -373,7 +347,7 @@ static void watch_show(struct watch *watch, const struct id_cluster_status *stat
     struct api *api = watch->loop->api;
     struct buf frame = BUF_INIT;
 
-    if (live_is_watched(api)) {
+    if (live_viewers(api) > 0) {
         buf_printf(&frame, "event: status\ndata: {");
         status_json_put(api, status, &frame);
         buf_printf(&frame, "}\n\n");
@@ -558,7 +532,6 @@ int handle_events(struct conn *conn)
 /* --- GET /livez, /readyz, /version --- */
 
 #define CHECK_COUNT_MAX 10
-#define MEMORY_TEXT_BYTES 160
 #define BIRTH_TEXT_BYTES 700 /* LIMIT_NODES members, with the longest birth_wait_text() */
 
 struct check {
@@ -571,10 +544,10 @@ struct check {
 struct checks {
     struct check items[CHECK_COUNT_MAX];
     int count;
-    unsigned differs; /* bits of enum id_difference: why the check "settings" fails */
-    char memory_text[MEMORY_TEXT_BYTES]; /* why the check "memory" fails */
-    char birth_text[BIRTH_TEXT_BYTES];   /* why the check "born" fails */
-    int refusal;                         /* why the check "snowflake" fails */
+    unsigned differs;      /* bits of enum id_difference: why the check "settings" fails */
+    char memory_text[160]; /* why the check "memory" fails */
+    char birth_text[BIRTH_TEXT_BYTES]; /* why the check "born" fails */
+    int refusal;                       /* why the check "snowflake" fails */
     char refusal_text[REFUSAL_TEXT_BYTES];
 };
 
@@ -607,30 +580,16 @@ static const char *birth_text(const struct id_health *health, char ret_text[BIRT
     return ret_text;
 }
 
-/* How much of data.memory-bytes is taken. */
-static uint64_t memory_percent(const struct id_health *health)
-{
-    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
-
-    return max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
-}
-
-static const char *memory_text(const struct id_health *health, char ret_text[MEMORY_TEXT_BYTES])
-{
-    uint64_t percent = memory_percent(health);
-
-    (void)snprintf(ret_text, MEMORY_TEXT_BYTES,
-                   "tags and keys take %llu %% of data.memory-bytes; %s", ull(percent),
-                   percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
-                                                           : "at 100 % new ones are refused");
-    return ret_text;
-}
-
 #define LACKS(bits, need) (((bits)&1U << ID_NEED_##need) != 0)
 
-static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
+/* needs_snowflake: where ids of this kind alone are asked for, a clock that is refused makes a node
+ * not ready. */
+static void checks_make(const struct id_backend *backend, bool needs_snowflake,
+                        struct checks *ret_checks)
 {
     const struct id_health *health = backend->health;
+    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
+    uint64_t percent = max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
     bool leader = atomic_load(&health->leader_known);
     bool disk_ok = !atomic_load(&health->disk_low);
     unsigned lacks = id_health_lacks(health);
@@ -638,53 +597,50 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
     bool born = !LACKS(lacks, BORN);
 
     ret_checks->refusal = 0;
+    ret_checks->count = 1;
     if (LACKS(lacks, MEMBER)) {
         items[0] = (struct check){
             "member", "the node waits to be let in by its cluster, see its log", false, true};
-        ret_checks->count = 1;
-        return;
+    } else {
+        items[0] = (struct check){"started", "the log is still being loaded",
+                                  !LACKS(lacks, STARTED), true};
+        items[1] = (struct check){"applied", "the state is older than at this node's last stop",
+                                  !LACKS(lacks, APPLIED), true};
+        items[2] = (struct check){"serving", "the node is stopping", !LACKS(lacks, SERVING), true};
+        items[3] = (struct check){"ids",
+                                  leader ? "the disk is nearly full and no ids are held"
+                                         : "no leader is known and no ids are held",
+                                  !LACKS(lacks, IDS), true};
+        items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
+        items[5] = (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text),
+                                  born, true};
+        items[6] = (struct check){"drained", "drained: it was asked to give its work to others",
+                                  !LACKS(lacks, UNDRAINED), true};
+        ret_checks->count = 7;
+        ret_checks->refusal = refusal_now(backend);
+        if (ret_checks->refusal != 0) {
+            (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
+                               sizeof(ret_checks->refusal_text));
+        }
+        (void)snprintf(ret_checks->memory_text, sizeof ret_checks->memory_text,
+                       "tags and keys take %llu %% of data.memory-bytes; %s", ull(percent),
+                       percent >= ID_STATE_NEARLY_FULL_PERCENT
+                           ? "nearly all: new ones are refused next"
+                           : "at 100 % new ones are refused");
+        items[ret_checks->count++] = (struct check){"memory", ret_checks->memory_text,
+                                                    percent < ID_STATE_HIGH_PERCENT, false};
+        ret_checks->differs = atomic_load(&health->differs);
+        items[ret_checks->count++] = (struct check){
+            "settings", "settings are not what the log knows", ret_checks->differs == 0, false};
+        if (refusal_enabled(backend)) {
+            items[ret_checks->count++] = (struct check){"snowflake", ret_checks->refusal_text,
+                                                        ret_checks->refusal == 0, needs_snowflake};
+        }
     }
-    items[0] =
-        (struct check){"started", "the log is still being loaded", !LACKS(lacks, STARTED), true};
-    items[1] = (struct check){"applied", "the state is older than at this node's last stop",
-                              !LACKS(lacks, APPLIED), true};
-    items[2] = (struct check){"serving", "the node is stopping", !LACKS(lacks, SERVING), true};
-    items[3] = (struct check){"ids",
-                              leader ? "the disk is nearly full and no ids are held"
-                                     : "no leader is known and no ids are held",
-                              !LACKS(lacks, IDS), true};
-    items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
-    items[5] =
-        (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text), born, true};
-    items[6] = (struct check){"drained", "drained: it was asked to give its work to others",
-                              !LACKS(lacks, UNDRAINED), true};
-    ret_checks->count = 7;
-    ret_checks->refusal = refusal_now(backend);
-    if (ret_checks->refusal != 0) {
-        (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
-                           sizeof(ret_checks->refusal_text));
-    }
-    items[ret_checks->count++] =
-        (struct check){"memory", memory_text(health, ret_checks->memory_text),
-                       memory_percent(health) < ID_STATE_HIGH_PERCENT, false};
-    ret_checks->differs = atomic_load(&health->differs);
-    items[ret_checks->count++] = (struct check){"settings", "settings are not what the log knows",
-                                                ret_checks->differs == 0, false};
-    if (refusal_enabled(backend)) {
+    if (needs_snowflake && !refusal_enabled(backend)) {
         items[ret_checks->count++] =
-            (struct check){"snowflake", ret_checks->refusal_text, ret_checks->refusal == 0, false};
+            (struct check){"snowflake", "this node serves no snowflake ids", false, true};
     }
-}
-
-/* The numbers of a refusal, for machines. */
-static void put_refusal(const struct id_backend *backend, const struct checks *checks,
-                        struct buf *buf)
-{
-    buf_printf(buf, ",\"code\":\"%s\"", err_code(checks->refusal));
-    text_put_field(buf, ",\"reason\":", checks->refusal_text);
-    buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
-               (long long)atomic_load(&backend->health->clock_off_ms),
-               ull(refusal_wait_until_ms(backend, checks->refusal)));
 }
 
 /* The names of the settings. */
@@ -712,7 +668,11 @@ static void put_checks(const struct id_backend *backend, const struct checks *ch
         buf_printf(buf, "%s{\"name\":\"%s\",\"ok\":%s,\"needed\":%s", i > 0 ? "," : "", check->name,
                    check->ok ? "true" : "false", check->needed ? "true" : "false");
         if (check->reason == checks->refusal_text && !check->ok) {
-            put_refusal(backend, checks, buf);
+            buf_printf(buf, ",\"code\":\"%s\"", err_code(checks->refusal));
+            text_put_field(buf, ",\"reason\":", checks->refusal_text);
+            buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
+                       (long long)atomic_load(&backend->health->clock_off_ms),
+                       ull(refusal_wait_until_ms(backend, checks->refusal)));
         } else if (check->reason == checks->birth_text ||
                    (check->reason == checks->memory_text && !check->ok)) {
             text_put_field(buf, ",\"reason\":", check->reason);
@@ -745,17 +705,6 @@ static void put_reasons(const struct checks *checks, bool ready, struct buf *buf
     buf_printf(buf, "]");
 }
 
-/* Where ids of this kind alone are asked for, a clock that is refused makes a node not ready. */
-static void need_snowflake(const struct id_backend *backend, struct checks *checks)
-{
-    if (!refusal_enabled(backend)) {
-        checks->items[checks->count++] =
-            (struct check){"snowflake", "this node serves no snowflake ids", false, true};
-    } else if (strcmp(checks->items[checks->count - 1].name, "snowflake") == 0) {
-        checks->items[checks->count - 1].needed = true;
-    }
-}
-
 int handle_readyz(struct conn *conn)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
@@ -775,10 +724,7 @@ int handle_readyz(struct conn *conn)
                            "for=%s is not known: leave it out, or say for=snowflake",
                            text_show(options[1].text, options[1].len, shown, sizeof shown));
     }
-    checks_make(backend, &checks);
-    if (options[1].present) {
-        need_snowflake(backend, &checks);
-    }
+    checks_make(backend, options[1].present, &checks);
     for (int i = 0; i < checks.count; i++) {
         ready = ready && (checks.items[i].ok || !checks.items[i].needed);
     }

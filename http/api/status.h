@@ -42,8 +42,8 @@
 
 struct api;
 
-/* Does anybody? */
-bool live_is_watched(const struct api *api);
+/* How many do. */
+unsigned live_viewers(const struct api *api);
 
 /* Give all of them these bytes, whole events. Takes them over. */
 void live_show(struct api *api, struct buf *bytes);

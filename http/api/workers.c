@@ -270,10 +270,7 @@ static bool level_ok(struct conn *conn, enum command_type type, const char *what
     unsigned level = command_since((int)type);
 
     return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
-           reply_error(conn, 400, "newer",
-                       "%s level %u, and the cluster is at a lower one: GET /api/cluster/level "
-                       "says what is in the way",
-                       what, level);
+           reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
 }
 
 /* The layout and the zone that an acquire names, if any. */

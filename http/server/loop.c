@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/server/conns.h"
+#include "http/server/conn.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"

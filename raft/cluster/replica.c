@@ -356,20 +356,13 @@ static void start_requests(struct replica *replica, struct disk *disk)
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.route, &config->info, config->zone,
                   config->digest_ms);
+    replica->differences.on = on;
+    replica->differences.settings =
+        (struct differences_settings){.members = config->members,
+                                      .member_count = config->member_count,
+                                      .address = config->info.peer_address};
     durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on, disk, config->driver.seed);
-}
-
-static void start_differences(struct replica *replica)
-{
-    const struct replica_config *config = &replica->config;
-    const struct differences_settings settings = {
-        .members = config->members,
-        .member_count = config->member_count,
-        .address = config->info.peer_address,
-    };
-
-    differences_init(&replica->differences, &replica->context, &settings);
 }
 
 static void follow_members(struct replica *replica)
@@ -496,7 +489,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     start_births(replica, loaded);
     start_requests(replica, parts->disk);
-    start_differences(replica);
     rv = parts->service->ops->start(parts->service, replica, loaded);
     if (rv != 0) {
         return rv;
@@ -611,14 +603,6 @@ static void turn_members(struct replica *replica)
     }
 }
 
-static void turn_upgrade(struct replica *replica)
-{
-    upgrade_turn(&replica->upgrade);
-    if (upgrade_is_void(&replica->upgrade)) {
-        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
-    }
-}
-
 /* Is the leader reached by another route than the listeners know? */
 static void turn_route(struct replica *replica)
 {
@@ -672,8 +656,8 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_DIFFERENCES) {
         differences_turn(&replica->differences);
     }
-    if (woken & WAKE_UPGRADE) {
-        turn_upgrade(replica);
+    if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->upgrade)) {
+        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
     }
     if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);

@@ -13,7 +13,7 @@
 #define LEAFD_RAFT_CLUSTER_SERVICE_H
 
 #include "raft/cluster/request.h"
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "src/base/buf.h"
 #include "src/base/stats.h"
 #include "src/state/machine.h"

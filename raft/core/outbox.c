@@ -88,11 +88,6 @@ void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload)
 
 /* --- entries for followers --- */
 
-void appends_init(struct appends *appends, const struct entry_log *log, struct outbox *outbox)
-{
-    *appends = (struct appends){.log = log, .outbox = outbox};
-}
-
 static struct append_rest *rest_of(struct appends *appends, uint64_t to)
 {
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
@@ -165,17 +160,6 @@ static unsigned send_frame(struct appends *appends, struct raft_message *message
     return n;
 }
 
-/* What the core sends begins where the rest ends: it goes with that. */
-static bool rest_joins(struct append_rest *rest, const struct raft_append_entries *args)
-{
-    if (rest == NULL || rest->next.term != args->term || rest->last != args->prev_log_index) {
-        return false;
-    }
-    rest->last += args->n_entries;
-    rest->next.leader_commit = args->leader_commit;
-    return true;
-}
-
 void appends_send(struct appends *appends, struct raft_message *message)
 {
     struct raft_append_entries *args = &message->append_entries;
@@ -183,7 +167,9 @@ void appends_send(struct appends *appends, struct raft_message *message)
     struct append_rest *rest = rest_of(appends, message->server_id);
 
     ASSERT(message->type == RAFT_APPEND_ENTRIES && message->server_id > 0);
-    if (rest_joins(rest, args)) {
+    if (rest != NULL && rest->next.term == args->term && rest->last == args->prev_log_index) {
+        rest->last += args->n_entries; /* it begins where the rest ends, and goes with that */
+        rest->next.leader_commit = args->leader_commit;
         args->entries = NULL;
         args->n_entries = 0;
         return;
@@ -199,14 +185,6 @@ void appends_send(struct appends *appends, struct raft_message *message)
     ASSERT(rest != NULL); /* there are no more followers than links */
     *rest = (struct append_rest){message->server_id, *args, last, true};
     appends->count++;
-}
-
-/* May the rest go on: is this node the leader still, and are its entries there? */
-static bool rest_goes_on(const struct appends *appends, const struct append_rest *rest,
-                         uint64_t term)
-{
-    return rest->next.term == term &&
-           entry_log_get(appends->log, rest->next.prev_log_index + 1) != NULL;
 }
 
 /* The next frame of a rest. */
@@ -232,7 +210,9 @@ bool appends_turn(struct appends *appends, uint64_t term)
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
         struct append_rest *rest = &appends->rests[(begin + i) % LIMIT_PEERS];
 
-        if (rest->to != 0 && !rest_goes_on(appends, rest, term)) {
+        /* Does this node lead its term still, and are its entries there? */
+        if (rest->to != 0 && (rest->next.term != term ||
+                              entry_log_get(appends->log, rest->next.prev_log_index + 1) == NULL)) {
             end_rest(appends, rest);
         }
         if (rest->to != 0 && !rest->fresh && !sent) {

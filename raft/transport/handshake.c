@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"

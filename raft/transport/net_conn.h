@@ -14,7 +14,7 @@
 #include "raft/transport/handshake.h"
 #include "raft/transport/net.h"
 #include "raft/transport/net_keys.h"
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "src/base/container.h"
 #include "src/base/prng.h"
 

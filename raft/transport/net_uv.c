@@ -541,7 +541,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         return rv;
     }
     net_out_frame(out, type, payload);
-    if (frame_is_urgent(type)) {
+    if (type == FRAME_CONFIRM || type == FRAME_CONFIRM_ACK) { /* it waits for no disk, no state */
         net_out_flush(out); /* the link may end with that; its frames are lost then, as ever */
     }
     return 0;

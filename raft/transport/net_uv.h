@@ -126,13 +126,13 @@ void net_inbound_close(struct net_inbound *inbound, const char *reason);
  * dialled; what arrives on accepted connections is given to the receiver. A newer accepted
  * connection of the same peer replaces the older one (which is closed first).
  *
- * What a frame is: raft/wire/frame.h. All of them are inside TLS 1.3 (net_keys.h), whose keys
+ * What a frame is: raft/wire/wire.h. All of them are inside TLS 1.3 (net_keys.h), whose keys
  * are fresh for each connection; both sides prove there that they have the secret, or a certificate
  * (net_keys.h), and then name themselves (handshake.h): all that within LIMIT_HANDSHAKE_MS.
  *
  * The happy path of sending: send() queues; before the loop waits for events the queue of each link
  * goes out in one write; what is queued while that is under way goes with the next. With an urgent
- * frame (frame.h) it goes at once.
+ * frame (a question that waits for no disk and no state) it goes at once.
  *
  * Failure modes: connection refused, reset, deaf: redialled (net_link); wrong cluster, secret,
  * version, node: REJECT with the reason, logged once a change of reason; broken frame, CRC or type:

@@ -14,8 +14,6 @@
 #include "src/base/crypto.h"
 #include "src/base/process.h"
 #include "src/node/config/config.h"
-#include "src/node/config/load.h"
-#include "src/node/config/table.h"
 #include "src/node/privileges.h"
 #include "src/node/recovery/recovery.h"
 #include "src/node/replace_lost.h"

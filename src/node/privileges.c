@@ -36,7 +36,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/node/config/table.h"
+#include "src/node/config/config.h"
 
 /* --- Landlock: paths --- */
 

@@ -59,10 +59,9 @@ static void status_put_members(json_t *status, struct buf *out)
                                                 {"peers", "{peer_address}"},
                                                 {"http", "{http_address}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
 
     members_prepare(status);
-    grid_init(&grid, titles);
     buf_put(out, "\n", 1);
     ctl_put_rows(out, &grid, json_object_get(status, "members"), 2);
 }

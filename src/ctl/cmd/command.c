@@ -10,9 +10,169 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/utf8.h"
+
+/* --- text --- */
+
+void clean_put(struct buf *out, const char *text, size_t len)
+{
+    while (len > 0) {
+        uint32_t code = 0;
+        size_t step = utf8_step(text, len, &code);
+
+        if (step == 0) {
+            buf_printf(out, "\\x%02x", (unsigned char)*text);
+            step = 1;
+        } else if (!looks_unseen(code)) {
+            buf_put(out, text, step);
+        } else if (code < 0x80) {
+            buf_printf(out, "\\x%02x", (unsigned)code);
+        } else {
+            buf_printf(out, "\\u{%x}", (unsigned)code);
+        }
+        text += step;
+        len -= step;
+    }
+}
+
+void clean_text(struct buf *out, const char *text)
+{
+    if (text == NULL) {
+        buf_put(out, "-", 1);
+    } else {
+        clean_put(out, text, strlen(text));
+    }
+}
+
+/* Columns that clean text takes in a terminal: wide characters count twice. */
+static size_t clean_width(const char *text)
+{
+    size_t width = 0;
+
+    for (size_t left = strlen(text), step; left > 0; text += step, left -= step) {
+        uint32_t code = 0;
+        int columns;
+
+        step = utf8_step(text, left, &code);
+        columns = step == 0 ? 1 : wcwidth((wchar_t)code);
+        step = step == 0 ? 1 : step;
+        width += columns < 0 ? 1 : (size_t)columns;
+    }
+    return width;
+}
+
+/* --- units --- */
+
+const char *units_bytes(uint64_t bytes, char out[UNITS_BYTES])
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+
+    while (value >= 1023.95 && unit < 6) {
+        value /= 1024;
+        unit++;
+    }
+    (void)snprintf(out, UNITS_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, names[unit]);
+    return out;
+}
+
+const char *units_ms(uint64_t ms, char out[UNITS_BYTES])
+{
+    uint64_t s = ms / 1000;
+
+    if (ms < 1000) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " ms", ms);
+    } else if (s < 120) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " s", s);
+    } else if (s < 2 * 3600) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " min", s / 60);
+    } else if (s < UINT64_C(48) * 3600) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s / 60 % 60);
+    } else {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " d", s / 86400);
+    }
+    return out;
+}
+
+/* --- tables --- */
+
+static const char *grid_title(const struct grid *grid, size_t column)
+{
+    const char *title = grid->titles[column].title;
+
+    return *title == '>' ? title + 1 : title;
+}
+
+static void grid_count_columns(struct grid *grid)
+{
+    for (grid->columns = 0; grid->titles[grid->columns].title != NULL; grid->columns++) {
+        ASSERT(grid->columns < GRID_COLUMNS_MAX);
+        grid->widths[grid->columns] = strlen(grid_title(grid, grid->columns));
+    }
+}
+
+void grid_cell(struct grid *grid, const char *text)
+{
+    size_t before = grid->text.len;
+    size_t *widest;
+    size_t width;
+
+    if (grid->columns == 0) {
+        grid_count_columns(grid);
+    }
+    clean_text(&grid->text, text);
+    width = clean_width(buf_text(&grid->text) + before);
+    buf_put(&grid->text, "", 1);
+    widest = &grid->widths[grid->cells++ % grid->columns];
+    *widest = width > *widest ? width : *widest;
+}
+
+/* One cell, and the blanks that bring it to its column's width; the last one ends the line. */
+static void grid_put(const struct grid *grid, size_t column, const char *text, unsigned indent,
+                     struct buf *out)
+{
+    bool right = grid->titles[column].title[0] == '>';
+    int blanks = (int)(grid->widths[column] - clean_width(text));
+
+    buf_printf(out, "%*s%s", (column == 0 ? (int)indent : 0) + (right ? blanks : 0), "", text);
+    if (column + 1 < grid->columns) {
+        buf_printf(out, "%*s", right ? 2 : blanks + 2, "");
+        return;
+    }
+    while (out->len > 0 && out->data[out->len - 1] == ' ') {
+        out->len--;
+    }
+    buf_put(out, "\n", 1);
+}
+
+void grid_print(struct grid *grid, unsigned indent, struct buf *out)
+{
+    const char *text = buf_text(&grid->text);
+
+    if (grid->columns == 0) {
+        grid_count_columns(grid);
+    }
+    ASSERT(grid->cells % grid->columns == 0);
+    for (size_t column = 0; !grid->titled && column < grid->columns; column++) {
+        grid_put(grid, column, grid_title(grid, column), indent, out);
+    }
+    grid->titled = true;
+    for (size_t cell = 0; cell < grid->cells; cell++) {
+        grid_put(grid, cell % grid->columns, text, indent, out);
+        text += strlen(text) + 1;
+    }
+    grid->cells = grid->text.len = 0;
+}
+
+void grid_free(struct grid *grid)
+{
+    buf_free(&grid->text);
+}
 
 /* --- messages and output --- */
 
@@ -84,6 +244,10 @@ static int dump_piece(const char *bytes, size_t len, void *data)
 
 void ctl_put_json(struct ctl *ctl, const json_t *json)
 {
+    if (json == NULL) {
+        buf_printf(&ctl->out, "null\n");
+        return;
+    }
     ASSERT(json_dump_callback(json, dump_piece, &ctl->out,
                               JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) == 0);
     buf_put(&ctl->out, "\n", 1);
@@ -225,9 +389,9 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
     BUF_LOCAL(cell);
 
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        for (size_t column = 0; column < grid->columns; column++) {
+        for (const struct grid_column *column = grid->titles; column->title != NULL; column++) {
             cell.len = 0;
-            ctl_put_form(&cell, grid->titles[column].form, json_array_get(rows, i));
+            ctl_put_form(&cell, column->form, json_array_get(rows, i));
             grid_cell(grid, buf_text(&cell));
         }
     }
@@ -276,25 +440,23 @@ static void percent_encode(struct buf *out, const char *text)
     }
 }
 
-void target_init(struct target *target, const char *path, const char *name)
+void target_put(struct buf *target, const char *path, const char *name)
 {
-    *target = (struct target){0};
-    buf_printf(&target->text, "%s", path);
+    buf_printf(target, "%s", path);
     if (name != NULL) {
-        percent_encode(&target->text, name);
+        percent_encode(target, name);
     }
 }
 
-void target_add(struct target *target, const char *option, const char *value)
+void target_add(struct buf *target, const char *option, const char *value)
 {
     if (value != NULL) {
-        buf_printf(&target->text, "%c%s=", target->has_option ? '&' : '?', option);
-        percent_encode(&target->text, value);
-        target->has_option = true;
+        buf_printf(target, "%c%s=", strchr(buf_text(target), '?') != NULL ? '&' : '?', option);
+        percent_encode(target, value);
     }
 }
 
-void target_add_number(struct target *target, const char *option, uint64_t value)
+void target_add_number(struct buf *target, const char *option, uint64_t value)
 {
     char text[24];
 
@@ -302,20 +464,33 @@ void target_add_number(struct target *target, const char *option, uint64_t value
     target_add(target, option, text);
 }
 
-void target_free(struct target *target)
-{
-    buf_free(&target->text);
-}
-
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct target *target,
-                       const json_t *body, bool once, struct answer *ret)
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+                       bool once, struct answer *ret)
 {
     char *text = body != NULL ? MUST_HAVE(json_dumps(body, JSON_COMPACT)) : NULL;
     const struct ask ask = {
-        .method = method, .target = buf_text(&target->text), .body = text, .once = once};
+        .method = method, .target = buf_text(target), .body = text, .once = once};
     enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
 
     free(text);
+    return code;
+}
+
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
+                         ctl_put_t *put)
+{
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = ctl_send(ctl, method, target, body, false, &answer);
+    bool gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
+
+    json_decref(body);
+    if (code != CTL_DONE) {
+        return ctl_failed(code, &answer);
+    }
+    code = gone ? CTL_DONE : ctl_must_be_object(&answer);
+    if (code == CTL_DONE && !(gone && ctl->json)) {
+        ctl_put(ctl, answer.json, put);
+    }
     return code;
 }
 
@@ -343,18 +518,18 @@ static bool pages_advance(struct pages *pages)
 bool pages_next(struct pages *pages)
 {
     struct ask ask;
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
 
     answer_free(&pages->answer);
     if (pages->code != CTL_DONE || (pages->begun && pages->after == NULL)) {
         return false;
     }
     pages->begun = true;
-    target_init(&target, pages->path, NULL);
+    target_put(&target, pages->path, NULL);
     target_add(&target, "prefix", pages->prefix);
     target_add_number(&target, "limit", pages->limit);
     target_add(&target, "after", pages->after);
-    ask = (struct ask){.target = buf_text(&target.text)};
+    ask = (struct ask){.target = buf_text(&target)};
     pages->code = pages->server != NULL
                       ? cluster_ask_one(pages->ctl->cluster, *pages->server, &ask, &pages->answer)
                       : cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
@@ -385,7 +560,6 @@ enum ctl_exit pages_end(struct pages *pages)
 /* While the command line is read. */
 struct parsing {
     struct ctl *ctl;
-    const struct command *commands;
     enum args_action *action;
     int argc;
     char **argv;
@@ -401,9 +575,8 @@ static const struct command *args_find(const struct parsing *parsing, unsigned *
 {
     const struct command *by_default = NULL;
 
-    for (const struct command *c = parsing->commands; parsing->count > 0 && c->family != NULL;
-         c++) {
-        if (strcmp(c->family, parsing->words[0]) != 0) {
+    for (EACH_COMMAND(c)) {
+        if (parsing->count == 0 || strcmp(c->family, parsing->words[0]) != 0) {
             continue;
         }
         if (c->name == NULL || (parsing->count > 1 && strcmp(c->name, parsing->words[1]) == 0)) {
@@ -424,7 +597,7 @@ static enum ctl_exit args_unknown(const struct parsing *parsing)
     if (parsing->count == 0) {
         return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
     }
-    for (const struct command *c = parsing->commands; c->family != NULL; c++) {
+    for (EACH_COMMAND(c)) {
         if (strcmp(c->family, parsing->words[0]) == 0) {
             buf_printf(&names, " %s", c->name);
         }
@@ -587,11 +760,9 @@ static enum ctl_exit args_take_operands(struct parsing *parsing)
     return CTL_DONE;
 }
 
-enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
-                         enum args_action *ret_action)
+enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action)
 {
-    struct parsing parsing = {
-        .ctl = ctl, .commands = commands, .action = ret_action, .argc = argc, .argv = argv};
+    struct parsing parsing = {.ctl = ctl, .action = ret_action, .argc = argc, .argv = argv};
     enum ctl_exit code = CTL_DONE;
 
     *ret_action = ARGS_RUN;
@@ -615,14 +786,22 @@ enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int ar
 
 const char *ctl_option(const struct ctl *ctl, const char *name)
 {
-    const struct option_about *options = ctl->command->options;
+    size_t at = 0;
 
-    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
-        if (strcmp(options[i].name, name) == 0) {
-            return ctl->args.values[i];
+    for (EACH_OPTION(option, ctl->command->options)) {
+        if (strcmp(option->name, name) == 0) {
+            return ctl->args.values[at];
+        }
+        at++;
+    }
+    for (EACH_COMMAND(command)) {
+        for (EACH_OPTION(option, command->options)) {
+            if (strcmp(option->name, name) == 0) {
+                return NULL;
+            }
         }
     }
-    UNREACHABLE("a command asks for an option that it does not have");
+    UNREACHABLE("a command asks for an option that there is not");
 }
 
 bool ctl_has(const struct ctl *ctl, const char *name)

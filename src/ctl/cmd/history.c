@@ -70,17 +70,17 @@ struct history {
 /* One page of a server. False: there is no more. */
 static bool history_read_page(struct history *history, size_t which)
 {
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     json_t *list;
     json_t *entry;
     size_t i;
     enum ctl_exit code;
 
-    target_init(&target, history->kind->path, NULL);
+    target_put(&target, history->kind->path, NULL);
     target_add_number(&target, "after", (uint64_t)history->after[which]);
     target_add_number(&target, "limit", HISTORY_PAGE);
-    const struct ask ask = {.target = buf_text(&target.text)};
+    const struct ask ask = {.target = buf_text(&target)};
 
     code = cluster_ask_one(history->ctl->cluster, which, &ask, &answer);
     if (code != CTL_DONE) {
@@ -348,7 +348,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
                                                 {">held", "{left:n}"}, {">lasts", "{lasts}"},
                                                 {">step", "{step:n}"}, {">nodes", "{nodes:n}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
     int64_t sum = 0;
     char text[UNITS_BYTES];
     const char *tag;
@@ -375,7 +375,6 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
                    0);
         }
     }
-    grid_init(&grid, titles);
     ctl_put_rows(&ctl->out, &grid, busiest, 0);
 }
 

@@ -87,11 +87,11 @@ static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count,
     uint64_t timeout_ms = ctl->settings.timeout_ms < LIMIT_TIMEOUT_MS / 2 ? ctl->settings.timeout_ms
                                                                           : LIMIT_TIMEOUT_MS / 2;
     const char *layout = ctl_option(ctl, "layout");
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
-    target_init(&target, path, ctl->args.operands[0]);
+    target_put(&target, path, ctl->args.operands[0]);
     target_add_number(&target, "count", count);
     target_add(&target, "format", layout == NULL ? "json" : NULL);
     target_add(&target, "stepped", !ctl_has(ctl, "snowflake") && layout == NULL ? "1" : NULL);
@@ -99,7 +99,7 @@ static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count,
     target_add(&target, "as", ctl_has(ctl, "numbers") ? "number" : NULL);
     target_add(&target, "layout", layout);
     target_add_number(&target, "timeout_ms", timeout_ms > 500 ? timeout_ms - 500 : timeout_ms);
-    const struct ask ask = {.target = buf_text(&target.text), .key = key};
+    const struct ask ask = {.target = buf_text(&target), .key = key};
     code = cluster_ask(ctl->cluster, &ask, &answer);
     if (code == CTL_NOT_FOUND) {
         ctl_progress(layout != NULL ? "those that there are: leafctl layouts"
@@ -168,15 +168,15 @@ enum ctl_exit run_decode(struct ctl *ctl)
     struct snowflake_parts parts;
     enum id_form form;
     uint64_t id = 0;
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
 
     if (!long_id_read(text, strlen(text), &form, &parts) &&
         ctl_number("ID", text, 0, INT64_MAX, &id) != CTL_DONE) {
         return CTL_USAGE;
     }
-    target_init(&target, "/api/snowflake/decode/", text);
+    target_put(&target, "/api/snowflake/decode/", text);
     target_add(&target, "layout", ctl_option(ctl, "layout"));
-    return ctl_show(ctl, buf_text(&target.text), decode_put);
+    return ctl_show(ctl, buf_text(&target), decode_put);
 }
 
 static void at_put(struct ctl *ctl, json_t *json)
@@ -186,13 +186,13 @@ static void at_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_at(struct ctl *ctl)
 {
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
 
-    target_init(&target, "/api/snowflake/at", NULL);
+    target_put(&target, "/api/snowflake/at", NULL);
     target_add(&target, "time", ctl->args.operands[0]);
     target_add(&target, "format", "json");
     target_add(&target, "layout", ctl_option(ctl, "layout"));
-    return ctl_show(ctl, buf_text(&target.text), at_put);
+    return ctl_show(ctl, buf_text(&target), at_put);
 }
 
 /* --- worker ids --- */
@@ -225,9 +225,8 @@ enum ctl_exit run_workers_list(struct ctl *ctl)
         {"address", "{address}"},     {">epoch", "{epoch:n}"},
         {"until", "{until_ms:time}"}, {NULL, NULL}};
     struct pages pages = {.ctl = ctl, .path = "/api/workers", .limit = LIMIT_WORKERS_PER_PAGE};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
 
-    grid_init(&grid, titles);
     while (pages_next(&pages)) {
         if (ctl->json) {
             ctl_put_json(ctl, pages.answer.json);
@@ -242,36 +241,29 @@ enum ctl_exit run_workers_list(struct ctl *ctl)
 
 static void worker_put(struct ctl *ctl, json_t *json)
 {
+    if (json == NULL) {
+        buf_printf(&ctl->out, "released\n");
+        return;
+    }
     ctl_put_form(&ctl->out, "worker id {worker_id:n}, epoch {epoch:n}: times ", json);
     ctl_put_form(&ctl->out, field_number(json, "from_ms", 0) > 0 ? "above {from_ms:time}" : "",
                  json);
     ctl_put_form(&ctl->out, " up to {until_ms:time}\n", json);
 }
 
-/* Send a change of a worker id, or for a new one (id NULL); show what was granted. */
+/* Send a change of a worker id, or for a new one (id NULL); show what was granted. body: freed. */
 static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char *id,
                                  const struct body_field *fields, size_t count, json_t *body)
 {
-    bool force = strcmp(method, "PUT") != 0 && ctl_has(ctl, "force");
-    TARGET_LOCAL(target);
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = ctl_add_fields(ctl, fields, count, body);
+    BUF_LOCAL(target);
 
-    if (code == CTL_DONE) {
-        target_init(&target, id != NULL ? "/api/workers/" : "/api/workers", id);
-        target_add(&target, "force", force ? "1" : NULL);
-        code = ctl_send(ctl, method, &target, body, false, &answer);
-        code = code != CTL_DONE       ? ctl_failed(code, &answer)
-               : answer.status == 204 ? CTL_DONE
-                                      : ctl_must_be_object(&answer);
+    if (ctl_add_fields(ctl, fields, count, body) != CTL_DONE) {
+        json_decref(body);
+        return CTL_USAGE;
     }
-    if (code == CTL_DONE && answer.status != 204) {
-        ctl_put(ctl, answer.json, worker_put);
-    } else if (code == CTL_DONE) {
-        buf_printf(&ctl->out, "%s", ctl->json ? "" : "released\n");
-    }
-    json_decref(body);
-    return code;
+    target_put(&target, id != NULL ? "/api/workers/" : "/api/workers", id);
+    target_add(&target, "force", ctl_has(ctl, "force") ? "1" : NULL);
+    return ctl_change(ctl, method, &target, body, worker_put);
 }
 
 #define WINDOW                                                                                     \
@@ -339,26 +331,14 @@ static void pools_put(struct ctl *ctl, json_t *json)
 enum ctl_exit run_workers_pools(struct ctl *ctl)
 {
     const char *pools = ctl->args.operands[0];
-    json_t *body;
-    TARGET_LOCAL(target);
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code;
+    json_t *body = pools != NULL ? json_pack("{s:s}", "pools", pools) : NULL;
+    BUF_LOCAL(target);
 
-    if (pools == NULL) {
-        return ctl_show(ctl, "/api/workers/pools", pools_put);
-    }
-    body = json_pack("{s:s}", "pools", pools);
-    if (body == NULL) {
+    if (pools != NULL && body == NULL) {
         return ctl_fail(CTL_USAGE, "POOLS is not UTF-8");
     }
-    target_init(&target, "/api/workers/pools", NULL);
-    code = ctl_send(ctl, "PUT", &target, body, false, &answer);
-    code = code != CTL_DONE ? ctl_failed(code, &answer) : ctl_must_be_object(&answer);
-    if (code == CTL_DONE) {
-        ctl_put(ctl, answer.json, pools_put);
-    }
-    json_decref(body);
-    return code;
+    target_put(&target, "/api/workers/pools", NULL);
+    return ctl_change(ctl, pools != NULL ? "PUT" : NULL, &target, body, pools_put);
 }
 
 /* --- layouts --- */
@@ -376,7 +356,7 @@ static void layouts_put(struct ctl *ctl, json_t *json)
                                                 {NULL, NULL}};
     json_t *rows = json_object_get(json, "layouts");
     char text[TEXT_TIME_BYTES];
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
 
     for (size_t i = 0; i < json_array_size(rows); i++) {
         json_t *row = json_array_get(rows, i);
@@ -387,7 +367,6 @@ static void layouts_put(struct ctl *ctl, json_t *json)
         (void)json_object_set_new(row, "state",
                                   json_string(field_true(row, "deleted") ? "deleted" : ""));
     }
-    grid_init(&grid, titles);
     ctl_put_rows(&ctl->out, &grid, rows, 0);
 }
 

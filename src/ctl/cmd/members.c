@@ -18,39 +18,31 @@
 #define NODE_ID_MAX 65535
 #define WAIT_DEFAULT_S 120
 #define WAIT_EACH_MS 3000 /* of one request */
-
-struct change {
-    const char *method;
-    const char *path;
-    const char *name;  /* after the path; NULL: nothing */
-    json_t *body;      /* taken over; NULL: none */
-    const char *again; /* what to run when it continues */
-    bool force;
-    bool in_turn; /* wait for another change that is under way */
-};
+#define MEMBERS_REMOVE "leafctl members remove"
 
 static void message_put(struct ctl *ctl, json_t *json)
 {
     ctl_put_form(&ctl->out, "{message}\n", json);
 }
 
-/* Ask until it is done. */
-static enum ctl_exit change_wait(struct ctl *ctl, const struct change *change)
+/* Ask until it is done: again is what to run when it continues. body: freed; NULL: none. in_turn:
+ * wait for another change that is under way. */
+static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf *target,
+                                 json_t *body, const char *again, bool in_turn)
 {
     uint64_t wait_s = WAIT_DEFAULT_S;
     enum ctl_exit code = ctl_number_option(ctl, "wait", 1, 86400, &wait_s);
     uint64_t deadline_ms = clock_now_ms(clock_system()) + wait_s * 1000;
+    bool force = ctl_has(ctl, "force");
     bool printed = false;
-    TARGET_LOCAL(target);
 
-    target_init(&target, change->path, change->name);
-    target_add_number(&target, "timeout_ms", WAIT_EACH_MS);
-    target_add(&target, "force", change->force ? "1" : NULL);
+    target_add_number(target, "timeout_ms", WAIT_EACH_MS);
+    target_add(target, "force", force ? "1" : NULL);
     while (code == CTL_DONE) {
         ANSWER_LOCAL(answer);
 
-        code = ctl_send(ctl, change->method, &target, change->body, change->force, &answer);
-        if (code != CTL_DONE && change->in_turn && answer.status == 409 &&
+        code = ctl_send(ctl, method, target, body, force, &answer);
+        if (code != CTL_DONE && in_turn && answer.status == 409 &&
             strcmp(answer.code, "in_progress") == 0) {
             (void)poll(NULL, 0, ASK_PAUSE_MS); /* that is answered at once */
             code = CTL_DONE;
@@ -75,11 +67,20 @@ static enum ctl_exit change_wait(struct ctl *ctl, const struct change *change)
         if (clock_now_ms(clock_system()) >= deadline_ms) {
             code =
                 ctl_fail(CTL_UNKNOWN, "not done after %" PRIu64 " s; it continues. %s waits for it",
-                         wait_s, change->again);
+                         wait_s, again);
         }
     }
-    json_decref(change->body);
+    json_decref(body);
     return code;
+}
+
+/* POST to this path. */
+static enum ctl_exit change_post(struct ctl *ctl, const char *path, json_t *body, const char *again)
+{
+    BUF_LOCAL(target);
+
+    target_put(&target, path, NULL);
+    return change_wait(ctl, "POST", &target, body, again, false);
 }
 
 /* The node's id and, where an address follows it, that. */
@@ -113,10 +114,9 @@ static void members_put(struct ctl *ctl, json_t *json)
                                                 {"peers", "{peer_address}"},
                                                 {"http", "{http_address}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
 
     members_prepare(json);
-    grid_init(&grid, titles);
     ctl_put_rows(&ctl->out, &grid, json_object_get(json, "members"), 0);
 }
 
@@ -135,14 +135,9 @@ enum ctl_exit run_members_list(struct ctl *ctl)
 
 static enum ctl_exit member_add(struct ctl *ctl, uint64_t id, const char *address)
 {
-    const struct change change = {
-        .method = "POST",
-        .path = "/api/cluster/members",
-        .body = json_pack("{s:I, s:s}", "id", (json_int_t)id, "peer_address", address),
-        .again = "leafctl members add",
-        .force = ctl_has(ctl, "force")};
-
-    return change_wait(ctl, &change);
+    return change_post(ctl, "/api/cluster/members",
+                       json_pack("{s:I, s:s}", "id", (json_int_t)id, "peer_address", address),
+                       "leafctl members add");
 }
 
 enum ctl_exit run_members_add(struct ctl *ctl)
@@ -153,16 +148,14 @@ enum ctl_exit run_members_add(struct ctl *ctl)
     return code == CTL_DONE ? member_add(ctl, id, ctl->args.operands[1]) : code;
 }
 
-static enum ctl_exit member_remove(struct ctl *ctl, bool in_turn)
+/* Change the member that the first operand names. */
+static enum ctl_exit member_change(struct ctl *ctl, const char *method, json_t *body,
+                                   const char *again, bool in_turn)
 {
-    const struct change change = {.method = "DELETE",
-                                  .path = "/api/cluster/members/",
-                                  .name = ctl->args.operands[0],
-                                  .again = "leafctl members remove",
-                                  .force = ctl_has(ctl, "force"),
-                                  .in_turn = in_turn};
+    BUF_LOCAL(target);
 
-    return change_wait(ctl, &change);
+    target_put(&target, "/api/cluster/members/", ctl->args.operands[0]);
+    return change_wait(ctl, method, &target, body, again, in_turn);
 }
 
 /* A healthy voter goes only when it is meant: the command does not show how little is left. */
@@ -207,7 +200,7 @@ enum ctl_exit run_members_remove(struct ctl *ctl)
     if (code == CTL_DONE && !ctl_has(ctl, "yes")) {
         code = member_ask_remove(ctl, id);
     }
-    return code == CTL_DONE ? member_remove(ctl, false) : code;
+    return code == CTL_DONE ? member_change(ctl, "DELETE", NULL, MEMBERS_REMOVE, false) : code;
 }
 
 /* The dead one leaves first: with it among the voters, the new one's vote would be needed. But a
@@ -225,7 +218,7 @@ enum ctl_exit run_members_replace(struct ctl *ctl)
                         "another one than %" PRIu64,
                         old);
     }
-    code = code == CTL_DONE ? member_remove(ctl, true) : code;
+    code = code == CTL_DONE ? member_change(ctl, "DELETE", NULL, MEMBERS_REMOVE, true) : code;
     if (code != CTL_DONE) {
         return code;
     }
@@ -244,49 +237,39 @@ enum ctl_exit run_members_address(struct ctl *ctl)
     uint64_t id = 0;
     enum ctl_exit code = member_operands(ctl, 0, 1, &id);
 
-    if (code != CTL_DONE) {
-        return code;
-    }
-    const struct change change = {.method = "PUT",
-                                  .path = "/api/cluster/members/",
-                                  .name = ctl->args.operands[0],
-                                  .body = json_pack("{s:s}", "peer_address", ctl->args.operands[1]),
-                                  .again = "leafctl members address",
-                                  .force = ctl_has(ctl, "force")};
-
-    return change_wait(ctl, &change);
+    return code == CTL_DONE
+               ? member_change(ctl, "PUT",
+                               json_pack("{s:s}", "peer_address", ctl->args.operands[1]),
+                               "leafctl members address", false)
+               : code;
 }
 
 /* --- work for nodes --- */
 
-#define NODE_PATH_BYTES 64
-
 /* what: "/drain", "/resume"; "": its fields. */
 static enum ctl_exit node_change(struct ctl *ctl, const char *method, const char *what,
-                                 json_t *body, bool force, const char *again)
+                                 json_t *body, const char *again)
 {
-    char path[NODE_PATH_BYTES];
     uint64_t id = 0;
     enum ctl_exit code = member_operands(ctl, 0, 0, &id);
-    const struct change change = {
-        .method = method, .path = path, .body = body, .again = again, .force = force};
+    BUF_LOCAL(target);
 
     if (code != CTL_DONE) {
         json_decref(body);
         return code;
     }
-    (void)snprintf(path, sizeof path, "/api/nodes/%" PRIu64 "%s", id, what);
-    return change_wait(ctl, &change);
+    buf_printf(&target, "/api/nodes/%" PRIu64 "%s", id, what);
+    return change_wait(ctl, method, &target, body, again, false);
 }
 
 enum ctl_exit run_members_drain(struct ctl *ctl)
 {
-    return node_change(ctl, "POST", "/drain", NULL, ctl_has(ctl, "force"), "leafctl members drain");
+    return node_change(ctl, "POST", "/drain", NULL, "leafctl members drain");
 }
 
 enum ctl_exit run_members_resume(struct ctl *ctl)
 {
-    return node_change(ctl, "POST", "/resume", NULL, false, "leafctl members resume");
+    return node_change(ctl, "POST", "/resume", NULL, "leafctl members resume");
 }
 
 enum ctl_exit run_members_weight(struct ctl *ctl)
@@ -296,23 +279,11 @@ enum ctl_exit run_members_weight(struct ctl *ctl)
 
     return code == CTL_DONE
                ? node_change(ctl, "PUT", "", json_pack("{s:I}", "weight", (json_int_t)weight),
-                             ctl_has(ctl, "force"), "leafctl members weight")
+                             "leafctl members weight")
                : code;
 }
 
 /* --- leader and level --- */
-
-/* POST one number. */
-static enum ctl_exit number_change(struct ctl *ctl, const char *path, const char *field,
-                                   uint64_t number, const char *again)
-{
-    const struct change change = {.method = "POST",
-                                  .path = path,
-                                  .body = json_pack("{s:I}", field, (json_int_t)number),
-                                  .again = again};
-
-    return change_wait(ctl, &change);
-}
 
 enum ctl_exit run_leader(struct ctl *ctl)
 {
@@ -324,7 +295,8 @@ enum ctl_exit run_leader(struct ctl *ctl)
     if (ctl->args.operands[0] != NULL) {
         code = member_operands(ctl, 0, 0, &id);
         return code == CTL_DONE
-                   ? number_change(ctl, "/api/cluster/leader", "id", id, "leafctl leader")
+                   ? change_post(ctl, "/api/cluster/leader",
+                                 json_pack("{s:I}", "id", (json_int_t)id), "leafctl leader")
                    : code;
     }
     code = ctl_get(ctl, "/api/cluster", &answer);
@@ -370,6 +342,7 @@ enum ctl_exit run_level_raise(struct ctl *ctl)
         level = code == CTL_DONE ? (uint64_t)field_number(answer.json, "level", 0) + 1 : 0;
     }
     return code == CTL_DONE
-               ? number_change(ctl, "/api/cluster/level", "level", level, "leafctl level raise")
+               ? change_post(ctl, "/api/cluster/level",
+                             json_pack("{s:I}", "level", (json_int_t)level), "leafctl level raise")
                : code;
 }

@@ -158,7 +158,7 @@ enum ctl_exit run_tags_list(struct ctl *ctl)
     for (size_t i = 0; listing.csv && i < CSV_FIELDS; i++) {
         buf_printf(&ctl->out, "%s%s", FIELDS[i], i + 1 < CSV_FIELDS ? "," : "\r\n");
     }
-    grid_init(&listing.grid, titles);
+    listing.grid.titles = titles;
     code = tags_put_pages(&listing);
     grid_free(&listing.grid);
     return code;
@@ -167,7 +167,7 @@ enum ctl_exit run_tags_list(struct ctl *ctl)
 /* --- one tag --- */
 
 /* The target of the tag that the first operand names. */
-static enum ctl_exit tag_target(struct ctl *ctl, struct target *target)
+static enum ctl_exit tag_target(struct ctl *ctl, struct buf *target)
 {
     const char *name = ctl->args.operands[0];
     size_t len = strlen(name);
@@ -176,7 +176,7 @@ static enum ctl_exit tag_target(struct ctl *ctl, struct target *target)
         return ctl_fail(CTL_USAGE, "a tag's name has 1 to %d bytes, not %zu", LIMIT_TAG_NAME_BYTES,
                         len);
     }
-    target_init(target, "/api/tags/", name);
+    target_put(target, "/api/tags/", name);
     return CTL_DONE;
 }
 
@@ -202,14 +202,14 @@ static void tag_put(struct ctl *ctl, json_t *tag)
 
 enum ctl_exit run_tags_get(struct ctl *ctl)
 {
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     enum ctl_exit code = tag_target(ctl, &target);
 
-    return code == CTL_DONE ? ctl_show(ctl, buf_text(&target.text), tag_put) : code;
+    return code == CTL_DONE ? ctl_show(ctl, buf_text(&target), tag_put) : code;
 }
 
 /* Send the fields, which are freed, and show the tag. */
-static enum ctl_exit put_fields(struct ctl *ctl, struct target *target, json_t *body, bool force)
+static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *body, bool force)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
@@ -239,7 +239,7 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct target *target, json_t *
 static enum ctl_exit put_paused(struct ctl *ctl, bool paused)
 {
     const char *reason = paused ? ctl_option(ctl, "reason") : NULL;
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     enum ctl_exit code = tag_target(ctl, &target);
 
@@ -281,7 +281,7 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
                                                {"description", "description", 0, 0},
                                                {"shape", "shape", 0, 0}};
     json_t *body = MUST_HAVE(json_object());
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     enum ctl_exit code = tag_target(ctl, &target);
 
     for (size_t i = 0; i < COMMAND_OPTIONS_MAX; i++) {
@@ -302,7 +302,7 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
 
 enum ctl_exit run_tags_delete(struct ctl *ctl)
 {
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     enum ctl_exit code = tag_target(ctl, &target);
 

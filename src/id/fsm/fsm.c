@@ -300,6 +300,11 @@ const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at)
     return fsm_workers_at(&fsm->workers, at);
 }
 
+void fsm_worker_counts(const struct fsm *fsm, uint64_t *ret_held, uint64_t *ret_shared)
+{
+    fsm_workers_count(&fsm->workers, ret_held, ret_shared);
+}
+
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)
 {
     if (fsm->settings.has_layout) {

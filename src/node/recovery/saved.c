@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "raft/core/prepare.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/buf.h"
 #include "src/base/prng.h"

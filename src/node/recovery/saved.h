@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/state/codec/cluster_command.h"

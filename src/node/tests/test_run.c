@@ -27,7 +27,7 @@
 #include "http/server/loop.h"
 #include "raft/node/node.h"
 #include "src/service/node_backend.h"
-#include "src/node/config/load.h"
+#include "src/node/config/config.h"
 #include "src/node/run.h"
 #include "storage/lmdb/store.h"
 
