@@ -682,43 +682,7 @@ static void tag_want(struct id_backend *backend, struct id_tag *tag)
     }
 }
 
-/* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, ERR_OVERLOADED (too many
- * ranges), or ERR_CONFLICT (the tag has an increment since a moment ago, which the claim cannot
- * take). */
-HOT static int claim_step(struct api_loop *loop, struct id_tag *tag, struct id_claim *claim)
-{
-    struct id_backend *backend = loop->backend;
-    struct segment_range range;
-    struct segment_view view;
-    int rv = claim->contiguous ? segment_claim_whole(&tag->buffer, claim->left, &range, &view)
-                               : segment_claim(&tag->buffer, claim->left, &range, &view);
-
-    if (view.skipped > 0) {
-        conns_count(&loop->counts.burnt_skipped, view.skipped);
-    }
-    if (rv == ERR_EMPTY) {
-        return rv;
-    }
-    ASSERT(rv == 0);
-    ASSERT_IMPLIES(claim->contiguous, range.count == claim->left);
-    if (!view.next_ready && refill_due(view.used, view.size, backend->refill_percent)) {
-        tag_want(backend, tag);
-    }
-    if (view.of < claim->generation) {
-        claim->generation = view.of;
-    }
-    if (claim->consecutive && range.increment > 1) {
-        rv = ERR_CONFLICT;
-    } else if (!id_claim_add(claim, &range)) {
-        rv = ERR_OVERLOADED;
-    }
-    if (rv != 0) {
-        conns_count(&loop->counts.burnt_unanswered, range.count);
-    }
-    return rv;
-}
-
-/* What it means that the buffer could not give all. */
+/* Why the buffer does not give all. */
 static enum claim_result claim_short(struct id_backend *backend, struct id_tag *tag,
                                      const struct id_claim *claim)
 {
@@ -786,18 +750,13 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     struct id_backend *backend = loop->backend;
     uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
     uint32_t max_step = atomic_load_explicit(&tag->max_step, memory_order_relaxed);
+    struct segment_range range;
+    struct segment_view view;
     enum claim_result result;
-    int rv = 0;
 
     ASSERT(claim->left > 0);
-    if (state == ID_TAG_UNKNOWN) {
-        return CLAIM_UNKNOWN;
-    }
-    if (state == ID_TAG_STRICT || state == ID_TAG_MONOTONIC) {
-        return CLAIM_STRICT;
-    }
-    if (state == ID_TAG_PAUSED) {
-        return CLAIM_PAUSED;
+    if (state != ID_TAG_ACTIVE && state != ID_TAG_EXHAUSTED) {
+        return claim_short(backend, tag, claim);
     }
     if (claim->contiguous && max_step != 0 && claim->count > max_step) {
         return CLAIM_NOT_CONTIGUOUS;
@@ -815,13 +774,34 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
             return result;
         }
     }
-    while (rv == 0 && claim->left > 0) {
-        rv = claim_step(loop, tag, claim);
+    while (claim->left > 0) {
+        int rv = claim->contiguous ? segment_claim_whole(&tag->buffer, claim->left, &range, &view)
+                                   : segment_claim(&tag->buffer, claim->left, &range, &view);
+
+        if (view.skipped > 0) {
+            conns_count(&loop->counts.burnt_skipped, view.skipped);
+        }
+        if (rv == ERR_EMPTY) {
+            return claim_short(backend, tag, claim);
+        }
+        ASSERT(rv == 0);
+        ASSERT_IMPLIES(claim->contiguous, range.count == claim->left);
+        if (!view.next_ready && refill_due(view.used, view.size, backend->refill_percent)) {
+            tag_want(backend, tag);
+        }
+        if (view.of < claim->generation) {
+            claim->generation = view.of;
+        }
+        if (claim->consecutive && range.increment > 1) { /* it has one since a moment ago */
+            conns_count(&loop->counts.burnt_unanswered, range.count);
+            return CLAIM_STEPPED;
+        }
+        if (!id_claim_add(claim, &range)) {
+            conns_count(&loop->counts.burnt_unanswered, range.count);
+            return CLAIM_SCATTERED;
+        }
     }
-    if (rv == ERR_OVERLOADED || rv == ERR_CONFLICT) {
-        return rv == ERR_CONFLICT ? CLAIM_STEPPED : CLAIM_SCATTERED;
-    }
-    return rv == 0 ? CLAIM_DONE : claim_short(backend, tag, claim);
+    return CLAIM_DONE;
 }
 
 /* The request fails, or begins anew: what it had claimed so far is burnt. */

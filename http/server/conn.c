@@ -309,7 +309,7 @@ static inline bool is_last(struct conn *conn)
                atomic_load_explicit(conns->lets_go, memory_order_relaxed)) {
         conn->ending = CONN_LINGERS;
     }
-    return was_last(conn);
+    return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
 }
 
 /* It waited for a node, or a disk: to look for its trace costs little beside that. */
