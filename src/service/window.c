@@ -261,19 +261,6 @@ static int item_look(struct look *look, const struct strict_item *item,
     return item_ask(look, item, result);
 }
 
-/* What the batches that wait need of it grows, but not above max_step for all of them together;
- * the largest of them gets all of its ids at once, whoever waits behind it. */
-static void note_need(struct look *look, struct window *window)
-{
-    const struct tag_row *row = fsm_tag(look->fsm, window->name, window->name_len);
-    uint64_t together = window->need + window->asked;
-    uint64_t largest = window->asked > window->need ? window->asked : window->need;
-    uint64_t most = largest > row->max_step ? largest : row->max_step;
-
-    window->need = together < most ? together : most;
-    want(look->windows, window);
-}
-
 /* All of it is there: low rises (R6). */
 static void commit_take(struct windows *windows, struct window *window)
 {
@@ -303,7 +290,15 @@ static void look_end(struct look *look)
             commit_take(look->windows, window);
         } else if (window->asked > left_of(window) || window->term != look->terms.now ||
                    window->closed) {
-            note_need(look, window);
+            const struct tag_row *row = fsm_tag(look->fsm, window->name, window->name_len);
+            uint64_t together = window->need + window->asked;
+            uint64_t most = window->asked > window->need ? window->asked : window->need;
+
+            /* What the batches that wait need of it grows, but not above max_step for all of them
+             * together; the largest of them gets all of its ids at once, whatever waits. */
+            most = most > row->max_step ? most : row->max_step;
+            window->need = together < most ? together : most;
+            want(look->windows, window);
         }
     }
     look->windows->counts.waits += look->is_short;

@@ -435,55 +435,39 @@ static int change_load(struct members *members, const struct row_loaded *row)
     return 0;
 }
 
-static int info_load(struct members *members, const struct row_loaded *row)
-{
-    struct node_info info = {0};
-    int err = node_rows_read(&members->infos, row, &info);
-
-    if (err == 0) {
-        info_set(members, &info);
-    }
-    return err;
-}
-
-static int move_load(struct members *members, const struct row_loaded *row)
-{
-    struct member_move move = {0};
-    int err = node_rows_read(&members->moves, row, &move);
-
-    if (err == 0) {
-        move_set(members, &move);
-    }
-    return err;
-}
-
-static int placement_load(struct members *members, const struct row_loaded *row)
-{
-    struct placement placement = {0};
-    int err = node_rows_read(&members->placements, row, &placement);
-
-    if (err == 0) {
-        placement_set(members, &placement);
-        err = node_rows_find(&members->placements, placement.node_id) != NULL
-                  ? 0
-                  : ERR_CORRUPT; /* defaults */
-    }
-    return err;
-}
-
 int members_load(struct members *members, const struct row_loaded *row)
 {
+    struct node_info info = {0};
+    struct member_move move = {0};
+    struct placement placement = {0};
+    int err;
+
     switch (row->key[0]) {
     case STATE_TABLE_MEMBERS:
         return change_load(members, row);
     case STATE_TABLE_REMOVED:
         return node_set_load_row(&members->removed, members->journal, row);
     case STATE_TABLE_ADDRESSES:
-        return move_load(members, row);
+        err = node_rows_read(&members->moves, row, &move);
+        if (err == 0) {
+            move_set(members, &move);
+        }
+        return err;
     case STATE_TABLE_PLACEMENTS:
-        return placement_load(members, row);
+        err = node_rows_read(&members->placements, row, &placement);
+        if (err == 0) {
+            placement_set(members, &placement);
+            if (node_rows_find(&members->placements, placement.node_id) == NULL) {
+                return ERR_CORRUPT; /* of defaults alone there is no row */
+            }
+        }
+        return err;
     default:
         ASSERT(row->key[0] == STATE_TABLE_NODES);
-        return info_load(members, row);
+        err = node_rows_read(&members->infos, row, &info);
+        if (err == 0) {
+            info_set(members, &info);
+        }
+        return err;
     }
 }

@@ -193,7 +193,7 @@ static void slot_view(const struct segment_buffer *buffer, uint32_t generation, 
 void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size,
                      uint32_t increment, uint32_t of)
 {
-    uint32_t by = increment + (increment == 0);
+    uint32_t by = increment_of(increment);
     uint64_t terms = (uint64_t)of << 32 | by;
     bool same = atomic_load_explicit(&buffer->terms, memory_order_relaxed) == terms;
     uint32_t generation = atomic_load_explicit(&buffer->ready, memory_order_relaxed) + 1;

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #include "src/base/err.h"
-#include "src/id/codec/id_range.h"
+#include "src/id/codec/tag.h"
 
 /* All zeros: nothing to claim, ready for the first publish. */
 struct segment_buffer {
@@ -91,9 +91,9 @@ struct segment_slot_view {
 /* The ids that it has left. */
 static inline uint64_t segment_slot_left(const struct segment_slot_view *slot)
 {
-    uint32_t by = slot->increment + (slot->increment == 0);
-
-    return slot->end > slot->next_id ? (slot->end - slot->next_id - 1) / by + 1 : 0;
+    return slot->end > slot->next_id
+               ? (slot->end - slot->next_id - 1) / increment_of(slot->increment) + 1
+               : 0;
 }
 
 void segment_inspect(const struct segment_buffer *buffer, struct segment_slot_view ret_slots[2]);

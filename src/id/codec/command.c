@@ -381,15 +381,6 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
                : ERR_BAD_MESSAGE;
 }
 
-/*
- * --- result: the bytes of queries, and of what commands and queries are answered (command.h;
- * answers on worker ids: worker.c).
- *
- * Failure modes: decoding gives ERR_BAD_MESSAGE and leaves nothing to release. Encoding cannot
- * fail; what is too long for its field is the caller's mistake (ASSERT). Thread: pure functions,
- * any.
- */
-
 /* --- queries --- */
 
 static const struct field QUERY_GET_FIELDS[] = {FIELD_STRING(struct query, name)};
@@ -673,9 +664,7 @@ void tag_rows_release(struct tag_rows *rows)
     *rows = (struct tag_rows){0};
 }
 
-/*
- * --- tag_marks: see command.h: the names of a command that have marks.
- */
+/* --- tag_marks --- */
 
 void tag_names_begin(struct tag_names *names, const void *command, size_t len)
 {

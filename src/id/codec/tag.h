@@ -133,6 +133,19 @@ static inline uint64_t ids_end(uint64_t first, uint64_t count, uint32_t incremen
     return first + (count - 1) * increment_of(increment) + 1;
 }
 
+/* Ids that follow each other, as a claim returns them: of a segment or of a millisecond. */
+struct segment_range {
+    uint64_t first;
+    uint32_t count;     /* > 0 */
+    uint32_t increment; /* from one to the next; 0: 1 */
+};
+
+/* The id after the last one of a range. */
+static inline uint64_t range_next(const struct segment_range *range)
+{
+    return range->first + (uint64_t)range->count * increment_of(range->increment);
+}
+
 /* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
 

@@ -43,8 +43,8 @@
 #include "src/base/clock.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
-#include "src/id/codec/id_range.h"
 #include "src/id/codec/snowflake_layout.h"
+#include "src/id/codec/tag.h"
 
 /* How long a clock that has not reached from_ms yet is worth waiting for: a restart begins at a
  * mark that was kept about a second ahead. */
