@@ -35,7 +35,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf
     while (code == CTL_DONE) {
         ANSWER_LOCAL(answer);
 
-        code = ctl_send(ctl, method, target, body, force, &answer);
+        code = ctl_send(ctl, method, buf_text(target), body, force, &answer);
         if (code != CTL_DONE && in_turn && answer.status == 409 &&
             strcmp(answer.code, "in_progress") == 0) {
             (void)poll(NULL, 0, ASK_PAUSE_MS); /* that is answered at once */
@@ -304,7 +304,7 @@ static void level_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_level_show(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/cluster/level", NULL, level_put);
+    return ctl_ask(ctl, NULL, "/api/cluster/level", NULL, NULL, level_put);
 }
 
 enum ctl_exit run_level_raise(struct ctl *ctl)
