@@ -120,6 +120,7 @@ int main(int argc, char *argv[])
     struct config_error error;
     static struct config config;
     enum exit_code code;
+    int err;
 
     process_hold_descriptors();
     signals_setup();
@@ -128,7 +129,13 @@ int main(int argc, char *argv[])
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
     if (argc > 1 && recovery_is_command(argv[1])) {
-        return (int)exit_code_of_recovery(recovery_run(argv, sandbox_tool));
+        err = recovery_run(argv, sandbox_tool);
+        if (err == 0) {
+            return EXIT_CODE_STOPPED;
+        }
+        /* What it reads, and where it writes, is data. */
+        return (int)(err == ERR_INVALID || err == ERR_IO || err == ERR_DISK_FULL ? exit_code_of(err)
+                                                                                 : EXIT_CODE_DATA);
     }
     if (config_load(argc, argv, environ, &config, &action, &error) != 0) {
         fprintf(stderr, "leafd: %s\n", error.text);

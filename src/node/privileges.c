@@ -547,42 +547,34 @@ static bool is_root(void)
 
 /* --- the data directory of another user --- */
 
-/* A name that is new in a directory is durable with that directory. */
-static int sync_parent(const char *dir, struct config_error *ret_error)
-{
-    char path[LIMIT_PATH_BYTES + 4];
-    int fd;
-    int rv;
-
-    (void)snprintf(path, sizeof path, "%s/..", dir);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rv = fd >= 0 && fsync(fd) == 0 ? 0 : privileges_fail(ret_error, "cannot sync", path);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return rv;
-}
-
 /* Make it if it is missing. One that is there is looked at when the store is opened. */
 static int make_data_dir(const struct config *config, const struct passwd *user,
                          struct config_error *ret_error)
 {
     const char *dir = config->data.dir;
-    int rv;
+    char parent[LIMIT_PATH_BYTES + 4];
+    int parent_fd = -1;
+    int rv = 0;
     int fd;
 
     if (!config->data.create || mkdir(dir, 0700) != 0) {
         return 0; /* and if it is really missing, the store says so */
     }
+    (void)snprintf(parent, sizeof parent, "%s/..", dir);
     /* What was put in its place meanwhile is followed no further than to a directory. */
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchown(fd, user->pw_uid, user->pw_gid) != 0) {
         rv = privileges_fail(ret_error, "cannot give the user data.dir", dir);
-    } else {
-        rv = sync_parent(dir, ret_error);
+    } else if ((parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
+               fsync(parent_fd) != 0) {
+        /* A name that is new in a directory is durable with that directory. */
+        rv = privileges_fail(ret_error, "cannot sync", parent);
     }
     if (fd >= 0) {
         (void)close(fd);
+    }
+    if (parent_fd >= 0) {
+        (void)close(parent_fd);
     }
     return rv;
 }

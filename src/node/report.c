@@ -98,15 +98,6 @@ enum exit_code exit_code_of_open(int err)
     return err == ERR_WRONG_NODE || err == ERR_NOT_FOUND ? EXIT_CODE_DATA : exit_code_of(err);
 }
 
-enum exit_code exit_code_of_recovery(int err)
-{
-    if (err == 0) {
-        return EXIT_CODE_STOPPED;
-    }
-    return err == ERR_INVALID || err == ERR_IO || err == ERR_DISK_FULL ? exit_code_of(err)
-                                                                       : EXIT_CODE_DATA;
-}
-
 /* --- versions of libraries --- */
 
 #ifndef LEAFD_RAFT_VERSION
@@ -164,21 +155,6 @@ void report_settings(const struct config *config)
     if (node->members.count > 0 && node->members.count % 2 == 0) {
         log_warn("app", "an even number of members survives no more failures than one fewer",
                  "members=%zu", node->members.count);
-    }
-}
-
-void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
-                  uint32_t connections, uint32_t admin_connections)
-{
-    const struct http_settings *http = &config->http;
-
-    log_info("app", "open files",
-             "allowed=%" PRIu64 " kept=%" PRIu64 " http_loops=%" PRIu32 " http_connections=%" PRIu32
-             " admin_connections=%" PRIu32,
-             allowed, kept, http->loops, connections, admin_connections);
-    if (connections < http->connections) {
-        log_warn("app", "the system allows fewer open files than all connections would need",
-                 "each_loop=%" PRIu32 " wanted=%" PRIu32, connections, http->connections);
     }
 }
 

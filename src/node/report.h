@@ -35,10 +35,6 @@ enum exit_code {
 /* The code for an ERR_* of the data directory, at start. */
 enum exit_code exit_code_of_open(int err);
 
-/* The code for an ERR_* of `leafd restore` and `leafd recover`: what they read, and where they
- * write, is data. */
-enum exit_code exit_code_of_recovery(int err);
-
 /* The code for any other ERR_* that ends the process. */
 enum exit_code exit_code_of(int err);
 
@@ -52,11 +48,6 @@ void libraries_json(struct buf *out);
 
 /* The first lines of the log: the settings, and what is allowed and may yet be a mistake. */
 void report_settings(const struct config *config);
-
-/* How many files may be open, how many of them are kept from clients, and how many connections each
- * HTTP thread may have therefore. */
-void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
-                  uint32_t connections, uint32_t admin_connections);
 
 /* The data directory cannot be used, the node or HTTP did not start: err says why, text more
  * exactly. */

@@ -441,8 +441,6 @@ static void drained_async_cb(uv_async_t *async)
 
 static void server_init(struct server *server, const struct config *config)
 {
-    static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
-
     *server = (struct server){
         .config = config,
         .phase = STARTING,
@@ -460,7 +458,7 @@ static void server_init(struct server *server, const struct config *config)
     reload_init(&server->reload, config, &server->reloads);
     server->keys.node = &server->node;
     reload_add(&server->reload, &reload_keys_part, &server->keys);
-    signals_init(&server->signals, &server->loop, &signals_owner);
+    signals_init(&server->signals, &server->loop, stop_signal_cb, reload_signal_cb);
     supervisor_open(&server->supervisor, &server->loop, &server->listeners);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
@@ -496,8 +494,16 @@ static bool bound_clients(const struct config *config, struct files_split *ret_f
     }
     files_divide(allowed, config->http.loops, config->http.connections,
                  has_admin ? config->admin.http.connections : 0, ret_files);
-    report_files(config, allowed, files_kept(loops), ret_files->connections,
-                 ret_files->admin_connections);
+    log_info("app", "open files",
+             "allowed=%" PRIu64 " kept=%" PRIu64 " http_loops=%" PRIu32 " http_connections=%" PRIu32
+             " admin_connections=%" PRIu32,
+             allowed, files_kept(loops), config->http.loops, ret_files->connections,
+             ret_files->admin_connections);
+    if (ret_files->connections < config->http.connections) {
+        log_warn("app", "the system allows fewer open files than all connections would need",
+                 "each_loop=%" PRIu32 " wanted=%" PRIu32, ret_files->connections,
+                 config->http.connections);
+    }
     return true;
 }
 

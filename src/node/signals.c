@@ -70,7 +70,7 @@ static void blocked_cb(uv_poll_t *poll, int status, int events)
         if (info.ssi_signo == SIGHUP) {
             log_info("app", "reading the settings again", "signal=SIGHUP sender_pid=%u",
                      (unsigned)info.ssi_pid);
-            signals->owner->reload(signals);
+            signals->reload(signals);
         } else {
             size_t i = 0;
 
@@ -91,15 +91,18 @@ static void stop_cb(uv_signal_t *handle, int number)
 {
     struct signals *signals = handle->data;
 
-    signals->owner->stop(signals, number);
+    signals->stop(signals, number);
 }
 
-void signals_init(struct signals *signals, uv_loop_t *loop, const struct signals_owner *owner)
+void signals_init(struct signals *signals, uv_loop_t *loop,
+                  void (*stop)(struct signals *signals, int number),
+                  void (*reload)(struct signals *signals))
 {
     sigset_t set;
 
     blocked_set(&set);
-    signals->owner = owner;
+    signals->stop = stop;
+    signals->reload = reload;
     signals->blocked_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     ASSERT(signals->blocked_fd >= 0);
     ASSERT(uv_signal_init(loop, &signals->sigterm) == 0);

@@ -41,29 +41,25 @@
 
 /* --- signals --- */
 
-struct signals;
-
-/* stop is called for each SIGTERM and SIGINT until signals_stop_now(), reload for SIGHUP. */
-struct signals_owner {
-    void (*stop)(struct signals *signals, int number);
-    void (*reload)(struct signals *signals);
-};
-
 /* On a loop. */
 struct signals {
     uv_signal_t sigterm;
     uv_signal_t sigint;
     uv_poll_t blocked; /* SIGHUP, SIGUSR1, SIGUSR2 */
     int blocked_fd;
-    const struct signals_owner *owner;
+    void (*stop)(struct signals *signals, int number);
+    void (*reload)(struct signals *signals);
 };
 
 /* Before there is any other thread. What the process inherited as ignored or has a handler for,
  * such as a profiler's, stays. */
 void signals_setup(void);
 
-/* Begin to watch. The owner is borrowed until signals_close(). */
-void signals_init(struct signals *signals, uv_loop_t *loop, const struct signals_owner *owner);
+/* Begin to watch: stop is called for each SIGTERM and SIGINT until signals_stop_now(), reload for
+ * SIGHUP. */
+void signals_init(struct signals *signals, uv_loop_t *loop,
+                  void (*stop)(struct signals *signals, int number),
+                  void (*reload)(struct signals *signals));
 
 /* From now on SIGTERM or SIGINT ends the process, even while the loop is kept from running. */
 void signals_stop_now(struct signals *signals);

@@ -786,33 +786,22 @@ int lmdb_checker_end(struct lmdb_checker *checker)
     return status;
 }
 
-static bool read_report(int fd, struct report *ret_report)
-{
-    size_t at = 0;
-
-    while (at < sizeof *ret_report) {
-        ssize_t got = read(fd, (char *)ret_report + at, sizeof *ret_report - at);
-
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return false;
-        }
-        at += (size_t)got;
-    }
-    ret_report->error.text[sizeof ret_report->error.text - 1] = '\0';
-    return true;
-}
-
 int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
 {
     /* On a socket, a child that is gone gives an error and no SIGPIPE. */
-    bool sent = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
+    bool whole = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
     struct report report;
-    bool whole = sent && read_report(checker->report_fd, &report);
-    int status = lmdb_checker_end(checker);
+    size_t at = 0;
+    int status;
 
+    while (whole && at < sizeof report) {
+        ssize_t got = read(checker->report_fd, (char *)&report + at, sizeof report - at);
+
+        whole = got > 0 || (got < 0 && errno == EINTR);
+        at += got > 0 ? (size_t)got : 0;
+    }
+    report.error.text[sizeof report.error.text - 1] = '\0';
+    status = lmdb_checker_end(checker);
     if (WIFSIGNALED(status)) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "the check of %.100s/db was ended by signal %d (%s): the database "

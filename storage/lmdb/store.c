@@ -488,26 +488,12 @@ static int commit_list(struct commit *commit, const struct store_op_list *list, 
     return err != 0 ? err : lmdb_meta_write(&commit->txn, &lmdb->now, &commit->meta);
 }
 
-/* Of a commit without operations the slices are so many that it takes about twice as long as one
- * without slices: what comes meanwhile waits for it. */
-static void note_flush(struct store_lmdb *lmdb, uint32_t slices, bool is_idle)
-{
-    uint64_t flush_us = lmdb->store.flush_us;
-
-    if (slices == 0) {
-        lmdb->bare_us = nothing_owed(&lmdb->owed) ? flush_us : lmdb->bare_us;
-    } else if (is_idle && flush_us > 2 * lmdb->bare_us + OWED_SLOW_US) {
-        lmdb->idle_slices -= lmdb->idle_slices / 2;
-    } else if (is_idle && lmdb->idle_slices < OWED_IDLE_SLICES_MAX) {
-        lmdb->idle_slices++;
-    }
-}
-
 /* Carry out the list, and slices of what is owed; lmdb->now moves to the meta after it. */
 static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *list, uint32_t slices,
                         struct store_error *ret_error)
 {
     struct commit commit = {.lmdb = lmdb, .owed = lmdb->owed};
+    bool is_idle = STAILQ_EMPTY(list);
     int err = lmdb_begin(&lmdb->env, 0, &commit.txn, ret_error);
 
     if (err != 0) {
@@ -528,7 +514,15 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
     lmdb->owed = commit.owed;
     lmdb->store.owes = !nothing_owed(&commit.owed);
     lmdb->store.flush_us = commit.txn.flush_us;
-    note_flush(lmdb, slices, STAILQ_EMPTY(list));
+    /* Of a commit without operations the slices are so many that it takes about twice as long as
+     * one without slices: what comes meanwhile waits for it. */
+    if (slices == 0) {
+        lmdb->bare_us = nothing_owed(&lmdb->owed) ? lmdb->store.flush_us : lmdb->bare_us;
+    } else if (is_idle && lmdb->store.flush_us > 2 * lmdb->bare_us + OWED_SLOW_US) {
+        lmdb->idle_slices -= lmdb->idle_slices / 2;
+    } else if (is_idle && lmdb->idle_slices < OWED_IDLE_SLICES_MAX) {
+        lmdb->idle_slices++;
+    }
     return 0;
 }
 

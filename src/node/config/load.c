@@ -453,21 +453,10 @@ static void set_tls_files(const char *dir, bool has_ca, struct config_tls_files 
     }
 }
 
-static void set_tls(struct config *config)
-{
-    struct net_key_source *keys = &config->node.keys;
-
-    set_tls_files(config->tls.dir, config->tls.client != TLS_CLIENT_NONE, &config->tls.files);
-    set_tls_files(config->peer_tls.dir, true, &config->peer_tls.files);
-    keys->cert_file = config->peer_tls.files.certificate;
-    keys->key_file = config->peer_tls.files.key;
-    keys->ca_file = config->peer_tls.files.ca;
-    config->http.resp_tls = config->tls.dir[0] != '\0';
-}
-
 static int set_defaults(struct config *config, struct config_error *ret_error)
 {
     const struct net_peer *member = own_member(config);
+    struct net_key_source *keys = &config->node.keys;
     char shown[LIMIT_ADDRESS_BYTES + 1];
     const char *item;
 
@@ -493,7 +482,12 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     set_default(config, "http.advertise", shown);
     show_address(config->http.resp_address, config->node.http_address, config->resp_shown);
     config->http.resp_shown = config->resp_shown;
-    set_tls(config);
+    set_tls_files(config->tls.dir, config->tls.client != TLS_CLIENT_NONE, &config->tls.files);
+    set_tls_files(config->peer_tls.dir, true, &config->peer_tls.files);
+    keys->cert_file = config->peer_tls.files.certificate;
+    keys->key_file = config->peer_tls.files.key;
+    keys->ca_file = config->peer_tls.files.ca;
+    config->http.resp_tls = config->tls.dir[0] != '\0';
     default_admin(config);
     set_default(config, "auth.anonymous", config->auth.tokens_file[0] != '\0' ? "health" : "all");
     ASSERT(config_roles(config->auth.anonymous, &config->auth.anonymous_roles, &item) == 0);

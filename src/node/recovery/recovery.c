@@ -637,25 +637,6 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
     return err;
 }
 
-/* --- asking --- */
-
-static int readmit_show(const struct readmit_found *found)
-{
-    char uid[UID_TEXT_BYTES];
-
-    printf("node %" PRIu64 " of cluster %s, uid %s: marked as an older copy\n"
-           "  start=%" PRIu64 " term=%" PRIu64 " last=%" PRIu64 " last_term=%" PRIu64
-           " vote=%" PRIu64 "\n\n"
-           "Compare this with \"the data directory of a peer is an older copy\" in the log of the "
-           "node\nthat refused it. If it says true, stop here: while the nodes that know are away, "
-           "this\ndirectory would be believed, acknowledged changes could be lost, and ids come "
-           "again.\n",
-           found->reach.node_id, found->reach.cluster_id, uid_text(&found->reach.uid, uid),
-           found->newest >> PEER_INCARNATION_RANDOM_BITS, found->term, found->reach.index,
-           found->reach.term, found->vote);
-    return fflush(stdout) == 0 ? 0 : ERR_IO;
-}
-
 /* --- all of it --- */
 
 static int unmark(struct store *store, struct readmit_found *found, struct store_error *ret_error)
@@ -683,7 +664,17 @@ static int readmit(const struct options *options)
     if (err != 0) {
         return recovery_refuse(options, err, options->from_dir, error.text);
     }
-    err = readmit_show(&found);
+    printf("node %" PRIu64 " of cluster %s, uid %s: marked as an older copy\n"
+           "  start=%" PRIu64 " term=%" PRIu64 " last=%" PRIu64 " last_term=%" PRIu64
+           " vote=%" PRIu64 "\n\n"
+           "Compare this with \"the data directory of a peer is an older copy\" in the log of the "
+           "node\nthat refused it. If it says true, stop here: while the nodes that know are away, "
+           "this\ndirectory would be believed, acknowledged changes could be lost, and ids come "
+           "again.\n",
+           found.reach.node_id, found.reach.cluster_id, uid_text(&found.reach.uid, uid),
+           found.newest >> PEER_INCARNATION_RANDOM_BITS, found.term, found.reach.index,
+           found.reach.term, found.vote);
+    err = fflush(stdout) == 0 ? 0 : ERR_IO;
     if (err == 0 && !options->yes) {
         printf("\nType the cluster's uid to take the mark off: ");
         if (!is_typed(uid_text(&found.reach.uid, uid))) {
@@ -826,10 +817,11 @@ static int recovery_read(const struct options *options, struct saved *ret_saved,
 
 /* --- all of it --- */
 
-static struct fresh fresh_of(const struct options *options, const struct saved *saved,
-                             const struct renewed *renewed)
+/* The rows are ready: ask, write, say what follows. */
+static int write_out(const struct options *options, const struct saved *saved,
+                     const struct renewed *renewed, uint64_t now_ms)
 {
-    return (struct fresh){
+    const struct fresh fresh = {
         .dir = options->to_dir,
         .cluster_id = options->cluster_id != NULL ? options->cluster_id : saved->cluster_id,
         .node_id = options->node_id != 0 ? options->node_id : saved->node_id,
@@ -840,13 +832,6 @@ static struct fresh fresh_of(const struct options *options, const struct saved *
         .rows = renewed->rows.data,
         .rows_len = renewed->rows.len,
     };
-}
-
-/* The rows are ready: ask, write, say what follows. */
-static int write_out(const struct options *options, const struct saved *saved,
-                     const struct renewed *renewed, uint64_t now_ms)
-{
-    const struct fresh fresh = fresh_of(options, saved, renewed);
     struct store_error error = {""};
     char uid[UID_TEXT_BYTES];
     struct buf text = BUF_INIT;
@@ -912,24 +897,6 @@ static int recover_or_restore(const struct options *options)
     return err;
 }
 
-/* What it reads, and where it writes. */
-static void restrict_process(const struct options *options, recovery_restrict_fn *restrict_to)
-{
-    const char *directories[LIMIT_NODES + 2];
-    size_t count = 0;
-
-    if (options->from_dir != NULL) {
-        directories[count++] = options->from_dir;
-    }
-    if (options->to_dir != NULL) {
-        directories[count++] = options->to_dir;
-    }
-    for (unsigned i = 0; i < options->compare_count; i++) {
-        directories[count++] = options->compare[i];
-    }
-    restrict_to(options->file, directories, count);
-}
-
 static size_t command_named(const char *argument)
 {
     size_t i = 0;
@@ -950,7 +917,9 @@ int recovery_run(char *const argv[], recovery_restrict_fn *restrict_to)
     enum options_command command = (enum options_command)command_named(argv[1]);
     struct config_error error = {""};
     struct buf text = BUF_INIT;
+    const char *directories[LIMIT_NODES + 2]; /* what it reads, and where it writes */
     struct options options;
+    size_t count = 0;
 
     log_setup(LOG_LEVEL_WARN, 0);
     if (options_read(command, argv + 2, &options, &error) != 0) {
@@ -961,8 +930,17 @@ int recovery_run(char *const argv[], recovery_restrict_fn *restrict_to)
         options_help(command, &text);
         return print_and_free(&text);
     }
+    if (options.from_dir != NULL) {
+        directories[count++] = options.from_dir;
+    }
+    if (options.to_dir != NULL) {
+        directories[count++] = options.to_dir;
+    }
+    for (unsigned i = 0; i < options.compare_count; i++) {
+        directories[count++] = options.compare[i];
+    }
     if (restrict_to != NULL) {
-        restrict_process(&options, restrict_to);
+        restrict_to(options.file, directories, count);
     }
     return command == OPTIONS_READMIT ? readmit(&options) : recover_or_restore(&options);
 }

@@ -171,27 +171,13 @@ static void add_rows(struct saved *saved, struct reader *records, struct backup_
     }
 }
 
-static void take_blocks(struct saved *saved, const struct buf *file, uint16_t format)
-{
-    struct backup_block growth = {0};
-    struct backup_block block;
-    struct backup_reader reader;
-
-    backup_reader_init(&reader, file->data, file->len);
-    while (backup_next(&reader, &block)) {
-        if (block.kind == BACKUP_GROWTH) {
-            growth = block;
-        } else {
-            add_rows(saved, &block.payload, growth.kind == BACKUP_GROWTH ? &growth : NULL, format);
-            growth = (struct backup_block){0};
-        }
-    }
-}
-
 int read_backup(const char *path, struct saved *ret_saved, struct store_error *ret_error)
 {
     struct backup_totals totals;
     struct backup_error error = {""};
+    struct backup_block growth = {0};
+    struct backup_block block;
+    struct backup_reader reader;
     struct backup_head head;
     BUF_LOCAL(file);
     int err = read_backup_file(path, &file, ret_error);
@@ -201,18 +187,28 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
         err = backup_verify(file.data, file.len, &head, &totals, &error);
         err = err == 0 ? 0 : store_error_set(ret_error, err, "%s", error.text);
     }
-    if (err == 0) {
-        memcpy(ret_saved->cluster_id, head.cluster_id, sizeof ret_saved->cluster_id);
-        memcpy(ret_saved->version, head.version, sizeof ret_saved->version);
-        ret_saved->uid = (struct uid){head.uid[0], head.uid[1]};
-        ret_saved->node_id = head.node_id;
-        ret_saved->index = head.index;
-        ret_saved->term = head.term;
-        ret_saved->wall_ms = head.wall_ms;
-        ret_saved->local = head.local;
-        take_blocks(ret_saved, &file, head.format);
+    if (err != 0) {
+        return err;
     }
-    return err;
+    memcpy(ret_saved->cluster_id, head.cluster_id, sizeof ret_saved->cluster_id);
+    memcpy(ret_saved->version, head.version, sizeof ret_saved->version);
+    ret_saved->uid = (struct uid){head.uid[0], head.uid[1]};
+    ret_saved->node_id = head.node_id;
+    ret_saved->index = head.index;
+    ret_saved->term = head.term;
+    ret_saved->wall_ms = head.wall_ms;
+    ret_saved->local = head.local;
+    backup_reader_init(&reader, file.data, file.len);
+    while (backup_next(&reader, &block)) {
+        if (block.kind == BACKUP_GROWTH) {
+            growth = block;
+        } else {
+            add_rows(ret_saved, &block.payload, growth.kind == BACKUP_GROWTH ? &growth : NULL,
+                     head.format);
+            growth = (struct backup_block){0};
+        }
+    }
+    return 0;
 }
 
 /* --- a directory --- */
