@@ -365,7 +365,6 @@ enum ctl_exit run_history(struct ctl *ctl);
 enum ctl_exit run_tags_list(struct ctl *ctl);
 enum ctl_exit run_tags_get(struct ctl *ctl);
 enum ctl_exit run_tags_put(struct ctl *ctl);
-enum ctl_exit run_tags_pause(struct ctl *ctl);
 enum ctl_exit run_tags_delete(struct ctl *ctl);
 enum ctl_exit run_next(struct ctl *ctl);
 enum ctl_exit run_decode(struct ctl *ctl);
