@@ -181,6 +181,7 @@ def test_a_replacement_waits_for_another_change(make_cluster, tmp_path):
     (["tags", "put", ""], "1 to 128 bytes, not 0"),
     (["tags", "put", "x" * 129], "not 129"),
     (["tags", "--csv", "put", "x"], "stand after its name"),
+    (["tags", "pause", "x", "--reason", os.fsdecode(b"\xff")], "reason: not UTF-8"),
     (["tags", "list", "--csv", "--json"], "not both"),
     (["tags", "list", "--mode", "odd"], "none of trend, strict and monotonic"),
     (["tags", "list", "a", "b"], "usage: leafctl tags"),

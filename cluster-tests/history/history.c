@@ -11,7 +11,6 @@
 #include "src/base/buf.h"
 #include "src/base/assert.h"
 #include "cluster-tests/history/check.h"
-#include "cluster-tests/history/names.h"
 
 struct history {
     struct history_names tags;

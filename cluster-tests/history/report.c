@@ -4,11 +4,64 @@
 #include "cluster-tests/history/report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/log.h"
 
 #define SHOWN_NAME_BYTES 320
+
+/* --- names --- */
+
+static uint32_t hash_of(const struct hash_link *link)
+{
+    return CONTAINER(link, const struct history_name, link)->hash;
+}
+
+void history_names_init(struct history_names *names)
+{
+    *names = (struct history_names){0};
+    hash_table_init(&names->table, hash_of);
+}
+
+void history_names_free(struct history_names *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        free(names->names[i]);
+    }
+    free(names->names);
+    hash_table_free(&names->table);
+    history_names_init(names);
+}
+
+uint32_t history_names_number(struct history_names *names, const char *text, size_t len)
+{
+    uint32_t hash = (uint32_t)hash_bytes(text, len, 0);
+    struct hash_link *link = hash_table_chain(&names->table, hash);
+    struct history_name *name;
+
+    for (; link != NULL; link = link->next) {
+        name = CONTAINER(link, struct history_name, link);
+        if (name->hash == hash && name->len == len && memcmp(name->text, text, len) == 0) {
+            return name->number;
+        }
+    }
+    name = MUST_HAVE(malloc(sizeof *name + len + 1));
+    ASSERT(names->count < UINT32_MAX);
+    name->number = (uint32_t)names->count;
+    name->hash = hash;
+    name->len = len;
+    memcpy(name->text, text, len);
+    name->text[len] = '\0';
+    names->names = array_room(names->names, names->count, &names->capacity, sizeof *names->names);
+    names->names[names->count++] = name;
+    hash_table_add(&names->table, &name->link);
+    return name->number;
+}
+
+/* --- reports --- */
 
 const char *history_kind_name(enum history_kind kind)
 {

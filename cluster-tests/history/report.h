@@ -1,5 +1,6 @@
 /*
- * report.h - what was found in a history: counts, and texts for the first ones.
+ * report.h - what was found in a history: counts, and texts for the first ones; names as numbers,
+ * each kept once and known by its place.
  *
  * Happy path: a check says what it found by report_begin(); if its text is wanted it appends the
  * entries involved by report_entry(), and a newline.
@@ -10,8 +11,29 @@
 #define LEAFD_HISTORY_REPORT_H
 
 #include "src/base/buf.h"
+#include "src/base/hash.h"
 #include "cluster-tests/history/entry.h"
-#include "cluster-tests/history/names.h"
+
+struct history_name {
+    struct hash_link link;
+    uint32_t number;
+    uint32_t hash;
+    size_t len;
+    char text[]; /* len bytes and a NUL */
+};
+
+struct history_names {
+    struct history_name **names; /* by number */
+    size_t count;
+    size_t capacity;
+    struct hash_table table;
+};
+
+void history_names_init(struct history_names *names);
+void history_names_free(struct history_names *names);
+
+/* The number of a name; a new one, counting from 0, if it was not known. */
+uint32_t history_names_number(struct history_names *names, const char *text, size_t len);
 
 enum history_kind {
     HISTORY_NOT_ONCE,

@@ -108,28 +108,11 @@ static const char *grid_title(const struct grid *grid, size_t column)
     return *title == '>' ? title + 1 : title;
 }
 
-static void grid_count_columns(struct grid *grid)
+static void grid_widen(struct grid *grid, size_t column, const char *text)
 {
-    for (grid->columns = 0; grid->titles[grid->columns].title != NULL; grid->columns++) {
-        ASSERT(grid->columns < GRID_COLUMNS_MAX);
-        grid->widths[grid->columns] = strlen(grid_title(grid, grid->columns));
-    }
-}
+    size_t width = clean_width(text);
 
-void grid_cell(struct grid *grid, const char *text)
-{
-    size_t before = grid->text.len;
-    size_t *widest;
-    size_t width;
-
-    if (grid->columns == 0) {
-        grid_count_columns(grid);
-    }
-    clean_text(&grid->text, text);
-    width = clean_width(buf_text(&grid->text) + before);
-    buf_put(&grid->text, "", 1);
-    widest = &grid->widths[grid->cells++ % grid->columns];
-    *widest = width > *widest ? width : *widest;
+    grid->widths[column] = width > grid->widths[column] ? width : grid->widths[column];
 }
 
 /* One cell, and the blanks that bring it to its column's width; the last one ends the line. */
@@ -148,25 +131,6 @@ static void grid_put(const struct grid *grid, size_t column, const char *text, u
         out->len--;
     }
     buf_put(out, "\n", 1);
-}
-
-void grid_print(struct grid *grid, unsigned indent, struct buf *out)
-{
-    const char *text = buf_text(&grid->text);
-
-    if (grid->columns == 0) {
-        grid_count_columns(grid);
-    }
-    ASSERT(grid->cells % grid->columns == 0);
-    for (size_t column = 0; !grid->titled && column < grid->columns; column++) {
-        grid_put(grid, column, grid_title(grid, column), indent, out);
-    }
-    grid->titled = true;
-    for (size_t cell = 0; cell < grid->cells; cell++) {
-        grid_put(grid, cell % grid->columns, text, indent, out);
-        text += strlen(text) + 1;
-    }
-    grid->cells = grid->text.len = 0;
 }
 
 void grid_free(struct grid *grid)
@@ -388,16 +352,33 @@ void ctl_put_form(struct buf *out, const char *form, const json_t *json)
 
 void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent)
 {
-    BUF_LOCAL(cell);
+    const char *text;
+    size_t cells = 0;
 
+    for (grid->columns = 0; grid->titles[grid->columns].title != NULL; grid->columns++) {
+        ASSERT(grid->columns < GRID_COLUMNS_MAX);
+        grid_widen(grid, grid->columns, grid_title(grid, grid->columns));
+    }
+    grid->text.len = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        for (const struct grid_column *column = grid->titles; column->title != NULL; column++) {
-            cell.len = 0;
-            ctl_put_form(&cell, column->form, json_array_get(rows, i));
-            grid_cell(grid, buf_text(&cell));
+        for (size_t column = 0; column < grid->columns; column++) {
+            size_t before = grid->text.len;
+
+            ctl_put_form(&grid->text, grid->titles[column].form, json_array_get(rows, i));
+            buf_put(&grid->text, "", 1);
+            grid_widen(grid, column, (const char *)grid->text.data + before);
+            cells++;
         }
     }
-    grid_print(grid, indent, out);
+    for (size_t column = 0; !grid->titled && column < grid->columns; column++) {
+        grid_put(grid, column, grid_title(grid, column), indent, out);
+    }
+    grid->titled = true;
+    text = (const char *)grid->text.data;
+    for (size_t cell = 0; cell < cells; cell++) {
+        grid_put(grid, cell % grid->columns, text, indent, out);
+        text += strlen(text) + 1;
+    }
 }
 
 /* --- requests --- */

@@ -95,9 +95,8 @@ const char *units_ms(uint64_t ms, char out[UNITS_BYTES]);
 
 /* --- tables ---
  *
- * The happy path: grid_cell() for each cell of each row in turn, grid_print(). A title that begins
- * with '>' is, as are its cells, aligned right. Rows are kept until they are printed: a list of a
- * million is printed page by page. */
+ * A title that begins with '>' is, as are its cells, aligned right. A list of a million is printed
+ * page by page: columns keep their widths. */
 
 #define GRID_COLUMNS_MAX 12
 
@@ -108,19 +107,11 @@ struct grid_column {
 
 struct grid {
     const struct grid_column *titles; /* borrowed; end with one that is NULL */
-    size_t columns;                   /* 0: there was no cell yet */
-    size_t cells;
-    struct buf text; /* of all cells, each ended by a NUL */
+    size_t columns;
+    struct buf text; /* of the cells that are printed, each ended by a NUL */
     size_t widths[GRID_COLUMNS_MAX];
     bool titled; /* the titles were printed */
 };
-
-/* The next cell; NULL is shown as "-". */
-void grid_cell(struct grid *grid, const char *text);
-
-/* Append the titles, the first time, and all rows, with so many blanks before each; then the grid
- * is empty again, and keeps its widths. */
-void grid_print(struct grid *grid, unsigned indent, struct buf *out);
 
 void grid_free(struct grid *grid);
 
@@ -200,7 +191,7 @@ typedef enum ctl_exit ctl_show_t(struct ctl *ctl, const char *before);
  * now is what is watched. before: what clears a terminal, or "". */
 enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *show);
 
-/* Append rows; the form of each column is of one row. Titles come before the first rows alone. */
+/* Append rows, with so many blanks before each. Titles come before the first rows alone. */
 void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent);
 
 /* --- requests --- */
@@ -365,7 +356,6 @@ enum ctl_exit run_history(struct ctl *ctl);
 enum ctl_exit run_tags_list(struct ctl *ctl);
 enum ctl_exit run_tags_get(struct ctl *ctl);
 enum ctl_exit run_tags_put(struct ctl *ctl);
-enum ctl_exit run_tags_pause(struct ctl *ctl);
 enum ctl_exit run_tags_delete(struct ctl *ctl);
 enum ctl_exit run_next(struct ctl *ctl);
 enum ctl_exit run_decode(struct ctl *ctl);

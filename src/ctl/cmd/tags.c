@@ -242,26 +242,8 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
     return code;
 }
 
-/* `pause` or `resume` a tag that is there: a name that is mistyped is not made. */
-enum ctl_exit run_tags_pause(struct ctl *ctl)
-{
-    bool paused = strcmp(ctl->command->name, "pause") == 0;
-    BUF_LOCAL(target);
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = tag_target(ctl, &target);
-
-    if (code != CTL_DONE) {
-        return code;
-    }
-    code = ctl_send(ctl, "GET", buf_text(&target), NULL, false, &answer);
-    if (code != CTL_DONE) {
-        return ctl_failed(code, &answer);
-    }
-    return put_fields(
-        ctl, &target,
-        MUST_HAVE(json_pack("{s:b, s:s*}", "paused", paused, "reason", ctl_option(ctl, "reason"))));
-}
-
+/* `put` makes a tag or changes it; `pause` and `resume` change one that is there: a name that is
+ * mistyped is not made. */
 enum ctl_exit run_tags_put(struct ctl *ctl)
 {
     static const struct body_field fields[] = {{"max-id", "max_id", 0, INT64_MAX},
@@ -274,8 +256,11 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
                                                {"offset", "offset", 0, INT64_MAX},
                                                {"cover-s", "cover_s", 0, INT64_MAX},
                                                {"description", "description", 0, 0},
-                                               {"shape", "shape", 0, 0}};
-    json_t *body = MUST_HAVE(json_object());
+                                               {"shape", "shape", 0, 0},
+                                               {"reason", "reason", 0, 0}};
+    bool may_make = strcmp(ctl->command->name, "put") == 0;
+    bool paused = strcmp(ctl->command->name, "pause") == 0;
+    json_t *body = MUST_HAVE(may_make ? json_object() : json_pack("{s:b}", "paused", paused));
     BUF_LOCAL(target);
     enum ctl_exit code = tag_target(ctl, &target);
 
@@ -288,6 +273,12 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
         }
     }
     code = code == CTL_DONE ? ctl_add_fields(ctl, fields, COUNT_OF(fields), body) : code;
+    if (code == CTL_DONE && !may_make) {
+        ANSWER_LOCAL(answer);
+
+        code = ctl_send(ctl, "GET", buf_text(&target), NULL, false, &answer);
+        code = code != CTL_DONE ? ctl_failed(code, &answer) : CTL_DONE;
+    }
     if (code != CTL_DONE) {
         json_decref(body);
         return code;
@@ -546,12 +537,20 @@ static void worker_put(struct ctl *ctl, json_t *json)
 }
 
 /* Send a change of a worker id, or for a new one (id NULL); show what was granted. body: freed. */
-static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char *id,
-                                 const struct body_field *fields, size_t count, json_t *body)
+static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char *id, json_t *body)
 {
+    static const struct body_field fields[] = {
+        {"worker-id", "worker_id", 0, LIMIT_WORKER_IDS - 1},
+        {"from-ms", "from_ms", 0, INT64_MAX},
+        {"layout", "layout", 0, 0},
+        {"zone", "zone", 0, 0},
+        {"address", "address", 0, 0},
+        {"epoch", "epoch", 1, INT64_MAX},
+        {"window-ms", "window_ms", LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS},
+        {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
     BUF_LOCAL(target);
 
-    if (ctl_add_fields(ctl, fields, count, body) != CTL_DONE) {
+    if (ctl_add_fields(ctl, fields, COUNT_OF(fields), body) != CTL_DONE) {
         json_decref(body);
         return CTL_USAGE;
     }
@@ -560,45 +559,27 @@ static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char
     return ctl_ask(ctl, method, buf_text(&target), body, NULL, worker_put);
 }
 
-#define WINDOW                                                                                     \
-    {                                                                                              \
-        "window-ms", "window_ms", LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS                         \
-    }
 enum ctl_exit run_workers_acquire(struct ctl *ctl)
 {
-    static const struct body_field fields[] = {{"worker-id", "worker_id", 0, LIMIT_WORKER_IDS - 1},
-                                               {"from-ms", "from_ms", 0, INT64_MAX},
-                                               {"layout", "layout", 0, 0},
-                                               {"zone", "zone", 0, 0},
-                                               {"address", "address", 0, 0},
-                                               WINDOW};
-    json_t *body = MUST_HAVE(json_object());
+    json_t *body = json_pack("{s:s}", "name", ctl->args.operands[0]);
 
-    if (json_object_set_new(body, "name", json_string(ctl->args.operands[0])) != 0) {
-        json_decref(body);
-        return ctl_fail(CTL_USAGE, "the name is not UTF-8");
-    }
-    return worker_send(ctl, "POST", NULL, fields, COUNT_OF(fields), body);
+    return body != NULL ? worker_send(ctl, "POST", NULL, body)
+                        : ctl_fail(CTL_USAGE, "the name is not UTF-8");
 }
 
 /* `renew` or `release` an id that was acquired: its epoch is needed. */
 enum ctl_exit run_workers_change(struct ctl *ctl)
 {
-    static const struct body_field fields[] = {
-        {"epoch", "epoch", 1, INT64_MAX},
-        WINDOW,
-        {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
     const char *method = strcmp(ctl->command->name, "renew") == 0 ? "PUT" : "DELETE";
     const char *text = ctl->args.operands[0];
     uint64_t id = 0;
-    enum ctl_exit code = ctl_number("ID", text, 0, LIMIT_WORKER_IDS - 1, &id);
 
-    if (code == CTL_DONE && !ctl_has(ctl, "epoch")) {
-        code = ctl_fail(CTL_USAGE, "--epoch is missing: leafctl workers list shows it");
+    if (ctl_number("ID", text, 0, LIMIT_WORKER_IDS - 1, &id) != CTL_DONE) {
+        return CTL_USAGE;
     }
-    return code == CTL_DONE
-               ? worker_send(ctl, method, text, fields, COUNT_OF(fields), MUST_HAVE(json_object()))
-               : code;
+    return ctl_has(ctl, "epoch")
+               ? worker_send(ctl, method, text, MUST_HAVE(json_object()))
+               : ctl_fail(CTL_USAGE, "--epoch is missing: leafctl workers list shows it");
 }
 
 enum ctl_exit run_workers_pools(struct ctl *ctl)

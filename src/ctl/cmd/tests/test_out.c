@@ -90,29 +90,25 @@ static void test_all_characters(void **state)
 static void test_grid(void **state)
 {
     static const struct grid_column titles[] = {
-        {"name", NULL}, {">count", NULL}, {"text", NULL}, {NULL, NULL}};
-    struct grid grid = {.titles = titles};
+        {"name", "{a}"}, {">count", "{b}"}, {"text", "{c}"}, {NULL, NULL}};
+    json_t *rows = json_pack("[{s:s,s:s,s:s},{s:s,s:s}]", "a", "订", "b", "7", "c", "x\ny", "a",
+                             "longer", "b", "1234567");
+    json_t *more = json_pack("[{s:s,s:s,s:s}]", "a", "b", "b", "", "c", "");
+    GRID_LOCAL(grid, titles);
     struct buf out = BUF_INIT;
 
     (void)state;
     (void)setlocale(LC_CTYPE, "C.UTF-8");
-    grid_cell(&grid, "订");
-    grid_cell(&grid, "7");
-    grid_cell(&grid, "x\ny");
-    grid_cell(&grid, "longer");
-    grid_cell(&grid, "1234567");
-    grid_cell(&grid, NULL);
-    grid_print(&grid, 1, &out);
-    grid_cell(&grid, "b");
-    grid_cell(&grid, "");
-    grid_cell(&grid, "");
-    grid_print(&grid, 0, &out);
+    ctl_put_rows(&out, &grid, rows, 1);
+    ctl_put_rows(&out, &grid, more, 0);
+    ctl_put_rows(&out, &grid, NULL, 0);
     buf_put(&out, "", 1);
     assert_string_equal((const char *)out.data, " name      count  text\n"
                                                 " 订            7  x\\x0ay\n"
                                                 " longer  1234567  -\n"
                                                 "b\n");
-    grid_free(&grid);
+    json_decref(rows);
+    json_decref(more);
     buf_free(&out);
 }
 
