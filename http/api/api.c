@@ -16,7 +16,6 @@
 #include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
-#include "http/api/status.h"
 #include "http/page/page.h"
 #include "http/proto/head.h"
 #include "src/base/assert.h"
@@ -42,30 +41,33 @@
 #define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
 #define LEAF .is_leaf = true
-#define TINYID .is_leaf = true, .is_tinyid = true, FOR(ROLE_NONE, LISTENER_IDS)
+#define TINYID .is_leaf = true, .is_tinyid = true, FOR(ROLE_NONE, LISTENER_IDS, TRAFFIC_SEGMENT)
 #define AUDITED .audited = true
 #define AUDITED_AS(what) .audited = true, .changes = (what)
-#define FOR(role_, listeners_) .role = (role_), .listeners = (listeners_)
-#define FOR_IDS FOR(ROLE_IDS, LISTENER_IDS)
-#define FOR_READ FOR(ROLE_READ, LISTENER_ADMIN)
-#define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN), AUDITED
-#define FOR_WORKERS FOR(ROLE_WORKERS, LISTENER_IDS | LISTENER_ADMIN)
-#define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN)
+#define FOR(role_, listeners_, traffic_)                                                           \
+    .role = (role_), .listeners = (listeners_), .traffic = (traffic_)
+#define FOR_BOTH (LISTENER_IDS | LISTENER_ADMIN)
+#define FOR_SEGMENT FOR(ROLE_IDS, LISTENER_IDS, TRAFFIC_SEGMENT)
+#define FOR_SNOWFLAKE FOR(ROLE_IDS, LISTENER_IDS, TRAFFIC_SNOWFLAKE)
+#define FOR_IDS FOR(ROLE_IDS, LISTENER_IDS, TRAFFIC_DECODE)
+#define FOR_READ FOR(ROLE_READ, LISTENER_ADMIN, TRAFFIC_READ)
+#define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN, TRAFFIC_TAGS), AUDITED
+#define FOR_WORKERS FOR(ROLE_WORKERS, FOR_BOTH, TRAFFIC_WORKERS)
+#define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN, TRAFFIC_ADMIN)
 /* For clients, which choose a node by it, and for operators. */
-#define FOR_NODES                                                                                  \
-    .role = ROLE_IDS, .also = ROLE_READ | ROLE_ADMIN, .listeners = LISTENER_IDS | LISTENER_ADMIN
-#define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN)
-#define FOR_METRICS FOR(ROLE_METRICS, LISTENER_IDS | LISTENER_ADMIN)
-#define FOR_HEALTH FOR(ROLE_HEALTH, LISTENER_IDS | LISTENER_ADMIN)
+#define FOR_NODES FOR(ROLE_IDS, FOR_BOTH, TRAFFIC_DECODE), .also = ROLE_READ | ROLE_ADMIN
+#define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN, TRAFFIC_OTHER)
+#define FOR_METRICS FOR(ROLE_METRICS, FOR_BOTH, TRAFFIC_PROBE)
+#define FOR_HEALTH FOR(ROLE_HEALTH, FOR_BOTH, TRAFFIC_PROBE)
 #define SERVED_BY(function) .handle = (function)
 #define ASKS(what) .asks = (what), SERVED_BY(handle_cluster_ask)
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
-    ROUTE(IDS, "/api/segment/get/", TAG, TAKES, OPTIONS, LEAF, FOR_IDS,
+    ROUTE(IDS, "/api/segment/get/", TAG, TAKES, OPTIONS, LEAF, FOR_SEGMENT,
           SERVED_BY(handle_segment_get)),
     ROUTE(READ, "/api/segment/decode/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_segment_decode)),
-    ROUTE(IDS, "/api/snowflake/get/", NAME, TAKES, OPTIONS, LEAF, FOR_IDS,
+    ROUTE(IDS, "/api/snowflake/get/", NAME, TAKES, OPTIONS, LEAF, FOR_SNOWFLAKE,
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_decode)),
@@ -302,31 +304,6 @@ int handle_openapi(struct conn *conn)
 
 /* --- requests --- */
 
-HOT static enum traffic traffic_of(const struct route *route)
-{
-    switch (route->role) {
-    case ROLE_NONE:
-        return route->is_tinyid ? TRAFFIC_SEGMENT : TRAFFIC_OTHER;
-    case ROLE_IDS:
-        if (route->handle == handle_segment_get) {
-            return TRAFFIC_SEGMENT;
-        }
-        return route->handle == handle_snowflake_get ? TRAFFIC_SNOWFLAKE : TRAFFIC_DECODE;
-    case ROLE_READ:
-        return TRAFFIC_READ;
-    case ROLE_TAGS:
-        return TRAFFIC_TAGS;
-    case ROLE_WORKERS:
-        return TRAFFIC_WORKERS;
-    case ROLE_ADMIN:
-        return TRAFFIC_ADMIN;
-    case ROLE_METRICS:
-    case ROLE_HEALTH:
-        return TRAFFIC_PROBE;
-    }
-    return TRAFFIC_OTHER;
-}
-
 HOT static enum http_admission api_admit(struct conn *conn)
 {
     struct request *request = &conn->request;
@@ -335,16 +312,18 @@ HOT static enum http_admission api_admit(struct conn *conn)
     const char *name;
     size_t name_len;
 
+    request->body_max = LIMIT_HTTP_SMALL_BODY_BYTES;
     if (router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len) !=
         ROUTER_FOUND) {
-        request->body_max = route_body_max(NULL);
         return HTTP_REFUSE;
     }
-    request->body_max = route_body_max(route);
+    if (route->is_bulk) {
+        request->body_max = LIMIT_HTTP_BODY_BYTES;
+    }
     request->route = route;
     request->name_at = request->path_at + (uint32_t)(name - path);
     request->name_len = (uint32_t)name_len;
-    request->traffic = (uint8_t)traffic_of(route);
+    request->traffic = route->traffic;
     request->wants_json =
         route->is_leaf && conn_head(conn)->accept.count > 0 &&
         header_wants_json(conn_at(conn, conn_head(conn)->accept.at), conn_head(conn)->accept.len);

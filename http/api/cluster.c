@@ -1,7 +1,28 @@
 /*
- * cluster.c - see cluster.h. Thread: the loop's.
+ * cluster.c - the cluster as operators change it: members, leadership, level; the segments of a
+ * node and of all; and the backup.
+ *
+ * The happy path of a view: the raft loop is asked, and its answer shown. Of a change (POST
+ * /api/cluster/members, DELETE and PUT /api/cluster/members/{id}, POST /api/cluster/leader and
+ * /api/cluster/level): the request is checked, the backend asks the leader until it is so, and the
+ * answer is 200; if that takes longer than timeout_ms, 202, and it continues without this request:
+ * asking again, on any node, waits for the same change.
+ *
+ * The happy path of the backup, all rows of the state as a file (backup_file.h), streamed: the
+ * first call to the backend begins the backup and gives its first bytes; they are sent; when the
+ * client has taken them, the next call asks for more, until the last. So at most one part is in
+ * memory, however slow the client is; the usual limit of connections cuts it off when it takes
+ * nothing at all.
+ *
+ * Failure modes: bad input 400; an id that no member has 404; whatever stands against the change
+ * 409, with a code of its own; a node that cannot be reached, or no answer, 503. A backup: before
+ * the first byte 503, as other requests; `overloaded` when another backup is being taken on this
+ * node; later the connection is reset, and the file has no closing record. The client goes: the
+ * backend hears of it, so that the next backup can begin.
+ *
+ * Thread: the loop's.
  */
-#include "http/api/cluster.h"
+#include "http/api/route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,139 +30,12 @@
 #include "http/api/audited.h"
 #include "http/api/context.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/state/codec/cluster_command.h"
 
-/* --- the cluster as JSON --- */
-
-/* What clients choose a node by. */
-static void put_placement(const struct id_member *member, struct buf *json)
-{
-    const struct placement *placement = &member->placement;
-
-    text_put_field(json, ",\"zone\":", placement->zone[0] != '\0' ? placement->zone : NULL);
-    buf_printf(json, ",\"weight\":%u,\"state\":\"%s\",\"snowflake\":%s", placement->weight,
-               id_serving_name(member->serving), member->has_snowflake ? "true" : "false");
-}
-
-static void put_cluster_member(const struct id_member *member, bool with_links, struct buf *json)
-{
-    buf_printf(json, "{\"id\":%llu", ull(member->id));
-    text_put_field(json, ",\"peer_address\":", member->peer_address);
-    text_put_field(json, ",\"http_address\":", member->http_address);
-    text_put_field(json, ",\"role\":", member->role);
-    text_put_field(json, ",\"version\":", member->version);
-    put_placement(member, json);
-    if (member->levels.max != 0) {
-        buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
-                   member->levels.max);
-    } else {
-        buf_printf(json, ",\"levels\":null");
-    }
-    buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu", member->reachable ? "true" : "false",
-               ull(member->match_index));
-    if (with_links) { /* what this node knows of the link to it */
-        text_put_number(json, ",\"lag\":", member->lag);
-        text_put_number(json, ",\"round_trip_us\":", member->round_trip_us);
-        if (member->has_clock_offset) {
-            buf_printf(json, ",\"clock_offset_ms\":%lld", (long long)member->clock_offset_ms);
-        } else {
-            buf_printf(json, ",\"clock_offset_ms\":null");
-        }
-        text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
-    }
-    buf_printf(json, "}");
-}
-
-/* What is being changed, or was left unfinished. */
-static void put_change(const struct id_member_change *change, struct buf *json)
-{
-    if (change->kind == NULL) {
-        buf_printf(json, "null");
-        return;
-    }
-    buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
-               ull(change->node_id), change->state);
-    if (change->peer_address[0] != '\0') {
-        text_put_field(json, ",\"peer_address\":", change->peer_address);
-    }
-    buf_printf(json, "}");
-}
-
-void cluster_json_put(const struct id_cluster_status *status, bool with_links, struct buf *json)
-{
-    const struct level_row *level = &status->level;
-    bool is_known = level->index != 0; /* since when */
-    char uid[UID_TEXT_BYTES];
-    char time[TEXT_TIME_BYTES];
-
-    ASSERT(status->member_count <= LIMIT_NODES);
-    text_put_field(json, "\"cluster_id\":", status->cluster_id);
-    text_put_field(json,
-                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
-    buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\"", ull(status->node_id),
-               id_node_state_name(status->state));
-    text_put_number(json,
-                    ",\"leader_id\":", status->leader_id != 0 ? status->leader_id : TEXT_UNKNOWN);
-    buf_printf(json,
-               ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,"
-               "\"level\":{\"number\":%u",
-               ull(status->term), ull(status->commit_index), ull(status->applied_index),
-               level->level);
-    text_put_field(json, ",\"since\":", is_known ? text_time_rfc3339(level->wall_ms, time) : NULL);
-    text_put_number(json, ",\"index\":", is_known ? level->index : TEXT_UNKNOWN);
-    buf_printf(json, "},\"members\":[");
-    for (size_t i = 0; i < status->member_count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_cluster_member(&status->members[i], with_links, json);
-    }
-    buf_printf(json, "],\"change\":");
-    put_change(&status->change, json);
-}
-
-/* A node that has not registered yet has no address that a client could ask. */
-void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
-{
-    const char *comma = "";
-    char uid[UID_TEXT_BYTES];
-
-    buf_printf(json, "{\"self\":%llu", ull(status->node_id));
-    text_put_field(json,
-                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
-    buf_printf(json, ",\"nodes\":[");
-    for (size_t i = 0; i < status->member_count; i++) {
-        const struct id_member *member = &status->members[i];
-
-        if (member->http_address[0] != '\0') {
-            buf_printf(json, "%s{\"id\":%llu", comma, ull(member->id));
-            text_put_field(json, ",\"http_address\":", member->http_address);
-            put_placement(member, json);
-            buf_printf(json, "}");
-            comma = ",";
-        }
-    }
-    buf_printf(json, "]}");
-}
-
-/* --- GET /api/cluster, and segments --- */
-
-static int cluster_cb(struct conn *conn, struct call *call)
-{
-    struct buf *json = reply_begin(conn);
-
-    buf_printf(json, "{");
-    cluster_json_put(call->cluster, false, json);
-    buf_printf(json, "}");
-    return 200;
-}
-
-int handle_cluster(struct conn *conn)
-{
-    return call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb));
-}
+/* --- the segments of this node --- */
 
 static void put_slot(const struct segment_slot_view *slot, bool current, struct buf *buf)
 {
@@ -158,38 +52,34 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
     buf_put_u8(buf, '}');
 }
 
-static void put_segment(const struct id_segment_info *info, struct buf *buf)
+static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
 {
     static const char *const states[] = {
         [ID_TAG_ACTIVE] = "active",       [ID_TAG_UNKNOWN] = "unknown",
         [ID_TAG_EXHAUSTED] = "exhausted", [ID_TAG_STRICT] = "strict",
         [ID_TAG_MONOTONIC] = "monotonic", [ID_TAG_PAUSED] = "paused"};
 
-    ASSERT(info->state < COUNT_OF(states));
-    text_put_field_of(buf, "{\"tag\":", info->name, info->name_len);
-    buf_printf(buf, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
-    put_slot(&info->slots[0], true, buf);
-    buf_printf(buf, ",");
-    put_slot(&info->slots[1], false, buf);
-    buf_printf(buf, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
-               info->refill_in_flight ? "true" : "false");
-    text_put_number(buf, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
-    buf_printf(buf, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
-    text_put_number(buf, ",\"lasts_s\":", info->lasts_s);
-    if (info->cover_s > 0) {
-        buf_printf(buf, ",\"cover_s\":%u", info->cover_s);
-    }
-    buf_put_u8(buf, '}');
-}
-
-static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
-{
     buf_printf(json, "\"segments\":[");
     for (size_t i = 0; i < count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_segment(&items[i], json);
+        const struct id_segment_info *info = &items[i];
+
+        ASSERT(info->state < COUNT_OF(states));
+        text_put_field_of(json, i > 0 ? ",{\"tag\":" : "{\"tag\":", info->name, info->name_len);
+        buf_printf(json, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
+        put_slot(&info->slots[0], true, json);
+        buf_put_u8(json, ',');
+        put_slot(&info->slots[1], false, json);
+        buf_printf(json, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
+                   info->refill_in_flight ? "true" : "false");
+        text_put_number(json, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
+        buf_printf(json, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
+        text_put_number(json, ",\"lasts_s\":", info->lasts_s);
+        if (info->cover_s > 0) {
+            buf_printf(json, ",\"cover_s\":%u", info->cover_s);
+        }
+        buf_put_u8(json, '}');
     }
-    buf_printf(json, "]");
+    buf_put_u8(json, ']');
 }
 
 /* The name to go on after; NULL: there is no more. */
@@ -369,7 +259,7 @@ static const struct form {
     [ASK_REMOVE] = {{.kind = MEMBER_ASK_REMOVE}, .id_in_path = true, .force = true},
     [ASK_MOVE] = {{.kind = MEMBER_ASK_MOVE}, true, true, "a member's fields", FIELD_ADDRESS, 1},
     [ASK_LEAD] = {{.kind = MEMBER_ASK_LEAD}, false, false, "a member's fields", FIELD_ID, 1},
-    [ASK_LEVEL_SEE] = {{.kind = MEMBER_ASK_LEVEL_SEE}},
+    [ASK_LEVEL_SEE] = {.ask.kind = MEMBER_ASK_LEVEL_SEE},
     [ASK_LEVEL] = {{.kind = MEMBER_ASK_LEVEL}, false, false, "the level", FIELD_LEVEL, 1},
     [ASK_DRAIN] = {{.kind = MEMBER_ASK_PLACE, .place = PLACE_DRAINED, .drained = true},
                    .id_in_path = true,

@@ -1,7 +1,7 @@
 /*
  * context.h - what handlers find: the api, its part in each HTTP loop, what the process says of
- * itself; and a claim of ids under way: what was asked, what was claimed so far, and the claims that
- * wait for more.
+ * itself; and a claim of ids under way: what was asked, what was claimed so far, and the claims
+ * that wait for more.
  *
  * As a rule a claim lives on the stack of its handler; one that asks the cluster is kept in a
  * struct call. What is done with them: ids.h.
@@ -87,6 +87,33 @@ struct id_claim {
     char name[LIMIT_TAG_NAME_BYTES];
     struct segment_range ranges[LIMIT_RANGES_PER_REPLY];
 };
+
+/* --- ids as text (id_text.c) --- */
+
+struct api_loop;
+
+/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);
+
+/* So many lines are made at once. */
+uint32_t id_text_lines(const struct id_text *text);
+
+/* Append the body of the answer to a claim of several ids, or in another format than text. */
+void id_claim_put(const struct id_claim *claim, struct buf *buf);
+
+/* Append the ids of a range. Returns how much that is of the whole answer: bytes over HTTP,
+ * elements over RESP. */
+typedef uint64_t id_parts_put(struct conn *conn, const struct id_text *text,
+                              const struct segment_range *range, struct buf *out);
+
+/* Answer with the ids of a claim, so many at a time. type, extra, len: of conn_answer_parts(); len
+ * is what `put` returns of all. Returns ANSWERED. */
+int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const char *type,
+                         const char *extra, uint64_t len, uint32_t per_part, id_parts_put *put);
+
+/* Answer a claim of several, or of one that is no number: as ids_answer(), which answers with a
+ * bare number itself. */
+int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
 /* --- those that wait --- */
 

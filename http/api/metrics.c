@@ -239,31 +239,12 @@ static void put_health(struct exposition *to, const struct id_health *health)
                id_count_of(&health->implausible));
 }
 
-/* The cluster's own has no label. */
-static void put_layouts(struct exposition *to, const struct snowflake *snowflake, uint64_t now_ms)
-{
-    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
-    uint32_t count = snowflake_ends(snowflake, ends);
-
-    if (count > 0) {
-        expose_family(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
-                      "Time until the layout of snowflake ids is used up.");
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        BUF_LOCAL(labels);
-
-        if (ends[i].name_len > 0) {
-            expose_label(&labels, "layout", ends[i].name, ends[i].name_len);
-        }
-        buf_put(&labels, "", 1);
-        expose_sample(to, (const char *)labels.data,
-                      ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0);
-    }
-}
-
 static void put_snowflake(struct exposition *to, const struct id_backend *backend)
 {
     static const int codes[] = REFUSAL_CODES;
+    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
+    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
+    uint64_t now_ms = clock_wall_ms(backend->clock);
     int refusal = refusal_now(backend);
 
     expose_family(to, "leafd_snowflake_refused", METRIC_GAUGE,
@@ -274,8 +255,19 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
     expose_family(to, "leafd_clock_off_seconds", METRIC_GAUGE,
                   "How far the clock is ahead of the cluster's; behind: negative.");
     expose_ms(to, "", atomic_load(&backend->health->clock_off_ms));
-    if (backend->snowflake != NULL) {
-        put_layouts(to, backend->snowflake, clock_wall_ms(backend->clock));
+    if (count > 0) {
+        expose_family(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
+                      "Time until the layout of snowflake ids is used up.");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        BUF_LOCAL(labels);
+
+        if (ends[i].name_len > 0) { /* the cluster's own has no label */
+            expose_label(&labels, "layout", ends[i].name, ends[i].name_len);
+        }
+        buf_put(&labels, "", 1);
+        expose_sample(to, (const char *)labels.data,
+                      ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0);
     }
 }
 
@@ -354,25 +346,6 @@ static void put_of_member(struct exposition *to, const char *label, enum member_
     }
 }
 
-/* Versions come from other nodes. */
-static void put_versions(struct exposition *to, const struct id_figures *now)
-{
-    expose_family(to, "leafd_member_info", METRIC_GAUGE,
-                  "1, with the version that a member registered.");
-    for (size_t i = 0; i < now->member_count; i++) {
-        const struct id_member_figures *member = &now->members[i];
-        BUF_LOCAL(labels);
-
-        if (member->version[0] != '\0') {
-            buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
-            expose_label(&labels, "version", member->version,
-                         strnlen(member->version, sizeof member->version));
-            buf_put(&labels, "", 1);
-            expose_sample(to, (const char *)labels.data, 1);
-        }
-    }
-}
-
 static void expose_members(struct exposition *to, const struct id_figures *now)
 {
     static const struct {
@@ -396,11 +369,26 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
             put_of_member(to, label, metric, now, &now->members[i]);
         }
     }
-    put_versions(to, now);
+    expose_family(to, "leafd_member_info", METRIC_GAUGE,
+                  "1, with the version that a member registered.");
+    for (size_t i = 0; i < now->member_count; i++) {
+        const struct id_member_figures *member = &now->members[i];
+        BUF_LOCAL(labels);
+
+        if (member->version[0] != '\0') {
+            buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
+            expose_label(&labels, "version", member->version, /* which the member chose */
+                         strnlen(member->version, sizeof member->version));
+            buf_put(&labels, "", 1);
+            expose_sample(to, (const char *)labels.data, 1);
+        }
+    }
 }
 
-static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
+static void put_disk(struct exposition *to, const struct id_figures *now)
 {
+    const struct id_disk_figures *disk = &now->disk;
+    const struct id_backup_figures *backups = &now->backups;
     const struct exposed gauges[] = {
         {"leafd_map_bytes", "What the database may grow to: data.map-bytes.", disk->map_bytes},
         {"leafd_map_used_bytes", "What it takes of that.", disk->used_bytes},
@@ -414,10 +402,6 @@ static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
                       "Backups and snapshots that were ended so that changes had room.");
         expose_sample(to, "", disk->views_ended);
     }
-}
-
-static void put_backups(struct exposition *to, const struct id_backup_figures *backups)
-{
     expose_family(to, "leafd_backups_total", METRIC_COUNTER,
                   "Backups that were taken of this node, and those that were given up.");
     expose_of(to, "result", "done", backups->taken);
@@ -451,7 +435,7 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
     }
 }
 
-/* Of the busiest tags those that the identity may use. */
+/* Of the busiest tags those that the identity may use; NULL: all. */
 static void expose_busiest_tags(struct exposition *to, const struct id_figures *now,
                                 const struct identity *identity)
 {
@@ -480,26 +464,6 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
             }
         }
     }
-}
-
-/* identity: who asks, for names of tags; NULL: one who may see all. */
-static void metrics_node_put(struct exposition *to, const struct id_backend *backend,
-                             const struct identity *identity)
-{
-    struct id_figures *now = MUST_HAVE(malloc(sizeof *now));
-
-    put_health(to, backend->health);
-    put_snowflake(to, backend);
-    if (backend->figures != NULL) {
-        id_figures_copy(backend->figures, now);
-        put_consensus(to, now);
-        expose_members(to, now);
-        put_disk(to, &now->disk);
-        put_backups(to, &now->backups);
-        put_durations(to, now);
-        expose_busiest_tags(to, now, identity);
-    }
-    free(now);
 }
 
 /* --- the process --- */
@@ -760,9 +724,10 @@ int handle_metrics(struct conn *conn)
         accept->count == 1 && header_wants_openmetrics(conn_at(conn, accept->at), accept->len);
     struct exposition to = {.text = reply_begin(conn), .is_open = is_open};
     struct totals *totals = MUST_HAVE(calloc(1, sizeof *totals));
+    struct id_figures *now = MUST_HAVE(malloc(sizeof *now));
     BUF_LOCAL(labels);
 
-    latency_flush(&conn->conns->latency);
+    latency_turn_end(&conn->conns->latency, uv_hrtime() / 1000);
     for (unsigned i = 0; i < api->loop_count; i++) {
         for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
             for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
@@ -776,7 +741,16 @@ int handle_metrics(struct conn *conn)
     put_connections(&to, api, &conn->metered);
     put_tls(&to, api);
     put_burnt(&to, api);
-    metrics_node_put(&to, loop->backend, api->auth != NULL ? gate_identity(conn) : NULL);
+    put_health(&to, loop->backend->health);
+    put_snowflake(&to, loop->backend);
+    if (loop->backend->figures != NULL) {
+        id_figures_copy(loop->backend->figures, now);
+        put_consensus(&to, now);
+        expose_members(&to, now);
+        put_disk(&to, now);
+        put_durations(&to, now);
+        expose_busiest_tags(&to, now, api->auth != NULL ? gate_identity(conn) : NULL);
+    }
     metrics_process_put(&to);
     put_reloads(&to, api->build->reloads);
     put_stalls(&to, loop);
@@ -786,8 +760,7 @@ int handle_metrics(struct conn *conn)
     buf_put(&labels, "", 1);
     expose_sample(&to, (const char *)labels.data, 1);
     expose_end(&to);
-    conn_answer(conn, 200, is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
-                to.text->len);
+    free(now);
     free(totals);
-    return ANSWERED;
+    return reply_made(conn, is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL);
 }

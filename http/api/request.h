@@ -38,6 +38,12 @@
 /* Empty, for a reply's JSON. Good until the next request, or the next error, is answered. */
 struct buf *reply_begin(struct conn *conn);
 
+/* Answer 200 with what is in it, and more header lines (NULL: none). Returns ANSWERED. */
+int reply_made(struct conn *conn, const char *type, const char *extra);
+
+/* Does the path of TinyID's that is asked for end in "Simple"? Then the answer is a bare text. */
+bool request_is_simple(const struct conn *conn);
+
 /* Answer as a handler's result says. */
 void reply_finish(struct conn *conn, int result);
 
@@ -177,6 +183,9 @@ struct call *call_new_strict(struct api_loop *loop,
 
 /* Free what the loop has kept: at its end. */
 void call_free_kept(struct api_loop *loop);
+
+/* Of a change whose answer is a status alone: that, or ERR_BAD_MESSAGE. */
+int call_status(const struct call *call);
 
 /* Give up a call that was never submitted. */
 void call_free(struct call *call);

@@ -58,6 +58,7 @@ struct route {
     unsigned listeners;         /* bits of enum api_listener: where it is served */
     enum role role;             /* who may ask it, */
     unsigned also;              /* and who else: bits of enum role */
+    uint8_t traffic;            /* enum traffic: as what its requests count */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */
     bool is_long;               /* its reply is long in the making: one a turn of the loop */
     bool is_bulk;          /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
@@ -65,15 +66,10 @@ struct route {
     int (*handle)(struct conn *conn);
 };
 
-/* The largest body that it takes; NULL: no route. */
-static inline uint32_t route_body_max(const struct route *route)
-{
-    return route != NULL && route->is_bulk ? LIMIT_HTTP_BODY_BYTES : LIMIT_HTTP_SMALL_BODY_BYTES;
-}
-
 /* --- what serves each route --- */
 
 struct api_loop;
+struct buf;
 struct id_tag;
 struct timer;
 
@@ -127,12 +123,31 @@ bool tag_made(struct conn *conn, const struct call *call, bool *ret_made, int *r
 
 /* cluster.c */
 int handle_backup(struct conn *conn);
-int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);
 int handle_cluster_segments(struct conn *conn);
 int handle_cluster_ask(struct conn *conn);
 
 /* status.c */
+struct api;
+struct id_backend;
+struct watch;
+
+struct watch *watch_new(const struct id_backend *backend);
+void watch_free(struct watch *watch);
+
+/* Look from now on; the servers were started. Main thread. */
+void watch_begin(struct api *api);
+
+/* The loop ends: no look any more. Its thread has ended. */
+void watch_loop_ends(struct api_loop *loop);
+
+/* How many watch. */
+unsigned live_viewers(const struct api *api);
+
+/* Give all of them these bytes, whole events. Takes them over. */
+void live_show(struct api *api, struct buf *bytes);
+
+int handle_cluster(struct conn *conn);
 int handle_status(struct conn *conn);
 int handle_events(struct conn *conn);
 int handle_live(struct conn *conn);

@@ -1,24 +1,68 @@
 /*
- * status.c - see status.h. Threads: as said there; watch_begin() main.
+ * status.c - how this node is: a look at it once a second (alarms, events, and the picture that all
+ * who watch share), GET /api/status, /api/cluster, /api/nodes, /api/events and /api/live; and
+ * /livez, /readyz, /version.
+ *
+ * The happy path of a look: watch_begin() starts it, on the loop of the operators' listener. Each
+ * look asks the raft loop for the cluster's status; what it says, with the counters of HTTP and the
+ * health, is judged (http/watch), and if anybody watches, made into one picture for all of them. It
+ * is handed to each loop that has viewers, and the loop appends the same bytes to each of its
+ * streams of Server-Sent Events: nothing is made per viewer. GET /api/status makes the same picture
+ * of a fresh status.
+ *
+ * GET /api/nodes, which clients ask every few seconds, is made once a look, for all of them.
+ *
+ * /livez, /readyz and /version are answered from atomics, without asking anybody. Ready means that
+ * this node can hand out ids: it has its state, does not stop, and either holds segments or can
+ * have them granted. A disk that is nearly full does not make a node unready while it holds
+ * segments or while nothing is missing: it is shown as a check that failed. Snowflake ids that are
+ * refused do not either, since segments are served: a warning says why, with numbers. Nor do
+ * settings that are not what the log knows.
+ *
+ * Failure modes: the raft loop does not answer: the next look is a second later, and the alarms
+ * stay as they were. Not started (tests): there are no alarms and no events. A viewer that has not
+ * taken the last picture yet does not get this one: nothing piles up, neither here nor, beyond
+ * LIMIT_LIVE_SOCKET_BYTES, in the kernel. One that takes nothing for 10 s is cut off then, as any
+ * reader. Tokens that are read again: the stream of a client that may not watch any more ends. More
+ * than LIMIT_LIVE_VIEWERS: 503 overloaded. A drain ends all of them.
+ *
+ * Threads: the loop's that the look runs on; viewers are their loop's; events and the picture have
+ * locks.
  */
-#include "http/api/status.h"
+#include "http/api/route.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "http/api/cluster.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/api/snowflake.h"
 #include "http/watch/watch.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/process.h"
 #include "src/id/snowflake/snowflake.h"
+
+#define WATCH_MS 1000
+
+struct watch {
+    struct events events;
+    pthread_mutex_t lock; /* guards the next four */
+    struct alarms alarms;
+    struct buf nodes;  /* the answer of GET /api/nodes, as of the last look; empty: none yet */
+    uint64_t nodes_ms; /* when it was made, monotonic */
+    uint64_t resident_bytes; /* of the process, as of the last look; ID_UNKNOWN */
+    struct changes changes;
+    uint64_t began_ms;     /* of the api, monotonic */
+    struct api_loop *loop; /* NULL: it does not run */
+    struct timer timer;    /* the next look */
+    bool asking;           /* a look is under way */
+    uint64_t told;         /* the last event that those who watch have */
+    struct mailbox_item begin;
+};
 
 /* --- GET /api/live --- */
 
@@ -187,7 +231,120 @@ int handle_live(struct conn *conn)
     return ANSWERED;
 }
 
-/* --- the looks --- */
+/* --- the cluster as JSON --- */
+
+/* What clients choose a node by. */
+static void put_placement(const struct id_member *member, struct buf *json)
+{
+    const struct placement *placement = &member->placement;
+
+    text_put_field(json, ",\"zone\":", placement->zone[0] != '\0' ? placement->zone : NULL);
+    buf_printf(json, ",\"weight\":%u,\"state\":\"%s\",\"snowflake\":%s", placement->weight,
+               id_serving_name(member->serving), member->has_snowflake ? "true" : "false");
+}
+
+static void put_cluster_member(const struct id_member *member, bool with_links, struct buf *json)
+{
+    buf_printf(json, "{\"id\":%llu", ull(member->id));
+    text_put_field(json, ",\"peer_address\":", member->peer_address);
+    text_put_field(json, ",\"http_address\":", member->http_address);
+    text_put_field(json, ",\"role\":", member->role);
+    text_put_field(json, ",\"version\":", member->version);
+    put_placement(member, json);
+    if (member->levels.max != 0) {
+        buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
+                   member->levels.max);
+    } else {
+        buf_printf(json, ",\"levels\":null");
+    }
+    buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu", member->reachable ? "true" : "false",
+               ull(member->match_index));
+    if (with_links) { /* what this node knows of the link to it */
+        text_put_number(json, ",\"lag\":", member->lag);
+        text_put_number(json, ",\"round_trip_us\":", member->round_trip_us);
+        if (member->has_clock_offset) {
+            buf_printf(json, ",\"clock_offset_ms\":%lld", (long long)member->clock_offset_ms);
+        } else {
+            buf_printf(json, ",\"clock_offset_ms\":null");
+        }
+        text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
+    }
+    buf_printf(json, "}");
+}
+
+/* What is being changed, or was left unfinished. */
+static void put_change(const struct id_member_change *change, struct buf *json)
+{
+    if (change->kind == NULL) {
+        buf_printf(json, "null");
+        return;
+    }
+    buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
+               ull(change->node_id), change->state);
+    if (change->peer_address[0] != '\0') {
+        text_put_field(json, ",\"peer_address\":", change->peer_address);
+    }
+    buf_printf(json, "}");
+}
+
+/* Append the members of the object, without its braces. with_links: each member has lag,
+ * round_trip_us, clock_offset_ms and last_heard_ms, too. */
+static void cluster_json_put(const struct id_cluster_status *status, bool with_links,
+                             struct buf *json)
+{
+    const struct level_row *level = &status->level;
+    bool is_known = level->index != 0; /* since when */
+    char uid[UID_TEXT_BYTES];
+    char time[TEXT_TIME_BYTES];
+
+    ASSERT(status->member_count <= LIMIT_NODES);
+    text_put_field(json, "\"cluster_id\":", status->cluster_id);
+    text_put_field(json,
+                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
+    buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\"", ull(status->node_id),
+               id_node_state_name(status->state));
+    text_put_number(json,
+                    ",\"leader_id\":", status->leader_id != 0 ? status->leader_id : TEXT_UNKNOWN);
+    buf_printf(json,
+               ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,"
+               "\"level\":{\"number\":%u",
+               ull(status->term), ull(status->commit_index), ull(status->applied_index),
+               level->level);
+    text_put_field(json, ",\"since\":", is_known ? text_time_rfc3339(level->wall_ms, time) : NULL);
+    text_put_number(json, ",\"index\":", is_known ? level->index : TEXT_UNKNOWN);
+    buf_printf(json, "},\"members\":[");
+    for (size_t i = 0; i < status->member_count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        put_cluster_member(&status->members[i], with_links, json);
+    }
+    buf_printf(json, "],\"change\":");
+    put_change(&status->change, json);
+}
+
+/* Append the object of GET /api/nodes: what clients choose a node by. A node that has not
+ * registered yet has no address that a client could ask. */
+static void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
+{
+    const char *comma = "";
+    char uid[UID_TEXT_BYTES];
+
+    buf_printf(json, "{\"self\":%llu", ull(status->node_id));
+    text_put_field(json,
+                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
+    buf_printf(json, ",\"nodes\":[");
+    for (size_t i = 0; i < status->member_count; i++) {
+        const struct id_member *member = &status->members[i];
+
+        if (member->http_address[0] != '\0') {
+            buf_printf(json, "%s{\"id\":%llu", comma, ull(member->id));
+            text_put_field(json, ",\"http_address\":", member->http_address);
+            put_placement(member, json);
+            buf_printf(json, "}");
+            comma = ",";
+        }
+    }
+    buf_printf(json, "]}");
+}
 
 /* --- the picture --- */
 
@@ -206,22 +363,6 @@ static void figures_now(const struct id_backend *backend, struct id_figures *ret
     }
 }
 
-static void put_machine(const struct id_backend *backend, uint64_t resident_bytes, struct buf *json)
-{
-    const struct id_health *health = backend->health;
-    struct id_figures figures;
-
-    figures_now(backend, &figures);
-    put_figure(json, ",\"disk\":{\"data_bytes\":", figures.disk.used_bytes);
-    put_figure(json, ",\"map_bytes\":", figures.disk.map_bytes);
-    put_figure(json, ",\"map_used_bytes\":", figures.disk.used_bytes);
-    put_figure(json, ",\"free_bytes\":", figures.disk.disk_free_bytes);
-    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
-    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
-    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
-    buf_printf(json, "}");
-}
-
 /* Append the members of the object of GET /api/status, without its braces. Any thread. */
 static void status_json_put(struct api *api, const struct id_cluster_status *status,
                             struct buf *json)
@@ -231,10 +372,13 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     uint64_t now_ms = clock_now_ms(api->backend->clock);
     struct tls *tls = api->settings->tls; /* where HTTP is plain there is no certificate */
     int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
+    const struct id_health *health = api->backend->health;
+    struct id_figures figures;
     uint64_t resident_bytes;
     struct quorum quorum;
     char time[TEXT_TIME_BYTES];
 
+    figures_now(api->backend, &figures);
     cluster_json_put(status, true, json);
     quorum_of(status, &quorum);
     buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
@@ -245,8 +389,14 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     alarms_put(&watch->alarms, json);
     resident_bytes = watch->resident_bytes;
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
-    put_machine(api->backend, resident_bytes, json);
-    buf_printf(json, ",\"certificates\":[");
+    put_figure(json, ",\"disk\":{\"data_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"map_bytes\":", figures.disk.map_bytes);
+    put_figure(json, ",\"map_used_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"free_bytes\":", figures.disk.disk_free_bytes);
+    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
+    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
+    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
+    buf_printf(json, "},\"certificates\":[");
     if (until_s > 0) {
         buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
                    text_time_rfc3339((uint64_t)until_s * 1000, time));
@@ -279,22 +429,6 @@ static uint64_t layout_left_s(const struct id_backend *backend, const char **ret
         }
     }
     return least_s;
-}
-
-/* Probes are none: that a node is not ready is no error of a request. */
-static void count_requests(const struct api *api, struct alarm_facts *facts)
-{
-    for (unsigned i = 0; i < api->loop_count; i++) {
-        const struct latency *latency = &api->loops[i]->conns->latency;
-
-        for (unsigned class = 0; class < TRAFFIC_PROBE; class ++) {
-            for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-                facts->requests += latency_count(latency, class, k);
-            }
-            facts->errors += latency_count(latency, class, LATENCY_STATUSES - 1);
-        }
-        facts->waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
-    }
 }
 
 static void watch_judge(struct watch *watch, const struct id_cluster_status *status)
@@ -331,7 +465,18 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     figures_now(backend, &figures);
     counts.snapshots = figures.snapshots_received;
     process_look(&process);
-    count_requests(api, &facts);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct latency *latency = &api->loops[i]->conns->latency;
+
+        /* Probes are none: that a node is not ready is no error of a request. */
+        for (unsigned k = 0; k < TRAFFIC_PROBE * LATENCY_STATUSES; k++) {
+            uint64_t count = latency_count(latency, k / LATENCY_STATUSES, k % LATENCY_STATUSES);
+
+            facts.requests += count;
+            facts.errors += k % LATENCY_STATUSES == LATENCY_STATUSES - 1 ? count : 0;
+        }
+        facts.waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
+    }
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_look(&watch->alarms, &facts, &watch->events);
@@ -342,14 +487,21 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
 
-static void watch_show(struct watch *watch, const struct id_cluster_status *status)
+/* The answer is there; the call belongs to no connection. */
+static void looked_cb(struct call *call)
 {
-    struct api *api = watch->loop->api;
+    struct api *api = call->loop->api;
+    struct watch *watch = api->watch;
     struct buf frame = BUF_INIT;
 
+    watch->asking = false;
+    if (call->request.status != 0) {
+        return;
+    }
+    watch_judge(watch, call->cluster);
     if (live_viewers(api) > 0) {
         buf_printf(&frame, "event: status\ndata: {");
-        status_json_put(api, status, &frame);
+        status_json_put(api, call->cluster, &frame);
         buf_printf(&frame, "}\n\n");
         if (events_last(&watch->events) > watch->told) {
             buf_printf(&frame, "event: events\ndata: ");
@@ -359,18 +511,6 @@ static void watch_show(struct watch *watch, const struct id_cluster_status *stat
         live_show(api, &frame);
     }
     watch->told = events_last(&watch->events);
-}
-
-/* The answer is there; the call belongs to no connection. */
-static void looked_cb(struct call *call)
-{
-    struct watch *watch = call->loop->api->watch;
-
-    watch->asking = false;
-    if (call->request.status == 0) {
-        watch_judge(watch, call->cluster);
-        watch_show(watch, call->cluster);
-    }
 }
 
 static void look_fire(struct timer *timer, uint64_t now_ms)
@@ -487,6 +627,21 @@ static int status_cb(struct conn *conn, struct call *call)
 int handle_status(struct conn *conn)
 {
     return call_submit(conn, call_new(ID_REQUEST_STATUS, status_cb));
+}
+
+static int cluster_cb(struct conn *conn, struct call *call)
+{
+    struct buf *json = reply_begin(conn);
+
+    buf_printf(json, "{");
+    cluster_json_put(call->cluster, false, json);
+    buf_printf(json, "}");
+    return 200;
+}
+
+int handle_cluster(struct conn *conn)
+{
+    return call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb));
 }
 
 /* Where no look has come for so long its answer is not shown any more. */

@@ -482,22 +482,11 @@ void conn_is_proxied(struct conn *conn)
 
 /* --- quotas --- */
 
-COLD static void fail_charge(struct conn *conn, const struct client_rate *rate, uint32_t wait_s)
+bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
     bool is_ids = rate == &conn->client->ids;
     char message[160];
     char extra[48];
-
-    conn_count_refusal(conn, is_ids ? REFUSED_IDS : REFUSED_REQUESTS);
-    (void)snprintf(message, sizeof message, "client %s has used up its quota of %u %s a second",
-                   conn->client->name, atomic_load_explicit(&rate->per_s, memory_order_relaxed),
-                   is_ids ? "ids" : "requests");
-    (void)snprintf(extra, sizeof extra, "Retry-After: %u\r\n", wait_s);
-    conn_fail(conn, 429, "quota", extra, "", message);
-}
-
-bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount)
-{
     uint32_t wait_s;
 
     if (conn->over_quota) {
@@ -505,10 +494,16 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
         return false;
     }
     wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
-    if (wait_s > 0) {
-        fail_charge(conn, rate, wait_s);
+    if (wait_s == 0) {
+        return true;
     }
-    return wait_s == 0;
+    conn_count_refusal(conn, is_ids ? REFUSED_IDS : REFUSED_REQUESTS);
+    (void)snprintf(message, sizeof message, "client %s has used up its quota of %u %s a second",
+                   conn->client->name, atomic_load_explicit(&rate->per_s, memory_order_relaxed),
+                   is_ids ? "ids" : "requests");
+    (void)snprintf(extra, sizeof extra, "Retry-After: %u\r\n", wait_s);
+    conn_fail(conn, 429, "quota", extra, "", message);
+    return false;
 }
 
 /* --- resting: the deadline, what is kept, what is waited for --- */
@@ -641,28 +636,21 @@ COLD static void conn_finish(struct conn *conn)
     conn_rest(conn);
 }
 
-/* An idle connection whose turn to end has come; but what was asked by now is answered, and that is
- * its end. */
-COLD static void retire_idle(struct conn *conn, uint64_t now_ms)
-{
-    char first;
-
-    if (conn->queued || conn->metered.put_off != NULL || wire_len(&conn->wire) > 0 ||
-        recv(conn->wire.fd, &first, 1, MSG_PEEK) > 0) {
-        timer_arm(&conn->conns->timers, &conn->read_timer, now_ms + LIMIT_HTTP_RETIRE_MS);
-        return;
-    }
-    conn->retired = true;
-    conn_finish(conn);
-}
-
 static void read_timer_fire(struct timer *timer, uint64_t now_ms)
 {
     struct conn *conn = CONTAINER(timer, struct conn, read_timer);
     struct parser_reject slow = {408, "too_slow", "", limit_ms(conn)};
+    char first;
 
     if (conn->state == CONN_IDLE && conn->conns->retiring) {
-        retire_idle(conn, now_ms);
+        /* Its turn to end has come; but what was asked by now is answered, and that is its end. */
+        if (conn->queued || conn->metered.put_off != NULL || wire_len(&conn->wire) > 0 ||
+            recv(conn->wire.fd, &first, 1, MSG_PEEK) > 0) {
+            timer_arm(&conn->conns->timers, timer, now_ms + LIMIT_HTTP_RETIRE_MS);
+            return;
+        }
+        conn->retired = true;
+        conn_finish(conn);
     } else if (conn->state == CONN_IDLE) {
         conn_close(conn, "idle");
     } else if (conn->state == CONN_LINGERING) {
@@ -742,45 +730,13 @@ HOT static void conn_process(struct conn *conn)
     conn_rest(conn);
 }
 
-/* The client sends no more: it may still read what it asked for, unless its request waits for what
- * nobody may ever read. */
-static void read_end(struct conn *conn)
-{
-    struct wire *wire = &conn->wire;
-
-    if (wire->tls != NULL && conn->state == CONN_IDLE && wire->reply_count == 0) {
-        session_cut(wire->tls);
-    }
-    if (conn->state == CONN_LINGERING || conn->state == CONN_HANDSHAKE) {
-        conn_close(conn, "done");
-    } else if (conn->wait != NULL && conn->wait->needs_client) {
-        conn_close(conn, "the client has gone while its request waited");
-    } else {
-        conn_process(conn);
-    }
-}
-
-/* These are the first bytes of a request without TLS: it is answered in its own protocol. */
-COLD static void answer_plain(struct conn *conn)
-{
-    const struct parser_reject plain = {400, "tls_required", conn->talker->tls_required, 0};
-    bool is_proxied = proxy_begins(conn->wire.tls->in, conn->wire.tls->in_len);
-
-    wire_end_tls(&conn->wire);
-    conn_move(conn, CONN_IDLE);
-    if (is_proxied) {
-        conn_is_proxied(conn);
-    } else {
-        conn_reject(conn, &plain);
-    }
-    conn_rest(conn);
-}
-
 /* Something was received before the session is open. */
 static void conn_handshake(struct conn *conn)
 {
+    const struct parser_reject plain = {400, "tls_required", conn->talker->tls_required, 0};
     struct tls_session *surplus;
     enum tls_step step;
+    bool is_proxied;
 
     if (conn->state == CONN_IDLE) {
         conn_move(conn, CONN_HANDSHAKE);
@@ -801,8 +757,16 @@ static void conn_handshake(struct conn *conn)
         conn_move(conn, CONN_IDLE);
         conn_process(conn);
         return;
-    case TLS_PLAIN:
-        answer_plain(conn);
+    case TLS_PLAIN: /* the first bytes of a request, which is answered in its own protocol */
+        is_proxied = proxy_begins(conn->wire.tls->in, conn->wire.tls->in_len);
+        wire_end_tls(&conn->wire);
+        conn_move(conn, CONN_IDLE);
+        if (is_proxied) {
+            conn_is_proxied(conn);
+        } else {
+            conn_reject(conn, &plain);
+        }
+        conn_rest(conn);
         return;
     case TLS_FAILED:
         conn_finish(conn);
@@ -822,7 +786,18 @@ HOT static void conn_read(struct conn *conn)
         conn_close(conn, "read failed");
         return;
     case WIRE_ENDED:
-        read_end(conn);
+        /* The client may still read what it asked for, unless its request waits for what nobody may
+         * ever read. */
+        if (wire->tls != NULL && conn->state == CONN_IDLE && wire->reply_count == 0) {
+            session_cut(wire->tls);
+        }
+        if (conn->state == CONN_LINGERING || conn->state == CONN_HANDSHAKE) {
+            conn_close(conn, "done");
+        } else if (conn->wait != NULL && conn->wait->needs_client) {
+            conn_close(conn, "the client has gone while its request waited");
+        } else {
+            conn_process(conn);
+        }
         return;
     case WIRE_AGAIN:
         conn_rest(conn);
@@ -894,21 +869,6 @@ static void write_timer_fire(struct timer *timer, uint64_t now_ms)
     }
 }
 
-/* All is written and nothing more will be. */
-static void conn_end(struct conn *conn)
-{
-    if ((conn->ending != CONN_LINGERS && conn->wire.tls == NULL) || conn->wire.ended) {
-        conn_close(conn, "done");
-        return;
-    }
-    conn_move(conn, CONN_LINGERING);
-    if (shutdown(conn->wire.fd, SHUT_WR) != 0) {
-        conn_close(conn, "shutdown failed");
-        return;
-    }
-    conn_rest(conn);
-}
-
 /* Does its request wait for its turn to make more of the answer? */
 static bool makes_parts(const struct conn *conn)
 {
@@ -948,8 +908,17 @@ HOT static void conn_send(struct conn *conn)
     if (has_more) {
         conn_queue(conn); /* replies that came meanwhile */
     }
-    if (is_finishing && !has_more) {
-        conn_end(conn);
+    if (is_finishing && !has_more) { /* all is written and nothing more will be */
+        if ((conn->ending != CONN_LINGERS && wire->tls == NULL) || wire->ended) {
+            conn_close(conn, "done");
+            return;
+        }
+        conn_move(conn, CONN_LINGERING);
+        if (shutdown(wire->fd, SHUT_WR) != 0) {
+            conn_close(conn, "shutdown failed");
+            return;
+        }
+        conn_rest(conn);
     } else if (go_on || (wire->out.len == 0 && conn->wait != NULL && makes_parts(conn))) {
         meter_put_off(&conn->metered, &conns->meter.later);
         conn_rest(conn);

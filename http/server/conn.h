@@ -1,6 +1,6 @@
 /*
- * conn.h - a connection: its state, who asks, and how its requests are answered; and the connections
- * of a loop, turn by turn: what is read, served and sent, and when each ends.
+ * conn.h - a connection: its state, who asks, and how its requests are answered; and the
+ * connections of a loop, turn by turn: what is read, served and sent, and when each ends.
  *
  * A connection stands on wire.h (its bytes), meter.h (what it may take) and a talker (service.h:
  * the protocol). loop.c decides who gets one.
@@ -24,9 +24,10 @@
  * and again, and the same bytes say the same, so they are not read again.
  *
  * Turns. Bytes are read into a buffer of fixed size, and the talker is given every complete request
- * in it. What a turn of the loop caused is written at its end, by one write for each connection. So first all requests are read and served, then all replies sent: reading and
- * serving, and the kernel's path from send() to the receiver, both fit into the processor's caches,
- * but not together.
+ * in it. What a turn of the loop caused is written at its end, by one write for each connection. So
+ * first all requests are read and served, then all replies sent: reading and serving, and the
+ * kernel's path from send() to the receiver, both fit into the processor's caches, but not
+ * together.
  *
  * Large replies and long pipelines keep no other connection waiting: what is more than a little
  * work is put off and done part by part, one connection after the other, a bounded amount in each
@@ -47,8 +48,8 @@
  * Failure modes: a request that breaks the protocol, comes too slowly or is too much gets its error
  * by conn_reject() or conn_refuse(), and the connection ends. It lingers, reading and dropping for
  * a moment, because closing with unread input would reset the connection and destroy the reply on
- * its way. A state that lasts too long ends, with an error where the client can still be told of it.
- * Each connection closes with a reason, logged at debug level.
+ * its way. A state that lasts too long ends, with an error where the client can still be told of
+ * it. Each connection closes with a reason, logged at debug level.
  *
  * Thread: the loop's.
  */

@@ -13,7 +13,6 @@
 #ifndef LEAFD_RAFT_CLUSTER_CONTEXT_H
 #define LEAFD_RAFT_CLUSTER_CONTEXT_H
 
-#include "raft/cluster/request.h"
 #include "raft/cluster/service.h"
 #include "raft/core/driver.h"
 #include "raft/wire/wire.h"

@@ -42,7 +42,7 @@ struct leader_route_load {
     uint64_t oldest_ms; /* and when */
 };
 
-struct leader_route {
+struct leader_route { /* its owner sets on, and what turn wakes; the rest begins as zeros */
     const struct raft_context *on;
     enum leader_route_state state;
     unsigned changes;            /* how often it was lost, or found through a member */
@@ -54,13 +54,11 @@ struct leader_route {
     uint64_t asked_ms;    /* a probe along it has no answer since; 0: none is out */
     uint64_t direct_ms;   /* FORWARDED: when the leader was last asked directly */
     uint64_t sought_ms;   /* SOUGHT: since when, */
-    uint64_t searched_ms; /* and when everybody was last asked */
+    uint64_t searched_ms; /* and when everybody was last asked; 0: ask at once, a link came up */
     uint64_t round;       /* number of the last probe, */
     uint64_t first_round; /* and of the first one since the route was last lost, or direct */
     struct timer turn;    /* the next leader_route_turn() that has something to do */
 };
-
-void leader_route_init(struct leader_route *route, const struct raft_context *on);
 
 /* With whom links are kept: members, as this node knows them. */
 void leader_route_set_peers(struct leader_route *route, const struct net_peer *peers, size_t count);
@@ -96,18 +94,13 @@ void leader_route_heard(struct leader_route *route, uint64_t from, int status);
 /* Role, term or leader changed. */
 void leader_route_role_changed(struct leader_route *route);
 
-/* A link came up: if a route is sought, ask at once. */
-void leader_route_link_up(struct leader_route *route);
-
 /* A FRAME_PROBE. False: malformed. A node that stops says that it does not lead. */
 bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
                           size_t len);
 
 /*
- * --- numbers of requests on the wire ---
- *
- * numbers for requests that are under way: from a number back to its request at once,
- * however many there are.
+ * --- numbers: of requests that are under way, on the wire: from a number back to its request at
+ * once, however many there are.
  *
  * Numbers rise, and the place of an item in the table is its number's remainder. A number whose
  * place is taken is left out: as at most half of the places are, that costs less than one step a
@@ -147,10 +140,8 @@ void *numbers_find(const struct numbers *numbers, uint64_t number);
 void numbers_end(struct numbers *numbers, uint64_t number);
 
 /*
- * --- what is passed on for another node ---
- *
- * requests of other members that this node passes on to the leader, since they do not
- * reach it themselves (leader_route.h).
+ * --- forwarder: requests of other members that this node passes on to the leader, since they do
+ * not reach it themselves.
  *
  * The happy path: a FRAME_FORWARD comes; it is sent to the leader as a FRAME_REQUEST that names its
  * origin, under a number of this node's own; the leader's FRAME_REPLY goes back to the origin under
@@ -160,8 +151,6 @@ void numbers_end(struct numbers *numbers, uint64_t number);
  * ERR_NOT_LEADER at once and looks for another route. Too many, or too many bytes: ERR_OVERLOADED.
  * The origin's time, or two election timeouts, are over: forgotten; the origin sends it anew after
  * one. No payload is kept.
- *
- * Thread: the raft loop.
  */
 
 /* A request of another member on its way through this node. */
@@ -187,9 +176,6 @@ struct forwarder {
 };
 
 void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed);
-
-/* All must be given back. */
-void forwarder_close(struct forwarder *forwarder);
 
 /* Pass on what a member sent, or refuse it. This node does not lead. */
 void forwarder_receive(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire);

@@ -155,32 +155,6 @@ static void append(struct member_answer *answer, const char *text)
     (void)snprintf(answer->why + len, sizeof answer->why - len, "%s%s", len > 0 ? "; " : "", text);
 }
 
-static void say_obstacle(const struct conf_member *member, enum obstacle obstacle,
-                         const struct node_info *info, struct member_answer *answer)
-{
-    unsigned long long id = (unsigned long long)member->id;
-    const char *role = member->role == ROLE_VOTER ? "node" : "standby node";
-    char text[160];
-
-    switch (obstacle) {
-    case UNKNOWN:
-        (void)snprintf(text, sizeof text, "%s %llu has not said yet what it speaks", role, id);
-        break;
-    case STARTED_ANEW:
-        (void)snprintf(text, sizeof text,
-                       "%s %llu was started anew and has not said yet what it speaks", role, id);
-        break;
-    case TOO_OLD:
-        (void)snprintf(text, sizeof text, "%s %llu (leafd %s) speaks levels %u to %u", role, id,
-                       info->version, info->levels.min, info->levels.max);
-        break;
-    default:
-        (void)snprintf(text, sizeof text, "%s %llu cannot be reached", role, id);
-        break;
-    }
-    append(answer, text);
-}
-
 /* Have all members said what they speak, and does none of them speak more than is in force? */
 static bool is_newest(const struct raft_context *on, uint16_t now)
 {
@@ -199,12 +173,31 @@ static bool is_newest(const struct raft_context *on, uint16_t now)
 static bool say_obstacles(const struct raft_context *on, uint16_t to, struct member_answer *answer)
 {
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        const char *role = member->role == ROLE_VOTER ? "node" : "standby node";
         struct node_info info = {0};
-        enum obstacle obstacle = obstacle_of(on, member->id, to, &info);
+        char text[160];
 
-        if (obstacle != NONE) {
-            say_obstacle(member, obstacle, &info, answer);
+        switch (obstacle_of(on, member->id, to, &info)) {
+        case NONE:
+            continue;
+        case UNKNOWN:
+            (void)snprintf(text, sizeof text, "%s %llu has not said yet what it speaks", role,
+                           ull(member->id));
+            break;
+        case STARTED_ANEW:
+            (void)snprintf(text, sizeof text,
+                           "%s %llu was started anew and has not said yet what it speaks", role,
+                           ull(member->id));
+            break;
+        case TOO_OLD:
+            (void)snprintf(text, sizeof text, "%s %llu (leafd %s) speaks levels %u to %u", role,
+                           ull(member->id), info.version, info.levels.min, info.levels.max);
+            break;
+        case NOT_REACHED:
+            (void)snprintf(text, sizeof text, "%s %llu cannot be reached", role, ull(member->id));
+            break;
         }
+        append(answer, text);
     }
     if (is_adding(on)) {
         append(answer, "a node is being added");
@@ -299,23 +292,6 @@ static void handover_end(struct membership *membership)
     timer_cancel(membership->on->timers, &membership->next_turn);
 }
 
-/* One step, on a leader that serves. */
-static void handover_turn(struct membership *membership)
-{
-    struct handover *handover = &membership->handover;
-    const struct raft_context *on = membership->on;
-
-    if (!handover->active) {
-        return;
-    }
-    ASSERT(driver_leads(on->driver));
-    if (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit)) {
-        handover_end(membership);
-        context_arm_in(on, &handover->pause, on->driver->config.election_ms);
-        handover->failed++;
-    }
-}
-
 static bool is_ready(const struct membership *membership, uint64_t node_id)
 {
     return (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
@@ -328,32 +304,26 @@ static bool is_preferred(const struct membership *membership, uint64_t node_id)
                0;
 }
 
-/* May it lead soon? Weight is for the work of clients, and does not matter here. */
-static bool may_lead(const struct membership *membership, const struct conf_member *member)
-{
-    const struct raft_context *on = membership->on;
-    uint64_t match = 0;
-
-    return member->id != on->node_id && member->role == ROLE_VOTER &&
-           !state_placement(on->state, member->id).drained && context_reaches(on, member->id) &&
-           is_ready(membership, member->id) && driver_match(on->driver, member->id, &match) &&
-           match + LAG_ENTRIES >= driver_last_index(on->driver);
-}
-
 uint64_t membership_successor(const struct membership *membership)
 {
+    const struct raft_context *on = membership->on;
     uint64_t best = 0;
     uint64_t best_match = 0;
     bool best_preferred = false;
 
-    MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         bool preferred = is_preferred(membership, member->id);
         uint64_t match = 0;
+        /* Weight is for the work of clients, and does not matter here. */
+        bool may_lead = member->id != on->node_id && member->role == ROLE_VOTER &&
+                        !state_placement(on->state, member->id).drained &&
+                        context_reaches(on, member->id) && is_ready(membership, member->id) &&
+                        driver_match(on->driver, member->id, &match) &&
+                        match + LAG_ENTRIES >= driver_last_index(on->driver);
 
-        if (!may_lead(membership, member) || (best_preferred && !preferred)) {
+        if (!may_lead || (best_preferred && !preferred)) {
             continue;
         }
-        (void)driver_match(membership->on->driver, member->id, &match);
         if (best == 0 || (preferred && !best_preferred) || match > best_match) {
             best = member->id;
             best_match = match;
@@ -647,18 +617,6 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     return say(MEMBER_PENDING, "leadership is being handed to node %llu", ull(ask->node_id));
 }
 
-/* A wrong address cuts the member off: what is left without it must be a majority. */
-static bool can_do_without(const struct membership *membership, uint64_t node_id,
-                           struct voter_count *ret_count)
-{
-    const struct configuration *conf = driver_configuration(membership->on->driver);
-
-    (void)keeps_quorum(membership, 0, node_id, ret_count);
-    ret_count->voters = configuration_voters(conf);
-    return ret_count->voters <= 1 || configuration_role(conf, node_id) != ROLE_VOTER ||
-           ret_count->reached >= ret_count->voters / 2 + 1;
-}
-
 static struct member_answer ask_move(struct membership *membership, const struct member_ask *ask)
 {
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
@@ -679,7 +637,11 @@ static struct member_answer ask_move(struct membership *membership, const struct
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
                    ull(other));
     }
-    if (!ask->force && !can_do_without(membership, ask->node_id, &count)) {
+    /* A wrong address cuts the member off: what is left without it must be a majority. */
+    (void)keeps_quorum(membership, 0, ask->node_id, &count);
+    count.voters = configuration_voters(driver_configuration(membership->on->driver));
+    if (!ask->force && count.voters > 1 && member->role == ROLE_VOTER &&
+        count.reached < count.voters / 2 + 1) {
         return say(
             MEMBER_NO_QUORUM,
             "only %u of %u voters can be reached without node %llu, and %u are needed should "
@@ -997,6 +959,7 @@ static void forget_change(struct membership *membership)
 
 bool membership_turn(struct membership *membership)
 {
+    struct handover *handover = &membership->handover;
     const struct raft_context *on = membership->on;
     const struct member_change *change = state_member_change(on->state);
 
@@ -1004,8 +967,8 @@ bool membership_turn(struct membership *membership)
     handover_if_misplaced(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {
         handover_end(membership);
-        timer_cancel(on->timers, &membership->handover.pause);
-        membership->handover.failed = 0;
+        timer_cancel(on->timers, &handover->pause);
+        handover->failed = 0;
         forget_change(membership);
         timer_cancel(on->timers, &membership->hold);
         timer_cancel(on->timers, &membership->hold_pause);
@@ -1017,10 +980,16 @@ bool membership_turn(struct membership *membership)
         } else {
             forget_change(membership);
         }
-        handover_turn(membership);
+    }
+    /* One step of a handover, on a leader that serves. */
+    if (driver_leads(on->driver) && handover->active &&
+        (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit))) {
+        handover_end(membership);
+        context_arm_in(on, &handover->pause, on->driver->config.election_ms);
+        handover->failed++;
     }
     ASSERT_IMPLIES(membership->change_index == 0, !timer_is_armed(&membership->look));
-    if (!membership->handover.active &&
+    if (!handover->active &&
         (membership->change_index == 0 || !timer_is_armed(&membership->hold))) {
         return false;
     }

@@ -62,24 +62,6 @@ static bool has_stamp(struct requests *requests, struct cluster_request *request
     return true;
 }
 
-/* What the cluster said instead of the command's own result. */
-static int refused_status(struct requests *requests, const struct cluster_request *request,
-                          const struct session_refusal *refusal)
-{
-    if (refusal->status == ERR_REMOVED) {
-        return ERR_SHUTTING_DOWN; /* this node was: it is about to end (replica_owner.removed) */
-    }
-    if (refusal->status != ERR_STALE) {
-        return refusal->status;
-    }
-    /* One that is stamped may be another node's. */
-    if (!request->stamped && refusal->incarnation > requests->session.incarnation) {
-        requests->superseded = refusal->incarnation;
-        context_wake(requests->on, WAKE_SELF);
-    }
-    return ERR_TIMEOUT; /* whether it was carried out is not known */
-}
-
 /* --- where a request is --- */
 
 static void put_waiting(struct requests *requests, struct cluster_request *request)
@@ -117,13 +99,24 @@ static void complete_with(struct requests *requests, struct cluster_request *req
     struct session_refusal refusal;
 
     request->reply.len = 0;
-    if (status == 0 && request->kind == CLUSTER_REQUEST_COMMAND &&
-        session_refusal_decode(reply, len, &refusal)) {
-        status = refused_status(requests, request, &refusal);
-    } else {
+    if (status != 0 || request->kind != CLUSTER_REQUEST_COMMAND ||
+        !session_refusal_decode(reply, len, &refusal)) {
         buf_put(&request->reply, reply, len);
+        complete(requests, request, status);
+        return;
     }
-    complete(requests, request, status);
+    /* What the cluster said instead of the command's own result. One that is stamped may be another
+     * node's. */
+    if (refusal.status == ERR_STALE && !request->stamped &&
+        refusal.incarnation > requests->session.incarnation) {
+        requests->superseded = refusal.incarnation;
+        context_wake(requests->on, WAKE_SELF);
+    }
+    complete(requests, request,
+             refusal.status == ERR_REMOVED
+                 ? ERR_SHUTTING_DOWN                     /* this node was: it is about to end */
+             : refusal.status == ERR_STALE ? ERR_TIMEOUT /* was it carried out? It is not known */
+                                           : refusal.status);
 }
 
 static void on_answered(struct serving_owner *owner, struct cluster_request *request, int status,
@@ -267,7 +260,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 {
     timer_cancel(requests->on->timers, &requests->send_pause);
     if (up) {
-        leader_route_link_up(&requests->route);
+        requests->route.searched_ms = 0; /* a route that is sought is asked for at once */
         return;
     }
     forwarder_link_down(&requests->forwarder, peer);
@@ -474,7 +467,7 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
-    leader_route_init(&requests->route, on);
+    requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
     forwarder_init(&requests->forwarder, on, config->seed);
     serving_init(&requests->serving, on, &requests->serving_owner, membership, config->seed);
 }
@@ -490,8 +483,8 @@ void requests_close(struct requests *requests)
 {
     ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
-    forwarder_close(&requests->forwarder);
-    serving_close(&requests->serving);
+    ASSERT(requests->forwarder.count == 0 && requests->forwarder.bytes == 0);
+    numbers_free(&requests->forwarder.numbers);
     numbers_free(&requests->numbers);
 }
 

@@ -149,32 +149,6 @@ static void on_late(struct timer *timer, uint64_t now_ms)
 
 /* --- answers --- */
 
-static void rounds_note_answer(struct rounds *rounds, uint64_t from, uint64_t number)
-{
-    struct round_member *member;
-
-    follow_term(rounds);
-    if (number > rounds->number || driver_member(rounds->on->driver, from) == NULL) {
-        return; /* it was not asked that */
-    }
-    member = rounds_place_of(rounds, from);
-    if (member != NULL && member->answered < number) {
-        member->answered = number;
-        context_wake(rounds->on, WAKE_REQUESTS);
-    }
-    if (number < rounds->look || rounds->look == 0) {
-        return;
-    }
-    for (unsigned i = 0; i < rounds->quickest_count; i++) {
-        if (rounds->quickest[i] == from) {
-            return;
-        }
-    }
-    if (rounds->quickest_count < LIMIT_NODES) {
-        rounds->quickest[rounds->quickest_count++] = from;
-    }
-}
-
 static int newest_first(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a;
@@ -206,6 +180,7 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len)
 {
     struct driver *driver = rounds->on->driver;
+    struct round_member *member;
     struct wire_confirm confirm;
 
     if (wire_confirm_decode(payload, len, &confirm) != 0 ||
@@ -217,8 +192,27 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
     }
     if (type == FRAME_CONFIRM) {
         (void)context_send_confirm(rounds->on, from, FRAME_CONFIRM_ACK, &confirm);
-    } else {
-        rounds_note_answer(rounds, from, confirm.round);
+        return true;
+    }
+    follow_term(rounds);
+    if (confirm.round > rounds->number || driver_member(driver, from) == NULL) {
+        return true; /* it was not asked that */
+    }
+    member = rounds_place_of(rounds, from);
+    if (member != NULL && member->answered < confirm.round) {
+        member->answered = confirm.round;
+        context_wake(rounds->on, WAKE_REQUESTS);
+    }
+    if (confirm.round < rounds->look || rounds->look == 0) {
+        return true;
+    }
+    for (unsigned i = 0; i < rounds->quickest_count; i++) {
+        if (rounds->quickest[i] == from) {
+            return true;
+        }
+    }
+    if (rounds->quickest_count < LIMIT_NODES) {
+        rounds->quickest[rounds->quickest_count++] = from;
     }
     return true;
 }
@@ -657,27 +651,12 @@ static void submit_todo(struct serving *serving)
     submit_large(serving);
 }
 
-/* R9: what the service has appended for the request is in force, or is not, as apply said. */
-static void entry_applied(struct work *work, const void *result, size_t len)
-{
-    struct service *service = work->serving->on->service;
-    BUF_LOCAL(reply);
-    int status;
-
-    if (work->local == NULL && work->from == 0) {
-        work_free(work); /* nobody waits for it any more, and its payload may be gone */
-        return;
-    }
-    buf_move(&reply, &work->kept);
-    status = service->ops->led(service, payload_of(work), result, len, &reply);
-    serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
-                   status == 0 ? reply.len : 0);
-}
-
 static void applied_own(struct work *work, const void *result, size_t len)
 {
     struct service *service = work->serving->on->service;
     const struct driver *driver = work->serving->on->driver;
+    BUF_LOCAL(reply);
+    int status;
 
     if (work->is_own) {
         /* R3: this process has appended it, in this term; if it leads the term yet, it counts. */
@@ -685,8 +664,14 @@ static void applied_own(struct work *work, const void *result, size_t len)
             service->ops->proposed(service, work->term, &work->payload, result, len);
         }
         serving_finish(work, 0, 0, NULL, 0);
+    } else if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
+        work_free(work); /* no client waits for it any more, and its payload may be gone */
     } else if (work->entry.len > 0) {
-        entry_applied(work, result, len);
+        /* R9: what the service has appended for it is in force, or is not, as apply said. */
+        buf_move(&reply, &work->kept);
+        status = service->ops->led(service, payload_of(work), result, len, &reply);
+        serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
+                       status == 0 ? reply.len : 0);
     } else if (work->from != 0 && payload_of(work)->len >= LARGE_BYTES) {
         /* The marks of so many tags take a while: what waits after it for the log comes first. */
         buf_put(&work->kept, result, len);
@@ -804,23 +789,6 @@ static void lead(struct work *work)
     }
 }
 
-/* Those that waited longest first, and only if something was applied since. */
-static void feed_starved(struct serving *serving)
-{
-    uint64_t applied = driver_applied(serving->on->driver)->index;
-    struct work *work;
-    struct work *next;
-
-    if (TAILQ_EMPTY(&serving->starved) || (serving->starved_at == applied && !serving->no_room)) {
-        return;
-    }
-    serving->starved_at = applied;
-    for (work = TAILQ_FIRST(&serving->starved); work != NULL; work = next) {
-        next = TAILQ_NEXT(work, link);
-        lead(work);
-    }
-}
-
 /* R3: an entry of this leader's own. */
 static void propose_own(struct serving *serving)
 {
@@ -855,22 +823,32 @@ static bool is_answerable(const struct serving *serving)
 static void answer_confirmed(struct serving *serving)
 {
     struct service *service = serving->on->service;
+    uint64_t applied = driver_applied(serving->on->driver)->index;
+    struct work *work = TAILQ_FIRST(&serving->starved);
+    struct work *next;
 
-    feed_starved(serving);
+    /* Those that waited longest first, and only if something was applied since. */
+    if (work != NULL && (serving->starved_at != applied || serving->no_room)) {
+        serving->starved_at = applied;
+        for (; work != NULL; work = next) {
+            next = TAILQ_NEXT(work, link);
+            lead(work);
+        }
+    }
     while (is_answerable(serving)) {
-        struct work *work = TAILQ_FIRST(&serving->confirmed);
-        const struct buf *query = payload_of(work);
+        struct work *first = TAILQ_FIRST(&serving->confirmed);
+        const struct buf *query = payload_of(first);
         BUF_LOCAL(reply);
         int rv;
 
-        if (work->kind == WIRE_REQUEST_LEADER) {
-            lead(work);
+        if (first->kind == WIRE_REQUEST_LEADER) {
+            lead(first);
             continue;
         }
-        rv = work->kind == WIRE_REQUEST_MEMBER
+        rv = first->kind == WIRE_REQUEST_MEMBER
                  ? membership_answer(serving->membership, query->data, query->len, &reply)
                  : service->ops->query(service, query->data, query->len, &reply);
-        serving_finish(work, rv, work->index, reply.data, reply.len);
+        serving_finish(first, rv, first->index, reply.data, reply.len);
     }
 }
 
@@ -926,9 +904,4 @@ void serving_init(struct serving *serving, const struct raft_context *on,
     serving->round = (struct rounds){.on = on, .number = seed >> 16, .confirmed = seed >> 16};
     timer_init(&serving->round.late, on_late);
     serving->round.late.wakes = WAKE_REQUESTS;
-}
-
-void serving_close(struct serving *serving)
-{
-    ASSERT(serving->count == 0);
 }

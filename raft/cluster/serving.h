@@ -129,8 +129,6 @@ struct serving {
 
 void serving_init(struct serving *serving, const struct raft_context *on,
                   struct serving_owner *owner, struct membership *membership, uint64_t seed);
-/* It must have been reset before. */
-void serving_close(struct serving *serving);
 
 /* Take a request of this node. */
 void serving_take(struct serving *serving, struct cluster_request *request);

@@ -187,12 +187,16 @@ void leader_watch_forget_silent(struct leader_watch *watch)
     }
 }
 
-/* How many voters come before this node when they stand in a ring that begins after the leader: two
- * that stand for election at once would take each other's votes. */
-static unsigned turn_of(const struct leader_watch *watch, uint64_t leader)
+/* Stand for election in this node's turn, counted from then, if it is one that does. Its turn: how
+ * many voters come before it when they stand in a ring that begins after the leader; two that stand
+ * for election at once would take each other's votes. */
+static bool stand_early(struct leader_watch *watch, uint64_t leader, uint64_t from_ms)
 {
-    uint64_t self = watch->consensus->raft.id;
+    struct raft *raft = &watch->consensus->raft;
+    uint64_t now = clock_now_ms(watch->clock);
+    uint64_t self = raft->id;
     unsigned before = 0;
+    uint64_t due;
 
     ASSERT(self != leader);
     MEMBER_FOREACH (member, &watch->consensus->configuration) {
@@ -202,16 +206,7 @@ static unsigned turn_of(const struct leader_watch *watch, uint64_t leader)
             before += self > leader ? id > leader && id < self : id > leader || id < self;
         }
     }
-    return before;
-}
-
-/* Stand for election in this node's turn, counted from then, if it is one that does. */
-static bool stand_early(struct leader_watch *watch, uint64_t leader, uint64_t from_ms)
-{
-    struct raft *raft = &watch->consensus->raft;
-    uint64_t now = clock_now_ms(watch->clock);
-    uint64_t due = from_ms + turn_of(watch, leader) * (uint64_t)raft->heartbeat_timeout;
-
+    due = from_ms + before * (uint64_t)raft->heartbeat_timeout;
     due = due > now ? due : now;
     if (raft_role(raft) != RAFT_VOTER || due >= raft_timeout(raft) ||
         due < raft->election_timer_start) {

@@ -415,22 +415,6 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
     return entries;
 }
 
-/* What the disk has at the start. */
-static struct peer_durable durable_of(const struct store_loaded *loaded, uint64_t incarnation)
-{
-    struct peer_durable durable = {.incarnation = incarnation,
-                                   .term = loaded->term,
-                                   .vote = loaded->vote,
-                                   .index = loaded->position.index,
-                                   .last_term = loaded->position.term};
-
-    if (loaded->entry_count > 0) {
-        durable.index = loaded->first_index + loaded->entry_count - 1;
-        durable.last_term = loaded->entries[loaded->entry_count - 1].term;
-    }
-    return durable;
-}
-
 static void init_parts(struct driver *driver, struct disk *disk, struct state *state,
                        const struct store_loaded *loaded)
 {
@@ -453,7 +437,15 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
         driver->transfers.in_bytes_max = config->state_bytes;
     }
     driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
-    driver->start = durable_of(loaded, config->incarnation);
+    driver->start = (struct peer_durable){.incarnation = config->incarnation,
+                                          .term = loaded->term,
+                                          .vote = loaded->vote,
+                                          .index = loaded->position.index,
+                                          .last_term = loaded->position.term};
+    if (loaded->entry_count > 0) {
+        driver->start.index = loaded->first_index + loaded->entry_count - 1;
+        driver->start.last_term = loaded->entries[loaded->entry_count - 1].term;
+    }
     vote_floor_own(&driver->vote_floor, &driver->start);
 }
 
@@ -510,7 +502,9 @@ void driver_quiesce(struct driver *driver)
                 note_acknowledged(driver, member->id);
             }
         }
-        peer_memory_save(&driver->peers);
+        if (driver->peers.seen.met || driver->peers.seen.changed) {
+            peer_memory_write(&driver->peers, false, NULL, NULL);
+        }
         applier_write(&driver->applier, false);
     }
     end_steps(driver);
@@ -606,32 +600,23 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 
 /* --- messages --- */
 
-/* Index of the change, not committed yet, that takes this voter's vote away; 0: there is none. */
-static uint64_t pending_demotion(const struct driver *driver)
-{
-    uint64_t pending = driver_pending_change(driver);
-    uint64_t self = driver->config.node_id;
-    struct configuration before;
-
-    if (pending <= driver->commit ||
-        configuration_role(driver_configuration(driver), self) == ROLE_VOTER) {
-        return 0;
-    }
-    applier_configured(&driver->applier, &before);
-    return configuration_role(&before, self) == ROLE_VOTER ? pending : 0;
-}
-
 static void step_vote_request(struct driver *driver, struct raft_event *event)
 {
     struct raft *raft = raft_of(driver);
     bool as_voter = guard_vote_as_voter(event->receive.message, (int)raft_state(raft),
                                         raft_role(raft), raft_last_index(raft));
-    uint64_t demotion = as_voter ? pending_demotion(driver) : 0;
+    uint64_t pending = driver_pending_change(driver);
+    uint64_t self = driver->config.node_id;
     uint64_t last = entry_log_last(&driver->log);
+    struct configuration before;
 
-    if (demotion > 0) {
-        (void)guard_vote_before_demotion(event->receive.message, demotion - 1,
-                                         witness_term_at(&driver->witness, demotion - 1), last,
+    /* Does a change that is not committed yet take this voter's vote away? */
+    applier_configured(&driver->applier, &before);
+    if (as_voter && pending > driver->commit &&
+        configuration_role(driver_configuration(driver), self) != ROLE_VOTER &&
+        configuration_role(&before, self) == ROLE_VOTER) {
+        (void)guard_vote_before_demotion(event->receive.message, pending - 1,
+                                         witness_term_at(&driver->witness, pending - 1), last,
                                          witness_term_at(&driver->witness, last));
     }
     leader_watch_forget_silent(&driver->watch);
@@ -750,7 +735,10 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              ull(from), ull(message_term(message)), ull(contradiction.index),
              ull(contradiction.term), ull(contradiction.known_term));
     end_steps(driver);
-    peer_memory_restore(&driver->peers, on_restored, driver);
+    /* A peer that was believed since the start must not be, and what it said must not count against
+     * the data that it really had. */
+    driver->peers.seen = driver->peers.at_start;
+    peer_memory_write(&driver->peers, false, on_restored, driver);
     return false;
 }
 
@@ -800,9 +788,12 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
 static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
-    bool is_busy =
-        driver->applier.installing || snapshot_has_whole(&driver->transfers, from, message);
-    bool is_ignored = is_busy || snapshot_is_older(&driver->transfers, message);
+    const struct snapshot_in *in = &driver->transfers.in;
+    /* Is the whole of one here already, from this leader, in its term? */
+    bool has_whole =
+        in->whole && in->from == from && message_term(message) == message_term(&in->message);
+    bool is_ignored =
+        driver->applier.installing || has_whole || snapshot_is_older(&driver->transfers, message);
 
     if (is_ignored || !agrees(driver, from, message)) {
         message_release(message);
@@ -967,7 +958,9 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     int rv = trial_end(&driver->trial, rows.digest, index, &fits);
 
     if (rv == 0) {
-        snapshot_take_head(&driver->transfers, &message);
+        ASSERT(driver->transfers.in.active);
+        message = driver->transfers.in.message; /* with its configuration */
+        driver->transfers.in.active = false;
         believed = deliver_head(driver, from, &message);
     } else if (rv == ERR_NEWER) {
         /* None but the leader of this node's term ends this node. */
@@ -1287,20 +1280,6 @@ static void submit_first(struct driver *driver)
     }
 }
 
-static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
-                         const struct entry_block *block)
-{
-    struct raft_event event = event_of(RAFT_CONFIGURATION);
-
-    if (applier_configuration(&driver->applier, index, term, block) != 0 ||
-        message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
-        fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
-        return;
-    }
-    event.configuration.index = index;
-    (void)driver_step(driver, &event);
-}
-
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
@@ -1363,26 +1342,23 @@ static bool foresee(struct driver *driver, struct entry_block *block)
     return true;
 }
 
-/* The leader does that while its disk and the followers store the entry. True: there is more. */
-static bool foresee_next(struct driver *driver)
-{
-    const struct log_entry *entry = entry_log_get(&driver->log, driver->applier.applied.index + 1);
-
-    return entry != NULL && driver_leads(driver) && !driver->applier.installing &&
-           entry->type == RAFT_COMMAND && entry->block->len >= APPLY_LARGE_BYTES &&
-           foresee(driver, entry->block) && driver->foresees;
-}
-
 static void apply(struct driver *driver, const struct log_entry *entry)
 {
     /* A step below may move the log's memory. */
     struct entry_block *block = entry_block_ref(entry->block);
+    struct raft_event event = event_of(RAFT_CONFIGURATION);
     uint64_t index = driver->applier.applied.index + 1;
     uint64_t term = entry->term;
 
     switch (entry->type) {
     case RAFT_CHANGE:
-        apply_change(driver, index, term, block);
+        event.configuration.index = index;
+        if (applier_configuration(&driver->applier, index, term, block) != 0 ||
+            message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
+            fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
+        } else {
+            (void)driver_step(driver, &event);
+        }
         break;
     case RAFT_COMMAND:
         apply_command(driver, index, term, block);
@@ -1438,6 +1414,7 @@ static bool apply_some(struct driver *driver)
 
 bool driver_turn(struct driver *driver)
 {
+    const struct log_entry *next;
     bool more = false;
 
     if (driver->failed) {
@@ -1456,7 +1433,13 @@ bool driver_turn(struct driver *driver)
         more = apply_some(driver) || more;
     } else if (driver->seen_state == DRIVER_LEADER &&
                driver->applier.applied.index + 1 < driver->log.first + driver->log.count) {
-        more = foresee_next(driver) || more;
+        /* The leader does the first half of a large entry while its disk and the followers store
+         * it. */
+        next = entry_log_get(&driver->log, driver->applier.applied.index + 1);
+        more = (next != NULL && driver_leads(driver) && !driver->applier.installing &&
+                next->type == RAFT_COMMAND && next->block->len >= APPLY_LARGE_BYTES &&
+                foresee(driver, next->block) && driver->foresees) ||
+               more;
     }
     return more || driver->trying;
 }
@@ -1485,18 +1468,10 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     write_submit_local(write, key, done, done_data);
 }
 
-void driver_mark_joined(struct driver *driver, uint64_t incarnation)
-{
-    BUF_LOCAL(record);
-
-    prepare_member_record(incarnation, &record);
-    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, NULL, NULL);
-}
-
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
 {
     driver->peers.seen.older = true;
-    peer_memory_write(&driver->peers, done, data);
+    peer_memory_write(&driver->peers, false, done, data);
 }
 
 bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable)
@@ -1676,26 +1651,21 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
     return submit(driver, &entry, 1);
 }
 
-/* The core watches one node at a time; a second one would leave the first one's state at "running"
- * for good. */
-static bool is_catching_up(const struct driver *driver)
-{
-    MEMBER_FOREACH (member, driver_configuration(driver)) {
-        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool driver_catch_up(struct driver *driver, uint64_t id)
 {
     enum conf_role role = configuration_role(driver_configuration(driver), id);
     struct raft_event event = event_of(RAFT_CATCH_UP);
 
     if (!driver_leads(driver) || driver_pending_change(driver) != 0 || role == ROLE_GONE ||
-        role == ROLE_VOTER || is_catching_up(driver)) {
+        role == ROLE_VOTER) {
         return false;
+    }
+    /* The core watches one node at a time; a second one would leave the first one's state at
+     * "running" for good. */
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
+            return false;
+        }
     }
     event.catch_up.server_id = id;
     return driver_step(driver, &event) == 0;

@@ -68,26 +68,19 @@ void entry_log_clear(struct entry_log *log, uint64_t first)
     log->first = first;
 }
 
-static void entry_log_make_room(struct entry_log *log)
-{
-    if (log->head + log->count < log->capacity) {
-        return;
-    }
-    if (log->head > log->capacity / 2) { /* half is dropped prefix: move down instead of growing */
-        memmove(log->items, log->items + log->head, log->count * sizeof *log->items);
-        log->head = 0;
-        return;
-    }
-    log->capacity = log->capacity ? log->capacity * 2 : 64;
-    log->items = MUST_HAVE(realloc(log->items, log->capacity * sizeof *log->items));
-}
-
 void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t write,
                       struct entry_block *block)
 {
     ASSERT(term > 0);
     ASSERT_IMPLIES(log->count > 0, term >= log->items[log->head + log->count - 1].term);
-    entry_log_make_room(log);
+    if (log->head + log->count == log->capacity && log->head > log->capacity / 2) {
+        /* Half is dropped prefix: move down instead of growing. */
+        memmove(log->items, log->items + log->head, log->count * sizeof *log->items);
+        log->head = 0;
+    } else if (log->head + log->count == log->capacity) {
+        log->capacity = log->capacity ? log->capacity * 2 : 64;
+        log->items = MUST_HAVE(realloc(log->items, log->capacity * sizeof *log->items));
+    }
     log->items[log->head + log->count] = (struct log_entry){term, write, type, block};
     log->count++;
     log->bytes += block->len;

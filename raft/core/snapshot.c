@@ -126,26 +126,6 @@ static void drop_out(struct snapshot_out *out)
     }
 }
 
-static void send_chunk(struct snapshot_out *out, const struct buf *rows, const uint64_t *digest)
-{
-    struct buf data = BUF_INIT;
-    BUF_LOCAL(payload);
-    struct wire_chunk chunk;
-
-    if (digest != NULL) {
-        buf_put_u64(&data, *digest);
-    }
-    buf_put(&data, rows->data, rows->len);
-    chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
-    wire_chunk_encode(&chunk, &payload);
-    out->sent += data.len;
-    buf_free(&data);
-    if (out->transfers->net->ops->send(out->transfers->net, out->peer, FRAME_SNAPSHOT_CHUNK,
-                                       &payload)) {
-        drop_out(out);
-    }
-}
-
 /* The head: which snapshot this is. It goes the way of the core's messages, behind term and vote.
  */
 static int send_head(struct snapshot_out *out, const struct store_position *at, uint64_t term)
@@ -196,7 +176,11 @@ static void pump(struct snapshot_out *out)
 static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
 {
     struct disk_read result = out->read; /* the next read may begin below and reuses the struct */
+    struct net *net = out->transfers->net;
     bool first = out->view == NULL;
+    struct wire_chunk chunk;
+    BUF_LOCAL(payload);
+    BUF_LOCAL(data);
 
     ASSERT(out->reading && out->back);
     out->reading = false;
@@ -212,7 +196,16 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
         drop_out(out);
     } else {
         out->ended = result.end;
-        send_chunk(out, &result.chunk, first ? &result.position.digest : NULL);
+        if (first) {
+            buf_put_u64(&data, result.position.digest);
+        }
+        buf_put(&data, result.chunk.data, result.chunk.len);
+        chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
+        wire_chunk_encode(&chunk, &payload);
+        out->sent += data.len;
+        if (net->ops->send(net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload) != 0) {
+            drop_out(out);
+        }
         pump(out);
     }
     disk_read_forget(&result);
@@ -294,14 +287,6 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- in --- */
 
-bool snapshot_has_whole(const struct snapshot_transfers *transfers, uint64_t from,
-                        const struct raft_message *message)
-{
-    const struct snapshot_in *in = &transfers->in;
-
-    return in->whole && in->from == from && message_term(message) == message_term(&in->message);
-}
-
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
                        const struct raft_message *message)
 {
@@ -334,13 +319,6 @@ struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers)
     rows.len = reader_left(&reader);
     rows.data = reader.data + reader.at;
     return rows;
-}
-
-void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message)
-{
-    ASSERT(transfers->in.active);
-    transfers->in.active = false;
-    *ret_message = transfers->in.message;
 }
 
 static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
@@ -408,7 +386,8 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         /* The store needs the room that the view kept, and not all was read. */
-        bool lost_view = out->view != NULL && !out->ended && atomic_load(&out->view->ended);
+        bool lost_view =
+            out->active && out->view != NULL && !out->ended && atomic_load(&out->view->ended);
 
         if (out->active &&
             (out->link_lost || lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
@@ -445,20 +424,6 @@ void trial_begin(struct trial *trial, const struct machine_ops *ops, struct leve
     state_load_begin(trial->state);
 }
 
-static void try_row(struct trial *trial, const struct store_row *row)
-{
-    if (store_rows_checker_add(&trial->rows, row) != 0) {
-        trial->bad = true;
-    } else if (trial->err == 0) {
-        trial->err =
-            state_load_row(trial->state, row->key, row->key_len, row->value, row->value_len);
-        if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && trial->state_bytes > 0 &&
-            state_memory(trial->state) > trial->state_bytes) {
-            trial->err = ERR_STATE_FULL;
-        }
-    }
-}
-
 bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole,
                 const struct clock *clock)
 {
@@ -477,7 +442,16 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
             reader.at = before;
             break;
         }
-        try_row(trial, &row);
+        if (store_rows_checker_add(&trial->rows, &row) != 0) {
+            trial->bad = true;
+        } else if (trial->err == 0) {
+            trial->err =
+                state_load_row(trial->state, row.key, row.key_len, row.value, row.value_len);
+            if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && trial->state_bytes > 0 &&
+                state_memory(trial->state) > trial->state_bytes) {
+                trial->err = ERR_STATE_FULL;
+            }
+        }
         if (i % TRIAL_ROWS == 0) {
             clock_look(clock);
             if (clock_now_ms(clock) >= until_ms) {

@@ -338,7 +338,7 @@ WIRE_MESSAGE(compared);
 /* --- buffers --- */
 
 /* A question, whose data is a QUERY_TAG_LIST; or its answer, whose data is a page of buffers
- * (segments_page.h). The receiver reads the data. */
+ * (id_table.h). The receiver reads the data. */
 struct wire_buffers {
     uint64_t number; /* the asker's, given back */
     bool answer;

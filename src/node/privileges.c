@@ -408,6 +408,20 @@ static void paths_put_file(struct paths *paths, const char *path)
     }
 }
 
+/* Frees them. 0 or a negative errno. */
+static int paths_restrict(struct paths *paths, unsigned *ret_version)
+{
+    int rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                 ? sandbox_paths_restrict(paths->list, paths->count, ret_version)
+                 : -errno;
+
+    for (size_t i = 0; i < paths->count; i++) {
+        free(paths->owned[i]);
+    }
+    free(paths);
+    return rv;
+}
+
 static void paths_collect(struct paths *paths, const struct config *config)
 {
     const char *of_tls[CONFIG_TLS_PATHS];
@@ -443,29 +457,11 @@ static int missing(const struct config *config, const char *what, int rv)
     return 0;
 }
 
-static int restrict_paths(const struct config *config)
-{
-    struct paths *paths = MUST_HAVE(malloc(sizeof *paths));
-    unsigned version = 0;
-    char quoted[LIMIT_PATH_BYTES + 77];
-    int rv;
-
-    paths_collect(paths, config);
-    rv = sandbox_paths_restrict(paths->list, paths->count, &version);
-    for (size_t i = 0; i < paths->count; i++) {
-        free(paths->owned[i]);
-    }
-    free(paths);
-    if (rv != 0) {
-        return missing(config, "landlock", rv);
-    }
-    log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
-             version, log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
-    return 0;
-}
-
 int sandbox_begin(struct sandbox *sandbox, const struct config *config)
 {
+    char quoted[LIMIT_PATH_BYTES + 77];
+    unsigned version = 0;
+    struct paths *paths;
     int rv;
 
     *sandbox = (struct sandbox){.config = config};
@@ -475,7 +471,14 @@ int sandbox_begin(struct sandbox *sandbox, const struct config *config)
                  config->process.sandbox == CONFIG_SANDBOX_OFF ? "off" : "debug");
         return 0;
     }
-    if (restrict_paths(config) != 0) {
+    paths = MUST_HAVE(malloc(sizeof *paths));
+    paths_collect(paths, config);
+    rv = paths_restrict(paths, &version);
+    if (rv == 0) {
+        log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
+                 version,
+                 log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
+    } else if (missing(config, "landlock", rv) != 0) {
         return ERR_INVALID;
     }
     rv = sandbox_calls_restrict(SANDBOX_CALLS_START);
@@ -498,20 +501,6 @@ int sandbox_complete(struct sandbox *sandbox)
     return 0;
 }
 
-/* The directory, if there is one, or else the one that it is to be made in; owned. */
-static char *directory_of(const char *path)
-{
-    char *copy = MUST_HAVE(strdup(path));
-    char *parent;
-
-    if (access(path, F_OK) == 0) {
-        return copy;
-    }
-    parent = MUST_HAVE(strdup(dirname(copy)));
-    free(copy);
-    return parent;
-}
-
 void sandbox_tool(const char *file, const char *const directories[], size_t count)
 {
     struct paths *all = MUST_HAVE(malloc(sizeof *all));
@@ -527,17 +516,12 @@ void sandbox_tool(const char *file, const char *const directories[], size_t coun
         paths_put(all, of_system[i], NULL, false);
     }
     for (size_t i = 0; i < count; i++) {
-        char *directory = directory_of(directories[i]);
+        char *copy = MUST_HAVE(strdup(directories[i]));
 
-        paths_put(all, directory, directory, true);
+        /* Or else the one that it is to be made in. */
+        paths_put(all, access(copy, F_OK) == 0 ? copy : dirname(copy), copy, true);
     }
-    rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-             ? sandbox_paths_restrict(all->list, all->count, &version)
-             : -errno;
-    for (size_t i = 0; i < all->count; i++) {
-        free(all->owned[i]);
-    }
-    free(all);
+    rv = paths_restrict(all, &version);
     if (rv != 0) {
         log_info("app", "a part of the sandbox is off", "missing=landlock reason=\"%s\"",
                  strerror(-rv));
@@ -604,17 +588,6 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
 }
 
 /* --- another user --- */
-
-static int become(const struct passwd *user, struct config_error *ret_error)
-{
-    if (initgroups(user->pw_name, user->pw_gid) != 0 ||
-        setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
-        setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0) {
-        return privileges_fail(ret_error, "cannot become user", user->pw_name);
-    }
-    ASSERT(setuid(0) != 0 && !is_root());
-    return 0;
-}
 
 static int check_readable(const char *path, const char *what, const char *user,
                           struct config_error *ret_error)
@@ -693,15 +666,16 @@ static int drop_to_user(const struct config *config, struct config_error *ret_er
                                  name, (unsigned)getuid());
     }
     rv = make_data_dir(config, user, ret_error);
-    if (rv == 0) {
-        rv = become(user, ret_error);
+    if (rv != 0) {
+        return rv;
     }
-    return rv == 0 ? check_files(config, ret_error) : rv;
-}
-
-static bool is_dumpable(const struct config *config)
-{
-    return config->process.sandbox == CONFIG_SANDBOX_DEBUG;
+    if (initgroups(user->pw_name, user->pw_gid) != 0 ||
+        setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
+        setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0) {
+        return privileges_fail(ret_error, "cannot become user", user->pw_name);
+    }
+    ASSERT(setuid(0) != 0 && !is_root());
+    return check_files(config, ret_error);
 }
 
 int privileges_drop(const struct config *config, struct config_error *ret_error)
@@ -718,7 +692,8 @@ int privileges_drop(const struct config *config, struct config_error *ret_error)
     if (rv == 0) {
         /* A change of user puts the second one back. */
         ASSERT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-        ASSERT(prctl(PR_SET_DUMPABLE, is_dumpable(config) ? 1 : 0, 0, 0, 0) == 0);
+        ASSERT(prctl(PR_SET_DUMPABLE, config->process.sandbox == CONFIG_SANDBOX_DEBUG, 0, 0, 0) ==
+               0);
     }
     return rv;
 }
@@ -729,6 +704,7 @@ void privileges_report(const struct config *config)
         log_warn("app", "running as root", "hint=\"set user, and give data.dir to that user\"");
     } else {
         log_info("app", "running without privileges", "uid=%u gid=%u dumpable=%s",
-                 (unsigned)geteuid(), (unsigned)getegid(), is_dumpable(config) ? "yes" : "no");
+                 (unsigned)geteuid(), (unsigned)getegid(),
+                 config->process.sandbox == CONFIG_SANDBOX_DEBUG ? "yes" : "no");
     }
 }

@@ -12,23 +12,8 @@
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/hash.h"
-#include "storage/lmdb/store.h"
 
 /* --- env --- */
-
-const char *store_lmdb_version(void)
-{
-    static _Thread_local char text[48];
-    int major;
-    int minor;
-    int patch;
-    int len;
-
-    (void)mdb_version(&major, &minor, &patch);
-    len = snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
-    ASSERT(len > 0 && len < (int)sizeof text);
-    return text;
-}
 
 static const char *const table_names[LMDB_TABLES] = {LMDB_TABLE_NAMES};
 

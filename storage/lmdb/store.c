@@ -358,17 +358,6 @@ static bool owes_all(struct commit *commit, const struct store_op *op)
     return true;
 }
 
-/* Does it delete a row that is owed? */
-static bool deletes_owed(const struct commit *commit, const struct store_op *op)
-{
-    for (uint32_t i = 0; i < op->row_count; i++) {
-        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* before: the state's position before it. */
 static int commit_apply(struct commit *commit, const struct store_op *op,
                         const struct store_position *before)
@@ -380,9 +369,12 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     uint32_t count = 0;
     int err = 0;
 
-    if (deletes_owed(commit, op)) {
-        all = false;
-        err = settle(commit, UINT32_MAX, before);
+    for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
+        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
+            all = false;
+            err = settle(commit, UINT32_MAX, before);
+            break;
+        }
     }
     if (all || !nothing_owed(owed)) {
         rows = MUST_HAVE(calloc(op->row_count + 1, sizeof *rows));
@@ -751,15 +743,18 @@ static uint64_t store_map_bytes(const struct store_lmdb *lmdb)
 }
 
 /* Fill `db.new`: one transaction makes identity and meta, the next moves LMDB to its other meta
- * page, and carries out what a fresh one is to begin with. */
-static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
+ * page, and carries out what a fresh one is to begin with. Then the marker, and its name. */
+static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB_NEW);
     struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
     struct lmdb_txn txn;
-    int err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), MDB_CREATE, ret_error);
+    int err = lmdb_dir_make_new(&lmdb->dir, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
+    if (err == 0) {
+        err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), MDB_CREATE, ret_error);
+    }
     if (err == 0) {
         err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
     }
@@ -775,16 +770,6 @@ static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
     }
     store_meta_release(&lmdb->now);
     lmdb_env_close(&lmdb->env);
-    return err;
-}
-
-static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
-{
-    int err = lmdb_dir_make_new(&lmdb->dir, ret_error);
-
-    if (err == 0) {
-        err = make_env(lmdb, ret_error);
-    }
     if (err == 0) {
         err = lmdb_dir_sync(&lmdb->dir, LMDB_DB_NEW, ret_error);
     }

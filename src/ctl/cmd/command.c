@@ -253,10 +253,12 @@ void ctl_put_json(struct ctl *ctl, const json_t *json)
     buf_put(&ctl->out, "\n", 1);
 }
 
-void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put)
+void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put)
 {
     if (ctl->json) {
         ctl_put_json(ctl, json);
+    } else if (form != NULL) {
+        ctl_put_form(&ctl->out, form, json);
     } else {
         put(ctl, json);
     }
@@ -419,17 +421,6 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
 }
 
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, ctl_put_t *put)
-{
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = ctl_get(ctl, target, &answer);
-
-    if (code == CTL_DONE) {
-        ctl_put(ctl, answer.json, put);
-    }
-    return code;
-}
-
 static void percent_encode(struct buf *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -464,20 +455,19 @@ void target_add_number(struct buf *target, const char *option, uint64_t value)
     target_add(target, option, text);
 }
 
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
                        bool once, struct answer *ret)
 {
     char *text = body != NULL ? MUST_HAVE(json_dumps(body, JSON_COMPACT)) : NULL;
-    const struct ask ask = {
-        .method = method, .target = buf_text(target), .body = text, .once = once};
+    const struct ask ask = {.method = method, .target = target, .body = text, .once = once};
     enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
 
     free(text);
     return code;
 }
 
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         ctl_put_t *put)
+enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
+                      const char *form, ctl_put_t *put)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_send(ctl, method, target, body, false, &answer);
@@ -489,7 +479,7 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
     }
     code = gone ? CTL_DONE : ctl_must_be_object(&answer);
     if (code == CTL_DONE && !(gone && ctl->json)) {
-        ctl_put(ctl, answer.json, put);
+        ctl_put(ctl, answer.json, form, put);
     }
     return code;
 }
@@ -529,10 +519,8 @@ bool pages_next(struct pages *pages)
     target_add(&target, "prefix", pages->prefix);
     target_add_number(&target, "limit", pages->limit);
     target_add(&target, "after", pages->after);
-    ask = (struct ask){.target = buf_text(&target)};
-    pages->code = pages->server != NULL
-                      ? cluster_ask_one(pages->ctl->cluster, *pages->server, &ask, &pages->answer)
-                      : cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
+    ask = (struct ask){.target = buf_text(&target), .server = pages->server};
+    pages->code = cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
     if (pages->code != CTL_DONE && !pages->quiet) {
         (void)ctl_failed(pages->code, &pages->answer);
     } else if (pages->code == CTL_DONE && !pages->quiet) {
@@ -575,7 +563,7 @@ static const struct command *args_find(const struct parsing *parsing, unsigned *
 {
     const struct command *by_default = NULL;
 
-    for (EACH_COMMAND(c)) {
+    for (EACH_COMMAND(c, parsing->ctl->commands)) {
         if (parsing->count == 0 || strcmp(c->family, parsing->words[0]) != 0) {
             continue;
         }
@@ -597,7 +585,7 @@ static enum ctl_exit args_unknown(const struct parsing *parsing)
     if (parsing->count == 0) {
         return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
     }
-    for (EACH_COMMAND(c)) {
+    for (EACH_COMMAND(c, parsing->ctl->commands)) {
         if (strcmp(c->family, parsing->words[0]) == 0) {
             buf_printf(&names, " %s", c->name);
         }
@@ -621,93 +609,86 @@ static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, co
     return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
 }
 
-static bool args_is_name(const char *word, size_t len, const char *name)
+/* Where in the list the option stands that a word names, by letter or name; SIZE_MAX: nowhere. */
+static size_t args_place(const struct option_about *list, const char *word, size_t len)
 {
-    return strlen(name) == len && memcmp(word, name, len) == 0;
+    size_t at = 0;
+
+    for (EACH_OPTION(option, list)) {
+        if (word[1] != '-'
+                ? word[1] == option->letter
+                : strlen(option->name) == len && memcmp(word + 2, option->name, len) == 0) {
+            return at;
+        }
+        at++;
+    }
+    return SIZE_MAX;
 }
 
-/* One of every command. False: it is none of them. */
-static bool args_take_common(struct parsing *parsing, const char *name, size_t len,
-                             const char *given, enum ctl_exit *ret_code)
+/* One of the command that the words so far name. */
+static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, size_t len,
+                                   const char *given)
 {
     struct ctl *ctl = parsing->ctl;
-    const char *value;
+    unsigned used;
+    const struct command *command = args_find(parsing, &used);
+    size_t at;
 
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        if (args_is_name(name, len, SETTINGS_ABOUT[setting].name)) {
-            *ret_code = args_value_of(parsing, name - 2, given, &value);
-            if (*ret_code == CTL_DONE) {
-                settings_set(&ctl->settings, setting, value);
-            }
-            return true;
-        }
+    ctl->command = parsing->of_options = command;
+    if (command == NULL) {
+        return ctl_fail(CTL_USAGE, "there is no option %s before a command", word);
     }
-    if (args_is_name(name, len, "json") || args_is_name(name, len, "help") ||
-        args_is_name(name, len, "version")) {
-        ctl->json |= *name == 'j';
-        *parsing->action = *name == 'h'   ? ARGS_HELP
-                           : *name == 'v' ? ARGS_VERSION
-                                          : *parsing->action;
-        *ret_code = given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", name - 2);
-        return true;
+    at = args_place(command->options, word, len);
+    if (at == SIZE_MAX) {
+        return ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
     }
-    if (args_is_name(name, len, "token")) {
-        *ret_code = ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
-                                        "machine: put it into a file, for --token-file");
-        return true;
+    ASSERT(at < COMMAND_OPTIONS_MAX);
+    if (ctl->args.values[at] != NULL) {
+        return ctl_fail(CTL_USAGE, "%s is given twice", word);
     }
-    return false;
+    if (command->options[at].value == NULL) {
+        ctl->args.values[at] = "";
+        return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
+    }
+    return args_value_of(parsing, word, given, &ctl->args.values[at]);
 }
 
-static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, const char *name,
-                                   size_t len, const char *given)
-{
-    const struct command *command = parsing->ctl->command;
-    const struct option_about *options = command != NULL ? command->options : NULL;
-
-    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
-        bool by_letter = word[1] != '-' && len == 1 && options[i].letter == *name;
-
-        ASSERT(i < COMMAND_OPTIONS_MAX);
-        if (!by_letter && (word[1] != '-' || !args_is_name(name, len, options[i].name))) {
-            continue;
-        }
-        if (parsing->ctl->args.values[i] != NULL) {
-            return ctl_fail(CTL_USAGE, "%s is given twice", word);
-        }
-        if (options[i].value == NULL) {
-            parsing->ctl->args.values[i] = "";
-            return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
-        }
-        return args_value_of(parsing, word, given, &parsing->ctl->args.values[i]);
-    }
-    return command == NULL
-               ? ctl_fail(CTL_USAGE, "there is no option %s before a command", word)
-               : ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
-}
-
+/* --name, --name=VALUE, -n or -nVALUE. */
 static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
 {
-    const char *name = word[1] == '-' ? word + 2 : word + 1;
-    const char *equals = word[1] == '-' ? strchr(name, '=') : NULL;
-    size_t len = equals != NULL ? (size_t)(equals - name) : word[1] == '-' ? strlen(name) : 1;
-    const char *given = equals != NULL ? equals + 1 : NULL;
-    enum ctl_exit code = CTL_DONE;
-    unsigned used;
+    static const struct option_about others[] = {{"help", 'h', NULL, NULL},
+                                                 {"version", 0, NULL, NULL},
+                                                 {"token", 0, NULL, NULL},
+                                                 {NULL, 0, NULL, NULL}};
+    enum { OTHER_HELP, OTHER_VERSION, OTHER_TOKEN };
+    struct ctl *ctl = parsing->ctl;
+    bool is_long = word[1] == '-';
+    const char *name = word + 1 + is_long;
+    size_t len = is_long ? strcspn(name, "=") : 1;
+    const char *given = name[len] != '\0' ? name + len + is_long : NULL;
+    size_t setting = args_place(SETTINGS_ABOUT, word, len);
+    size_t other = is_long || given == NULL ? args_place(others, word, len) : SIZE_MAX;
+    const char *value;
 
-    if (word[1] != '-' && name[1] != '\0') {
-        given = name + 1; /* -n5 */
-    }
-    if (word[1] == '-' && args_take_common(parsing, name, len, given, &code)) {
-        return code;
-    }
-    if (strcmp(word, "-h") == 0) {
-        *parsing->action = ARGS_HELP;
+    if (setting < SETTINGS) {
+        if (args_value_of(parsing, word, given, &value) != CTL_DONE) {
+            return CTL_USAGE;
+        }
+        settings_set(&ctl->settings, (enum setting)setting, value);
         return CTL_DONE;
     }
-    parsing->ctl->command = args_find(parsing, &used);
-    parsing->of_options = parsing->ctl->command;
-    return args_take_own(parsing, word, name, len, given);
+    if (other == OTHER_TOKEN) {
+        return ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
+                                   "machine: put it into a file, for --token-file");
+    }
+    if (setting == SIZE_MAX && other == SIZE_MAX) {
+        return args_take_own(parsing, word, len, given);
+    }
+    ctl->json |= setting == SETTINGS;
+    *parsing->action = other == OTHER_HELP      ? ARGS_HELP
+                       : other == OTHER_VERSION ? ARGS_VERSION
+                                                : *parsing->action;
+    return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", word);
 }
 
 /* --- all of it --- */
@@ -760,11 +741,13 @@ static enum ctl_exit args_take_operands(struct parsing *parsing)
     return CTL_DONE;
 }
 
-enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action)
+enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
+                         enum args_action *ret_action)
 {
     struct parsing parsing = {.ctl = ctl, .action = ret_action, .argc = argc, .argv = argv};
     enum ctl_exit code = CTL_DONE;
 
+    ctl->commands = commands;
     *ret_action = ARGS_RUN;
     for (parsing.at = 1; code == CTL_DONE && parsing.at < argc; parsing.at++) {
         const char *word = argv[parsing.at];
@@ -794,7 +777,7 @@ const char *ctl_option(const struct ctl *ctl, const char *name)
         }
         at++;
     }
-    for (EACH_COMMAND(command)) {
+    for (EACH_COMMAND(command, ctl->commands)) {
         for (EACH_OPTION(option, command->options)) {
             if (strcmp(option->name, name) == 0) {
                 return NULL;

@@ -251,10 +251,10 @@ const struct command COMMANDS[] = {
      false},
     {"events", NULL, NULL, "what happened: elections, members, links, level, alarms",
      "A node knows what it saw since its start: name all nodes with --server.", EVENTS_OPTIONS,
-     run_events, false, false},
+     run_history, false, false},
     {"audit", NULL, NULL, "what was changed and what was refused, and by whom",
      "A node keeps what came to it since its start: name all nodes with --server.", AUDIT_OPTIONS,
-     run_audit, false, false},
+     run_history, false, false},
     {"tags", "list", "[PREFIX]", "tags, in the order of their names",
      "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
      "/api/tags of another cluster takes them as they are.",
@@ -266,7 +266,7 @@ const struct command COMMANDS[] = {
      "What nodes hold of it is kept. A node that is cut off does not learn of it.",
      TAGS_PAUSE_OPTIONS, run_tags_pause, false, false},
     {"tags", "resume", "TAG", "hand out ids of a paused tag again", NULL, TAGS_DELETE_OPTIONS,
-     run_tags_resume, false, false},
+     run_tags_pause, false, false},
     {"tags", "delete", "TAG", "delete a tag; its ids never come again", NULL, TAGS_DELETE_OPTIONS,
      run_tags_delete, false, false},
     {"next", NULL, "TAG", "take ids, one a line",
@@ -285,9 +285,9 @@ const struct command COMMANDS[] = {
      "get a worker id for a generator outside of leafd, or keep one from being used", NULL,
      WORKERS_ACQUIRE_OPTIONS, run_workers_acquire, false, false},
     {"workers", "renew", "ID", "hold a worker id longer", NULL, WORKERS_RENEW_OPTIONS,
-     run_workers_renew, false, false},
+     run_workers_change, false, false},
     {"workers", "release", "ID", "give a worker id back", NULL, WORKERS_RELEASE_OPTIONS,
-     run_workers_release, false, false},
+     run_workers_change, false, false},
     {"workers", "pools", "[POOLS]", "worker ids of each zone; with POOLS: these instead",
      "POOLS is like a=0-31,b=32-63, or empty for none. A zone with a pool takes from that alone, "
      "all "
@@ -312,11 +312,11 @@ const struct command COMMANDS[] = {
     {"members", "drain", "ID", "give a node's work to the others, until it is resumed",
      "Its /readyz refuses, its HTTP connections end after their answers, and it leads no more. It "
      "stays so over its restarts.",
-     PLACE_OPTIONS, run_members_drain, false, false},
+     PLACE_OPTIONS, run_members_work, false, false},
     {"members", "resume", "ID", "a drained node takes work again", NULL, WAIT_OPTIONS,
-     run_members_resume, false, false},
+     run_members_work, false, false},
     {"members", "weight", "ID WEIGHT", "how much of its zone's work a node is given, 0 to 1000",
-     NULL, PLACE_OPTIONS, run_members_weight, false, false},
+     NULL, PLACE_OPTIONS, run_members_work, false, false},
     {"leader", NULL, "[ID]", "which node leads; with ID: move the leadership there", NULL,
      WAIT_OPTIONS, run_leader, false, false},
     {"level", "show", NULL, "the cluster's level, and which node keeps it from rising", NULL, NULL,
@@ -421,7 +421,7 @@ void describe_all(struct buf *out)
     buf_printf(out,
                "leafctl - look at a cluster of leafd, and change it\n\nusage: leafctl [SETTINGS] "
                "COMMAND\n\ncommands:\n");
-    for (EACH_COMMAND(at)) {
+    for (EACH_COMMAND(at, COMMANDS)) {
         BUF_LOCAL(what);
 
         describe_words(at, &what);
@@ -493,13 +493,13 @@ static void complete_read(const char *const *words, size_t count, const char **r
             *ret_value = NULL;
         } else if (*word == '-') {
             *ret_value = complete_value_of(SETTINGS_ABOUT, word);
-            for (EACH_COMMAND(at)) {
+            for (EACH_COMMAND(at, COMMANDS)) {
                 *ret_value = *ret_value == NULL ? complete_value_of(at->options, word) : *ret_value;
             }
         } else if (*ret_family == NULL) {
             *ret_family = word;
         } else if (*ret_name == NULL) {
-            for (EACH_COMMAND(at)) {
+            for (EACH_COMMAND(at, COMMANDS)) {
                 has_names |= at->name != NULL && strcmp(at->family, *ret_family) == 0;
             }
             *ret_name = has_names ? word : NULL;
@@ -516,7 +516,7 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
     bool file = false;
 
     complete_read(words, count > 0 ? count - 1 : 0, &family, &name, &value);
-    for (EACH_COMMAND(at)) {
+    for (EACH_COMMAND(at, COMMANDS)) {
         bool own = family != NULL && strcmp(at->family, family) == 0;
         bool this = own && (name != NULL       ? at->name != NULL && strcmp(at->name, name) == 0
                             : at->name != NULL ? at->is_default
@@ -622,7 +622,7 @@ static void manual_put_options(const struct option_about *list, struct buf *out)
 void complete_manual(struct buf *out)
 {
     buf_printf(out, "# COMMANDS\n\n");
-    for (EACH_COMMAND(at)) {
+    for (EACH_COMMAND(at, COMMANDS)) {
         buf_printf(out, "## ");
         describe_words(at, out); /* a heading is taken as it is */
         buf_printf(out, "%s\n\n", at->options != NULL ? " [OPTIONS]" : "");

@@ -18,15 +18,9 @@
 #define NODE_ID_MAX 65535
 #define WAIT_DEFAULT_S 120
 #define WAIT_EACH_MS 3000 /* of one request */
-#define MEMBERS_REMOVE "leafctl members remove"
 
-static void message_put(struct ctl *ctl, json_t *json)
-{
-    ctl_put_form(&ctl->out, "{message}\n", json);
-}
-
-/* Ask until it is done: again is what to run when it continues. body: freed; NULL: none. in_turn:
- * wait for another change that is under way. */
+/* Ask until it is done; again names the command of this family that waits for it when it continues.
+ * body: freed; NULL: none. in_turn: wait for another change that is under way. */
 static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf *target,
                                  json_t *body, const char *again, bool in_turn)
 {
@@ -41,7 +35,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf
     while (code == CTL_DONE) {
         ANSWER_LOCAL(answer);
 
-        code = ctl_send(ctl, method, target, body, force, &answer);
+        code = ctl_send(ctl, method, buf_text(target), body, force, &answer);
         if (code != CTL_DONE && in_turn && answer.status == 409 &&
             strcmp(answer.code, "in_progress") == 0) {
             (void)poll(NULL, 0, ASK_PAUSE_MS); /* that is answered at once */
@@ -55,7 +49,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf
             break;
         }
         if (answer.status == 200) {
-            ctl_put(ctl, answer.json, message_put);
+            ctl_put(ctl, answer.json, "{message}\n", NULL);
             break;
         }
         if (!printed) {
@@ -65,9 +59,10 @@ static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf
             printed = true;
         }
         if (clock_now_ms(clock_system()) >= deadline_ms) {
-            code =
-                ctl_fail(CTL_UNKNOWN, "not done after %" PRIu64 " s; it continues. %s waits for it",
-                         wait_s, again);
+            code = ctl_fail(
+                CTL_UNKNOWN,
+                "not done after %" PRIu64 " s; it continues. leafctl %s%s%s waits for it", wait_s,
+                ctl->command->family, again != NULL ? " " : "", again != NULL ? again : "");
         }
     }
     json_decref(body);
@@ -137,7 +132,7 @@ static enum ctl_exit member_add(struct ctl *ctl, uint64_t id, const char *addres
 {
     return change_post(ctl, "/api/cluster/members",
                        json_pack("{s:I, s:s}", "id", (json_int_t)id, "peer_address", address),
-                       "leafctl members add");
+                       "add");
 }
 
 enum ctl_exit run_members_add(struct ctl *ctl)
@@ -200,7 +195,7 @@ enum ctl_exit run_members_remove(struct ctl *ctl)
     if (code == CTL_DONE && !ctl_has(ctl, "yes")) {
         code = member_ask_remove(ctl, id);
     }
-    return code == CTL_DONE ? member_change(ctl, "DELETE", NULL, MEMBERS_REMOVE, false) : code;
+    return code == CTL_DONE ? member_change(ctl, "DELETE", NULL, "remove", false) : code;
 }
 
 /* The dead one leaves first: with it among the voters, the new one's vote would be needed. But a
@@ -218,7 +213,7 @@ enum ctl_exit run_members_replace(struct ctl *ctl)
                         "another one than %" PRIu64,
                         old);
     }
-    code = code == CTL_DONE ? member_change(ctl, "DELETE", NULL, MEMBERS_REMOVE, true) : code;
+    code = code == CTL_DONE ? member_change(ctl, "DELETE", NULL, "remove", true) : code;
     if (code != CTL_DONE) {
         return code;
     }
@@ -239,48 +234,32 @@ enum ctl_exit run_members_address(struct ctl *ctl)
 
     return code == CTL_DONE
                ? member_change(ctl, "PUT",
-                               json_pack("{s:s}", "peer_address", ctl->args.operands[1]),
-                               "leafctl members address", false)
+                               json_pack("{s:s}", "peer_address", ctl->args.operands[1]), "address",
+                               false)
                : code;
 }
 
-/* --- work for nodes --- */
-
-/* what: "/drain", "/resume"; "": its fields. */
-static enum ctl_exit node_change(struct ctl *ctl, const char *method, const char *what,
-                                 json_t *body, const char *again)
+/* `drain`, `resume` and `weight` of a node: what is at it is the command's name. */
+enum ctl_exit run_members_work(struct ctl *ctl)
 {
+    const char *weight_text = ctl->args.operands[1];
+    const char *what = ctl->command->name;
+    uint64_t weight = 0;
     uint64_t id = 0;
-    enum ctl_exit code = member_operands(ctl, 0, 0, &id);
+    enum ctl_exit code = ctl_number("WEIGHT", weight_text, 0, 1000, &weight);
     BUF_LOCAL(target);
 
+    code = code == CTL_DONE ? member_operands(ctl, 0, 0, &id) : code;
     if (code != CTL_DONE) {
-        json_decref(body);
         return code;
     }
-    buf_printf(&target, "/api/nodes/%" PRIu64 "%s", id, what);
-    return change_wait(ctl, method, &target, body, again, false);
-}
-
-enum ctl_exit run_members_drain(struct ctl *ctl)
-{
-    return node_change(ctl, "POST", "/drain", NULL, "leafctl members drain");
-}
-
-enum ctl_exit run_members_resume(struct ctl *ctl)
-{
-    return node_change(ctl, "POST", "/resume", NULL, "leafctl members resume");
-}
-
-enum ctl_exit run_members_weight(struct ctl *ctl)
-{
-    uint64_t weight = 0;
-    enum ctl_exit code = ctl_number("WEIGHT", ctl->args.operands[1], 0, 1000, &weight);
-
-    return code == CTL_DONE
-               ? node_change(ctl, "PUT", "", json_pack("{s:I}", "weight", (json_int_t)weight),
-                             "leafctl members weight")
-               : code;
+    buf_printf(&target, "/api/nodes/%" PRIu64, id);
+    if (weight_text != NULL) {
+        return change_wait(ctl, "PUT", &target, json_pack("{s:I}", what, (json_int_t)weight), what,
+                           false);
+    }
+    buf_printf(&target, "/%s", what);
+    return change_wait(ctl, "POST", &target, NULL, what, false);
 }
 
 /* --- leader and level --- */
@@ -294,10 +273,9 @@ enum ctl_exit run_leader(struct ctl *ctl)
 
     if (ctl->args.operands[0] != NULL) {
         code = member_operands(ctl, 0, 0, &id);
-        return code == CTL_DONE
-                   ? change_post(ctl, "/api/cluster/leader",
-                                 json_pack("{s:I}", "id", (json_int_t)id), "leafctl leader")
-                   : code;
+        return code == CTL_DONE ? change_post(ctl, "/api/cluster/leader",
+                                              json_pack("{s:I}", "id", (json_int_t)id), NULL)
+                                : code;
     }
     code = ctl_get(ctl, "/api/cluster", &answer);
     if (code != CTL_DONE) {
@@ -326,7 +304,7 @@ static void level_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_level_show(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/cluster/level", level_put);
+    return ctl_ask(ctl, NULL, "/api/cluster/level", NULL, NULL, level_put);
 }
 
 enum ctl_exit run_level_raise(struct ctl *ctl)
@@ -341,8 +319,7 @@ enum ctl_exit run_level_raise(struct ctl *ctl)
         code = ctl_get(ctl, "/api/cluster/level", &answer);
         level = code == CTL_DONE ? (uint64_t)field_number(answer.json, "level", 0) + 1 : 0;
     }
-    return code == CTL_DONE
-               ? change_post(ctl, "/api/cluster/level",
-                             json_pack("{s:I}", "level", (json_int_t)level), "leafctl level raise")
-               : code;
+    return code == CTL_DONE ? change_post(ctl, "/api/cluster/level",
+                                          json_pack("{s:I}", "level", (json_int_t)level), "raise")
+                            : code;
 }

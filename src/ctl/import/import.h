@@ -94,7 +94,7 @@ void messages_add(struct messages *messages, const char *format, ...)
 struct row_value {
     size_t at; /* in rows.text */
     size_t len;
-    bool is_null; /* or there is no such column */
+    bool is_there; /* else it is NULL, or there is no such column */
 };
 
 struct row {
@@ -115,8 +115,7 @@ struct rows {
 
 void rows_free(struct rows *rows);
 
-/* A row without any value yet. It is one of the rows only after rows_keep(). */
-struct row rows_begin(uint32_t line, uint32_t number);
+/* Append a row. */
 void rows_keep(struct rows *rows, const struct row *row);
 
 /* "line 7, row 2" */
@@ -140,10 +139,7 @@ enum form {
     FORMS
 };
 
-const char *form_name(enum form form);
-
-/* FORMS: there is none of that name. */
-enum form form_of_name(const char *name);
+extern const char *const FORM_NAMES[FORMS];
 
 /* The rows of a file's bytes; a NUL stands after them. *form: FORM_UNKNOWN becomes what it is. */
 int file_read(const struct source *source, const char *table, const char *data, size_t len,

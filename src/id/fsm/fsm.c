@@ -12,8 +12,6 @@
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_grants.h"
-#include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_tables.h"
 
 #define FORESEE_ITEMS 512 /* of a put at once: each is looked for among all tags */
@@ -174,16 +172,10 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
 {
     struct fsm *fsm = fsm_from(machine);
     struct command *command = &fsm->command;
-    const struct fsm_strict strict = {.tags = &fsm->tags,
-                                      .keys = &fsm->keys,
-                                      .recalls = &fsm->recalls,
-                                      .log_ms = fsm->settings.log_ms,
-                                      .index = entry->index,
-                                      .term = entry->term};
 
     switch (command->type) {
     case COMMAND_GRANT:
-        fsm_segments_grant(&fsm->recalls, entry->node_id, &command->list, result);
+        fsm_ids_grant(&fsm->recalls, TAG_MODE_TREND, entry->node_id, &command->list, result);
         return;
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BY:
@@ -197,16 +189,16 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         fsm_workers_apply(&fsm->workers, command, result);
         return;
     case COMMAND_STRICT:
-        fsm_strict_apply(&strict, &command->list, result);
+        fsm_strict_apply(fsm, entry, &command->list, result);
         return;
     case COMMAND_GIVE_BACK:
         fsm_segments_give_back(&fsm->tags, &command->list, result);
         return;
     case COMMAND_WINDOW:
-        fsm_windows_grant(&fsm->recalls, &command->list, result);
+        fsm_ids_grant(&fsm->recalls, TAG_MODE_MONOTONIC, 0, &command->list, result);
         return;
     case COMMAND_KEYED:
-        fsm_keyed_apply(&strict, &command->list, result);
+        fsm_keyed_apply(fsm, entry, &command->list, result);
         return;
     default:
         status_result_encode(apply_plain(fsm, entry->node_id, command), result);
@@ -445,11 +437,8 @@ static void fsm_notify_all(const struct fsm *fsm)
 static int fsm_load_end(struct machine *machine, uint64_t index, uint64_t log_ms)
 {
     struct fsm *fsm = fsm_from(machine);
-    int err = fsm_tags_check(&fsm->tags);
+    int err = fsm->tags.hollow_count > 0 ? ERR_CORRUPT : fsm_recalls_check(&fsm->recalls);
 
-    if (err == 0) {
-        err = fsm_recalls_check(&fsm->recalls);
-    }
     if (err == 0) {
         err = fsm_keys_order(&fsm->keys, index, log_ms);
     }

@@ -1,7 +1,7 @@
 /*
- * fsm_grants.c - see fsm_grants.h.
+ * fsm_grants.c - see fsm_tables.h: keys and grants.
  */
-#include "src/id/fsm/fsm_grants.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -212,18 +212,14 @@ struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *
     return NULL;
 }
 
-static bool key_belongs_to(const struct fsm_key *key, uint64_t client)
-{
-    uint64_t owner = key->owner != NULL ? key->owner->client : 0;
-
-    return owner == 0 || client == 0 || client_is(owner, client) ||
-           (!client_is_named(owner) && !client_is_named(client));
-}
-
 void fsm_key_answer(const struct fsm_key *key, const struct strict_item *item,
                     struct strict_result *result)
 {
-    if (!key_belongs_to(key, item->client)) {
+    uint64_t owner = key->owner != NULL ? key->owner->client : 0;
+    bool is_anothers = owner != 0 && item->client != 0 && !client_is(owner, item->client) &&
+                       (client_is_named(owner) || client_is_named(item->client));
+
+    if (is_anothers) {
         result->status = ERR_KEY_CONFLICT;
         result->detail = 0;
     } else if (key->count == item->count) {
@@ -340,13 +336,6 @@ _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys
 
 /* --- segments --- */
 
-/* Of tags of which mode, to which node, and when: segments, or windows to the leader. */
-struct grant_to {
-    enum tag_mode mode;
-    uint64_t node_id;
-    uint64_t wall_ms;
-};
-
 /* So many ids from max_id on leave the tag, or as many as there are: one at least. */
 static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size, uint64_t wall_ms,
                       struct grant_result *ret_result)
@@ -368,8 +357,9 @@ static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size,
 }
 
 /* 0, or why nothing is granted. R2: the range is what apply finds. */
-static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
-                     const struct grant_item *item, struct grant_result *ret_result)
+static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
+                     uint64_t wall_ms, const struct grant_item *item,
+                     struct grant_result *ret_result)
 {
     struct fsm_row *row = fsm_tags_find(recalls->tags, item->name, item->name_len);
     const struct tag_row *tag = row != NULL ? &row->tag : NULL;
@@ -385,7 +375,7 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     ret_result->max_step = tag->max_step;
     ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
     ASSERT(tag->max_id <= tag_bound(tag));
-    if (tag->mode != to->mode) {
+    if (tag->mode != mode) {
         return ERR_WRONG_MODE;
     }
     if (tag->paused) {
@@ -394,47 +384,32 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     if (tag->recalling || tag_ids_left(tag, &first) == 0) { /* the former is no segments' tag */
         return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
-    if (to->mode == TAG_MODE_TREND) {
-        if (!fsm_holder_add(recalls, to->node_id)) {
+    if (mode == TAG_MODE_TREND) {
+        if (!fsm_holder_add(recalls, node_id)) {
             return ERR_OVERLOADED;
         }
         size = size > 0 ? size : tag->step;
         most = tag->max_step;
     }
-    grant_ids(recalls->tags, row, size < most ? size : most, to->wall_ms, ret_result);
+    grant_ids(recalls->tags, row, size < most ? size : most, wall_ms, ret_result);
     return 0;
 }
 
-static void grant_all(struct fsm_recalls *recalls, const struct grant_to *to,
-                      struct command_list *command, struct buf *result)
+void fsm_ids_grant(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
+                   struct command_list *command, struct buf *result)
 {
+    uint64_t wall_ms = time_shown_ms(command->wall_ms);
     struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
     struct grant_item item;
     size_t count = 0;
 
     while (command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        results[count].status = grant_one(recalls, to, &item, &results[count]);
+        results[count].status = grant_one(recalls, mode, node_id, wall_ms, &item, &results[count]);
         count++;
     }
     ASSERT(count == command->count);
     results_encode(RESULT_GRANTS, results, count, result);
-}
-
-void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
-                        struct buf *result)
-{
-    const struct grant_to to = {TAG_MODE_TREND, node_id, time_shown_ms(command->wall_ms)};
-
-    grant_all(recalls, &to, command, result);
-}
-
-void fsm_windows_grant(struct fsm_recalls *recalls, struct command_list *command,
-                       struct buf *result)
-{
-    const struct grant_to to = {TAG_MODE_MONOTONIC, 0, time_shown_ms(command->wall_ms)};
-
-    grant_all(recalls, &to, command, result);
 }
 
 /* False: the range stays burnt. */
@@ -475,7 +450,8 @@ void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
 
 /* Where the application of a batch stands. */
 struct batch {
-    const struct fsm_strict *on;
+    struct fsm *fsm;
+    const struct machine_entry *entry; /* the batch's */
     const struct command_list *head;
     struct fsm_row *row; /* of the last item's tag; NULL: unknown, or no item yet */
     bool changing;       /* it is out of the digest */
@@ -485,7 +461,7 @@ struct batch {
 static void batch_close(struct batch *batch)
 {
     if (batch->changing) {
-        fsm_tags_change_end(batch->on->tags, batch->row);
+        fsm_tags_change_end(&batch->fsm->tags, batch->row);
         batch->changing = false;
     }
 }
@@ -500,17 +476,7 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
         return;
     }
     batch_close(batch);
-    batch->row = fsm_tags_find(batch->on->tags, item->name, item->name_len);
-}
-
-/* A node that may hold a segment of the tag yet. */
-static uint64_t waited_for(const struct batch *batch, const struct tag_row *tag)
-{
-    const struct fsm_recall *recall =
-        fsm_recalls_find(batch->on->recalls, tag->name, tag->name_len);
-
-    ASSERT(recall != NULL && recall->nodes.count > 0);
-    return recall->nodes.ids[0];
+    batch->row = fsm_tags_find(&batch->fsm->tags, item->name, item->name_len);
 }
 
 /* True if the key decides: it is known and in force, or cannot be looked up yet. A key that is not
@@ -518,19 +484,20 @@ static uint64_t waited_for(const struct batch *batch, const struct tag_row *tag)
 static bool item_by_key(struct batch *batch, const struct strict_item *item,
                         struct strict_result *result)
 {
-    const struct fsm_strict *on = batch->on;
+    struct fsm_keys *keys = &batch->fsm->keys;
+    uint64_t log_ms = batch->fsm->settings.log_ms;
     struct fsm_key *key;
 
-    if (on->log_ms == 0) {
+    if (log_ms == 0) {
         result->status = ERR_EMPTY;
         return true;
     }
-    key = fsm_key_find(on->keys, batch->row, item->key, item->key_len);
+    key = fsm_key_find(keys, batch->row, item->key, item->key_len);
     if (key == NULL) {
         return false;
     }
-    if (!fsm_key_in_force(key, on->log_ms)) {
-        fsm_key_forget(on->keys, key);
+    if (!fsm_key_in_force(key, log_ms)) {
+        fsm_key_forget(keys, key);
         return false;
     }
     fsm_key_answer(key, item, result);
@@ -542,8 +509,8 @@ static bool keys_full(struct batch *batch, uint64_t *ret_limit)
 {
     uint32_t limit = batch->head->key_limit < LIMIT_KEYS ? batch->head->key_limit : LIMIT_KEYS;
 
-    fsm_keys_expire(batch->on->keys, batch->on->log_ms, EXPIRE_PER_KEY);
-    if (batch->on->keys->table.count < limit) {
+    fsm_keys_expire(&batch->fsm->keys, batch->fsm->settings.log_ms, EXPIRE_PER_KEY);
+    if (batch->fsm->keys.table.count < limit) {
         return false;
     }
     *ret_limit = limit;
@@ -556,7 +523,7 @@ static bool share_full(const struct batch *batch, const struct strict_item *item
 {
     uint32_t most = item->most != 0 ? item->most : batch->head->key_share;
     /* LIMIT_KEYS at most. */
-    uint32_t held = (uint32_t)fsm_owners_held(&batch->on->keys->owners, item->client);
+    uint32_t held = (uint32_t)fsm_owners_held(&batch->fsm->keys.owners, item->client);
 
     if (item->client == 0 || held < most) {
         return false;
@@ -570,14 +537,14 @@ static void batch_key_add(struct batch *batch, const struct strict_item *item, u
                           uint64_t first)
 {
     const struct fsm_key_ids ids = {.first = first,
-                                    .at_ms = batch->on->log_ms,
-                                    .index = batch->on->index,
+                                    .at_ms = batch->fsm->settings.log_ms,
+                                    .index = batch->entry->index,
                                     .client = item->client,
                                     .count = item->count,
                                     .increment = batch->row->tag.increment,
                                     .position = position};
 
-    fsm_key_add(batch->on->keys, batch->row, item, &ids);
+    fsm_key_add(&batch->fsm->keys, batch->row, item, &ids);
 }
 
 /* From result->first on, which is max_id, or beyond it where a new period begins, or the increment
@@ -588,7 +555,7 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     struct tag_row *tag = &batch->row->tag;
 
     if (!batch->changing) {
-        fsm_tags_change_begin(batch->on->tags, batch->row);
+        fsm_tags_change_begin(&batch->fsm->tags, batch->row);
         batch->changing = true;
         tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(batch->head->wall_ms));
     }
@@ -610,8 +577,9 @@ static int period_ids(const struct batch *batch, const struct strict_item *item,
     struct shape shape;
 
     ASSERT(tag_shape(tag->shape, tag->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
-    if (item->period == 0 || batch->on->log_ms == 0 ||
-        !shape_period_is_near((enum date_part)shape.date.unit, item->period, batch->on->log_ms)) {
+    if (item->period == 0 || batch->fsm->settings.log_ms == 0 ||
+        !shape_period_is_near((enum date_part)shape.date.unit, item->period,
+                              batch->fsm->settings.log_ms)) {
         return ERR_EMPTY;
     }
     shape_period_ids(&shape, tag->max_id, item->period, ret_first, ret_end);
@@ -623,6 +591,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
                       struct strict_result *result)
 {
     const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
+    const struct fsm_recall *recall;
     uint64_t first;
     uint64_t end;
     uint64_t left;
@@ -642,7 +611,9 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return result->status;
     }
     if (tag->recalling) {
-        result->detail = waited_for(batch, tag);
+        recall = fsm_recalls_find(&batch->fsm->recalls, tag->name, tag->name_len);
+        ASSERT(recall != NULL && recall->nodes.count > 0);
+        result->detail = recall->nodes.ids[0]; /* a node that may hold a segment of it yet */
         return ERR_CHANGING;
     }
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {
@@ -669,10 +640,10 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
     return 0;
 }
 
-void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
-                      struct buf *result)
+void fsm_strict_apply(struct fsm *fsm, const struct machine_entry *entry,
+                      struct command_list *command, struct buf *result)
 {
-    struct batch batch = {.on = strict, .head = command};
+    struct batch batch = {.fsm = fsm, .entry = entry, .head = command};
     struct strict_result results[LIMIT_STRICT_ITEMS];
     struct strict_item item;
     uint16_t position = 0;
@@ -697,7 +668,7 @@ static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
 {
     const struct tag_row *tag = &batch->row->tag;
 
-    return batch->head->term != batch->on->term || keyed->generation != tag->generation ||
+    return batch->head->term != batch->entry->term || keyed->generation != tag->generation ||
            tag->recalling || ids_end(keyed->first, keyed->item.count, tag->increment) > tag->max_id;
 }
 
@@ -733,10 +704,10 @@ static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint
     return 0;
 }
 
-void fsm_keyed_apply(const struct fsm_strict *strict, struct command_list *command,
-                     struct buf *result)
+void fsm_keyed_apply(struct fsm *fsm, const struct machine_entry *entry,
+                     struct command_list *command, struct buf *result)
 {
-    struct batch batch = {.on = strict, .head = command};
+    struct batch batch = {.fsm = fsm, .entry = entry, .head = command};
     struct strict_result results[LIMIT_STRICT_ITEMS];
     struct keyed_item keyed;
     uint16_t position = 0;

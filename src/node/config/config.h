@@ -250,7 +250,8 @@ struct setting {
 extern const struct setting settings[];
 extern const size_t setting_count;
 
-/* Those that others look for: uint32_t or uint64_t; bool; const char *, a file; struct node_peers. */
+/* Those that others look for: uint32_t or uint64_t; bool; const char *, a file; struct
+ * node_peers. */
 extern const struct setting_type setting_number;
 extern const struct setting_type setting_boolean;
 extern const struct setting_type setting_path;

@@ -1,12 +1,13 @@
 /*
- * table.c - see config.h: the table, the one place where a setting is described; the types of settings, the rows, what is made from a row, and the texts
- * that show all rows. Thread: main.
+ * table.c - see config.h: the text of an error; the table of settings, with the types of their
+ * values, the rows, and what is made from a row; and the texts that show all rows. Thread: main.
  */
 #include "src/node/config/config.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,34 @@
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+
+/* --- errors --- */
+
+int config_fail(struct config_error *ret_error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(ret_error->text, sizeof ret_error->text, format, args);
+    va_end(args);
+    return ERR_INVALID;
+}
+
+int config_fail_at(struct config_error *ret_error, const char *place, ...)
+{
+    struct config_error reason = *ret_error;
+    va_list args;
+    size_t len;
+
+    va_start(args, place);
+    (void)vsnprintf(ret_error->text, sizeof ret_error->text, place, args);
+    va_end(args);
+    len = strlen(ret_error->text);
+    (void)snprintf(ret_error->text + len, sizeof ret_error->text - len, ": %s", reason.text);
+    return ERR_INVALID;
+}
+
+/* --- types --- */
 
 #define QUOTED_BYTES 160 /* of a value in an error text; the rest is cut */
 

@@ -194,12 +194,6 @@ void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), voi
     uv_close((uv_handle_t *)&fake.timer, stopped_cb);
 }
 
-int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
-                      char ret_why[NET_KEYS_WHY_BYTES])
-{
-    return net_keys_make(source, ret_keys, ret_why);
-}
-
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
 {
     assert_non_null(node);
