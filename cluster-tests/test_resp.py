@@ -365,6 +365,13 @@ def test_cosids_redis_distributor(start, tag):
     assert clients[1].incrby(f"{key}.later", 100) == 600
     with pytest.raises(redis.ResponseError, match="bad_request"):
         clients[2].setnx(f"{key}\u200b", 0)  # as over HTTP
+    # It refuses an answer that is not a step above its last: over several nodes a monotonic tag.
+    cluster.create_tag(f"{tag}.rising", mode="monotonic")
+    last = 0
+    for client in clients:
+        assert client.setnx(f"{tag}.rising", 0) is False
+        before, last = last, client.incrby(f"{tag}.rising", 100)
+        assert last >= before + 100
 
 
 def test_springs_atomic_long(start, tag):

@@ -430,8 +430,10 @@ def make(run, tag, number=0, node=0, as_="operator"):
     if made and as_ == "shop":
         return expect(answer, {"unknown_tag"}, what)
     codes = put_must(run, row, as_, {"max_id": number + 1} if made and number > 0 else {})
-    if codes == {"ok"} and number > 0 and row.name in run.made:
-        codes = {"ok", "would_repeat"}  # its mark may be above what was taken
+    if "ok" in codes and number > 0 and row.name in run.made:
+        codes = codes | {"would_repeat"}  # its mark may be above what was taken
+    if made and row.shape in DATED and as_ != "shop":
+        codes = codes - {"ok"} | {"bad_request"}  # it is made with the default mode, trend
     expect(answer, codes if made else {"ok"}, what)
     if answer.code == "unknown":
         row.murky = row.murky or made
