@@ -102,6 +102,9 @@ int handle_tags_put(struct conn *conn);
 int handle_tags_list(struct conn *conn);
 
 /* cluster.c */
+int handle_cuts_list(struct conn *conn);
+int handle_cut_put(struct conn *conn);
+int handle_cut_end(struct conn *conn);
 int handle_backup(struct conn *conn);
 int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);

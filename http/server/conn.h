@@ -204,6 +204,7 @@ struct conn {
     /* By the last head, as the service found; NULL: it has not looked yet, or has to look again.
      * The loop keeps what it points to. */
     const struct identity *identity;
+    const struct client_cut *cut; /* that hits it, found with the identity, and kept as that is */
     /* the present request */
     struct http_wait *wait; /* NULL: it does not wait */
     uint64_t began_us;      /* when it was complete, see latency_begin() */

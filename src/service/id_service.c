@@ -539,6 +539,20 @@ static void log_refusal(struct id_service *service)
     }
 }
 
+static void publish_cuts(struct id_service *service)
+{
+    const struct cuts *cuts = state_cuts(service->replica->state);
+
+    if (service->cut_changes == cuts->changes) {
+        return;
+    }
+    service->cut_changes = cuts->changes;
+    id_cuts_put(&service->figures.box, &cuts->now);
+    if (service->waker != NULL) {
+        service->waker->wake(service->waker, NULL, 0);
+    }
+}
+
 static void on_turn(struct service *base, uint32_t woken)
 {
     struct id_service *service = service_of(base);
@@ -570,6 +584,7 @@ static void on_turn(struct service *base, uint32_t woken)
         strict_turn(service->strict, leader_known);
     }
     health_update(&service->health);
+    publish_cuts(service);
     change_log_turn(&service->change_log);
     log_refusal(service);
 }

@@ -234,7 +234,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
     conn->identity = NULL;
     conn->last_len = 0; /* what comes is judged anew */
     (void)gate_identity(conn);
-    return true;
+    return gate_cuts(conn) ? deny(conn) : true;
 }
 
 static int handle_auth(struct conn *conn)
@@ -937,7 +937,7 @@ static const char *kind_of(int status, const char *code)
     case 401:
         return strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
     case 403:
-        return "NOPERM";
+        return strcmp(code, "client_cut") == 0 ? "CUT" : "NOPERM";
     case 423:
         return "PAUSED";
     case 429:
@@ -988,6 +988,7 @@ HOT static void resp_admit(struct conn *conn)
     request->route = &refused;
     request->traffic = TRAFFIC_RESP;
     if (method == NULL || words->count < method->words_min || words->count > method->words_max) {
+        gate_admit(conn, &refused);
         return;
     }
     request->route = &method->route;

@@ -20,7 +20,7 @@
 
 #include "src/base/limits.h"
 #include "src/base/stats.h"
-#include "src/state/codec/level.h"
+#include "src/state/codec/cluster_command.h"
 
 #define ID_BUSIEST_TAGS 20
 #define ID_VERSION_BYTES 32
@@ -108,7 +108,8 @@ struct id_figures {
 
 struct id_figures_box {
     pthread_mutex_t mutex;
-    struct id_figures now; /* guarded by mutex */
+    struct id_figures now;   /* guarded by mutex, as what follows */
+    struct client_cuts cuts; /* put when they change, before loops are woken (id_waker) */
 };
 
 static inline void id_figures_put(struct id_figures_box *box, const struct id_figures *figures)
@@ -122,6 +123,20 @@ static inline void id_figures_copy(struct id_figures_box *box, struct id_figures
 {
     (void)pthread_mutex_lock(&box->mutex);
     *ret_figures = box->now;
+    (void)pthread_mutex_unlock(&box->mutex);
+}
+
+static inline void id_cuts_put(struct id_figures_box *box, const struct client_cuts *cuts)
+{
+    (void)pthread_mutex_lock(&box->mutex);
+    box->cuts = *cuts;
+    (void)pthread_mutex_unlock(&box->mutex);
+}
+
+static inline void id_cuts_copy(struct id_figures_box *box, struct client_cuts *ret_cuts)
+{
+    (void)pthread_mutex_lock(&box->mutex);
+    *ret_cuts = box->cuts;
     (void)pthread_mutex_unlock(&box->mutex);
 }
 
