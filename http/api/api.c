@@ -104,7 +104,7 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN,
           AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_put)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
-    ROUTE(READ, "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
+    ROUTE(BIT(METHOD_GET), "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
     ROUTE(BIT(METHOD_PUT), "/api/clients/cuts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_cut_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/clients/cuts/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
