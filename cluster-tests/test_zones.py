@@ -259,6 +259,39 @@ def test_nodes_take_worker_ids_of_their_zones_pool(make_cluster):
     assert own_ids(cluster) == held
 
 
+def test_a_fixed_worker_id(make_cluster):
+    """Two nodes are given the same: one serves, over its restart and drained, the other says who
+    has it, and takes it when it may. One that is not of its zone's pool is taken by nobody."""
+    cluster = make_cluster(settings={**FAST, "snowflake-window-ms": 4000}, start=False)
+    first, second, third = cluster.nodes
+    first.settings["snowflake-worker-id"] = 700
+    second.settings["snowflake-workers"] = 0
+    third.settings["snowflake-worker-id"] = 5
+    start_zones(cluster, ["a", "b", "c"])
+    wait_until(lambda: own_ids(cluster) == {1: {700}, 2: set(), 3: {5}}, 30, "their own")
+    second.settings.update({"snowflake-workers": 1, "snowflake-worker-id": 700})
+    second.restart()
+    second.wait_log(r'snowflake.worker-id is another\'s, so ids are off.* worker_id=700 '
+                    r'holder="node-1/[0-9a-f]{16}/w700" until_ms=\d{13}')
+    assert second.http("GET", "/api/snowflake/get/k?timeout_ms=0").status == 409
+    assert second.get("/readyz").status == 200
+    assert drain(first, 1).status == 200
+    first.stop()
+    first.start()
+    wait_until(lambda: first.http("GET", "/api/snowflake/get/k").status == 200, 30, "it has it yet")
+    assert drain(first, 1, "resume").status == 200
+    first.settings["snowflake-worker-id"] = 701
+    first.restart()
+    wait_until(lambda: second.http("GET", "/api/snowflake/get/k").status == 200, 60, "it is free")
+    assert own_ids(cluster)[2] == {700}
+    wait_until(lambda: 701 in own_ids(cluster)[1], 30, "another is set")
+    assert first.http("PUT", "/api/workers/pools", {"pools": "c=10-19"}).status == 200
+    third.settings["snowflake-worker-id"] = 6
+    third.restart()
+    third.wait_log("snowflake.worker-id is not of the pool of this node's zone.* worker_id=6 "
+                   "zone=c pools=c=10-19")
+
+
 def test_the_preferred_zone_leads(make_cluster):
     cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "b"}, start=False)
     start_zones(cluster, ["a", "b", "c"])

@@ -798,6 +798,10 @@ const struct setting settings[] = {
     {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},
+    {"snowflake.worker-id", NUMBER(worker_id, 0, WORKER_ID_ANY, NULL),
+     DEFAULT_SHOWN("65535", "any free one"),
+     "This worker id and no other. While another holds it the node serves no snowflake ids, and "
+     "logs which, and until when."},
     {"snowflake.window-ms",
      NUMBER(ids.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"), DEFAULT("600000"),
      "How long snowflake ids are handed out without a leader: every 3 s times are granted that "
