@@ -190,13 +190,13 @@ run:
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
-STAGES  ?= check build unit-asan corpus unit-tsan sim cluster
+STAGES  ?= check build unit-asan corpus unit-tsan sim cluster quiet
 .PHONY: test check unit unit-asan unit-tsan corpus sim cluster
 test:
 	@scripts/setup test
 	@$(TEST_ALL) $(STAGES)
 check unit unit-asan unit-tsan corpus cluster:
-	@$(TEST_ALL) $@
+	@$(TEST_ALL) $@ $(if $(filter cluster,$@),quiet)
 sim: $(OUT)/sim
 	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),2000) --jobs $(CPUS)) \
 		$(if $(STORE),--store $(STORE))

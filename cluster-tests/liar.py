@@ -1,6 +1,6 @@
 """A member of a test, over a real link: it knows the secret, proves an id, and says what it likes.
 
-The frames are those of raft/wire/frame.h, the handshake that of raft/transport/handshake.h, all of
+The frames are those of raft/wire/wire.h, the handshake that of raft/transport/handshake.h, all of
 it inside TLS (peer_tls.py). And a term that is on disk already: the record of it in a data file,
 written anew with its checksum.
 """
@@ -17,7 +17,6 @@ FRAME_RAFT = 16
 REQUEST_VOTE = 3
 REJECT_IMPLAUSIBLE = 10
 
-
 def _table():
     table = []
     for byte in range(256):
@@ -26,9 +25,7 @@ def _table():
         table.append(byte)
     return table
 
-
 CRC_TABLE = _table()
-
 
 def crc32c(data):
     crc = 0xFFFFFFFF
@@ -36,10 +33,8 @@ def crc32c(data):
         crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xFF]
     return crc ^ 0xFFFFFFFF
 
-
 def text16(data):
     return struct.pack("<H", len(data)) + data
-
 
 class Liar:
     """A link to `victim` in the name of the node with this id and store."""
@@ -84,7 +79,6 @@ class Liar:
         """The other side has closed the link (or does so within some seconds)."""
         return self.tls.receive(1) == b""
 
-
 def statement(life=0, term=0, index=0):
     """What a dialler says of its start; life counts the starts. Of its cluster it has heard
     nothing, as one that has just joined; and it does not say where it is."""
@@ -92,19 +86,16 @@ def statement(life=0, term=0, index=0):
     fixed = struct.pack("<BQQQQIQQQ", 1, life << 32, term, index, 0, 0, 0, 0, 0)
     return fixed + struct.pack("<HQQI", 0, 0, last_term, 0)
 
-
 def vote_request(candidate, term, last_index, last_term):
     """48 bytes, as they were injected."""
     head = struct.pack("<BBQQQQBB", REQUEST_VOTE, 2, term, candidate, last_index, last_term, 1, 0)
     return head
-
 
 def store_id_of(cluster, node, as_id):
     """It tells everybody who dials."""
     liar = Liar(cluster, node, as_id, 0, b"")
     liar.close()
     return liar.victim_store
-
 
 def put_term_on_disk(node, term):
     """Write the term into the record of a data file, with its checksum; the process must be gone.

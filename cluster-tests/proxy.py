@@ -38,6 +38,7 @@ class Proxies:
         self.servers = []
         self.cuts = set()
         self.change = None  # what a test makes of bytes that pass
+        self.delay_s = 0.0  # that all bytes are on their way for
         self.open = {}
 
     def attach(self, cluster):
@@ -83,6 +84,8 @@ class Proxies:
                     lost = True
                 elif lost:
                     break  # bytes are missing from the stream: it cannot go on
+                elif self.delay_s:
+                    self.loop.call_later(self.delay_s, writer.write, data)
                 else:
                     writer.write(self.change(data) if self.change else data)
                     await writer.drain()

@@ -157,22 +157,29 @@ def test_only_the_top_is_given_back(make_cluster, tag):
 
 # Shows P1-back.
 def test_what_was_returned_and_granted_again_is_not_returned_twice(make_cluster, tag):
-    """Ranges of the same bounds go from node to node; each id is handed out once."""
-    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
+    """A range of the same bounds is granted again; each id is handed out once."""
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, step=100, max_step=100)
-    last = 0
-    for turn in range(6):
-        node = cluster.nodes[turn % 3]
-        assert take(node, tag, 3) == [(last + 1, last + 3)]
-        last += 3
+    first = 1
+    for turn in range(3):
+        node = cluster.nodes[turn]
+        assert take(node, tag, 3) == [(first, first + 2)]
         assert stop(node) == (97, 0)
         cluster.wait_leader()
-        assert max_id(cluster.others(node)[0], tag) == last + 1
+        assert max_id(cluster.others(node)[0], tag) == first + 3
         node.start().wait_ready()
+        # It fetches a segment anew, of the same bounds, and gives all of it back.
+        wait_until(lambda: held(node, tag) == 100, 30, "it fetches a segment anew")
+        assert stop(node) == (100, 0)
+        cluster.wait_leader()
+        assert max_id(cluster.others(node)[0], tag) == first + 3
+        node.start().wait_ready()
+        wait_until(lambda: held(node, tag) == 100, 30, "and once more")
+        first += 103
 
 
 def test_a_kill_burns(make_cluster, tag):
-    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, step=100)
     node, other = cluster.followers()
     for turn in range(3):
@@ -184,7 +191,7 @@ def test_a_kill_burns(make_cluster, tag):
 
 def test_without_a_majority_it_is_burnt(make_cluster, tag):
     """Nobody is there to take it: the node says so, in time, and its ids never come again."""
-    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, step=100)
     node = cluster.followers()[0]
     others = cluster.others(node)
@@ -195,15 +202,16 @@ def test_without_a_majority_it_is_burnt(make_cluster, tag):
     began = time.monotonic()
     assert stop(node) == (0, 95)
     assert time.monotonic() - began < 10
-    cluster.start()
+    for other in others:  # the first one would fetch a segment for itself
+        other.start()
+    cluster.wait_ready()
     assert take(others[0], tag) == [(101, 101)]
 
 
 @pytest.mark.slow
 def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
     """The same, while the others go on."""
-    settings = {**FAST, "prefetch-tags": 0}
-    cluster = make_cluster(settings=settings, start=False)
+    cluster = make_cluster(settings=FAST, start=False)
     proxies.attach(cluster)
     cluster.start()
     cluster.create_tag(tag, step=100)
@@ -221,7 +229,7 @@ def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
 
 def test_deleted_forced_and_strict_tags_have_nothing_to_give(make_cluster):
     """What the node held of them was burnt before, and the new axis is not touched."""
-    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
+    cluster = make_cluster(settings=FAST)
     node, other = cluster.followers()
     for tag in ("deleted", "forced", "strict", "kept"):
         cluster.create_tag(tag, step=100, max_id=1000)

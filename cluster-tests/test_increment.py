@@ -2,8 +2,10 @@
 each mode; that a change repeats none; restarts, dumps, restores and what is refused. The generation
 of range answers, and TinyID's client, which is told of the increment as delta and remainder."""
 
+import http.client
 import itertools
 import json
+import socket
 import threading
 import urllib.parse
 
@@ -296,6 +298,29 @@ def test_tinyids_client_hands_out_what_was_granted(shared, tag, mode, increment,
     assert len(got) == len(set(got)) == 83
     assert {number % increment for number in got} == {offset}
     assert int(shown(shared.nodes[0], name)["max_id"]) > max(got)
+
+
+def test_the_request_of_tinyids_client(shared, tag):
+    """Byte by byte: a POST without a body, its options in the path, the headers of Java's
+    HttpURLConnection. It takes an empty answer for no ids, and a status other than 200 too."""
+    node = shared.nodes[0]
+    assert put(node, tag, step=100).status == 201
+    got = []
+    with socket.create_connection(node.http_address.rsplit(":", 1), timeout=30) as connection:
+        for name in (tag, f"{tag}-none", tag):
+            connection.sendall((
+                f"POST /tinyid/id/nextSegmentIdSimple?token=0f673adf80504e2eaa552f5d791b644c&"
+                f"bizType={name} HTTP/1.1\r\nUser-Agent: Java/1.8.0_402\r\n"
+                f"Host: {node.http_address}\r\n"
+                "Accept: text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2\r\n"
+                "Connection: keep-alive\r\nContent-type: application/x-www-form-urlencoded\r\n"
+                "Content-Length: 0\r\n\r\n").encode())
+            answer = http.client.HTTPResponse(connection, method="POST")
+            answer.begin()
+            assert answer.status == 200
+            got.append(answer.read().decode())
+    assert got == ["0,20,100,1,0", "", "100,120,200,1,0"]
+    assert SegmentId(got[0]).ids() == list(range(1, 101))
 
 
 def test_tinyids_errors_and_forms(shared, tag):

@@ -74,7 +74,7 @@ def test_first_requests_find_ids(make_cluster, who, how):
     """Measured by those who wait for nothing; and then with nobody there to grant any."""
     cluster = make_cluster()
     tags = [f"t{number}" for number in range(20)]
-    make_tags(cluster, tags, step=100)
+    make_tags(cluster, ["unasked", *tags], step=100)
     node = cluster.leader() if who == "leader" else cluster.followers()[0]
     last = {tag: take(node, tag, 5)[-1][1] for tag in tags}
     restart(node, how)
@@ -83,30 +83,14 @@ def test_first_requests_find_ids(make_cluster, who, how):
         for tag in tags[:10]:
             answer = connection.request("GET", f"/api/segment/get/{tag}?timeout_ms=0")
             assert answer.status == 200 and int(answer.body) > last[tag], answer
+        # One that nobody asked this node for before shows that this measures something.
+        answer = connection.request("GET", "/api/segment/get/unasked?timeout_ms=0")
+        assert (answer.status, answer.code) == (503, "timeout"), answer
     for other in cluster.others(node):
         other.kill9()
     wait_until(node.sees_no_leader, 10, "no leader is known")
     for tag in tags[10:]:
         assert take(node, tag, timeout_ms=0)[0][0] > last[tag]
-
-
-def test_without_it_the_first_request_waits(make_cluster):
-    """prefetch.tags=0 switches it off: then a request that waits for nothing gets nothing, which
-    shows that the test above measures something."""
-    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
-    tags = [f"t{number}" for number in range(5)]
-    make_tags(cluster, ["asked", *tags], step=100)
-    node, other = cluster.followers()
-    for tag in tags:
-        take(node, tag)
-    node.stop()
-    before = max_ids(other, tags)
-    node.start().wait_ready()
-    take(node, "asked")  # its grant comes behind those of tags that would be fetched
-    assert set(held(node)) == {"asked"}
-    assert max_ids(other, tags) == before
-    answer = node.get(f"/api/segment/get/{tags[0]}?timeout_ms=0")
-    assert (answer.status, answer.code) == (503, "timeout"), answer
 
 
 # --- what is fetched, and in which order ---
@@ -136,24 +120,6 @@ def test_busiest_first_at_a_bounded_rate(make_cluster):
     for number, tag in enumerate(order):  # 1000 in a second, since the first was asked for
         assert at_s[tag] - at_s[order[0]] >= number / 1000 - 0.1, f"{tag} came too soon"
     assert at_s[order[-1]] < 10, "slower than was asked for"
-
-
-def test_only_as_many_as_are_configured(make_cluster):
-    cluster = make_cluster(settings={**FAST, "prefetch-tags": 3})
-    tags = [f"t{number}" for number in range(8)]
-    make_tags(cluster, tags, step=1000)
-    node, other = cluster.followers()
-    busy = tags[2:5]
-    for tag in tags:
-        take(node, tag, 50 if tag in busy else 3)
-    node.stop()
-    before = max_ids(other, tags)
-    node.start().wait_ready()
-    wait_held(node, busy)
-    assert set(held(node)) == set(busy)
-    after = max_ids(other, tags)
-    for tag in tags:
-        assert after[tag] == before[tag] + (1000 if tag in busy else 0)
 
 
 def test_nothing_is_fetched_that_nobody_asked_this_node_for(make_cluster):

@@ -75,13 +75,17 @@ def test_redis_cli(start, tag):
     assert cli(node, "GET", "no-such-tag") == ""
     assert cli(node, "INCR", "no-such-tag").startswith("ERR unknown_tag: there is no tag")
     assert cli(node, "SETNX", tag, 1) == "0" and cli(node, "SET", tag, 1, "NX") == ""
-    for words in (("SETNX", "no-such-tag", 1), ("SET", "no-such-tag", 1, "NX")):
-        assert cli(node, *words) == "ERR unknown_tag: no such tag"
+    assert cli(node, "SETNX", f"{tag}.made", 41) == "1" and cli(node, "INCR", f"{tag}.made") == "42"
+    assert cli(node, "SET", f"{tag}.too", 0, "NX") == "OK"
+    assert cli(node, "INCR", f"{tag}.too") == "1"
     for words in (("SET", tag, 1), ("SET", tag, 1, "XX")):
         assert cli(node, *words).startswith("ERR bad_request: wrong ")
     assert "by PUT /api/tags/{tag}" in cli(node, "SET", tag, 1)
     assert cli(node, "SETNX", tag, "x") == (
-        'ERR bad_request: the number "x" is not a whole number from 0')
+        f'ERR bad_request: the number "x" is not a whole number from 0 to {2**63 - 2}')
+    assert cli(node, "SETNX", f"{tag}.end", 2**63 - 1).startswith("ERR bad_request: the number")
+    assert cli(node, "SETNX", f"{tag}.end", 2**60).startswith("ERR needs_force: ")
+    assert cli(node, "GET", f"{tag}.end") == ""
     first = int(cli(node, "LEAFD.SNOWFLAKE"))
     assert f"id {first}\n" in cli(node, "LEAFD.DECODE", first, options=["-3"])
     # Commands as a file, with what redis-cli asks by itself before them.
@@ -314,6 +318,67 @@ def test_tokens(start, tokens):
     for wanted in [("anonymous", "INCRBY other", 401), ("anonymous", "AUTH", 401),
                    ("shop", "INCRBY other", 403), ("shop", "GET shop/order", 403)]:
         assert wanted in refused, refused
+
+
+def test_tokens_that_may_make_tags(start, tokens):
+    """SETNX makes a tag for role tags, within the prefix, and is in the audit; others get the error
+    of INCR."""
+    tokens.add("maker", "roles=ids,tags prefix=shop/")
+    tokens.write()
+    node = start(1, **{"auth-tokens-file": tokens.path}).nodes[0]
+    maker, shop = (connect(node, password=tokens.tokens[name]) for name in ("maker", "shop"))
+    with pytest.raises(redis.ResponseError, match="unknown_tag"):
+        shop.setnx("shop/new", 0)
+    for client in (maker, shop):
+        with pytest.raises(redis.ResponseError, match="forbidden_tag"):
+            client.setnx("other/new", 0)
+    assert maker.setnx("shop/new", 0) is True and maker.set("shop/new", 0, nx=True) is None
+    assert shop.setnx("shop/new", 0) is False and shop.incr("shop/new") == 1
+    entries = node.http("GET", "/api/audit", None, tokens.bearer("root")).json()["entries"]
+    done = [(entry["who"], entry["what"]) for entry in entries if entry["outcome"] == "done"]
+    assert done == [("maker", "SETNX shop/new")]
+
+
+def test_cosids_redis_distributor(start, tag):
+    """Its requests on an empty cluster: SETNX of the offset, then INCRBY of a step, whose answer is
+    the last id. Many instances begin at once; one makes the tag."""
+    cluster = start(3)
+    key = f"cosid:{{{tag}}}.adder"
+    clients = [connect(cluster.nodes[i % 3]) for i in range(12)]
+    made, ids = [], []
+
+    def distribute(client):
+        made.append(client.setnx(key, 0))
+        for _ in range(20):
+            last = client.incrby(key, 100)
+            ids.extend(range(last - 99, last + 1))
+
+    threads = [threading.Thread(target=distribute, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(made) == [False] * 11 + [True]
+    assert len(ids) == len(set(ids)) == 12 * 20 * 100 and min(ids) == 1
+    assert clients[0].setnx(f"{key}.later", 500) is True  # with an offset
+    assert clients[1].setnx(f"{key}.later", 500) is False
+    assert clients[1].incrby(f"{key}.later", 100) == 600
+    with pytest.raises(redis.ResponseError, match="bad_request"):
+        clients[2].setnx(f"{key}\u200b", 0)  # as over HTTP
+
+
+def test_springs_atomic_long(start, tag):
+    """Its requests on an empty cluster: SETNX of 0, then INCRBY. A deleted tag that it makes again
+    continues above its ids."""
+    node = start().nodes[0]
+    client = connect(node)
+    assert client.setnx(tag, 0) is True
+    assert [client.incrby(tag, 1), client.incrby(tag, 1), client.incrby(tag, 10)] == [1, 2, 12]
+    assert connect(node).setnx(tag, 0) is False and client.incrby(tag, 1) == 13
+    assert node.http("DELETE", f"/api/tags/{tag}").status == 204
+    with pytest.raises(redis.ResponseError, match="would_repeat"):
+        client.setnx(tag, 5)
+    assert client.setnx(tag, 0) is True and client.incrby(tag, 1) > 13
 
 
 def test_an_open_door_needs_tokens(tmp_path):

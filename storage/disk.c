@@ -132,16 +132,6 @@ static size_t entry_bytes(const struct store_op *op)
     return bytes;
 }
 
-static size_t op_bytes(const struct store_op *op)
-{
-    size_t bytes = op->rows_stream_len + op->local_len + entry_bytes(op);
-
-    for (uint32_t i = 0; i < op->row_count; i++) {
-        bytes += op->rows[i].key_len + op->rows[i].value_len;
-    }
-    return bytes;
-}
-
 /* Commit the operations that come first, as many as a batch takes. They move to `group`; returns
  * how many they are. */
 static size_t commit_group(struct writer *writer, struct store_op_list *group)
@@ -155,7 +145,10 @@ static size_t commit_group(struct writer *writer, struct store_op_list *group)
 
     while ((op = STAILQ_FIRST(&writer->work)) != NULL && op->kind != STORE_READ &&
            count < LIMIT_STORE_BATCH_OPS) {
-        bytes += op_bytes(op);
+        bytes += op->rows_stream_len + op->local_len + entry_bytes(op);
+        for (uint32_t i = 0; i < op->row_count; i++) {
+            bytes += op->rows[i].key_len + op->rows[i].value_len;
+        }
         if (count > 0 && bytes > LIMIT_STORE_BATCH_BYTES) {
             break;
         }
@@ -388,20 +381,6 @@ static const struct disk_ops writer_disk_ops = {
     .figures = writer_figures,
 };
 
-/* Signals are the main thread's: the writer begins with all of them blocked. */
-static int thread_start(struct writer *writer)
-{
-    sigset_t all;
-    sigset_t before;
-    int rc;
-
-    (void)sigfillset(&all);
-    ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    rc = pthread_create(&writer->thread, NULL, writer_run, writer);
-    ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    return rc == 0 ? 0 : ERR_NOMEM;
-}
-
 static void writer_free(struct writer *writer)
 {
     ASSERT(pthread_cond_destroy(&writer->wake) == 0);
@@ -415,7 +394,9 @@ int writer_start(struct store *store, const struct writer_config *config,
 {
     struct writer *writer = MUST_HAVE(calloc(1, sizeof *writer));
     pthread_condattr_t attr;
-    int err;
+    sigset_t before;
+    sigset_t all;
+    int rc;
 
     ASSERT(config->notify != NULL && config->failed != NULL);
     writer->disk.ops = &writer_disk_ops;
@@ -432,10 +413,14 @@ int writer_start(struct store *store, const struct writer_config *config,
     ASSERT(pthread_cond_init(&writer->idle, NULL) == 0);
     ASSERT(pthread_condattr_destroy(&attr) == 0);
     refresh_space(writer);
-    err = thread_start(writer);
-    if (err != 0) {
+    /* Signals are the main thread's: the writer begins with all of them blocked. */
+    (void)sigfillset(&all);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    rc = pthread_create(&writer->thread, NULL, writer_run, writer);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (rc != 0) {
         writer_free(writer);
-        return err;
+        return ERR_NOMEM;
     }
     *ret_writer = writer;
     return 0;

@@ -80,6 +80,7 @@ static void renew(struct leafd *client)
     text_make_key(key);
     door_forget(&client->ids, (unsigned)key[0] * 31);
     door_forget(&client->admin, (unsigned)key[1] * 31);
+    client->cluster = (struct known_cluster){.told = false};
     start_anew(client);
     for (struct source *source = client->sources; source != NULL; source = source->next) {
         source->kind->forget(source);

@@ -76,6 +76,7 @@ struct leafd {
     unsigned thread_count, idle_threads;
     pthread_t ager; /* the thread that drops what is too old; it is there with the first job */
     bool ageing;
+    struct known_cluster cluster;
     uint64_t age_ns;           /* when it has something to do next */
     _Atomic uint64_t usual_ns; /* the time of range requests that were answered; 0: none was */
     void (*hook)(void *user, const struct leafd_event *event);

@@ -31,6 +31,7 @@ struct row {
 struct listing {
     json_t *json;
     long long self;
+    const char *uid; /* of the cluster; borrowed from the JSON; NULL: it has none */
     size_t count;
     struct row *rows;
 };
@@ -108,6 +109,7 @@ static bool read_listing(const struct leafd *client, const struct door *door,
     *listing = (struct listing){
         .json = json,
         .self = json_integer_value(json_object_get(json, "self")),
+        .uid = json_string_value(json_object_get(json, "uid")),
         .rows = calloc(count + 1, sizeof *listing->rows),
     };
     for (size_t i = 0; listing->rows != NULL && i < count; i++) {
@@ -121,11 +123,35 @@ static bool read_listing(const struct leafd *client, const struct door *door,
     return true;
 }
 
+/* Is it of another cluster than the client's, which is that of the first listing with a uid?
+ * learns: this may be the first. */
+static bool is_foreign(struct leafd *client, const struct node *node, const char *uid, bool learns)
+{
+    struct known_cluster *cluster = &client->cluster;
+    char text[NODE_TEXT_BYTES];
+    if (uid == NULL || !text_is_visible(uid, UID_BYTES - 1)) {
+        return false;
+    }
+    pthread_mutex_lock(&client->lock);
+    if (learns && cluster->uid[0] == 0) {
+        (void)snprintf(cluster->uid, sizeof cluster->uid, "%s", uid);
+    }
+    bool foreign = cluster->uid[0] != 0 && strcmp(cluster->uid, uid) != 0;
+    bool tells = foreign && !cluster->told;
+    cluster->told |= foreign;
+    pthread_mutex_unlock(&client->lock);
+    if (tells) {
+        node_text(node, text);
+        client_event(client, (struct leafd_event){.kind = "other_cluster", .from = text});
+    }
+    return foreign;
+}
+
 enum heard { HEARD_LISTING, HEARD_REFUSAL, HEARD_NOTHING };
 
-/* Ask one node. */
+/* Ask one node. learns: which cluster the client's is, if that is not known yet. */
 static enum heard ask_listing(struct leafd *client, const struct door *door,
-                              const struct node *node, struct listing *listing)
+                              const struct node *node, bool learns, struct listing *listing)
 {
     struct line *line = line_get(&client->lines);
     struct answer answer;
@@ -141,6 +167,10 @@ static enum heard ask_listing(struct leafd *client, const struct door *door,
     enum heard heard = HEARD_NOTHING;
     if (line_ask(line, node, &request, &limits, &answer) == ASK_ANSWERED) {
         bool good = answer.status == 200 && read_listing(client, door, &answer, listing);
+        if (good && is_foreign(client, node, listing->uid, learns)) {
+            listing_free(listing);
+            good = false;
+        }
         heard = good                                           ? HEARD_LISTING
                 : answer.status >= 400 && answer.status != 503 ? HEARD_REFUSAL
                                                                : HEARD_NOTHING;
@@ -268,7 +298,7 @@ static void meet(struct leafd *client, struct door *door, struct draw *draw, lon
         struct listing other;
         struct node node = node_of(nodes, i);
         if (asks && now_ns() < until_ns && !atomic_load(&client->closed) &&
-            ask_listing(client, door, &node, &other) == HEARD_LISTING) {
+            ask_listing(client, door, &node, false, &other) == HEARD_LISTING) {
             fresh = is_same(draw->listing, &other, nodes->list[i].id);
             draw->met[i] |= fresh;
             listing_free(&other);
@@ -319,7 +349,7 @@ static void discover(void *context)
         struct listing listing;
         unsigned at = (first + i) % known->count;
         struct node node = node_of(known, at);
-        heard = ask_listing(client, door, &node, &listing);
+        heard = ask_listing(client, door, &node, true, &listing);
         refused = refused || heard == HEARD_REFUSAL;
         if (heard == HEARD_LISTING) {
             take_listing(client, door, known, first, at, &listing);

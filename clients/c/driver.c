@@ -189,8 +189,9 @@ static void do_close_source(char **words)
 
 /* --- events --- */
 
-static const char *const event_kinds[] = {"failover",   "refill_failed", "recovered", "fenced",
-                                          "clock_back", "aged",          "generation"};
+static const char *const event_kinds[] = {"failover",   "refill_failed", "recovered",
+                                          "fenced",     "clock_back",    "aged",
+                                          "generation", "other_cluster"};
 enum { EVENT_KINDS = sizeof event_kinds / sizeof event_kinds[0] };
 static _Atomic unsigned events[EVENT_KINDS];
 

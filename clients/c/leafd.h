@@ -220,7 +220,7 @@ void leafd_snowflake_close(struct leafd_snowflake *snowflake);
 struct leafd_event {
     const char *kind;      /* one of those of docs/clients.md, as "failover" */
     const char *name;      /* of the tag, or of the holder of the worker id; else "" */
-    const char *from, *to; /* failover: the endpoints; else "" */
+    const char *from, *to; /* failover: the endpoints; other_cluster: from alone; else "" */
     const char *code;      /* refill_failed: the error's; else "" */
     uint64_t ids;          /* aged, generation: how many were dropped */
     int64_t ms;            /* clock_back: how far */

@@ -23,6 +23,7 @@ enum {
     LISTED_MAX = NODES_MAX - ENDPOINTS_MAX, /* nodes that others listed (discover.h) */
     LISTED = ENDPOINTS_MAX,                 /* in place of an endpoint */
     LAST_TIER = 3,                          /* that of endpoints; the best is 1 */
+    UID_BYTES = 65,                         /* of a cluster */
     PLACE_BYTES = URL_BYTES + CONNECT_TO_BYTES,
     NODE_TEXT_BYTES = URL_BYTES + CONNECT_TO_BYTES + 4
 };
@@ -58,6 +59,12 @@ struct discovery {
     uint64_t again_ns;  /* after so long the next one */
     struct job job;
     struct leafd *client;
+};
+
+/* Of discover.h, for all doors of a client; guarded by the client's lock. */
+struct known_cluster {
+    char uid[UID_BYTES]; /* "": not known yet */
+    bool told;           /* that a listing has another one */
 };
 
 /* An endpoints' nodes, and which of them is asked. */

@@ -82,10 +82,8 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 # reason, and no other command may be answered so. (For forks see FORKING.)
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads",
                  "events": "php has no hook: what fails is an exception of the call"}}
-NO_SRV = {"test_srv.py": "it looks up no SRV records"}
 # Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"java": NO_SRV, "python": NO_SRV, "php": {
-    **NO_SRV,
+NOT_DONE = {"php": {
     "test_second_requests_stay_in_the_zone": "php sends no second requests",
     "test_what_is_held_of_a_paused_tag": "php asks only once it holds nothing",
     "test_nodes_of_a_cluster": "php asks a listed node only once it needs it",

@@ -14,6 +14,7 @@ import pytest
 
 from driver import SLACK_S, TOLERANCE_S, check_once, urls
 from fake import Granter, error, granted, http
+from test_events import Told
 from wait import wait_until, within
 
 PATIENT = {"attempt_ms": 40000, "deadline_ms": 60000}
@@ -39,6 +40,7 @@ class Cluster:
                               "zone": None if zone == "-" else zone, "weight": 100,
                               "state": "ready", "snowflake": True})
         self.url = ",".join(server.url for server in self.servers)
+        self.uid = "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
         self.says = None  # in place of the listing
 
     def handler(self, number):
@@ -63,7 +65,7 @@ class Cluster:
         away = self.lost | self.frozen
         rows = [{**row, "state": "unreachable"} if i in away else row
                 for i, row in enumerate(self.rows)]
-        return nodes_of(number + 1, rows)
+        return nodes_of(number + 1, rows, self.uid)
 
     def asked(self, number):
         """Requests for ids and worker ids."""
@@ -83,8 +85,9 @@ class Cluster:
         return next(i for i, count in enumerate(before) if self.served[i] > count)
 
 
-def nodes_of(own, rows):
-    return http(200, json.dumps({"self": own, "nodes": rows}), "application/json;charset=UTF-8")
+def nodes_of(own, rows, uid=None):
+    return http(200, json.dumps({"self": own, "uid": uid, "nodes": rows}),
+                "application/json;charset=UTF-8")
 
 
 def is_listing(request):
@@ -367,6 +370,45 @@ def test_nodes_of_another_cluster(start, fake):
     assert not other.asked(0) and not other.asked(1)
     cluster.rows[1]["http_address"] = own
     within(lambda: cluster.used(client) == 1, BACK_S + SLACK_S, "the right address is asked")
+
+
+def test_another_cluster_with_the_same_addresses(start, fake):
+    """Its uid shows it: a node of the listing that has another one gets no request for ids."""
+    cluster = Cluster(fake, "ab")
+    cluster.says = lambda number: nodes_of(number + 1, cluster.rows, f"cluster-{number}")
+    client = start().open(endpoints=cluster.servers[0].url, zone="b", **SMALL, **PATIENT)
+    ids = client.ids("strict1 orders 5")
+    ids += client.ids("segment orders 50")
+    client.ask("snowflake 1")
+    check_once(ids)
+    assert cluster.servers[1].requests and not cluster.asked(1)
+    Told(client).wait_for("other_cluster")
+    cluster.says = None
+    cluster.uid = "cluster-0"
+    within(lambda: cluster.used(client) == 1, BACK_S + SLACK_S, "it has become the right one")
+    assert not client.events().get("other_cluster"), "it is told once"
+
+
+def test_an_endpoint_that_leads_to_another_cluster(start, fake):
+    """Its listing is ignored: no node of it is asked. A listing without uid (of an older node) is
+    taken."""
+    cluster, other = Cluster(fake, "a"), Cluster(fake, "ab")
+    other.uid = "another"
+    client = start().open(endpoints=cluster.url, zone="a", **PATIENT)
+    client.ids("strict1 orders 1")
+    cluster.says = lambda number: nodes_of(1, other.rows, other.uid)
+    asked = len(cluster.servers[0].requests)
+
+    def listed():
+        client.ids("strict1 orders 1")
+        return sum(map(is_listing, cluster.servers[0].requests[asked:])) > 1
+
+    within(listed, 30, "it was asked again")
+    assert not any(server.requests for server in other.servers)
+    cluster.rows = other.rows
+    cluster.says = lambda number: nodes_of(1, other.rows)
+    other.uid = None
+    within(lambda: client.ids("strict1 orders 1") and other.servers[0].requests, 30, "it is taken")
 
 
 # --- paused tags ---

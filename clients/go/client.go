@@ -34,6 +34,8 @@ type Client struct {
 	closed     bool
 	segments   map[*Segment]struct{}
 	snowflakes map[string]*Snowflake
+	cluster    string // the uid of the first listing that had one; "": not known yet
+	foreign    bool   // the hook was told of a listing of another
 }
 
 // clock is the time; tests have their own. Deadlines of contexts are real ones always.

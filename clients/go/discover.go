@@ -40,6 +40,7 @@ type row struct {
 // listing is what a node says of itself and others.
 type listing struct {
 	self int64
+	uid  string // of the cluster; "": it has none
 	rows []row
 }
 
@@ -47,10 +48,14 @@ type listing struct {
 func parseListing(body []byte, zone string, forSnowflake bool) (l listing, ok bool) {
 	var read struct {
 		Self  json.RawMessage   `json:"self"`
+		UID   json.RawMessage   `json:"uid"`
 		Nodes []json.RawMessage `json:"nodes"`
 	}
 	if json.Unmarshal(body, &read) != nil || json.Unmarshal(read.Self, &l.self) != nil || l.self < 1 {
 		return l, false
+	}
+	if json.Unmarshal(read.UID, &l.uid) != nil {
+		l.uid = ""
 	}
 	for _, text := range read.Nodes {
 		var one struct {
@@ -194,7 +199,7 @@ func (c *Client) ask(ctx context.Context, d *door) {
 		n := nodes[(first+i)%len(nodes)]
 		var l listing
 		var out *outcome
-		if l, found, out = c.listingOf(of, d, n); found {
+		if l, found, out = c.listingOf(of, d, n, true); found {
 			c.meet(ctx, d, known, n, l)
 		}
 		refused = refused || out != nil && out.err.Status >= 400 && out.err.Status != http.StatusServiceUnavailable
@@ -213,14 +218,31 @@ func (c *Client) ask(ctx context.Context, d *door) {
 	d.news()
 }
 
-// listingOf asks one node.
-func (c *Client) listingOf(ctx context.Context, d *door, n node) (l listing, ok bool, out *outcome) {
+// listingOf asks one node. learns: which cluster the client's is, if that is not known yet.
+func (c *Client) listingOf(ctx context.Context, d *door, n node, learns bool) (l listing, ok bool, out *outcome) {
 	within := limits{connect: c.settings.Connect, within: listingTime}
 	got, out := c.attempt(ctx, n, &request{method: "GET", path: "/api/nodes", uncounted: true}, within)
 	if out == nil && got.status == http.StatusOK {
 		l, ok = parseListing(got.body, c.settings.Zone, d.forSnowflake)
+		ok = ok && !c.isForeign(n, l.uid, learns)
 	}
 	return l, ok, out
+}
+
+// isForeign: the listing is of another cluster than the client's, which is that of the first one with a uid.
+func (c *Client) isForeign(n node, uid string, learns bool) bool {
+	c.mu.Lock()
+	if learns && c.cluster == "" {
+		c.cluster = uid
+	}
+	foreign := uid != "" && c.cluster != "" && uid != c.cluster
+	tell := foreign && !c.foreign
+	c.foreign = c.foreign || foreign
+	c.mu.Unlock()
+	if tell {
+		c.event(Event{Kind: "other_cluster", From: n.String()})
+	}
+	return foreign
 }
 
 // meet asks the nodes of a listing, from the node asked, that are not known yet; and, where calls go to a worse
@@ -252,7 +274,7 @@ func (c *Client) meet(ctx context.Context, d *door, known *nodeList, asked node,
 		better := chosen == nil && n.tier < nowTier
 		fresh := met[i] && n.id == l.self
 		if !fresh && (better || !met[i]) && n.tier < lastTier && of.Err() == nil {
-			if other, ok, _ := c.listingOf(of, d, *n); ok && l.isSame(other, n.id) {
+			if other, ok, _ := c.listingOf(of, d, *n, false); ok && l.isSame(other, n.id) {
 				fresh, met[i] = true, true
 			}
 		}

@@ -4,7 +4,7 @@ import "time"
 
 // Event is something that happened to a client, for Settings.OnEvent. Kind says what: "failover" (From, To),
 // "refill_failed" (Name, Code), "recovered" (Name), "fenced" (Name), "clock_back" (Name, Back), "aged" and
-// "generation" (Name, IDs). docs/clients.md says when.
+// "generation" (Name, IDs), "other_cluster" (From). docs/clients.md says when.
 type Event struct {
 	Kind     string
 	Name     string // of the tag, or of the holder of the worker id

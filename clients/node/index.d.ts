@@ -101,7 +101,9 @@ export type ClientEvent =
     | { readonly kind: "fenced"; readonly name: string }
     | { readonly kind: "clock_back"; readonly name: string; readonly ms: number }
     /** So many ids were dropped: too old, or of an older generation. */
-    | { readonly kind: "aged" | "generation"; readonly tag: string; readonly ids: number };
+    | { readonly kind: "aged" | "generation"; readonly tag: string; readonly ids: number }
+    /** What that node answered is of another cluster; told once. */
+    | { readonly kind: "other_cluster"; readonly from: string };
 
 /** What calls throw, or reject with. */
 export class LeafdError extends Error {

@@ -90,7 +90,7 @@ def ids(run, tag, node=0, as_="operator", protocol="text", count=1, key=None, nu
         return None
     if row.murky and answer.code == "unknown_tag":
         return None
-    numbers = number or (protocol == "incrby" and count > 1)
+    numbers = (number and protocol not in ("incr", "next")) or (protocol == "incrby" and count > 1)
     if row.shape in SECRET and as_ == "shop" and numbers and not row.murky:
         return expect(answer, {"forbidden", "NOPERM"}, what)
     if key is not None:
@@ -413,17 +413,45 @@ def delete(run, tag, node=0, as_="operator", wait=False, protocol="http"):
     return None
 
 
-@operation(lambda rng, plan: {**draw_tag(rng, plan), **draw_protocol(rng, "resp", "ctl", "setnx")},
-           weight=6, covers=["GET /api/tags/", "TAGS_GET", "GET", "SET", "SETNX"])
+@operation(lambda rng, plan: {**draw_tag(rng, plan), "number": rng.choice([0, 0, 7])},
+           weight=4, covers=["SET", "SETNX"])
+def make(run, tag, number=0, node=0, as_="operator"):
+    """Make a tag as programs for Redis do, unless it is there."""
+    row = run.tag(tag)
+    run.resolve(row)
+    made = not row.alive
+    if made and (row.name in run.model.lost or (run.spec(row.name) and row.name not in run.made)):
+        return None  # a name keeps the shape that it is first made with
+    words = ["SETNX", tag, number] if node % 2 else ["SET", tag, number, "NX"]
+    answer = run.world.resp(node, as_, *words)
+    what = f"{words} by {as_}"
+    if not may_use(as_, tag):
+        return expect(answer, {"forbidden_tag"}, what)
+    if made and as_ == "shop":
+        return expect(answer, {"unknown_tag"}, what)
+    codes = put_must(run, row, as_, {"max_id": number + 1} if made and number > 0 else {})
+    if codes == {"ok"} and number > 0 and row.name in run.made:
+        codes = {"ok", "would_repeat"}  # its mark may be above what was taken
+    expect(answer, codes if made else {"ok"}, what)
+    if answer.code == "unknown":
+        row.murky = row.murky or made
+    if answer.ok:
+        said = (answer.numbers or answer.texts)[0]
+        right = ("1", "OK") if made else ("0", "None")
+        must(str(said) in right, "wrong-set", f"{what}: {answer}")
+    if answer.ok and made:
+        shown = run.certain(lambda: run.world.http(0, "operator", "GET",
+                                                   f"/api/tags/{path_of(tag)}"))
+        was_put(run, row, node, True, {}, shown.json, False)
+    return None
+
+
+@operation(lambda rng, plan: {**draw_tag(rng, plan), **draw_protocol(rng, "resp", "ctl")},
+           weight=6, covers=["GET /api/tags/", "TAGS_GET", "GET"])
 def look(run, tag, node=0, as_="operator", protocol="http"):
     """What the cluster says of a tag."""
     row = run.tag(tag)
     run.resolve(row)
-    if protocol == "setnx":
-        words = ["SETNX", tag, 1] if node % 2 else ["SET", tag, 1, "NX"]
-        answer = run.world.resp(node, as_, *words)
-        there = {"ok"} if row.alive else {"unknown_tag"}
-        return expect(answer, there if may_use(as_, tag) else {"forbidden_tag"}, f"{words}")
     if protocol == "ctl":
         answer = run.world.leafctl(node, as_, "tags", "get", tag, "--json")
     elif protocol == "resp":

@@ -326,7 +326,7 @@ struct sim_world {
     bool exchanges;   /* leafds are exchanged for ones that speak another level */
     bool born_late;   /* and the first ones speak the newest one or the one before it */
     uint16_t level;   /* the highest that any node has applied */
-    uint32_t hold_ms; /* see upgrade.h */
+    uint32_t hold_ms; /* see membership.h */
     bool level_auto;
     uint64_t old_one;   /* the node whose leafd is not exchanged while things go wrong; 0: none */
     bool member_faults; /* the membership changes in this run */

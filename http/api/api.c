@@ -16,7 +16,6 @@
 #include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
-#include "http/api/status.h"
 #include "http/page/page.h"
 #include "http/proto/head.h"
 #include "src/base/assert.h"
@@ -42,29 +41,33 @@
 #define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
 #define LEAF .is_leaf = true
-#define TINYID .is_leaf = true, .is_tinyid = true, FOR(ROLE_NONE, LISTENER_IDS)
+#define TINYID .is_leaf = true, .is_tinyid = true, FOR(ROLE_NONE, LISTENER_IDS, TRAFFIC_SEGMENT)
 #define AUDITED .audited = true
 #define AUDITED_AS(what) .audited = true, .changes = (what)
-#define FOR(role_, listeners_) .role = (role_), .listeners = (listeners_)
-#define FOR_IDS FOR(ROLE_IDS, LISTENER_IDS)
-#define FOR_READ FOR(ROLE_READ, LISTENER_ADMIN)
-#define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN), AUDITED
-#define FOR_WORKERS FOR(ROLE_WORKERS, LISTENER_IDS | LISTENER_ADMIN)
-#define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN)
+#define FOR(role_, listeners_, traffic_)                                                           \
+    .role = (role_), .listeners = (listeners_), .traffic = (traffic_)
+#define FOR_BOTH (LISTENER_IDS | LISTENER_ADMIN)
+#define FOR_SEGMENT FOR(ROLE_IDS, LISTENER_IDS, TRAFFIC_SEGMENT)
+#define FOR_SNOWFLAKE FOR(ROLE_IDS, LISTENER_IDS, TRAFFIC_SNOWFLAKE)
+#define FOR_IDS FOR(ROLE_IDS, LISTENER_IDS, TRAFFIC_DECODE)
+#define FOR_READ FOR(ROLE_READ, LISTENER_ADMIN, TRAFFIC_READ)
+#define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN, TRAFFIC_TAGS), AUDITED
+#define FOR_WORKERS FOR(ROLE_WORKERS, FOR_BOTH, TRAFFIC_WORKERS)
+#define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN, TRAFFIC_ADMIN)
 /* For clients, which choose a node by it, and for operators. */
-#define FOR_NODES                                                                                  \
-    .role = ROLE_IDS, .also = ROLE_READ | ROLE_ADMIN, .listeners = LISTENER_IDS | LISTENER_ADMIN
-#define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN)
-#define FOR_METRICS FOR(ROLE_METRICS, LISTENER_IDS | LISTENER_ADMIN)
-#define FOR_HEALTH FOR(ROLE_HEALTH, LISTENER_IDS | LISTENER_ADMIN)
+#define FOR_NODES FOR(ROLE_IDS, FOR_BOTH, TRAFFIC_DECODE), .also = ROLE_READ | ROLE_ADMIN
+#define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN, TRAFFIC_OTHER)
+#define FOR_METRICS FOR(ROLE_METRICS, FOR_BOTH, TRAFFIC_PROBE)
+#define FOR_HEALTH FOR(ROLE_HEALTH, FOR_BOTH, TRAFFIC_PROBE)
 #define SERVED_BY(function) .handle = (function)
+#define ASKS(what) .asks = (what), SERVED_BY(handle_cluster_ask)
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
-    ROUTE(IDS, "/api/segment/get/", TAG, TAKES, OPTIONS, LEAF, FOR_IDS,
+    ROUTE(IDS, "/api/segment/get/", TAG, TAKES, OPTIONS, LEAF, FOR_SEGMENT,
           SERVED_BY(handle_segment_get)),
     ROUTE(READ, "/api/segment/decode/", TAG, OPTIONS, FOR_READ, SERVED_BY(handle_segment_decode)),
-    ROUTE(IDS, "/api/snowflake/get/", NAME, TAKES, OPTIONS, LEAF, FOR_IDS,
+    ROUTE(IDS, "/api/snowflake/get/", NAME, TAKES, OPTIONS, LEAF, FOR_SNOWFLAKE,
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, OPTIONS, FOR_IDS,
           SERVED_BY(handle_snowflake_decode)),
@@ -98,11 +101,11 @@ static const struct route routes[] = {
           SERVED_BY(handle_layout_delete)),
     ROUTE(READ, "/api/layouts", LONG, FOR_READ, SERVED_BY(handle_layouts_list)),
     ROUTE(BIT(METHOD_POST), "/api/nodes/*/drain", VERB("/drain"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_drain)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_DRAIN)),
     ROUTE(BIT(METHOD_POST), "/api/nodes/*/resume", VERB("/resume"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_resume)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_RESUME)),
     ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_node_put)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_WEIGHT)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
     ROUTE(BIT(METHOD_GET), "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
     ROUTE(BIT(METHOD_PUT), "/api/clients/cuts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
@@ -114,18 +117,18 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),
     ROUTE(BIT(METHOD_GET), "/api/live", TAKES, FOR_READ, SERVED_BY(handle_live)),
     ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_remove)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_REMOVE)),
     ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_move)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_MOVE)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_member_add)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_ADD)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), SERVED_BY(handle_leader)),
+          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_LEAD)),
     ROUTE(READ, "/api/cluster/segments", LONG, OPTIONS, FOR_READ,
           SERVED_BY(handle_cluster_segments)),
-    ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, SERVED_BY(handle_level_see)),
+    ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, ASKS(ASK_LEVEL_SEE)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_LEVEL), SERVED_BY(handle_level_raise)),
+          AUDITED_AS(CHANGES_LEVEL), ASKS(ASK_LEVEL)),
     ROUTE(BIT(METHOD_GET), "/api/backup", TAKES, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/audit", LONG, OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
@@ -306,31 +309,6 @@ int handle_openapi(struct conn *conn)
 
 /* --- requests --- */
 
-HOT static enum traffic traffic_of(const struct route *route)
-{
-    switch (route->role) {
-    case ROLE_NONE:
-        return route->is_tinyid ? TRAFFIC_SEGMENT : TRAFFIC_OTHER;
-    case ROLE_IDS:
-        if (route->handle == handle_segment_get) {
-            return TRAFFIC_SEGMENT;
-        }
-        return route->handle == handle_snowflake_get ? TRAFFIC_SNOWFLAKE : TRAFFIC_DECODE;
-    case ROLE_READ:
-        return TRAFFIC_READ;
-    case ROLE_TAGS:
-        return TRAFFIC_TAGS;
-    case ROLE_WORKERS:
-        return TRAFFIC_WORKERS;
-    case ROLE_ADMIN:
-        return TRAFFIC_ADMIN;
-    case ROLE_METRICS:
-    case ROLE_HEALTH:
-        return TRAFFIC_PROBE;
-    }
-    return TRAFFIC_OTHER;
-}
-
 HOT static enum http_admission api_admit(struct conn *conn)
 {
     struct request *request = &conn->request;
@@ -339,16 +317,18 @@ HOT static enum http_admission api_admit(struct conn *conn)
     const char *name;
     size_t name_len;
 
+    request->body_max = LIMIT_HTTP_SMALL_BODY_BYTES;
     if (router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len) !=
         ROUTER_FOUND) {
-        request->body_max = route_body_max(NULL);
         return HTTP_REFUSE;
     }
-    request->body_max = route_body_max(route);
+    if (route->is_bulk) {
+        request->body_max = LIMIT_HTTP_BODY_BYTES;
+    }
     request->route = route;
     request->name_at = request->path_at + (uint32_t)(name - path);
     request->name_len = (uint32_t)name_len;
-    request->traffic = (uint8_t)traffic_of(route);
+    request->traffic = route->traffic;
     request->wants_json =
         route->is_leaf && conn_head(conn)->accept.count > 0 &&
         header_wants_json(conn_at(conn, conn_head(conn)->accept.at), conn_head(conn)->accept.len);
@@ -449,9 +429,7 @@ HOT static void api_handle(struct conn *conn)
     if (!conn_charge(conn, &conn->client->requests, 1)) {
         return;
     }
-    if (auth != NULL && route != NULL && auth_is_newer(auth, loop->tokens_generation)) {
-        gate_renew(conn);
-    }
+    gate_look(conn);
     if (route == NULL) {
         result = refuse_route(conn);
     } else if (conn->request.gate != GATE_OPEN) {

@@ -80,17 +80,6 @@ static bool is_forced(const struct conn *conn)
     return memmem(space, len, "force=1", strlen("force=1")) != NULL;
 }
 
-/* Of a request of another protocol: what it asks, of which tag, and nothing that is secret. */
-static void put_item_words(const struct conn *conn, struct note *note)
-{
-    const struct request *request = &conn->request;
-    const struct route *route = request->route;
-    uint32_t len = request->name_len < WHAT_BYTES / 2 ? request->name_len : WHAT_BYTES / 2;
-
-    (void)snprintf(note->what, sizeof note->what, "%s%s%.*s", route->path, len > 0 ? " " : "",
-                   (int)len, conn_at(conn, request->name_at));
-}
-
 static void note_make(struct conn *conn, struct note *note)
 {
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
@@ -98,18 +87,22 @@ static void note_make(struct conn *conn, struct note *note)
                                         [IDENTITY_CERTIFICATE] = "certificate"};
     const struct parser_head *head = conn_head(conn);
     const struct identity *identity = gate_identity(conn);
-    uint32_t target_len = head->target_len < WHAT_BYTES ? head->target_len : WHAT_BYTES;
+    const struct request *request = &conn->request;
+    const struct route *route = request->route;
+    uint32_t len = head->target_len < WHAT_BYTES ? head->target_len : WHAT_BYTES;
 
     *note = (struct note){.by = kinds[identity->kind], .force = is_forced(conn)};
     memcpy(note->who, identity->name, sizeof note->who);
     put_address(conn, note->address);
-    if (conn->caller != NULL) {
-        put_item_words(conn, note);
+    if (conn->caller != NULL) { /* another protocol: what it asks, and nothing that is secret */
+        len = request->name_len < WHAT_BYTES / 2 ? request->name_len : WHAT_BYTES / 2;
+        (void)snprintf(note->what, sizeof note->what, "%s%s%.*s", route->path, len > 0 ? " " : "",
+                       (int)len, conn_at(conn, request->name_at));
         return;
     }
     (void)conn_trace(conn, note->trace);
-    (void)snprintf(note->what, sizeof note->what, "%s %.*s", method_name(head->method),
-                   (int)target_len, conn_at(conn, head->target_at));
+    (void)snprintf(note->what, sizeof note->what, "%s %.*s", method_name(head->method), (int)len,
+                   conn_at(conn, head->target_at));
     note->asked_len = conn->body.len < VALUE_BYTES ? conn->body.len : VALUE_BYTES;
     if (note->asked_len > 0) {
         memcpy(note->asked, conn->body.data, note->asked_len);
@@ -195,18 +188,13 @@ static void audit_tell(struct api_loop *loop, const struct note *note,
     }
 }
 
-static const char *audit_outcome(int status)
-{
-    if (status == 0 || status >= 500) {
-        return "unknown";
-    }
-    return status == 202 ? "pending" : "done";
-}
-
 void audited_answered(struct conn *conn, int status, const void *body, size_t len)
 {
     struct note *note = conn->note;
-    const struct outcome outcome = {AUDIT_CHANGE, audit_outcome(status), status, body, len};
+    const char *what = status == 0 || status >= 500 ? "unknown"
+                       : status == 202              ? "pending"
+                                                    : "done";
+    const struct outcome outcome = {AUDIT_CHANGE, what, status, body, len};
 
     conn->note = NULL;
     if (note->begun && (status < 400 || status >= 500)) {
@@ -258,6 +246,19 @@ static void put_before(struct note *note, const struct buf *json)
     memcpy(note->before, json->data, note->before_len);
 }
 
+/* A call that looks at what this node has, before a change (NULL: before the handler runs). The
+ * caller says what. */
+static struct call *look_call(int (*finish)(struct conn *conn, struct call *call),
+                              struct call *change)
+{
+    struct call *call = call_new(ID_REQUEST_QUERY, finish);
+
+    call->sees_errors = true;
+    call->request.local = true;
+    call->next = change;
+    return call;
+}
+
 /* --- what was before: one thing --- */
 
 /* What this node knows of the tag. */
@@ -307,11 +308,8 @@ static int worker_before_cb(struct conn *conn, struct call *call)
 /* Look at a worker id, then submit the change; NULL: then the handler runs. */
 static int look_at_row(struct conn *conn, uint32_t id, struct call *change)
 {
-    struct call *call = call_new(ID_REQUEST_QUERY, worker_before_cb);
+    struct call *call = look_call(worker_before_cb, change);
 
-    call->sees_errors = true;
-    call->request.local = true;
-    call->next = change;
     call->looking.at = id;
     query_workers_encode(&call->request.payload, (uint16_t)id, 1);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
@@ -383,9 +381,7 @@ static int look_at_tag(struct conn *conn)
         tag_name_check(name, len, &why) != 0) {
         return audit_go_on(conn);
     }
-    call = call_new(ID_REQUEST_QUERY, tag_before_cb);
-    call->sees_errors = true;
-    call->request.local = true;
+    call = look_call(tag_before_cb, NULL);
     query_get_encode(&call->request.payload, name, len);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
 }
@@ -405,38 +401,15 @@ static int look_at_worker(struct conn *conn)
     return id < LIMIT_WORKER_IDS ? look_at_row(conn, id, NULL) : audit_go_on(conn);
 }
 
-static int look_at_level_before(struct conn *conn)
-{
-    const struct id_health *health = api_loop(conn)->backend->health;
-    BUF_LOCAL(json);
-
-    buf_printf(&json, "{\"level\":%u}", atomic_load_explicit(&health->level, memory_order_relaxed));
-    put_before(conn->note, &json);
-    return audit_go_on(conn);
-}
-
-static int look_at_layout(struct conn *conn)
-{
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    const struct layout_words *named = NULL;
-    BUF_LOCAL(json);
-
-    if (snowflake != NULL) {
-        named = snowflake_named_find(snowflake, conn_at(conn, conn->request.name_at),
-                                     conn->request.name_len);
-    }
-    if (named != NULL) {
-        layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
-        put_before(conn->note, &json);
-    }
-    return audit_go_on(conn);
-}
-
 int audited_serve(struct conn *conn)
 {
-    const struct route *route = conn->request.route;
+    const struct id_backend *backend = api_loop(conn)->backend;
+    const struct request *request = &conn->request;
+    const struct route *route = request->route;
     struct note *note = MUST_HAVE(malloc(sizeof *note));
+    const struct layout_words *named;
     struct call *call;
+    BUF_LOCAL(json);
 
     ASSERT(conn->note == NULL && route->takes_options);
     note_make(conn, note);
@@ -452,13 +425,34 @@ int audited_serve(struct conn *conn)
         call->sees_errors = true;
         return call_submit_for(conn, call, BEFORE_WAIT_MS);
     case CHANGES_LEVEL:
-        return look_at_level_before(conn);
+        buf_printf(&json, "{\"level\":%u}", atomic_load(&backend->health->level));
+        break;
     case CHANGES_LAYOUT:
-        return look_at_layout(conn);
+        named = backend->snowflake != NULL
+                    ? snowflake_named_find(backend->snowflake, conn_at(conn, request->name_at),
+                                           request->name_len)
+                    : NULL;
+        if (named != NULL) {
+            layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
+        }
+        break;
     case CHANGES_OTHER:
         break;
     }
+    if (json.len > 0) {
+        put_before(note, &json);
+    }
     return audit_go_on(conn);
+}
+
+void audited_change(struct conn *conn)
+{
+    if (api_loop(conn)->api->auth != NULL) {
+        ASSERT(conn->note == NULL);
+        conn->note = MUST_HAVE(malloc(sizeof(struct note)));
+        note_make(conn, conn->note);
+        ((struct note *)conn->note)->begun = true;
+    }
 }
 
 /* --- what was before: many tags --- */
@@ -530,10 +524,7 @@ static int look_on(struct conn *conn, struct call *change, struct call_looking l
         return look_done(conn, change, looking.submit, items.count - looking.at);
     }
     ASSERT(command_next(&items, &put));
-    call = call_new(ID_REQUEST_QUERY, item_before_cb);
-    call->sees_errors = true;
-    call->request.local = true;
-    call->next = change;
+    call = look_call(item_before_cb, change);
     call->looking = looking;
     query_get_encode(&call->request.payload, put.name, put.name_len);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
@@ -574,9 +565,7 @@ int handle_audit(struct conn *conn)
     return 200;
 }
 
-/* --- requests that the gate refused --- */
-
-/* --- what the client is told --- */
+/* --- requests that the gate refused: what the client is told --- */
 
 static int refuse_token(struct conn *conn, const char *error, const char *message)
 {
@@ -607,27 +596,19 @@ static int refuse_role(struct conn *conn)
                        role_name(route->role), identity->name, roles_text(identity->roles, roles));
 }
 
-/* "a", "b" of a client's prefixes. */
-static void show_prefixes(const struct identity *identity, char *out, size_t size)
-{
-    char shown[SHOWN_BYTES];
-    size_t at = 0;
-
-    out[0] = '\0';
-    for (size_t i = 0; i < identity->prefix_count && at + SHOWN_BYTES + 3 < size; i++) {
-        const struct identity_prefix *prefix = &identity->prefixes[i];
-
-        at += (size_t)snprintf(out + at, size - at, "%s%s", i > 0 ? ", " : "",
-                               text_show(prefix->text, prefix->len, shown, sizeof shown));
-    }
-}
-
 static int refuse_tag(struct conn *conn, const char *what)
 {
     const struct identity *identity = gate_identity(conn);
-    char prefixes[4 * SHOWN_BYTES];
+    char prefixes[4 * SHOWN_BYTES] = ""; /* "a", "b" */
+    char shown[SHOWN_BYTES];
+    size_t at = 0;
 
-    show_prefixes(identity, prefixes, sizeof prefixes);
+    for (size_t i = 0; i < identity->prefix_count && at + SHOWN_BYTES + 3 < sizeof prefixes; i++) {
+        const struct identity_prefix *prefix = &identity->prefixes[i];
+
+        at += (size_t)snprintf(prefixes + at, sizeof prefixes - at, "%s%s", i > 0 ? ", " : "",
+                               text_show(prefix->text, prefix->len, shown, sizeof shown));
+    }
     return reply_error(conn, 403, "forbidden_tag", "%s: %s has the tags that begin with %s", what,
                        identity->name, prefixes);
 }
@@ -667,18 +648,6 @@ static int refuse_page(struct conn *conn)
     }
 }
 
-static int refuse_listener(struct conn *conn)
-{
-    const struct api_loop *loop = api_loop(conn);
-    bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
-    char message[LIMIT_ADDRESS_BYTES + 96];
-
-    (void)snprintf(message, sizeof message, "this route is served at the other listener: %s, %s",
-                   is_admin ? "http.listen" : "admin.listen",
-                   is_admin ? loop->api->http_address : loop->api->admin_address);
-    return reply_error(conn, 404, "other_door", "%s", message);
-}
-
 /* Looked at anew each time, since it ends by itself. */
 static int refuse_cut(struct conn *conn)
 {
@@ -703,9 +672,15 @@ static int refuse_cut(struct conn *conn)
 
 static int refuse_by(struct conn *conn)
 {
+    const struct api_loop *loop = api_loop(conn);
+    bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
+
     switch ((enum gate)conn->request.gate) {
     case GATE_OTHER_LISTENER:
-        return refuse_listener(conn);
+        return reply_error(conn, 404, "other_door",
+                           "this route is served at the other listener: %s, %s",
+                           is_admin ? "http.listen" : "admin.listen",
+                           is_admin ? loop->api->http_address : loop->api->admin_address);
     case GATE_MISDIRECTED:
     case GATE_FOREIGN:
     case GATE_TYPE:

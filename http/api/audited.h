@@ -43,6 +43,9 @@ struct conn;
 /* Serve an admitted request whose route is audited. As a handler. */
 int audited_serve(struct conn *conn);
 
+/* The handler of a route that is not audited is about to make a tag: the note begins here. */
+void audited_change(struct conn *conn);
+
 /* A handler has a change of many tags ready: submit it once the note has what there was of the
  * first AUDITED_ITEMS of them, as far as they have room there, and how many there are more. */
 #define AUDITED_ITEMS 8

@@ -1,7 +1,28 @@
 /*
- * cluster.c - see cluster.h. Thread: the loop's.
+ * cluster.c - the cluster as operators change it: members, leadership, level; the segments of a
+ * node and of all; and the backup.
+ *
+ * The happy path of a view: the raft loop is asked, and its answer shown. Of a change (POST
+ * /api/cluster/members, DELETE and PUT /api/cluster/members/{id}, POST /api/cluster/leader and
+ * /api/cluster/level): the request is checked, the backend asks the leader until it is so, and the
+ * answer is 200; if that takes longer than timeout_ms, 202, and it continues without this request:
+ * asking again, on any node, waits for the same change.
+ *
+ * The happy path of the backup, all rows of the state as a file (backup_file.h), streamed: the
+ * first call to the backend begins the backup and gives its first bytes; they are sent; when the
+ * client has taken them, the next call asks for more, until the last. So at most one part is in
+ * memory, however slow the client is; the usual limit of connections cuts it off when it takes
+ * nothing at all.
+ *
+ * Failure modes: bad input 400; an id that no member has 404; whatever stands against the change
+ * 409, with a code of its own; a node that cannot be reached, or no answer, 503. A backup: before
+ * the first byte 503, as other requests; `overloaded` when another backup is being taken on this
+ * node; later the connection is reset, and the file has no closing record. The client goes: the
+ * backend hears of it, so that the next backup can begin.
+ *
+ * Thread: the loop's.
  */
-#include "http/api/cluster.h"
+#include "http/api/route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +31,6 @@
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/proto/text.h"
 #include "http/server/proxy.h"
 #include "src/base/assert.h"
@@ -18,139 +38,7 @@
 #include "src/id/codec/tag.h"
 #include "src/state/codec/cluster_command.h"
 
-/* --- the cluster as JSON --- */
-
-/* What this node knows of the link to it. */
-static void put_link(const struct id_member *member, struct buf *json)
-{
-    text_put_number(json, ",\"lag\":", member->lag);
-    text_put_number(json, ",\"round_trip_us\":", member->round_trip_us);
-    if (member->has_clock_offset) {
-        buf_printf(json, ",\"clock_offset_ms\":%lld", (long long)member->clock_offset_ms);
-    } else {
-        buf_printf(json, ",\"clock_offset_ms\":null");
-    }
-    text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
-}
-
-/* What clients choose a node by. */
-static void put_placement(const struct id_member *member, struct buf *json)
-{
-    const struct placement *placement = &member->placement;
-
-    text_put_field(json, ",\"zone\":", placement->zone[0] != '\0' ? placement->zone : NULL);
-    buf_printf(json, ",\"weight\":%u,\"state\":\"%s\",\"snowflake\":%s", placement->weight,
-               id_serving_name(member->serving), member->has_snowflake ? "true" : "false");
-}
-
-static void put_cluster_member(const struct id_member *member, bool with_links, struct buf *json)
-{
-    buf_printf(json, "{\"id\":%llu", ull(member->id));
-    text_put_field(json, ",\"peer_address\":", member->peer_address);
-    text_put_field(json, ",\"http_address\":", member->http_address);
-    text_put_field(json, ",\"role\":", member->role);
-    text_put_field(json, ",\"version\":", member->version);
-    put_placement(member, json);
-    if (member->levels.max != 0) {
-        buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
-                   member->levels.max);
-    } else {
-        buf_printf(json, ",\"levels\":null");
-    }
-    buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu", member->reachable ? "true" : "false",
-               ull(member->match_index));
-    if (with_links) {
-        put_link(member, json);
-    }
-    buf_printf(json, "}");
-}
-
-/* What is being changed, or was left unfinished. */
-static void put_change(const struct id_member_change *change, struct buf *json)
-{
-    if (change->kind == NULL) {
-        buf_printf(json, "null");
-        return;
-    }
-    buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
-               ull(change->node_id), change->state);
-    if (change->peer_address[0] != '\0') {
-        text_put_field(json, ",\"peer_address\":", change->peer_address);
-    }
-    buf_printf(json, "}");
-}
-
-static void put_level(const struct level_row *level, struct buf *json)
-{
-    char time[TEXT_TIME_BYTES];
-    bool known = level->index != 0;
-
-    buf_printf(json, "{\"number\":%u", level->level);
-    text_put_field(json, ",\"since\":", known ? text_time_rfc3339(level->wall_ms, time) : NULL);
-    text_put_number(json, ",\"index\":", known ? level->index : TEXT_UNKNOWN);
-    buf_printf(json, "}");
-}
-
-void cluster_json_put(const struct id_cluster_status *status, bool with_links, struct buf *json)
-{
-    char uid[UID_TEXT_BYTES];
-
-    ASSERT(status->member_count <= LIMIT_NODES);
-    text_put_field(json, "\"cluster_id\":", status->cluster_id);
-    text_put_field(json,
-                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
-    buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\"", ull(status->node_id),
-               id_node_state_name(status->state));
-    text_put_number(json,
-                    ",\"leader_id\":", status->leader_id != 0 ? status->leader_id : TEXT_UNKNOWN);
-    buf_printf(json, ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,\"level\":",
-               ull(status->term), ull(status->commit_index), ull(status->applied_index));
-    put_level(&status->level, json);
-    buf_printf(json, ",\"members\":[");
-    for (size_t i = 0; i < status->member_count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_cluster_member(&status->members[i], with_links, json);
-    }
-    buf_printf(json, "],\"change\":");
-    put_change(&status->change, json);
-}
-
-/* A node that has not registered yet has no address that a client could ask. */
-void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
-{
-    const char *comma = "";
-
-    buf_printf(json, "{\"self\":%llu,\"nodes\":[", ull(status->node_id));
-    for (size_t i = 0; i < status->member_count; i++) {
-        const struct id_member *member = &status->members[i];
-
-        if (member->http_address[0] != '\0') {
-            buf_printf(json, "%s{\"id\":%llu", comma, ull(member->id));
-            text_put_field(json, ",\"http_address\":", member->http_address);
-            put_placement(member, json);
-            buf_printf(json, "}");
-            comma = ",";
-        }
-    }
-    buf_printf(json, "]}");
-}
-
-/* --- GET /api/cluster, and segments --- */
-
-static int cluster_cb(struct conn *conn, struct call *call)
-{
-    struct buf *json = reply_begin(conn);
-
-    buf_printf(json, "{");
-    cluster_json_put(call->cluster, false, json);
-    buf_printf(json, "}");
-    return 200;
-}
-
-int handle_cluster(struct conn *conn)
-{
-    return call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb));
-}
+/* --- the segments of this node --- */
 
 static void put_slot(const struct segment_slot_view *slot, bool current, struct buf *buf)
 {
@@ -167,38 +55,34 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
     buf_put_u8(buf, '}');
 }
 
-static void put_segment(const struct id_segment_info *info, struct buf *buf)
+static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
 {
     static const char *const states[] = {
         [ID_TAG_ACTIVE] = "active",       [ID_TAG_UNKNOWN] = "unknown",
         [ID_TAG_EXHAUSTED] = "exhausted", [ID_TAG_STRICT] = "strict",
         [ID_TAG_MONOTONIC] = "monotonic", [ID_TAG_PAUSED] = "paused"};
 
-    ASSERT(info->state < COUNT_OF(states));
-    text_put_field_of(buf, "{\"tag\":", info->name, info->name_len);
-    buf_printf(buf, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
-    put_slot(&info->slots[0], true, buf);
-    buf_printf(buf, ",");
-    put_slot(&info->slots[1], false, buf);
-    buf_printf(buf, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
-               info->refill_in_flight ? "true" : "false");
-    text_put_number(buf, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
-    buf_printf(buf, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
-    text_put_number(buf, ",\"lasts_s\":", info->lasts_s);
-    if (info->cover_s > 0) {
-        buf_printf(buf, ",\"cover_s\":%u", info->cover_s);
-    }
-    buf_put_u8(buf, '}');
-}
-
-static void put_segments(const struct id_segment_info *items, size_t count, struct buf *json)
-{
     buf_printf(json, "\"segments\":[");
     for (size_t i = 0; i < count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_segment(&items[i], json);
+        const struct id_segment_info *info = &items[i];
+
+        ASSERT(info->state < COUNT_OF(states));
+        text_put_field_of(json, i > 0 ? ",{\"tag\":" : "{\"tag\":", info->name, info->name_len);
+        buf_printf(json, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
+        put_slot(&info->slots[0], true, json);
+        buf_put_u8(json, ',');
+        put_slot(&info->slots[1], false, json);
+        buf_printf(json, "],\"step\":%u,\"refill_in_flight\":%s", info->step,
+                   info->refill_in_flight ? "true" : "false");
+        text_put_number(json, ",\"last_refill_ago_ms\":", info->last_refill_ago_ms);
+        buf_printf(json, ",\"rate_per_s\":%llu", ull(info->rate_per_s));
+        text_put_number(json, ",\"lasts_s\":", info->lasts_s);
+        if (info->cover_s > 0) {
+            buf_printf(json, ",\"cover_s\":%u", info->cover_s);
+        }
+        buf_put_u8(json, '}');
     }
-    buf_printf(json, "]");
+    buf_put_u8(json, ']');
 }
 
 /* The name to go on after; NULL: there is no more. */
@@ -246,45 +130,35 @@ static int order_by_tag(const struct id_segment_info *a, const struct id_segment
     return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
 }
 
-/* Up to which name every page is whole: the least last name of those that have more. */
-static const struct id_segment_info *whole_up_to(const struct id_buffers *buffers)
+static int cluster_segments_cb(struct conn *conn, struct call *call)
 {
-    const struct id_segment_info *least = NULL;
+    const struct id_buffers *buffers = call->buffers;
+    /* Up to which name every page is whole: the least last name of those that have more. */
+    const struct id_segment_info *whole = NULL;
+    struct buf *json = reply_begin(conn);
 
     for (size_t i = 0; i < buffers->count; i++) {
         const struct id_segment_info *last = last_of(&buffers->nodes[i].page);
 
-        least = last != NULL && (least == NULL || order_by_tag(last, least) < 0) ? last : least;
+        whole = last != NULL && (whole == NULL || order_by_tag(last, whole) < 0) ? last : whole;
     }
-    return least;
-}
-
-static void put_node(const struct id_node_buffers *node, const struct id_segment_info *last,
-                     struct buf *json)
-{
-    size_t count = node->page.count;
-
-    while (last != NULL && count > 0 && order_by_tag(&node->page.items[count - 1], last) > 0) {
-        count--;
-    }
-    buf_printf(json, "{\"node_id\":%llu,\"asked\":%s,\"answered\":%s,", ull(node->node_id),
-               node->asked ? "true" : "false", node->answered ? "true" : "false");
-    put_segments(node->page.items, count, json);
-    buf_printf(json, "}");
-}
-
-static int cluster_segments_cb(struct conn *conn, struct call *call)
-{
-    const struct id_segment_info *last = whole_up_to(call->buffers);
-    struct buf *json = reply_begin(conn);
-
     buf_printf(json, "{\"nodes\":[");
-    for (size_t i = 0; i < call->buffers->count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_node(&call->buffers->nodes[i], last, json);
+    for (size_t i = 0; i < buffers->count; i++) {
+        const struct id_node_buffers *node = &buffers->nodes[i];
+        const struct id_segment_info *items = node->page.items;
+        size_t count = node->page.count;
+
+        while (whole != NULL && count > 0 && order_by_tag(&items[count - 1], whole) > 0) {
+            count--;
+        }
+        buf_printf(json, "%s{\"node_id\":%llu,\"asked\":%s,\"answered\":%s,", i > 0 ? "," : "",
+                   ull(node->node_id), node->asked ? "true" : "false",
+                   node->answered ? "true" : "false");
+        put_segments(items, count, json);
+        buf_printf(json, "}");
     }
     buf_printf(json, "]");
-    put_next(last, json);
+    put_next(whole, json);
     return 200;
 }
 
@@ -338,11 +212,14 @@ static const struct outcome outcomes[MEMBER_OUTCOMES] = {
     [MEMBER_LAST_READY] = {409, "last_ready"},
 };
 
-/* An answer on a member, by its id, or on the level, by its number. see: it was only looked at. */
-static int put_answer(struct conn *conn, const struct call *call, const char *what, bool see)
+/* On a member by its id, or on the level by its number. */
+static int cluster_ask_cb(struct conn *conn, struct call *call)
 {
+    const struct route *route = conn->request.route;
     const struct id_health *health = api_loop(conn)->backend->health;
     const struct buf *reply = &call->request.reply;
+    bool sees = route->asks == ASK_LEVEL_SEE;
+    const char *what = sees || route->asks == ASK_LEVEL ? "level" : "id";
     const struct outcome *outcome;
     struct member_answer answer;
     struct buf *json;
@@ -352,11 +229,11 @@ static int put_answer(struct conn *conn, const struct call *call, const char *wh
         return ERR_BAD_MESSAGE;
     }
     outcome = &outcomes[answer.outcome];
-    if (!see && outcome->code != NULL) {
+    if (!sees && outcome->code != NULL) {
         return reply_error(conn, outcome->status, outcome->code, "%s", answer.why);
     }
     json = reply_begin(conn);
-    if (see) { /* the leader's word; what this node has applied may be a moment older */
+    if (sees) { /* the leader's word; what this node has applied may be a moment older */
         buf_printf(json, "{\"%s\":%u,\"can_rise\":%s,\"newest\":%s", what,
                    atomic_load(&health->level), answer.outcome == MEMBER_DONE ? "true" : "false",
                    answer.outcome == MEMBER_NOT_NEXT ? "true" : "false");
@@ -366,198 +243,93 @@ static int put_answer(struct conn *conn, const struct call *call, const char *wh
     }
     text_put_field(json, ",\"message\":", answer.why);
     buf_printf(json, "}");
-    return see ? 200 : outcome->status;
+    return sees ? 200 : outcome->status;
 }
 
-static int member_answered_cb(struct conn *conn, struct call *call)
-{
-    return put_answer(conn, call, "id", false);
-}
+/* All fields that bodies may have, each needed where it is taken. */
+enum ask_field { FIELD_ID, FIELD_ADDRESS, FIELD_LEVEL, FIELD_WEIGHT };
 
-static int level_cb(struct conn *conn, struct call *call)
-{
-    return put_answer(conn, call, "level", call->member_id == 0);
-}
-
-/* number: the member's id, or the level. */
-static int submit_member_ask(struct conn *conn, const struct member_ask *ask, uint64_t number,
-                             int (*finish)(struct conn *conn, struct call *call),
-                             uint32_t timeout_ms)
-{
-    struct call *call = call_new(ID_REQUEST_MEMBER, finish);
-
-    call->member_id = number;
-    member_ask_encode(ask, &call->request.payload);
-    return call_submit_for(conn, call, timeout_ms);
-}
-
-/* What each asks for: an id in the path or the body, an address, the option force. */
+/* What each says: an id in the path, the option force, and these fields of a body. */
 static const struct form {
+    struct member_ask ask; /* what is the same of all */
     bool id_in_path;
-    bool body;
-    bool address;
     bool force;
+    const char *body; /* its name in a message; NULL: there is none */
+    enum ask_field first;
+    size_t count;
 } forms[] = {
-    [MEMBER_ASK_ADD] = {.body = true, .address = true, .force = true},
-    [MEMBER_ASK_REMOVE] = {.id_in_path = true, .force = true},
-    [MEMBER_ASK_LEAD] = {.body = true},
-    [MEMBER_ASK_MOVE] = {.id_in_path = true, .body = true, .address = true, .force = true},
+    [ASK_ADD] = {{.kind = MEMBER_ASK_ADD}, false, true, "a member's fields", FIELD_ID, 2},
+    [ASK_REMOVE] = {{.kind = MEMBER_ASK_REMOVE}, .id_in_path = true, .force = true},
+    [ASK_MOVE] = {{.kind = MEMBER_ASK_MOVE}, true, true, "a member's fields", FIELD_ADDRESS, 1},
+    [ASK_LEAD] = {{.kind = MEMBER_ASK_LEAD}, false, false, "a member's fields", FIELD_ID, 1},
+    [ASK_LEVEL_SEE] = {{.kind = MEMBER_ASK_LEVEL_SEE}},
+    [ASK_LEVEL] = {{.kind = MEMBER_ASK_LEVEL}, false, false, "the level", FIELD_LEVEL, 1},
+    [ASK_DRAIN] = {{.kind = MEMBER_ASK_PLACE, .place = PLACE_DRAINED, .drained = true},
+                   .id_in_path = true,
+                   .force = true},
+    [ASK_RESUME] = {{.kind = MEMBER_ASK_PLACE, .place = PLACE_DRAINED}, .id_in_path = true},
+    [ASK_WEIGHT] = {{.kind = MEMBER_ASK_PLACE, .place = PLACE_WEIGHT},
+                    true,
+                    true,
+                    "a node's fields",
+                    FIELD_WEIGHT,
+                    1},
 };
 
-/* The body: an id unless the path has it, and an address. */
-static bool read_body(struct conn *conn, struct member_ask *ask)
+/* The body's fields. False: answered. */
+static bool read_body(struct conn *conn, const struct form *form, struct member_ask *ask)
 {
-    const struct form *form = &forms[ask->kind];
     struct param fields[] = {
-        {.name = "id", .needed = true, .min = 1, .max = LIMIT_NODE_ID},
-        {.name = "peer_address", .needed = true, .kind = PARAM_TEXT},
+        [FIELD_ID] = {.name = "id", .needed = true, .min = 1, .max = LIMIT_NODE_ID},
+        [FIELD_ADDRESS] = {.name = "peer_address", .needed = true, .kind = PARAM_TEXT},
+        [FIELD_LEVEL] = {.name = "level", .needed = true, .min = 1, .max = UINT16_MAX},
+        [FIELD_WEIGHT] = {.name = "weight", .needed = true, .max = NODE_WEIGHT_MAX},
     };
-    struct param *address = &fields[1];
-    json_t *body = request_body(conn, "a member's fields", "", form->id_in_path ? address : fields,
-                                form->address && !form->id_in_path ? 2 : 1);
+    const struct param *address = &fields[FIELD_ADDRESS];
+    json_t *body = request_body(conn, form->body, "", &fields[form->first], form->count);
     char shown[SHOWN_BYTES];
     const char *why;
     bool good = body != NULL;
 
-    if (good && form->address && !member_address_check(address->text, address->len, &why)) {
+    if (good && address->present && !member_address_check(address->text, address->len, &why)) {
         good = reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
                            text_show(address->text, address->len, shown, sizeof shown), why);
-    } else if (good && form->address) {
+    } else if (good && address->present) {
         memcpy(ask->address, address->text, address->len);
     }
-    ask->node_id = form->id_in_path ? ask->node_id : fields[0].number;
+    ask->node_id = form->id_in_path ? ask->node_id : fields[FIELD_ID].number;
+    ask->level = (uint16_t)fields[FIELD_LEVEL].number;
+    ask->weight = (uint16_t)fields[FIELD_WEIGHT].number;
     json_decref(body);
     return good;
 }
 
-static int handle_member_ask(struct conn *conn, enum member_ask_kind kind)
+int handle_cluster_ask(struct conn *conn)
 {
+    const struct route *route = conn->request.route;
+    const struct form *form = &forms[route->asks];
     struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
-    struct member_ask ask = {.kind = (uint8_t)kind};
-    const struct form *form = &forms[kind];
+    uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
+    struct member_ask ask = form->ask;
+    struct call *call;
 
     if ((form->id_in_path &&
          !request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id)) ||
         !request_options(conn, options, form->force ? 2 : 1) ||
-        (form->body && !read_body(conn, &ask))) {
+        (form->body != NULL && !read_body(conn, form, &ask))) {
         return ANSWERED;
     }
-    ask.force = options[1].number == 1;
-    return submit_member_ask(conn, &ask, ask.node_id, member_answered_cb,
-                             (uint32_t)options[0].number);
-}
-
-/* --- the level --- */
-
-int handle_level_see(struct conn *conn)
-{
-    const struct member_ask ask = {.kind = MEMBER_ASK_LEVEL_SEE};
-    struct param options[] = {OPTION_TIMEOUT(conn)};
-
-    return request_options(conn, options, 1)
-               ? submit_member_ask(conn, &ask, 0, level_cb, (uint32_t)options[0].number)
-               : ANSWERED;
-}
-
-int handle_level_raise(struct conn *conn)
-{
-    struct param fields[] = {{.name = "level", .needed = true, .min = 1, .max = UINT16_MAX}};
-    struct member_ask ask = {.kind = MEMBER_ASK_LEVEL};
-    struct param options[] = {OPTION_TIMEOUT(conn)};
-    json_t *body;
-
-    if (!request_options(conn, options, 1)) {
-        return ANSWERED;
-    }
-    body = request_body(conn, "the level", "", fields, 1);
-    if (body == NULL) {
-        return ANSWERED;
-    }
-    ask.level = (uint16_t)fields[0].number;
-    json_decref(body);
-    return submit_member_ask(conn, &ask, ask.level, level_cb, (uint32_t)options[0].number);
-}
-
-/* --- members --- */
-
-int handle_member_add(struct conn *conn)
-{
-    return handle_member_ask(conn, MEMBER_ASK_ADD);
-}
-
-int handle_member_remove(struct conn *conn)
-{
-    return handle_member_ask(conn, MEMBER_ASK_REMOVE);
-}
-
-int handle_member_move(struct conn *conn)
-{
-    return handle_member_ask(conn, MEMBER_ASK_MOVE);
-}
-
-int handle_leader(struct conn *conn)
-{
-    return handle_member_ask(conn, MEMBER_ASK_LEAD);
-}
-
-/* --- nodes --- */
-
-/* options: timeout_ms and force. */
-static int submit_place(struct conn *conn, struct member_ask *ask, const struct param *options)
-{
-    uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
-
-    if (level < PLACEMENT_LEVEL) {
+    if (ask.kind == MEMBER_ASK_PLACE && level < PLACEMENT_LEVEL) {
         return reply_error(conn, 409, "level_too_low",
                            "nodes are drained and weighed from level %d on, and the cluster is at "
                            "level %u",
                            PLACEMENT_LEVEL, level);
     }
-    ask->force = options[1].number == 1;
-    return submit_member_ask(conn, ask, ask->node_id, member_answered_cb,
-                             (uint32_t)options[0].number);
-}
-
-static int place_drained(struct conn *conn, bool drained)
-{
-    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
-    struct member_ask ask = {.kind = MEMBER_ASK_PLACE, .place = PLACE_DRAINED, .drained = drained};
-
-    if (!request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id) ||
-        !request_options(conn, options, drained ? 2 : 1)) {
-        return ANSWERED;
-    }
-    return submit_place(conn, &ask, options);
-}
-
-int handle_node_drain(struct conn *conn)
-{
-    return place_drained(conn, true);
-}
-
-int handle_node_resume(struct conn *conn)
-{
-    return place_drained(conn, false);
-}
-
-int handle_node_put(struct conn *conn)
-{
-    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
-    struct param fields[] = {{.name = "weight", .needed = true, .max = NODE_WEIGHT_MAX}};
-    struct member_ask ask = {.kind = MEMBER_ASK_PLACE, .place = PLACE_WEIGHT};
-    json_t *body;
-
-    if (!request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id) ||
-        !request_options(conn, options, COUNT_OF(options))) {
-        return ANSWERED;
-    }
-    body = request_body(conn, "a node's fields", "", fields, 1);
-    if (body == NULL) {
-        return ANSWERED;
-    }
-    ask.weight = (uint16_t)fields[0].number;
-    json_decref(body);
-    return submit_place(conn, &ask, options);
+    ask.force = options[1].number == 1;
+    call = call_new(ID_REQUEST_MEMBER, cluster_ask_cb);
+    call->member_id = route->asks == ASK_LEVEL ? ask.level : ask.node_id;
+    member_ask_encode(&ask, &call->request.payload);
+    return call_submit_for(conn, call, (uint32_t)options[0].number);
 }
 
 /* --- clients that are cut --- */

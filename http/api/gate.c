@@ -273,9 +273,7 @@ void gate_admit(struct conn *conn, const struct route *route)
     struct api_loop *loop = api_loop(conn);
     enum gate gate = GATE_OPEN;
 
-    if (loop->api->auth != NULL && auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        gate_renew(conn);
-    }
+    gate_look(conn);
     if ((route->listeners & loop->listeners) == 0) {
         gate = GATE_OTHER_LISTENER;
     } else if (loop->api->auth != NULL) {
@@ -287,14 +285,10 @@ void gate_admit(struct conn *conn, const struct route *route)
 
 bool gate_stays_open(struct conn *conn)
 {
-    const struct api_loop *loop = api_loop(conn);
-
-    if (loop->api->auth == NULL) {
+    if (api_loop(conn)->api->auth == NULL) {
         return true;
     }
-    if (auth_is_newer(loop->api->auth, loop->tokens_generation)) {
-        gate_renew(conn);
-    }
+    gate_look(conn);
     if (conn->identity == NULL) { /* they were read again: it was judged by others */
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
     }

@@ -3,8 +3,8 @@
  *
  * The happy path: gate_admit() looks at a head once, when it is read, and keeps its verdict with
  * the request; a head that repeats it has the same. The path of an id sees two loads: that verdict,
- * and whether the tokens were read again. If so, the first request that a loop sees calls
- * gate_renew(), which has all of the loop's connections looked at anew.
+ * and whether the tokens were read again (gate_look()). If so, the first request that a loop sees
+ * has all of the loop's connections looked at anew.
  *
  * A client that is cut (struct client_cut) is found when its identity is, and once more when the
  * cuts change. A head that found one open is looked at each time: the cut ends by itself.
@@ -47,9 +47,20 @@ enum gate {
 /* A head with this route is there: judge it. */
 void gate_admit(struct conn *conn, const struct route *route);
 
-/* The tokens were read again since this loop looked (auth_is_newer()): take them, and judge the
- * present request anew. */
+/* The tokens were read again since this loop looked: take them, and judge the present request
+ * anew. */
 COLD void gate_renew(struct conn *conn);
+
+/* The same, if they were. */
+static inline void gate_look(struct conn *conn)
+{
+    const struct api_loop *loop = conn->conns->data;
+    const struct auth *auth = loop->api->auth;
+
+    if (auth != NULL && auth_is_newer(auth, loop->tokens_generation)) {
+        gate_renew(conn);
+    }
+}
 
 /* May a request that is being answered for long go on, by the tokens in force? */
 bool gate_stays_open(struct conn *conn);

@@ -1,8 +1,12 @@
 /*
- * id_text.c - see id_text.h. Thread: the loop's.
+ * id_text.c - ids as text, and the answer to a claim of several, or of one that is no number.
+ *
+ * The happy path: id_text_answer() writes lines, ranges or JSON. Many lines are made
+ * part by part, when it is their connection's turn. Ids of a tag with a shape, UUIDs, ULIDs, and
+ * those of a layout whose worker id is last come one a line.
+ *
+ * Failure modes: none. Thread: the loop's.
  */
-#include "http/api/id_text.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +63,7 @@ uint32_t id_text_lines(const struct id_text *text)
                  : text->layout != NULL ? TEXT_DECIMAL_BYTES
                                         : long_id_bytes(text->form);
 
-    return (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
+    return id_text_is_number(text) ? LINES_PER_PART : (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
 }
 
 /* The bytes that the lines of a range take, and the lines. */
@@ -202,59 +206,50 @@ static void put_number_lines(const struct segment_range *range, struct buf *buf)
     ASSERT(buf->len <= buf->capacity);
 }
 
-static void put_number_range(const struct segment_range *range, bool stepped, struct buf *buf)
-{
-    uint32_t by = increment_of(range->increment);
-    char *at;
-
-    buf_reserve(buf, 3 * LINE_BYTES_MAX);
-    at = (char *)buf->data + buf->len;
-    at += text_decimal(range->first, at);
-    *at++ = ' ';
-    at += text_decimal(range->first + (uint64_t)(range->count - 1) * by, at);
-    if (stepped) {
-        *at++ = ' ';
-        at += text_decimal(by, at);
-    }
-    *at++ = '\n';
-    buf->len = (size_t)(at - (char *)buf->data);
-}
-
-static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
-{
-    buf_printf(buf, "{\"%s\":", claim->snowflake ? "key" : "tag");
-    text_put_json(buf, claim->name, claim->name_len);
-    buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
-    for (uint32_t i = 0; i < claim->range_count; i++) {
-        const struct segment_range *range = &claim->ranges[i];
-
-        buf_printf(
-            buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"", i > 0 ? "," : "", ull(range->first),
-            ull(range->first + (uint64_t)(range->count - 1) * increment_of(range->increment)));
-        if (claim->stepped) {
-            buf_printf(buf, ",\"increment\":%u", increment_of(range->increment));
-        }
-        buf_put_u8(buf, '}');
-    }
-    buf_put(buf, "]}", 2);
-}
-
 void id_claim_put(const struct id_claim *claim, struct buf *buf)
 {
+    bool is_json = claim->format == ID_FORMAT_JSON;
+    char *at;
+
     ASSERT(claim->left == 0);
     ASSERT(claim->range_count > 0);
-    if (claim->format == ID_FORMAT_JSON) {
-        put_ranges_json(claim, buf);
-        return;
+    if (is_json) {
+        text_put_field_of(buf, claim->snowflake ? "{\"key\":" : "{\"tag\":", claim->name,
+                          claim->name_len);
+        buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
     }
     for (uint32_t i = 0; i < claim->range_count; i++) {
         const struct segment_range *range = &claim->ranges[i];
+        uint32_t by = increment_of(range->increment);
+        uint64_t last = range->first + (uint64_t)(range->count - 1) * by;
 
         if (claim->format == ID_FORMAT_TEXT) {
             put_number_lines(range, buf);
-        } else {
-            put_number_range(range, claim->stepped, buf);
+            continue;
         }
+        if (!is_json) {
+            buf_reserve(buf, 3 * LINE_BYTES_MAX);
+            at = (char *)buf->data + buf->len;
+            at += text_decimal(range->first, at);
+            *at++ = ' ';
+            at += text_decimal(last, at);
+            if (claim->stepped) {
+                *at++ = ' ';
+                at += text_decimal(by, at);
+            }
+            *at++ = '\n';
+            buf->len = (size_t)(at - (char *)buf->data);
+            continue;
+        }
+        buf_printf(buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"", i > 0 ? "," : "",
+                   ull(range->first), ull(last));
+        if (claim->stepped) {
+            buf_printf(buf, ",\"increment\":%u", by);
+        }
+        buf_put_u8(buf, '}');
+    }
+    if (is_json) {
+        buf_put(buf, "]}", 2);
     }
 }
 
@@ -271,11 +266,6 @@ struct id_parts {
     uint32_t at; /* the range that goes on */
     struct segment_range ranges[];
 };
-
-static void free_parts(struct answer_parts *parts)
-{
-    free(CONTAINER(parts, struct id_parts, parts));
-}
 
 static bool put_part_of_ids(struct conn *conn, struct answer_parts *parts, struct buf *out)
 {
@@ -305,7 +295,7 @@ int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const 
     size_t ranges_bytes = claim->range_count * sizeof claim->ranges[0];
     struct id_parts *ids = MUST_HAVE(malloc(sizeof *ids + ranges_bytes));
 
-    *ids = (struct id_parts){.parts = {.put = put_part_of_ids, .free = free_parts},
+    *ids = (struct id_parts){.parts.put = put_part_of_ids,
                              .text = claim->text,
                              .put = put,
                              .per_part = per_part,
@@ -317,12 +307,6 @@ int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const 
 }
 
 /* --- lines --- */
-
-/* So many lines are made at once. */
-static uint32_t lines_per_part(const struct id_text *text)
-{
-    return id_text_is_number(text) ? LINES_PER_PART : id_text_lines(text);
-}
 
 /* Returns their bytes. */
 static uint64_t put_lines(struct conn *conn, const struct id_text *text,
@@ -347,8 +331,8 @@ static int answer_lines(struct conn *conn, const struct id_claim *claim, const c
                      ? lines_bytes(&claim->ranges[i])
                      : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
     }
-    return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes,
-                                lines_per_part(&claim->text), put_lines);
+    return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes, id_text_lines(&claim->text),
+                                put_lines);
 }
 
 /* Answer with ids that are no numbers. */
@@ -364,7 +348,7 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
                     id_text_put(loop, &claim->text, claim->ranges[0].first, text));
         return ANSWERED;
     }
-    if (claim->count > lines_per_part(&claim->text)) {
+    if (claim->count > id_text_lines(&claim->text)) {
         return answer_lines(conn, claim, extra);
     }
     body = reply_begin(conn);
@@ -383,7 +367,7 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
     if (!id_text_is_number(&claim->text)) {
         return answer_texts(conn, claim, extra);
     }
-    if (claim->format == ID_FORMAT_TEXT && claim->count > LINES_PER_PART) {
+    if (claim->format == ID_FORMAT_TEXT && claim->count > id_text_lines(&claim->text)) {
         return answer_lines(conn, claim, extra);
     }
     if (claim->format != ID_FORMAT_TEXT && !claim->snowflake) {

@@ -9,7 +9,6 @@
 #include "http/api/audited.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
-#include "http/api/id_text.h"
 #include "http/api/json.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
@@ -73,28 +72,6 @@ static void remove_range(struct id_claim *claim, uint32_t at)
             (claim->range_count - at) * sizeof claim->ranges[0]);
 }
 
-/* Join a range to those before and after the place where it belongs. False if it fits neither. */
-static bool join_range(struct id_claim *claim, uint32_t at, const struct segment_range *range)
-{
-    struct segment_range *before = at > 0 ? &claim->ranges[at - 1] : NULL;
-    struct segment_range *after = at < claim->range_count ? &claim->ranges[at] : NULL;
-
-    if (before != NULL && range_goes_on(before, range)) {
-        before->count += range->count;
-        if (after != NULL && range_goes_on(before, after)) {
-            before->count += after->count;
-            remove_range(claim, at);
-        }
-        return true;
-    }
-    if (after != NULL && range_goes_on(range, after)) {
-        after->first = range->first;
-        after->count += range->count;
-        return true;
-    }
-    return false;
-}
-
 HOT void id_claim_make_room(struct id_claim *claim)
 {
     uint32_t shortest = 0;
@@ -114,6 +91,8 @@ HOT void id_claim_make_room(struct id_claim *claim)
 HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
 {
     uint32_t at = claim->range_count;
+    struct segment_range *before;
+    struct segment_range *after;
 
     ASSERT(at < LIMIT_RANGES_PER_REPLY);
     ASSERT(range->count > 0 && range->count <= claim->left);
@@ -122,13 +101,23 @@ HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *ran
     }
     ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
     claim->left -= range->count;
-    if (join_range(claim, at, range)) {
-        return;
+    before = at > 0 ? &claim->ranges[at - 1] : NULL;
+    after = at < claim->range_count ? &claim->ranges[at] : NULL;
+    if (before != NULL && range_goes_on(before, range)) {
+        before->count += range->count;
+        if (after != NULL && range_goes_on(before, after)) {
+            before->count += after->count;
+            remove_range(claim, at);
+        }
+    } else if (after != NULL && range_goes_on(range, after)) {
+        after->first = range->first;
+        after->count += range->count;
+    } else {
+        memmove(&claim->ranges[at + 1], &claim->ranges[at],
+                (claim->range_count - at) * sizeof claim->ranges[0]);
+        claim->ranges[at] = *range;
+        claim->range_count++;
     }
-    memmove(&claim->ranges[at + 1], &claim->ranges[at],
-            (claim->range_count - at) * sizeof claim->ranges[0]);
-    claim->ranges[at] = *range;
-    claim->range_count++;
 }
 
 /* --- those that wait --- */
@@ -197,20 +186,12 @@ struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag)
     return first != NULL && first->tag == tag ? first : NULL;
 }
 
-struct waiter *waiters_first_of_clock(struct waiters *waiters, const void *clock)
+struct waiter *waiters_of_clock(struct waiters *waiters, const void *clock, bool after)
 {
-    struct waiter key = {.clock = clock};
+    struct waiter key = {.clock = clock, .seq = after ? UINT64_MAX : 0};
     struct waiter *first = RB_NFIND(waiter_tree, &waiters->tree, &key);
 
-    return first != NULL && first->tag == NULL && first->clock == clock ? first : NULL;
-}
-
-struct waiter *waiters_next_clock(struct waiters *waiters, const void *clock)
-{
-    struct waiter key = {.clock = clock, .seq = UINT64_MAX};
-    struct waiter *first = RB_NFIND(waiter_tree, &waiters->tree, &key);
-
-    return first != NULL && first->tag == NULL ? first : NULL;
+    return first != NULL && first->tag == NULL && (after || first->clock == clock) ? first : NULL;
 }
 
 struct waiter *waiters_after(struct waiter *waiter)
@@ -325,29 +306,13 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
 {
     const struct api_loop *loop = conn->conns->data;
 
+    memset(claim, 0,
+           offsetof(struct id_claim, name)); /* what is after it is read as far as it is set */
     claim->count = count;
     claim->left = count;
-    claim->counted = false;
-    claim->contiguous = false;
-    claim->by_step = false;
-    claim->stepped = false;
-    claim->consecutive = false;
-    claim->snowflake = false;
     claim->plain = true;
-    claim->opened = false;
-    claim->judged = false;
-    claim->strict = false;
-    claim->monotonic = false;
-    claim->reopened = false;
-    claim->keyed = false;
-    claim->format = ID_FORMAT_TEXT;
-    claim->text = (struct id_text){0};
-    claim->number = false;
-    claim->layout = NULL;
     claim->timeout_ms = loop->api->settings->default_timeout_ms;
     claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
-    claim->name_len = 0;
-    claim->range_count = 0;
     claim->generation = UINT32_MAX;
 }
 
@@ -402,16 +367,10 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
     return true;
 }
 
-struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout)
+struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout,
+                                bool after)
 {
-    struct waiter *waiter = waiters->count > 0 ? waiters_first_of_clock(waiters, layout) : NULL;
-
-    return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
-}
-
-struct parked *parked_for_next_clock(struct waiters *waiters, const struct layout_words *layout)
-{
-    struct waiter *waiter = waiters_next_clock(waiters, layout);
+    struct waiter *waiter = waiters->count > 0 ? waiters_of_clock(waiters, layout, after) : NULL;
 
     return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
 }
@@ -639,14 +598,6 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     }
 }
 
-static int answer_late(struct conn *conn, const struct id_claim *claim)
-{
-    return reply_error(conn, 503, "timeout", "no answer from the cluster within %u ms: %s",
-                       claim->timeout_ms,
-                       claim->keyed ? "repeat the request with the same Idempotency-Key"
-                                    : "the ids of this request are skipped if they were allocated");
-}
-
 static int strict_cb(struct conn *conn, struct call *call)
 {
     const struct id_request *request = &call->request;
@@ -660,7 +611,10 @@ static int strict_cb(struct conn *conn, struct call *call)
         return ERR_BAD_MESSAGE;
     }
     if (result.status == ERR_TIMEOUT) {
-        return answer_late(conn, claim);
+        return reply_error(
+            conn, 503, "timeout", "no answer from the cluster within %u ms: %s", claim->timeout_ms,
+            claim->keyed ? "repeat the request with the same Idempotency-Key"
+                         : "the ids of this request are skipped if they were allocated");
     }
     if (result.status != 0) {
         return answer_result(conn, call, &result);
@@ -882,24 +836,24 @@ static void claim_burn(struct api_loop *loop, struct id_claim *claim)
     claim->generation = UINT32_MAX;
 }
 
-static int answer_too_late(struct conn *conn, const struct id_claim *claim)
-{
-    if (!atomic_load(&api_loop(conn)->backend->health->leader_known)) {
-        return reply_error(conn, 503, "no_leader",
-                           "no ids in memory and no leader to grant more; waited %u ms",
-                           claim->timeout_ms);
-    }
-    return reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
-                       claim->left, claim->count, claim->timeout_ms);
-}
-
-COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
+/* The request fails, and burns what it has claimed. */
+COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                            enum claim_result result)
 {
+    struct api_loop *loop = api_loop(conn);
+    uint32_t left = claim->left;
     char shown[SHOWN_BYTES];
 
+    claim_burn(loop, claim);
     text_show(claim->name, claim->name_len, shown, sizeof shown);
     switch (result) {
+    case CLAIM_EMPTY:
+        return atomic_load(&loop->backend->health->leader_known)
+                   ? reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
+                                 left, claim->count, claim->timeout_ms)
+                   : reply_error(conn, 503, "no_leader",
+                                 "no ids in memory and no leader to grant more; waited %u ms",
+                                 claim->timeout_ms);
     case CLAIM_UNKNOWN:
         return reply_error(conn, 404, "unknown_tag",
                            "there is no tag %s: PUT /api/tags/{tag} makes one", shown);
@@ -921,7 +875,6 @@ COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, stru
     case CLAIM_STEPPED:
         return refuse_stepped(conn, claim, (uint32_t)atomic_load(&tag->buffer.terms));
     case CLAIM_DONE:
-    case CLAIM_EMPTY:
     case CLAIM_STRICT:
         break;
     }
@@ -932,28 +885,14 @@ COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, stru
 HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                             enum claim_result result)
 {
-    struct api_loop *loop = api_loop(conn);
-
-    switch (result) {
-    case CLAIM_DONE:
+    if (result == CLAIM_DONE) {
         return ids_answer(conn, claim, NULL);
-    case CLAIM_EMPTY:
-        (void)answer_too_late(conn, claim);
-        claim_burn(loop, claim);
-        return ANSWERED;
-    case CLAIM_STRICT:
-        claim_burn(loop, claim);
-        return strict_start(conn, claim, tag);
-    case CLAIM_UNKNOWN:
-    case CLAIM_EXHAUSTED:
-    case CLAIM_NOT_CONTIGUOUS:
-    case CLAIM_SCATTERED:
-    case CLAIM_PAUSED:
-    case CLAIM_STEPPED:
-        claim_burn(loop, claim);
-        return fail_claim(conn, claim, tag, result);
     }
-    UNREACHABLE("a result of a claim");
+    if (result == CLAIM_STRICT) {
+        claim_burn(api_loop(conn), claim);
+        return strict_start(conn, claim, tag);
+    }
+    return fail_claim(conn, claim, tag, result);
 }
 
 /* A request has failed that was before others: there may be enough for them. They are woken as by

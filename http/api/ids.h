@@ -35,11 +35,9 @@
 #ifndef LEAFD_HTTP_API_IDS_H
 #define LEAFD_HTTP_API_IDS_H
 
-#include "http/api/claim.h"
+#include "http/api/context.h"
 #include "http/server/conn.h"
 #include "src/base/err.h"
-
-struct api_loop;
 
 /* --- the ranges of a claim --- */
 
@@ -69,9 +67,8 @@ void waiters_set_demand(struct waiter *waiter, uint64_t demand);
 /* The oldest parked one of a tag, NULL if there is none. */
 struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag);
 
-/* The oldest parked one of a clock, and of the first clock after it; NULL if there is none. */
-struct waiter *waiters_first_of_clock(struct waiters *waiters, const void *clock);
-struct waiter *waiters_next_clock(struct waiters *waiters, const void *clock);
+/* The oldest parked one of a clock, or of the first clock after it; NULL if there is none. */
+struct waiter *waiters_of_clock(struct waiters *waiters, const void *clock, bool after);
 
 /* The next one of the same tag. */
 struct waiter *waiters_after(struct waiter *waiter);
@@ -110,10 +107,10 @@ struct parked {
 bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
 
-/* The oldest that waits for the clock, for ids of the layout; and the oldest of the first layout
- * after it, in the order of their layouts. NULL: none does. */
-struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout);
-struct parked *parked_for_next_clock(struct waiters *waiters, const struct layout_words *layout);
+/* The oldest that waits for the clock, for ids of the layout; or, after it, of the first layout
+ * that follows in their order. NULL: none does. */
+struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout,
+                                bool after);
 
 /* It waits no more: to be answered and freed. Returns its connection. */
 struct conn *parked_resume(struct parked *parked);

@@ -74,18 +74,6 @@ static int bad_value(const struct param *field, const char *shown, struct body_f
     UNREACHABLE("a kind of field");
 }
 
-static bool find_word(struct param *field)
-{
-    for (uint64_t i = 0; field->words[i] != NULL; i++) {
-        if (strlen(field->words[i]) == field->len &&
-            memcmp(field->words[i], field->text, field->len) == 0) {
-            field->number = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 COLD static int bad_text(const struct param *field, struct body_fault *ret_fault)
 {
     char shown[2 * BODY_SHOWN_BYTES];
@@ -108,7 +96,11 @@ HOT int param_take(struct param *field, const char *text, size_t len, struct bod
     if (field->present && field->kind == PARAM_NUMBER) {
         good = text_parse_decimal(text, len, field->min, field->max, &field->number) == 0;
     } else if (field->kind == PARAM_WORD) {
-        good = find_word(field);
+        good = false;
+        for (uint64_t i = 0; field->words[i] != NULL && !good; i++) {
+            good = strlen(field->words[i]) == len && memcmp(field->words[i], text, len) == 0;
+            field->number = good ? i : field->number;
+        }
     } else if (field->kind == PARAM_TEXT && field->max > 0) {
         good = len <= field->max && text_is_utf8(text, len);
     }
@@ -205,19 +197,10 @@ static void fault_of_json(const char *text, size_t from, size_t to, const json_e
                     (size_t)error->column + (error->line == 1 ? column - 1 : 0), error->text);
 }
 
-static json_t *json_too_large(const char *text, size_t at, const char *why,
-                              struct body_fault *ret_fault)
-{
-    char message[BODY_SHOWN_BYTES];
-
-    (void)snprintf(message, sizeof message, "this value %s", why);
-    (void)body_fail_at(text, at, message, ret_fault);
-    return NULL;
-}
-
 json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault)
 {
     size_t at = json_skip_space(text, to, from);
+    char message[BODY_SHOWN_BYTES];
     const char *why = NULL;
     json_error_t error;
     json_t *value;
@@ -226,7 +209,9 @@ json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *
         size_t end = json_end(text, to, at, &why);
 
         if (end == 0) {
-            return json_too_large(text, at, why, ret_fault);
+            (void)snprintf(message, sizeof message, "this value %s", why);
+            (void)body_fail_at(text, at, message, ret_fault);
+            return NULL;
         }
         end = json_skip_space(text, to, end);
         to = to - end > BODY_SHOWN_BYTES ? end + BODY_SHOWN_BYTES : to; /* enough to say what */
@@ -255,12 +240,21 @@ static bool is_whole(const json_t *value, const struct param *field, uint64_t *r
 static int read_field(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     bool is_number = field->kind == PARAM_NUMBER;
+    const char *why = field->rule;
     char shown[BODY_SHOWN_BYTES];
     uint64_t whole;
 
     field->present = true;
     if (field->read != NULL) {
         return field->read(value, field, ret_fault);
+    }
+    if (field->check != NULL) {
+        field->text = json_string_value(value);
+        field->len = json_string_length(value);
+        return field->text != NULL && field->check(field->text, field->len, &why) == 0
+                   ? 0
+                   : body_fail(ret_fault, "bad_request", "%s=%s: %s", field->name,
+                               body_show(value, shown), why);
     }
     if (json_is_string(value) && (!is_number || field->takes_digits)) {
         return param_take(field, json_string_value(value), json_string_length(value), ret_fault);
@@ -301,16 +295,6 @@ static int unknown_field(const char *key, const struct param *fields, size_t cou
                      text_show(key, strlen(key), shown, sizeof shown), known);
 }
 
-static struct param *find_field(const char *key, struct param *fields, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(fields[i].name, key) == 0) {
-            return &fields[i];
-        }
-    }
-    return NULL;
-}
-
 int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault)
 {
@@ -324,10 +308,14 @@ int body_fields(json_t *object, const char *what, struct param *fields, size_t c
     }
     json_object_foreach(object, key, value)
     {
-        struct param *field = find_field(key, fields, count);
-        int rv = field != NULL ? read_field(value, field, ret_fault)
-                               : unknown_field(key, fields, count, ret_fault);
+        size_t i = 0;
+        int rv;
 
+        while (i < count && strcmp(fields[i].name, key) != 0) {
+            i++;
+        }
+        rv = i < count ? read_field(value, &fields[i], ret_fault)
+                       : unknown_field(key, fields, count, ret_fault);
         if (rv != 0) {
             return rv;
         }
@@ -346,14 +334,11 @@ int body_fields(json_t *object, const char *what, struct param *fields, size_t c
 #define TEXT(number) TEXT_(number)
 #define TEXT_(number) #number
 
-static bool is_json_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
+#define JSON_SPACE " \t\n\r"
 
 size_t json_skip_space(const char *text, size_t len, size_t at)
 {
-    while (at < len && is_json_space(text[at])) {
+    while (at < len && text[at] != '\0' && strchr(JSON_SPACE, text[at]) != NULL) {
         at++;
     }
     return at;
@@ -368,15 +353,6 @@ static size_t string_end(const char *text, size_t len, size_t at)
         }
     }
     return at < len ? at + 1 : len;
-}
-
-/* After a number or a word, or one byte that begins nothing. */
-static size_t json_word_end(const char *text, size_t len, size_t at)
-{
-    do {
-        at++;
-    } while (at < len && !is_json_space(text[at]) && strchr(",:]}[{\"", text[at]) == NULL);
-    return at;
 }
 
 /* After the object or array at `at`, in a text that is no longer than it may be. */
@@ -415,13 +391,16 @@ size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
     size_t bound = len - at > LIMIT_JSON_BYTES ? at + LIMIT_JSON_BYTES + 1 : len;
     size_t end;
 
-    ASSERT(at < len && !is_json_space(text[at]));
+    ASSERT(at < len && json_skip_space(text, len, at) == at);
     if (text[at] == '[' || text[at] == '{') {
         end = tree_end(text, bound, at, ret_why);
     } else if (text[at] == '"') {
         end = string_end(text, bound, at);
-    } else {
-        end = json_word_end(text, bound, at);
+    } else { /* a number or a word, or one byte that begins nothing; a NUL ends it, too */
+        end = at + 1;
+        while (end < bound && strchr(JSON_SPACE ",:]}[{\"", text[end]) == NULL) {
+            end++;
+        }
     }
     if (end > at + LIMIT_JSON_BYTES) {
         *ret_why = "is longer than " TEXT(LIMIT_JSON_BYTES) " bytes";
@@ -431,20 +410,6 @@ size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
 }
 
 /* --- tags --- */
-
-static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
-{
-    char shown[BODY_SHOWN_BYTES];
-    const char *why = "description is not a string";
-
-    field->text = json_string_value(value);
-    field->len = json_string_length(value);
-    if (field->text == NULL || tag_description_check(field->text, field->len, &why) != 0) {
-        return body_fail(ret_fault, "bad_request", "description=%s: %s", body_show(value, shown),
-                         why);
-    }
-    return 0;
-}
 
 static int read_name(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
@@ -499,65 +464,13 @@ static int read_paused(const json_t *value, struct param *field, struct body_fau
                            body_show(value, shown));
 }
 
-static int read_reason(const json_t *value, struct param *field, struct body_fault *ret_fault)
-{
-    char shown[BODY_SHOWN_BYTES];
-    const char *why = "the reason of a pause is not a string";
-
-    field->text = json_string_value(value);
-    field->len = json_string_length(value);
-    if (field->text == NULL || tag_reason_check(field->text, field->len, &why) != 0) {
-        return body_fail(ret_fault, "bad_request", "reason=%s: %s", body_show(value, shown), why);
-    }
-    return 0;
-}
-
-/* Those fields of the put that level 3 brought, from the first of them on. */
-static void take_step_fields(const struct param *fields, struct tag_put *put)
-{
-    static const uint8_t bits[] = {TAG_FIELD_INCREMENT, TAG_FIELD_OFFSET, TAG_FIELD_COVER,
-                                   TAG_FIELD_PAUSED, TAG_FIELD_REASON};
-
-    for (size_t i = 0; i < COUNT_OF(bits); i++) {
-        put->step_fields |= fields[i].present ? bits[i] : 0;
-    }
-    put->increment = (uint32_t)fields[0].number;
-    put->offset = (uint32_t)fields[1].number;
-    put->cover_s = (uint32_t)fields[2].number;
-    put->paused = fields[3].number != 0;
-    put->reason = fields[4].text;
-    put->reason_len = (uint16_t)fields[4].len;
-}
-
-/* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
- * the object's. *ret_secret: its shape needs a key. */
-static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
-                       struct body_fault *ret_fault)
-{
-    static const char *const modes[] = {[TAG_MODE_TREND] = "trend",
+static const char *const tag_modes[] = {[TAG_MODE_TREND] = "trend",
                                         [TAG_MODE_STRICT] = "strict",
                                         [TAG_MODE_MONOTONIC] = "monotonic",
                                         NULL};
-    struct param fields[] = {
-        {.name = "tag", .needed = true, .read = read_name},
-        {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
-        {.name = "max_id", .max = TAG_MAX_ID_END, .takes_digits = true},
-        {.name = "max_step", .min = 1, .max = LIMIT_TAG_STEP},
-        {.name = "mode",
-         .kind = PARAM_WORD,
-         .words = modes,
-         .rule = "is none of \"trend\", \"strict\" and \"monotonic\""},
-        {.name = "description", .read = read_description},
-        {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
-        {.name = "shape", .read = read_shape},
-        {.name = "key", .max = SHAPE_KEYS_MAX - 1},
-        {.name = "increment", .min = 1, .max = LIMIT_TAG_INCREMENT},
-        {.name = "offset", .max = LIMIT_TAG_INCREMENT - 1},
-        {.name = "cover_s", .max = LIMIT_TAG_COVER_S, .takes_null = true},
-        {.name = "paused", .read = read_paused},
-        {.name = "reason", .read = read_reason},
-    };
-    static const uint8_t bits[] = {0,
+
+/* The bits of the fields in their order, the name being none; then those that level 3 brought. */
+static const uint8_t put_bits[] = {0,
                                    TAG_FIELD_STEP,
                                    TAG_FIELD_MAX_ID,
                                    TAG_FIELD_MAX_STEP,
@@ -566,6 +479,37 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
                                    TAG_FIELD_MAX,
                                    TAG_FIELD_SHAPE,
                                    TAG_FIELD_KEY};
+static const uint8_t stepped_bits[] = {TAG_FIELD_INCREMENT, TAG_FIELD_OFFSET, TAG_FIELD_COVER,
+                                       TAG_FIELD_PAUSED, TAG_FIELD_REASON};
+
+/* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
+ * the object's. *ret_secret: its shape needs a key. */
+static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
+                       struct body_fault *ret_fault)
+{
+    struct param fields[] = {
+        {.name = "tag", .needed = true, .read = read_name},
+        {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
+        {.name = "max_id", .max = TAG_MAX_ID_END, .takes_digits = true},
+        {.name = "max_step", .min = 1, .max = LIMIT_TAG_STEP},
+        {.name = "mode",
+         .kind = PARAM_WORD,
+         .words = tag_modes,
+         .rule = "is none of \"trend\", \"strict\" and \"monotonic\""},
+        {.name = "description",
+         .check = tag_description_check,
+         .rule = "description is not a string"},
+        {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
+        {.name = "shape", .read = read_shape},
+        {.name = "key", .max = SHAPE_KEYS_MAX - 1},
+        {.name = "increment", .min = 1, .max = LIMIT_TAG_INCREMENT},
+        {.name = "offset", .max = LIMIT_TAG_INCREMENT - 1},
+        {.name = "cover_s", .max = LIMIT_TAG_COVER_S, .takes_null = true},
+        {.name = "paused", .read = read_paused},
+        {.name = "reason",
+         .check = tag_reason_check,
+         .rule = "the reason of a pause is not a string"},
+    };
     size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
     int rv =
         body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
@@ -577,10 +521,11 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
         put->name = fields[0].text;
         put->name_len = (uint16_t)fields[0].len;
     }
-    for (size_t i = 1; i < COUNT_OF(bits); i++) {
-        if (fields[i].present) {
-            put->fields |= bits[i];
-        }
+    for (size_t i = 1; i < COUNT_OF(put_bits); i++) {
+        put->fields |= fields[i].present ? put_bits[i] : 0;
+    }
+    for (size_t i = 0; i < COUNT_OF(stepped_bits); i++) {
+        put->step_fields |= fields[COUNT_OF(put_bits) + i].present ? stepped_bits[i] : 0;
     }
     put->step = (uint32_t)fields[1].number;
     put->max_id = fields[2].number;
@@ -592,19 +537,14 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
     put->shape = fields[7].text;
     put->shape_len = (uint16_t)fields[7].len;
     put->key_number = (uint8_t)fields[8].number;
-    take_step_fields(&fields[COUNT_OF(bits)], put);
+    put->increment = (uint32_t)fields[9].number;
+    put->offset = (uint32_t)fields[10].number;
+    put->cover_s = (uint32_t)fields[11].number;
+    put->paused = fields[12].number != 0;
+    put->reason = fields[13].text;
+    put->reason_len = (uint16_t)fields[13].len;
     *ret_secret = fields[7].number != 0;
     return 0;
-}
-
-/* The shape of the put with a key after it, in these bytes. */
-static void draw_key(struct tag_put *put, char shape[TAG_SHAPE_BYTES_MAX])
-{
-    memcpy(shape, put->shape, put->shape_len);
-    shape[put->shape_len] = '\0';
-    entropy_bytes(shape + put->shape_len + 1, SHAPE_KEY_BYTES);
-    put->shape = shape;
-    put->shape_len = (uint16_t)(put->shape_len + 1 + SHAPE_KEY_BYTES);
 }
 
 /* Append the put of an object, whose name is given, or NULL: one of its fields. 0, or
@@ -623,13 +563,16 @@ static int tag_json_add(json_t *object, const char *name, size_t name_len, struc
     }
     if (put.step_fields != 0 &&
         command_type(command->data, command->len) != COMMAND_TAGS_PUT_STEPPED) {
-        return body_fail(ret_fault, "newer",
-                         "increment, offset, cover_s and paused need level %u, and the cluster is "
-                         "at a lower one: GET /api/cluster/level says what is in the way",
+        return body_fail(ret_fault, "newer", NEEDS_LEVEL,
+                         "increment, offset, cover_s and paused need",
                          command_since(COMMAND_TAGS_PUT_STEPPED));
     }
-    if (secret) {
-        draw_key(&put, shape);
+    if (secret) { /* a key is drawn, after the shape */
+        memcpy(shape, put.shape, put.shape_len);
+        shape[put.shape_len] = '\0';
+        entropy_bytes(shape + put.shape_len + 1, SHAPE_KEY_BYTES);
+        put.shape = shape;
+        put.shape_len = (uint16_t)(put.shape_len + 1 + SHAPE_KEY_BYTES);
     }
     if ((put.fields & TAG_FIELD_KEY) != 0) {
         entropy_bytes(key, sizeof key);
@@ -755,12 +698,6 @@ void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, u
 
 #define STEP_DONE 1
 
-void tag_bulk_begin(struct tag_bulk *bulk, const void *body, size_t len,
-                    const struct command_list *head, struct buf *command)
-{
-    *bulk = (struct tag_bulk){.text = body, .len = len, .head = *head, .command = command};
-}
-
 /* --- faults --- */
 
 /* Put "item N: ", "line N: " or "page N: " before a fault's message. */
@@ -805,15 +742,10 @@ static int no_page(struct body_fault *ret_fault)
 
 /* --- pieces --- */
 
-static void skip_space(struct tag_bulk *bulk)
-{
-    bulk->at = json_skip_space(bulk->text, bulk->len, bulk->at);
-}
-
 /* What is there after white space? '\0' at the end. */
 static char peek(struct tag_bulk *bulk)
 {
-    skip_space(bulk);
+    bulk->at = json_skip_space(bulk->text, bulk->len, bulk->at);
     return bulk->at < bulk->len ? bulk->text[bulk->at] : '\0';
 }
 
@@ -922,7 +854,7 @@ static json_t *take_name(struct tag_bulk *bulk, struct body_fault *ret_fault)
         return NULL;
     } else {
         bulk->at++;
-        skip_space(bulk);
+        (void)peek(bulk);
     }
     return name;
 }
@@ -961,7 +893,7 @@ static bool page_begins(struct tag_bulk bulk)
 /* A page, or the end. */
 static int step_page(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
-    skip_space(bulk);
+    (void)peek(bulk);
     if (bulk->at == bulk->len) {
         return bulk->count > 0 ? STEP_DONE
                                : body_fail(ret_fault, "bad_request", "the pages hold no tags");
@@ -975,17 +907,6 @@ static int step_page(struct tag_bulk *bulk, struct body_fault *ret_fault)
     bulk->has_tags = false;
     bulk->has_next = false;
     bulk->state = TAG_BULK_MEMBER;
-    return 0;
-}
-
-static int begin_tags(struct tag_bulk *bulk, struct body_fault *ret_fault)
-{
-    if (peek(bulk) != '[') {
-        return body_fail(ret_fault, "bad_request", "\"tags\" is not an array");
-    }
-    bulk->at++;
-    bulk->has_tags = true;
-    bulk->state = TAG_BULK_FIRST_ITEM;
     return 0;
 }
 
@@ -1019,64 +940,39 @@ static int step_member(struct tag_bulk *bulk, struct body_fault *ret_fault)
         (void)body_fail_at(bulk->text, bulk->at, "duplicate object key", ret_fault);
         return bad_json(bulk, ret_fault);
     }
-    if (at_tags) {
-        return begin_tags(bulk, ret_fault);
+    if (!at_tags) {
+        return at_next ? take_next(bulk, ret_fault) : no_page(ret_fault);
     }
-    return at_next ? take_next(bulk, ret_fault) : no_page(ret_fault);
-}
-
-static int step_behind_value(struct tag_bulk *bulk, struct body_fault *ret_fault)
-{
-    char next = peek(bulk);
-
-    if (next != ',' && next != '}') {
-        return expected(bulk, "'}'", ret_fault);
+    if (peek(bulk) != '[') {
+        return body_fail(ret_fault, "bad_request", "\"tags\" is not an array");
     }
-    ASSERT(next == ',' || bulk->has_tags); /* page_begins() has seen it */
     bulk->at++;
-    bulk->state = next == ',' ? TAG_BULK_MEMBER : TAG_BULK_PAGE;
+    bulk->has_tags = true;
+    bulk->state = TAG_BULK_FIRST_ITEM;
     return 0;
 }
 
 /* --- lines --- */
 
-static bool bulk_line_is_blank(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') {
-            return false;
-        }
-    }
-    return true;
-}
-
-static int bulk_read_line(struct tag_bulk *bulk, size_t end, struct body_fault *ret_fault)
-{
-    json_t *object;
-    int rv = count_tag(bulk, ret_fault);
-
-    if (rv != 0) {
-        return rv;
-    }
-    object = body_parse(bulk->text, bulk->at, end, ret_fault);
-    rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
-    /* What is no JSON names its line itself. */
-    if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
-        fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
-    }
-    json_decref(object);
-    return rv;
-}
-
 static int step_line(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
-    const char *begin = bulk->text + bulk->at;
-    const char *newline = memchr(begin, '\n', bulk->len - bulk->at);
+    const char *newline = memchr(bulk->text + bulk->at, '\n', bulk->len - bulk->at);
     size_t end = newline != NULL ? (size_t)(newline - bulk->text) : bulk->len;
+    json_t *object;
     int rv = 0;
 
-    if (!bulk_line_is_blank(begin, end - bulk->at)) {
-        rv = bulk_read_line(bulk, end, ret_fault);
+    if (json_skip_space(bulk->text, end, bulk->at) < end) { /* no blank line */
+        rv = count_tag(bulk, ret_fault);
+        if (rv != 0) {
+            return rv;
+        }
+        object = body_parse(bulk->text, bulk->at, end, ret_fault);
+        rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
+        /* What is no JSON names its line itself. */
+        if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
+            fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
+        }
+        json_decref(object);
     }
     if (rv != 0) {
         return rv;
@@ -1108,6 +1004,8 @@ static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
 
 static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
+    char next;
+
     switch (bulk->state) {
     case TAG_BULK_BEGIN:
         return step_begin(bulk, ret_fault);
@@ -1121,7 +1019,14 @@ static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
     case TAG_BULK_MEMBER:
         return step_member(bulk, ret_fault);
     case TAG_BULK_BEHIND_VALUE:
-        return step_behind_value(bulk, ret_fault);
+        next = peek(bulk);
+        if (next != ',' && next != '}') {
+            return expected(bulk, "'}'", ret_fault);
+        }
+        ASSERT(next == ',' || bulk->has_tags); /* page_begins() has seen it */
+        bulk->at++;
+        bulk->state = next == ',' ? TAG_BULK_MEMBER : TAG_BULK_PAGE;
+        return 0;
     }
     UNREACHABLE("a state of a bulk");
 }

@@ -9,8 +9,8 @@
  *
  * Many tags. The body of POST /api/tags is an array of objects, or objects one a line, each with
  * its "tag"; or what GET /api/tags has shown, page after page: of those objects the fields that
- * cannot be set (changing, created, updated, generation, warning) are left out. tag_bulk_begin(),
- * then tag_bulk_step() until it is done; between two steps other connections have their turn. Each
+ * cannot be set (changing, created, updated, generation, warning) are left out.
+ * tag_bulk_step() until it is done; between two steps other connections have their turn. Each
  * object becomes an item of the command before the next is looked at, so that no more than one of
  * them is in memory as JSON.
  *
@@ -36,6 +36,11 @@
 #include "src/id/codec/command.h"
 
 #define BODY_SHOWN_BYTES 80
+
+/* %s, %u: what needs which level. Of code "newer". */
+#define NEEDS_LEVEL                                                                                \
+    "%s level %u, and the cluster is at a lower one: GET /api/cluster/level says what is in the "  \
+    "way"
 
 struct body_fault {
     const char *code; /* static */
@@ -67,6 +72,8 @@ struct param {
     const char *const *words; /* NULL after the last */
     const char *rule;         /* of a word, for a message: "is neither 1 nor 0" */
     const char *code;         /* of its fault; NULL: bad_request */
+    /* Checks a text in a body (`rule` says that it is none). 0, or an error with *ret_why. */
+    int (*check)(const char *text, size_t len, const char **ret_why);
     /* Reads a body's value by rules of its own. 0 or ERR_INVALID with *ret_fault */
     int (*read)(const json_t *value, struct param *field, struct body_fault *ret_fault);
 
@@ -137,6 +144,7 @@ enum tag_bulk_state {
     TAG_BULK_BEHIND_VALUE /* its value is read */
 };
 
+/* Given: the first four; all else zeros. */
 struct tag_bulk {
     const char *text; /* the body, borrowed */
     size_t len;
@@ -149,9 +157,6 @@ struct tag_bulk {
     bool has_tags; /* the page had "tags"; */
     bool has_next; /* had "next" */
 };
-
-void tag_bulk_begin(struct tag_bulk *bulk, const void *body, size_t len,
-                    const struct command_list *head, struct buf *command);
 
 /* Read on, for about so many bytes. 0; or ERR_INVALID with *ret_fault. */
 int tag_bulk_step(struct tag_bulk *bulk, size_t bytes, bool *ret_done,

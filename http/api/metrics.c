@@ -96,16 +96,6 @@ void expose_us(struct exposition *to, const char *labels, uint64_t us)
     buf_printf(to->text, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
 }
 
-static void put_exemplar(const struct exposition *to, const struct exemplar_view *exemplar)
-{
-    if (to->is_open && exemplar->wall_ms > 0) {
-        buf_printf(to->text,
-                   " # {trace_id=\"%s\"} %" PRIu64 ".%06" PRIu64 " %" PRIu64 ".%03" PRIu64,
-                   exemplar->trace, exemplar->took_us / 1000000, exemplar->took_us % 1000000,
-                   exemplar->wall_ms / 1000, exemplar->wall_ms % 1000);
-    }
-}
-
 /* A label of words of our own. Returns out. */
 static const char *expose_word(const char *name, const char *value, char out[EXPOSITION_WORD_BYTES])
 {
@@ -133,8 +123,11 @@ void expose_histogram(struct exposition *to, const char *labels, const struct hi
         count += view->counts[i];
         buf_printf(to->text, "%s_bucket{%s%sle=\"%s\"} %" PRIu64, name, labels, comma,
                    i < HISTOGRAM_BOUNDS ? histogram_bound_text(i) : "+Inf", count);
-        if (exemplars != NULL) {
-            put_exemplar(to, &exemplars[i]);
+        if (exemplars != NULL && to->is_open && exemplars[i].wall_ms > 0) {
+            buf_printf(
+                to->text, " # {trace_id=\"%s\"} %" PRIu64 ".%06" PRIu64 " %" PRIu64 ".%03" PRIu64,
+                exemplars[i].trace, exemplars[i].took_us / 1000000, exemplars[i].took_us % 1000000,
+                exemplars[i].wall_ms / 1000, exemplars[i].wall_ms % 1000);
         }
         buf_printf(to->text, "\n");
     }
@@ -199,21 +192,6 @@ void expose_end(struct exposition *to)
 
 /* --- what atomics say --- */
 
-/* Which cluster this is, once it is one: two that were born apart show by it. */
-static void expose_birth(struct exposition *to, const struct id_health *health)
-{
-    char text[UID_TEXT_BYTES];
-    struct uid uid;
-    bool born = id_health_uid(health, &uid);
-
-    expose_one(to, "leafd_born", METRIC_GAUGE, "1 if this node has heard of its cluster's birth.",
-               born);
-    if (born) {
-        expose_family(to, "leafd_cluster_info", METRIC_GAUGE, "1, with the uid of the cluster.");
-        expose_of(to, "uid", uid_text(&uid, text), 1);
-    }
-}
-
 static void put_health(struct exposition *to, const struct id_health *health)
 {
     const struct exposed gauges[] = {
@@ -239,6 +217,10 @@ static void put_health(struct exposition *to, const struct id_health *health)
         {"leafd_stopping", "1 while this node stops and takes no more requests.", health->stopping},
     };
 
+    char text[UID_TEXT_BYTES];
+    struct uid uid;
+    bool born = id_health_uid(health, &uid);
+
     expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
     expose_family(to, "leafd_setting_differs", METRIC_GAUGE,
                   "1 if this setting is not what the log knows, which holds.");
@@ -246,37 +228,23 @@ static void put_health(struct exposition *to, const struct id_health *health)
         expose_of(to, "setting", id_difference_setting(i),
                   (atomic_load(&health->differs) >> i) & 1);
     }
-    expose_birth(to, health);
+    expose_one(to, "leafd_born", METRIC_GAUGE, "1 if this node has heard of its cluster's birth.",
+               born);
+    if (born) { /* two clusters that were born apart show by it */
+        expose_family(to, "leafd_cluster_info", METRIC_GAUGE, "1, with the uid of the cluster.");
+        expose_of(to, "uid", uid_text(&uid, text), 1);
+    }
     expose_one(to, "leafd_peer_implausible_total", METRIC_COUNTER,
                "What other nodes told this one and was refused, since it cannot be.",
                id_count_of(&health->implausible));
 }
 
-/* The cluster's own has no label. */
-static void put_layouts(struct exposition *to, const struct snowflake *snowflake, uint64_t now_ms)
-{
-    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
-    uint32_t count = snowflake_ends(snowflake, ends);
-
-    if (count > 0) {
-        expose_family(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
-                      "Time until the layout of snowflake ids is used up.");
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        BUF_LOCAL(labels);
-
-        if (ends[i].name_len > 0) {
-            expose_label(&labels, "layout", ends[i].name, ends[i].name_len);
-        }
-        buf_put(&labels, "", 1);
-        expose_sample(to, (const char *)labels.data,
-                      ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0);
-    }
-}
-
 static void put_snowflake(struct exposition *to, const struct id_backend *backend)
 {
     static const int codes[] = REFUSAL_CODES;
+    struct snowflake_end ends[1 + LIMIT_LAYOUTS];
+    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
+    uint64_t now_ms = clock_wall_ms(backend->clock);
     int refusal = refusal_now(backend);
 
     expose_family(to, "leafd_snowflake_refused", METRIC_GAUGE,
@@ -287,8 +255,19 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
     expose_family(to, "leafd_clock_off_seconds", METRIC_GAUGE,
                   "How far the clock is ahead of the cluster's; behind: negative.");
     expose_ms(to, "", atomic_load(&backend->health->clock_off_ms));
-    if (backend->snowflake != NULL) {
-        put_layouts(to, backend->snowflake, clock_wall_ms(backend->clock));
+    if (count > 0) {
+        expose_family(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
+                      "Time until the layout of snowflake ids is used up.");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        BUF_LOCAL(labels);
+
+        if (ends[i].name_len > 0) { /* the cluster's own has no label */
+            expose_label(&labels, "layout", ends[i].name, ends[i].name_len);
+        }
+        buf_put(&labels, "", 1);
+        expose_sample(to, (const char *)labels.data,
+                      ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0);
     }
 }
 
@@ -367,25 +346,6 @@ static void put_of_member(struct exposition *to, const char *label, enum member_
     }
 }
 
-/* Versions come from other nodes. */
-static void put_versions(struct exposition *to, const struct id_figures *now)
-{
-    expose_family(to, "leafd_member_info", METRIC_GAUGE,
-                  "1, with the version that a member registered.");
-    for (size_t i = 0; i < now->member_count; i++) {
-        const struct id_member_figures *member = &now->members[i];
-        BUF_LOCAL(labels);
-
-        if (member->version[0] != '\0') {
-            buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
-            expose_label(&labels, "version", member->version,
-                         strnlen(member->version, sizeof member->version));
-            buf_put(&labels, "", 1);
-            expose_sample(to, (const char *)labels.data, 1);
-        }
-    }
-}
-
 static void expose_members(struct exposition *to, const struct id_figures *now)
 {
     static const struct {
@@ -409,11 +369,26 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
             put_of_member(to, label, metric, now, &now->members[i]);
         }
     }
-    put_versions(to, now);
+    expose_family(to, "leafd_member_info", METRIC_GAUGE,
+                  "1, with the version that a member registered.");
+    for (size_t i = 0; i < now->member_count; i++) {
+        const struct id_member_figures *member = &now->members[i];
+        BUF_LOCAL(labels);
+
+        if (member->version[0] != '\0') {
+            buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
+            expose_label(&labels, "version", member->version, /* which the member chose */
+                         strnlen(member->version, sizeof member->version));
+            buf_put(&labels, "", 1);
+            expose_sample(to, (const char *)labels.data, 1);
+        }
+    }
 }
 
-static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
+static void put_disk(struct exposition *to, const struct id_figures *now)
 {
+    const struct id_disk_figures *disk = &now->disk;
+    const struct id_backup_figures *backups = &now->backups;
     const struct exposed gauges[] = {
         {"leafd_map_bytes", "What the database may grow to: data.map-bytes.", disk->map_bytes},
         {"leafd_map_used_bytes", "What it takes of that.", disk->used_bytes},
@@ -427,10 +402,6 @@ static void put_disk(struct exposition *to, const struct id_disk_figures *disk)
                       "Backups and snapshots that were ended so that changes had room.");
         expose_sample(to, "", disk->views_ended);
     }
-}
-
-static void put_backups(struct exposition *to, const struct id_backup_figures *backups)
-{
     expose_family(to, "leafd_backups_total", METRIC_COUNTER,
                   "Backups that were taken of this node, and those that were given up.");
     expose_of(to, "result", "done", backups->taken);
@@ -464,7 +435,7 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
     }
 }
 
-/* Of the busiest tags those that the identity may use. */
+/* Of the busiest tags those that the identity may use; NULL: all. */
 static void expose_busiest_tags(struct exposition *to, const struct id_figures *now,
                                 const struct identity *identity)
 {
@@ -495,26 +466,6 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
     }
 }
 
-/* identity: who asks, for names of tags; NULL: one who may see all. */
-static void metrics_node_put(struct exposition *to, const struct id_backend *backend,
-                             const struct identity *identity)
-{
-    struct id_figures *now = MUST_HAVE(malloc(sizeof *now));
-
-    put_health(to, backend->health);
-    put_snowflake(to, backend);
-    if (backend->figures != NULL) {
-        id_figures_copy(backend->figures, now);
-        put_consensus(to, now);
-        expose_members(to, now);
-        put_disk(to, &now->disk);
-        put_backups(to, &now->backups);
-        put_durations(to, now);
-        expose_busiest_tags(to, now, identity);
-    }
-    free(now);
-}
-
 /* --- the process --- */
 
 /* What the process takes of the machine. */
@@ -543,78 +494,21 @@ static void metrics_process_put(struct exposition *to)
 
 /* --- what the HTTP side sees --- */
 
-/* Sums over all loops, as of now. */
+/* The sum of a value of each loop, which `loop` is in it. */
+#define SUM(api, loop, value)                                                                      \
+    ({                                                                                             \
+        uint64_t sum_ = 0;                                                                         \
+        for (unsigned i_ = 0; i_ < (api)->loop_count; i_++) {                                      \
+            const struct api_loop *loop = (api)->loops[i_];                                        \
+            sum_ += (value);                                                                       \
+        }                                                                                          \
+        sum_;                                                                                      \
+    })
+
+/* How long requests took at all loops, as of now. */
 struct totals {
-    uint64_t segment_ids;
-    uint64_t snowflake_ids;
-    uint64_t strict_ids;
-    uint64_t monotonic_ids;
-    uint64_t burnt_skipped;
-    uint64_t burnt_unanswered;
     struct histogram_view took[LATENCY_CLASSES][LATENCY_STATUSES];
-    uint64_t connections;
-    uint64_t resp_connections;
-    uint64_t resp_replies[LATENCY_STATUSES];
-    uint64_t waiting; /* requests that wait for ids */
-    uint64_t refused[METER_REFUSALS];
-    uint64_t parts;
-    uint64_t body_bytes;
-    uint64_t output_bytes;
-    uint64_t input_bytes;
-    uint64_t waiting_bytes;
-    bool has_tls;
-    uint64_t handshakes_full;
-    uint64_t handshakes_resumed;
-    uint64_t handshakes_failed;
 };
-
-/* What the connections of a loop hold, and whom it refused. */
-static void totals_add_conns(struct totals *totals, const struct conns *conns)
-{
-    const struct conn_counts *counts = &conns->counts;
-
-    for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
-        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-            histogram_add(&totals->took[class][k], &conns->latency.took[class][k]);
-        }
-    }
-    for (unsigned k = 0; k < METER_REFUSALS; k++) {
-        totals->refused[k] += id_count_of(&counts->refused[k]);
-    }
-    totals->connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
-    totals->resp_connections += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
-    for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-        totals->resp_replies[k] += id_count_of(&counts->resp_replies[k]);
-    }
-    totals->parts += id_count_of(&counts->parts);
-    totals->body_bytes += id_count_of(&conns->meter.body_bytes);
-    totals->output_bytes += id_count_of(&conns->meter.output_bytes);
-    totals->input_bytes += id_count_of(&conns->meter.input_bytes);
-    totals->waiting_bytes += id_count_of(&conns->meter.waiting_bytes);
-}
-
-static void totals_make(const struct api *api, struct totals *totals)
-{
-    memset(totals, 0, sizeof *totals);
-    for (unsigned i = 0; i < api->loop_count; i++) {
-        const struct api_loop *loop = api->loops[i];
-
-        totals->segment_ids += id_count_of(&loop->counts.segment_ids);
-        totals->snowflake_ids += id_count_of(&loop->counts.snowflake_ids);
-        totals->strict_ids += id_count_of(&loop->counts.strict_ids);
-        totals->monotonic_ids += id_count_of(&loop->counts.monotonic_ids);
-        totals->burnt_skipped += id_count_of(&loop->counts.burnt_skipped);
-        totals->burnt_unanswered += id_count_of(&loop->counts.burnt_unanswered);
-        totals_add_conns(totals, loop->conns);
-        if (loop->conns->tls != NULL) {
-            totals->handshakes_full += id_count_of(&loop->conns->tls->counts.full);
-            totals->handshakes_resumed += id_count_of(&loop->conns->tls->counts.resumed);
-            totals->handshakes_failed += id_count_of(&loop->conns->tls->counts.failed);
-            totals->has_tls = true;
-        }
-        totals->waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
-    }
-}
 
 static const char *const statuses[LATENCY_STATUSES] = {"2xx", "3xx", "4xx", "5xx"};
 
@@ -635,20 +529,6 @@ static void put_replies(struct exposition *to, const struct totals *totals, cons
     }
 }
 
-/* The newest of all loops. */
-static void see_exemplars(const struct api *api, unsigned class, unsigned k,
-                          struct exemplar_view ret_exemplars[HISTOGRAM_BUCKETS])
-{
-    memset(ret_exemplars, 0, HISTOGRAM_BUCKETS * sizeof ret_exemplars[0]);
-    for (unsigned i = 0; i < api->loop_count; i++) {
-        const struct latency *latency = &api->loops[i]->conns->latency;
-
-        for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++) {
-            exemplar_newer(&ret_exemplars[b], &latency->exemplars[class][k][b]);
-        }
-    }
-}
-
 /* Those of which there was none yet are left out but for successes: each is many lines. */
 static void put_latency(struct exposition *to, const struct api *api, const struct totals *totals)
 {
@@ -658,7 +538,6 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
         [TRAFFIC_DECODE] = "decode", [TRAFFIC_READ] = "read",
         [TRAFFIC_TAGS] = "tags",     [TRAFFIC_WORKERS] = "workers",
         [TRAFFIC_ADMIN] = "admin",   [TRAFFIC_RESP] = "resp"};
-    struct exemplar_view exemplars[HISTOGRAM_BUCKETS];
     char label[2 * EXPOSITION_WORD_BYTES];
 
     expose_family(to, "leafd_http_request_duration_seconds", METRIC_HISTOGRAM,
@@ -666,24 +545,31 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
     for (unsigned class = 0; class < COUNT_OF(classes); class ++) {
         for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
             const struct histogram_view *view = &totals->took[class][k];
+            struct exemplar_view exemplars[HISTOGRAM_BUCKETS] = {0}; /* the newest of all loops */
 
-            if (histogram_count(view) > 0 || (k == 0 && class != TRAFFIC_OTHER)) {
-                (void)snprintf(label, sizeof label, "class=\"%s\",status=\"%s\"", classes[class],
-                               statuses[k]);
-                see_exemplars(api, class, k, exemplars);
-                expose_histogram(to, label, view, exemplars);
+            if (histogram_count(view) == 0 && (k > 0 || class == TRAFFIC_OTHER)) {
+                continue;
             }
+            for (unsigned i = 0; i < api->loop_count * HISTOGRAM_BUCKETS; i++) {
+                const struct latency *of = &api->loops[i / HISTOGRAM_BUCKETS]->conns->latency;
+                unsigned b = i % HISTOGRAM_BUCKETS;
+
+                exemplar_newer(&exemplars[b], &of->exemplars[class][k][b]);
+            }
+            (void)snprintf(label, sizeof label, "class=\"%s\",status=\"%s\"", classes[class],
+                           statuses[k]);
+            expose_histogram(to, label, view, exemplars);
         }
     }
 }
 
-static void put_counters(struct exposition *to, const struct totals *totals)
+static void put_counters(struct exposition *to, const struct api *api, const struct totals *totals)
 {
     expose_family(to, "leafd_ids_total", METRIC_COUNTER, "Ids handed out by this node.");
-    expose_of(to, "kind", "segment", totals->segment_ids);
-    expose_of(to, "kind", "snowflake", totals->snowflake_ids);
-    expose_of(to, "kind", "strict", totals->strict_ids);
-    expose_of(to, "kind", "monotonic", totals->monotonic_ids);
+    expose_of(to, "kind", "segment", SUM(api, loop, loop->counts.segment_ids));
+    expose_of(to, "kind", "snowflake", SUM(api, loop, loop->counts.snowflake_ids));
+    expose_of(to, "kind", "strict", SUM(api, loop, loop->counts.strict_ids));
+    expose_of(to, "kind", "monotonic", SUM(api, loop, loop->counts.monotonic_ids));
     put_replies(to, totals, "leafd_http_requests_total",
                 "Requests answered, by the class of their status; probes apart.", false);
     put_replies(to, totals, "leafd_http_probes_total",
@@ -693,14 +579,14 @@ static void put_counters(struct exposition *to, const struct totals *totals)
         "Requests, bodies and connections refused or cut off for what a client may take.");
     for (int refusal = 0; refusal < METER_REFUSALS; refusal++) {
         expose_of(to, "why", refusal_answer((enum meter_refusal)refusal)->name,
-                  totals->refused[refusal]);
+                  SUM(api, loop, loop->conns->counts.refused[refusal]));
     }
     expose_one(to, "leafd_http_parts_total", METRIC_COUNTER,
-               "Parts of large replies, each made in a turn of its own.", totals->parts);
+               "Parts of large replies, each made in a turn of its own.",
+               SUM(api, loop, loop->conns->counts.parts));
 }
 
-static void put_burnt(struct exposition *to, const struct id_health *health,
-                      const struct totals *totals)
+static void put_burnt(struct exposition *to, const struct api *api)
 {
     static const char *const causes[] = {[ID_BURN_GENERATION] = "generation",
                                          [ID_BURN_LATE] = "late",
@@ -710,13 +596,16 @@ static void put_burnt(struct exposition *to, const struct id_health *health,
                                          [ID_BURN_UNANSWERED] = "unanswered",
                                          [ID_BURN_WINDOW] = "window"};
 
+    const struct id_health *health = api->backend->health;
+
     expose_family(to, "leafd_ids_burnt_total", METRIC_COUNTER,
                   "Ids granted to this node that nobody was given, by cause.");
     for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
         uint64_t burnt = id_count_of(&health->burnt[cause]);
 
-        burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
-        burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
+        burnt += cause == ID_BURN_SKIPPED      ? SUM(api, loop, loop->counts.burnt_skipped)
+                 : cause == ID_BURN_UNANSWERED ? SUM(api, loop, loop->counts.burnt_unanswered)
+                                               : 0;
         expose_of(to, "cause", causes[cause], burnt);
     }
     expose_one(to, "leafd_ids_given_back_total", METRIC_COUNTER,
@@ -724,43 +613,51 @@ static void put_burnt(struct exposition *to, const struct id_health *health,
                id_count_of(&health->given_back));
 }
 
-static void put_connections(struct exposition *to, const struct totals *totals)
+/* mine: what this reply's connection takes, which is none of it. */
+static void put_connections(struct exposition *to, const struct api *api,
+                            const struct metered *mine)
 {
     const struct exposed gauges[] = {
-        {"leafd_connections", "Open client connections.", totals->connections},
-        {"leafd_waiting_requests", "Requests that wait for ids.", totals->waiting},
-        {"leafd_http_body_bytes", "Request bodies in memory.", totals->body_bytes},
-        {"leafd_http_input_bytes", "Memory of requests that are not whole.", totals->input_bytes},
+        {"leafd_connections", "Open client connections.",
+         SUM(api, loop, loop->conns->counts.conns)},
+        {"leafd_waiting_requests", "Requests that wait for ids.",
+         SUM(api, loop, loop->waiters.count)},
+        {"leafd_http_body_bytes", "Request bodies in memory.",
+         SUM(api, loop, loop->conns->meter.body_bytes)},
+        {"leafd_http_input_bytes", "Memory of requests that are not whole.",
+         SUM(api, loop, loop->conns->meter.input_bytes) - mine->input},
         {"leafd_http_waiting_bytes", "What requests that wait keep beyond 512 bytes each.",
-         totals->waiting_bytes},
-        {"leafd_http_output_bytes", "Memory of replies that were not taken.", totals->output_bytes},
+         SUM(api, loop, loop->conns->meter.waiting_bytes) - mine->waiting},
+        {"leafd_http_output_bytes", "Memory of replies that were not taken.",
+         SUM(api, loop, loop->conns->meter.output_bytes) - mine->output},
     };
 
     expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
-}
-
-/* Those of the RESP listener, which are among the others, too. */
-static void put_resp(struct exposition *to, const struct totals *totals)
-{
     expose_one(to, "leafd_resp_connections", METRIC_GAUGE,
-               "Open client connections at the RESP listener.", totals->resp_connections);
+               "Open client connections at the RESP listener.",
+               SUM(api, loop, loop->conns->counts.resp_conns));
     expose_family(to, "leafd_resp_requests_total", METRIC_COUNTER,
                   "Requests answered at the RESP listener, by the class of the HTTP status.");
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-        expose_of(to, "status", statuses[k], totals->resp_replies[k]);
+        expose_of(to, "status", statuses[k], SUM(api, loop, loop->conns->counts.resp_replies[k]));
     }
 }
 
-static void put_tls(struct exposition *to, const struct totals *totals, struct tls *tls)
+/* Of the loops that have TLS. */
+#define HANDSHAKES(api, result)                                                                    \
+    SUM((api), loop, loop->conns->tls != NULL ? loop->conns->tls->counts.result : 0)
+
+static void put_tls(struct exposition *to, const struct api *api)
 {
+    struct tls *tls = api->settings->tls;
     int64_t until_s;
 
-    if (totals->has_tls) {
+    if (SUM(api, loop, loop->conns->tls != NULL) > 0) {
         expose_family(to, "leafd_tls_handshakes_total", METRIC_COUNTER,
                       "TLS connections that began, and those that could not.");
-        expose_of(to, "result", "full", totals->handshakes_full);
-        expose_of(to, "result", "resumed", totals->handshakes_resumed);
-        expose_of(to, "result", "failed", totals->handshakes_failed);
+        expose_of(to, "result", "full", HANDSHAKES(api, full));
+        expose_of(to, "result", "resumed", HANDSHAKES(api, resumed));
+        expose_of(to, "result", "failed", HANDSHAKES(api, failed));
     }
     if (tls != NULL) {
         until_s = tls_until_s(tls);
@@ -785,98 +682,87 @@ static void put_reloads(struct exposition *to, const struct http_reloads *reload
     expose_ms(to, "", (int64_t)id_count_of(&reloads->done_ms));
 }
 
-static void put_stall(struct exposition *to, const char *loop, const struct stall *stall,
-                      uint64_t minute_ms)
+/* For how long whatever came had to wait for a loop; and without what else the machine did. */
+static void put_stalls(struct exposition *to, const struct api_loop *at)
 {
-    char word[EXPOSITION_WORD_BYTES];
-    uint64_t ms = minute_ms > 0 ? stall_minute_ms(stall, minute_ms) : stall_longest_ms(stall);
+    static const char *const names[] = {"leafd_loop_longest_stall_seconds",
+                                        "leafd_loop_longest_stall_minute_seconds",
+                                        "leafd_loop_busiest_turn_cpu_seconds"};
+    static const char *const helps[] = {"The longest turn of a loop since the start.",
+                                        "The longest turn of a loop in the last minute.",
+                                        "The most processor time that a turn of a loop has taken."};
+    uint64_t now_ms = clock_now_ms(at->backend->clock);
+    char label[32];
 
-    expose_ms(to, expose_word("loop", loop, word), (int64_t)ms);
-}
+    for (unsigned k = 0; k < COUNT_OF(names); k++) {
+        expose_family(to, names[k], METRIC_GAUGE, helps[k]);
+        for (unsigned i = 0; i <= at->api->loop_count; i++) { /* the first is the raft loop */
+            const struct stall *stall = &at->backend->health->stall;
 
-/* For how long whatever came had to wait for a loop. */
-static void put_stalls(struct exposition *to, const struct api_loop *loop)
-{
-    uint64_t now_ms = clock_now_ms(loop->backend->clock);
-    char name[16];
-
-    for (unsigned minute = 0; minute < 2; minute++) {
-        expose_family(to,
-                      minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
-                                  : "leafd_loop_longest_stall_seconds",
-                      METRIC_GAUGE,
-                      minute == 1 ? "The longest turn of a loop in the last minute."
-                                  : "The longest turn of a loop since the start.");
-        put_stall(to, "raft", &loop->backend->health->stall, minute * now_ms);
-        for (unsigned i = 0; i < loop->api->loop_count; i++) {
-            (void)snprintf(name, sizeof name, "http-%u", i);
-            put_stall(to, name, &loop->api->loops[i]->conns->stall, minute * now_ms);
+            (void)snprintf(label, sizeof label, "loop=\"raft\"");
+            if (i > 0) {
+                stall = &at->api->loops[i - 1]->conns->stall;
+                (void)snprintf(label, sizeof label, "loop=\"http-%u\"", i - 1);
+            }
+            if (k == 0) {
+                expose_ms(to, label, (int64_t)stall_longest_ms(stall));
+            } else if (k == 1) {
+                expose_ms(to, label, (int64_t)stall_minute_ms(stall, now_ms));
+            } else {
+                expose_us(to, label, stall_busiest_us(stall));
+            }
         }
     }
-}
-
-/* The same without what else the machine did meanwhile. */
-static void put_busiest_turns(struct exposition *to, const struct api_loop *loop)
-{
-    char labels[32];
-
-    expose_family(to, "leafd_loop_busiest_turn_cpu_seconds", METRIC_GAUGE,
-                  "The most processor time that a turn of a loop has taken.");
-    expose_us(to, "loop=\"raft\"", stall_busiest_us(&loop->backend->health->stall));
-    for (unsigned i = 0; i < loop->api->loop_count; i++) {
-        (void)snprintf(labels, sizeof labels, "loop=\"http-%u\"", i);
-        expose_us(to, labels, stall_busiest_us(&loop->api->loops[i]->conns->stall));
-    }
-}
-
-static void put_build(struct exposition *to, const struct http_build *build)
-{
-    BUF_LOCAL(labels);
-
-    expose_family(to, "leafd_build_info", METRIC_GAUGE, "1, with what this binary is.");
-    expose_label(&labels, "version", build->version, strlen(build->version));
-    expose_label(&labels, "commit", build->commit, strlen(build->commit));
-    buf_put(&labels, "", 1);
-    expose_sample(to, (const char *)labels.data, 1);
-}
-
-static bool wants_openmetrics(const struct conn *conn)
-{
-    size_t len = 0;
-    size_t count;
-    const char *accept =
-        header_find(conn_at(conn, 0), conn_head(conn)->len, "accept", &len, &count);
-
-    return accept != NULL && count == 1 && header_wants_openmetrics(accept, len);
 }
 
 int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    struct exposition to = {.text = reply_begin(conn), .is_open = wants_openmetrics(conn)};
-    const struct identity *identity = loop->api->auth != NULL ? gate_identity(conn) : NULL;
-    struct totals *totals = MUST_HAVE(malloc(sizeof *totals));
+    const struct api *api = loop->api;
+    const struct parser_field *accept = &conn_head(conn)->accept;
+    bool is_open =
+        accept->count == 1 && header_wants_openmetrics(conn_at(conn, accept->at), accept->len);
+    struct exposition to = {.text = reply_begin(conn), .is_open = is_open};
+    struct totals *totals = MUST_HAVE(calloc(1, sizeof *totals));
+    struct id_figures *now = MUST_HAVE(malloc(sizeof *now));
+    BUF_LOCAL(labels);
 
-    latency_flush(&conn->conns->latency);
-    totals_make(loop->api, totals);
-    totals->output_bytes -= conn->metered.output; /* of this reply's connection */
-    totals->input_bytes -= conn->metered.input;
-    totals->waiting_bytes -= conn->metered.waiting;
-    put_counters(&to, totals);
-    put_latency(&to, loop->api, totals);
-    put_connections(&to, totals);
-    put_resp(&to, totals);
-    put_tls(&to, totals, loop->api->settings->tls);
-    put_burnt(&to, loop->backend->health, totals);
-    metrics_node_put(&to, loop->backend, identity);
+    latency_turn_end(&conn->conns->latency, uv_hrtime() / 1000);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        for (unsigned class = 0; class < LATENCY_CLASSES; class ++) {
+            for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+                histogram_add(&totals->took[class][k],
+                              &api->loops[i]->conns->latency.took[class][k]);
+            }
+        }
+    }
+    put_counters(&to, api, totals);
+    put_latency(&to, api, totals);
+    put_connections(&to, api, &conn->metered);
+    put_tls(&to, api);
+    put_burnt(&to, api);
+    put_health(&to, loop->backend->health);
+    put_snowflake(&to, loop->backend);
+    if (loop->backend->figures != NULL) {
+        id_figures_copy(loop->backend->figures, now);
+        put_consensus(&to, now);
+        expose_members(&to, now);
+        put_disk(&to, now);
+        put_durations(&to, now);
+        expose_busiest_tags(&to, now, api->auth != NULL ? gate_identity(conn) : NULL);
+    }
     metrics_process_put(&to);
-    put_reloads(&to, loop->api->build->reloads);
+    put_reloads(&to, api->build->reloads);
     put_stalls(&to, loop);
-    put_busiest_turns(&to, loop);
-    put_build(&to, loop->api->build);
+    expose_family(&to, "leafd_build_info", METRIC_GAUGE, "1, with what this binary is.");
+    expose_label(&labels, "version", api->build->version, strlen(api->build->version));
+    expose_label(&labels, "commit", api->build->commit, strlen(api->build->commit));
+    buf_put(&labels, "", 1);
+    expose_sample(&to, (const char *)labels.data, 1);
     expose_end(&to);
-    conn_answer(conn, 200, to.is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
+    conn_answer(conn, 200, is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
                 to.text->len);
+    free(now);
     free(totals);
     return ANSWERED;
 }

@@ -3,7 +3,7 @@
  * state, ids, the busiest tags, the process), as text: in the text format 0.0.4 of Prometheus, or
  * in OpenMetrics 1.0.0, whichever the client would rather have.
  *
- * The happy path: atomics, and a copy of what the raft loop gathered (id_figures.h), are written
+ * The happy path: atomics, and a copy of what the raft loop gathered (id_backend.h), are written
  * out, without asking anybody: also while the raft loop hangs. expose_family() once for each
  * metric, then its samples, one after the other; at last expose_end(). Names of counters end in
  * "_total", in both formats.

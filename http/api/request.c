@@ -15,6 +15,7 @@
 #include "src/base/container.h"
 #include "src/base/hot.h"
 #include "src/base/utf8.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/tag.h"
 
 #define MESSAGE_BYTES 640
@@ -147,11 +148,13 @@ int reply_err(struct conn *conn, int err)
 const char *const request_flags[] = {"0", "1", NULL};
 const char *const request_consistencies[] = {"linearizable", "local", NULL};
 
-HOT bool request_options(struct conn *conn, struct param *options, size_t count)
+/* The options of a text into the table. Of a form what the query lacks, and it may be anything. */
+HOT static bool take_options(struct conn *conn, const char *text, size_t len, char *room,
+                             struct param *options, size_t count, bool is_form)
 {
-    const struct request *request = &conn->request;
-    const struct route *route = request->route;
-    enum options_others others = route->is_leaf ? OPTIONS_OTHERS_IGNORED : OPTIONS_OTHERS_REFUSED;
+    const struct route *route = conn->request.route;
+    enum options_others others =
+        is_form || route->is_leaf ? OPTIONS_OTHERS_IGNORED : OPTIONS_OTHERS_REFUSED;
     struct option found[OPTIONS_MAX];
     struct body_fault fault;
 
@@ -159,11 +162,13 @@ HOT bool request_options(struct conn *conn, struct param *options, size_t count)
     for (size_t i = 0; i < count; i++) {
         found[i].name = options[i].name;
     }
-    if (options_parse(conn_at(conn, request->query_at), request->query_len, others, found, count,
-                      api_loop(conn)->options, fault.message) != 0) {
-        return reply_error(conn, 400, "bad_request", "%s", fault.message);
+    if (options_parse(text, len, others, found, count, room, fault.message) != 0) {
+        return is_form || reply_error(conn, 400, "bad_request", "%s", fault.message);
     }
     for (size_t i = 0; i < count; i++) {
+        if (is_form && (options[i].present || !found[i].present)) {
+            continue;
+        }
         options[i].text = found[i].value;
         if (found[i].present &&
             param_take(&options[i], found[i].value, found[i].len, &fault) != 0) {
@@ -173,40 +178,27 @@ HOT bool request_options(struct conn *conn, struct param *options, size_t count)
     return true;
 }
 
+HOT bool request_options(struct conn *conn, struct param *options, size_t count)
+{
+    const struct request *request = &conn->request;
+
+    return take_options(conn, conn_at(conn, request->query_at), request->query_len,
+                        api_loop(conn)->options, options, count, false);
+}
+
 bool request_form(struct conn *conn, struct param *options, size_t count)
 {
     static const char form[] = "application/x-www-form-urlencoded";
     const struct parser_field *type = &conn_head(conn)->content_type;
-    const struct request *request = &conn->request;
-    struct option found[OPTIONS_MAX];
-    struct body_fault fault;
-    char *room = api_loop(conn)->options;
-    size_t used = 0;
+    size_t used = conn->request.query_len; /* what the query had is at most as long as the query */
 
     if (type->count != 1 || type->len < strlen(form) ||
         strncasecmp(conn_at(conn, type->at), form, strlen(form)) != 0 ||
-        request->query_len + conn->body.len > sizeof api_loop(conn)->options) {
+        used + conn->body.len > sizeof api_loop(conn)->options) {
         return true;
     }
-    /* What the query had is at most as long as the query. */
-    used = request->query_len;
-    for (size_t i = 0; i < count; i++) {
-        found[i].name = options[i].name;
-    }
-    if (options_parse((const char *)conn->body.data, conn->body.len, OPTIONS_OTHERS_IGNORED, found,
-                      count, room + used, fault.message) != 0) {
-        return true;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (options[i].present || !found[i].present) {
-            continue;
-        }
-        options[i].text = found[i].value;
-        if (param_take(&options[i], found[i].value, found[i].len, &fault) != 0) {
-            return reply_fault(conn, &fault);
-        }
-    }
-    return true;
+    return take_options(conn, (const char *)conn->body.data, conn->body.len,
+                        api_loop(conn)->options + used, options, count, true);
 }
 
 json_t *request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
@@ -299,24 +291,21 @@ static struct buf buf_keep(struct buf *buf)
     return *buf;
 }
 
-/* On the loop's thread: it is over. */
-static void call_end(struct call *call)
+int call_status(const struct call *call)
 {
-    struct api_loop *loop = call->loop;
+    const struct buf *reply = &call->request.reply;
+    int32_t status;
 
-    if (call->request.kind != ID_REQUEST_STRICT || loop->kept_count >= LIMIT_HTTP_CALLS_KEPT) {
-        call_free(call);
-        return;
-    }
-    ASSERT(call->next == NULL);
-    SLIST_INSERT_HEAD(&loop->kept, call, kept);
-    loop->kept_count++;
+    return status_result_decode(reply->data, reply->len, &status) == 0 && status <= 0
+               ? status
+               : ERR_BAD_MESSAGE;
 }
 
 /* On the loop's thread: the answer is there. */
 static void call_answered_cb(struct mailbox_item *item)
 {
     struct call *call = CONTAINER(item, struct call, item);
+    struct api_loop *loop = call->loop;
 
     if (call->wait.conn != NULL) {
         struct conn *conn = conn_resume(&call->wait);
@@ -326,7 +315,13 @@ static void call_answered_cb(struct mailbox_item *item)
     } else if (call->gone != NULL) {
         call->gone(call);
     }
-    call_end(call);
+    if (call->request.kind != ID_REQUEST_STRICT || loop->kept_count >= LIMIT_HTTP_CALLS_KEPT) {
+        call_free(call);
+        return;
+    }
+    ASSERT(call->next == NULL);
+    SLIST_INSERT_HEAD(&loop->kept, call, kept);
+    loop->kept_count++;
 }
 
 /* On the raft loop's thread. After the post the call may be gone, so the port is held here. */

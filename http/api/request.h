@@ -18,7 +18,7 @@
 #ifndef LEAFD_HTTP_API_REQUEST_H
 #define LEAFD_HTTP_API_REQUEST_H
 
-#include "http/api/claim.h"
+#include "http/api/context.h"
 #include "http/api/json.h"
 #include "http/proto/head.h"
 #include "http/server/conn.h"
@@ -107,7 +107,6 @@ bool request_tag_name(struct conn *conn, char *name, size_t *ret_len);
 
 /* --- asking the cluster --- */
 
-struct api_loop;
 struct call;
 
 /* A change of tags: how long it may take, and whether all nodes are waited for. */
@@ -179,6 +178,9 @@ struct call *call_new_strict(struct api_loop *loop,
 
 /* Free what the loop has kept: at its end. */
 void call_free_kept(struct api_loop *loop);
+
+/* Of a change whose answer is a status alone: that, or ERR_BAD_MESSAGE. */
+int call_status(const struct call *call);
 
 /* Give up a call that was never submitted. */
 void call_free(struct call *call);

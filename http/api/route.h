@@ -17,6 +17,7 @@
 #include "http/auth/tokens.h"
 #include "src/base/limits.h"
 
+struct call;
 struct conn;
 
 /* What an audited route may change, as the audit tells what was there before (audited.h). */
@@ -26,6 +27,19 @@ enum route_changes {
     CHANGES_CLUSTER,
     CHANGES_LEVEL,
     CHANGES_LAYOUT
+};
+
+/* A change of the cluster, or of its level a look (cluster.c). */
+enum cluster_ask {
+    ASK_ADD,
+    ASK_REMOVE,
+    ASK_MOVE,
+    ASK_LEAD,
+    ASK_LEVEL_SEE,
+    ASK_LEVEL,
+    ASK_DRAIN,
+    ASK_RESUME,
+    ASK_WEIGHT
 };
 
 struct route {
@@ -44,21 +58,18 @@ struct route {
     unsigned listeners;         /* bits of enum api_listener: where it is served */
     enum role role;             /* who may ask it, */
     unsigned also;              /* and who else: bits of enum role */
+    uint8_t traffic;            /* enum traffic: as what its requests count */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */
     bool is_long;               /* its reply is long in the making: one a turn of the loop */
-    bool is_bulk; /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
-    int (*handle)(struct conn *conn); /* see route.h */
+    bool is_bulk;          /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
+    enum cluster_ask asks; /* of handle_cluster_ask() */
+    int (*handle)(struct conn *conn);
 };
-
-/* The largest body that it takes; NULL: no route. */
-static inline uint32_t route_body_max(const struct route *route)
-{
-    return route != NULL && route->is_bulk ? LIMIT_HTTP_BODY_BYTES : LIMIT_HTTP_SMALL_BODY_BYTES;
-}
 
 /* --- what serves each route --- */
 
 struct api_loop;
+struct buf;
 struct id_tag;
 struct timer;
 
@@ -101,25 +112,45 @@ int handle_tag_delete(struct conn *conn);
 int handle_tags_put(struct conn *conn);
 int handle_tags_list(struct conn *conn);
 
+/* Make a tag whose next id is max_id, for a request that is no PUT; the audit has it. Of a tag that
+ * is there TAG_DEFAULT_MAX_ID changes nothing, and a max_id is that of a PUT: it may skip ids. The
+ * client has to have the role. finish calls tag_made(). As a handler. */
+int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
+             int (*finish)(struct conn *conn, struct call *call));
+
+/* True: it was made, or was there. False: *ret_status is for the handler to return. */
+bool tag_made(struct conn *conn, const struct call *call, bool *ret_made, int *ret_status);
+
 /* cluster.c */
 int handle_cuts_list(struct conn *conn);
 int handle_cut_put(struct conn *conn);
 int handle_cut_end(struct conn *conn);
 int handle_backup(struct conn *conn);
-int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);
 int handle_cluster_segments(struct conn *conn);
-int handle_member_add(struct conn *conn);
-int handle_member_remove(struct conn *conn);
-int handle_member_move(struct conn *conn);
-int handle_node_drain(struct conn *conn);
-int handle_node_resume(struct conn *conn);
-int handle_node_put(struct conn *conn);
-int handle_leader(struct conn *conn);
-int handle_level_see(struct conn *conn);
-int handle_level_raise(struct conn *conn);
+int handle_cluster_ask(struct conn *conn);
 
 /* status.c */
+struct api;
+struct id_backend;
+struct watch;
+
+struct watch *watch_new(const struct id_backend *backend);
+void watch_free(struct watch *watch);
+
+/* Look from now on; the servers were started. Main thread. */
+void watch_begin(struct api *api);
+
+/* The loop ends: no look any more. Its thread has ended. */
+void watch_loop_ends(struct api_loop *loop);
+
+/* How many watch. */
+unsigned live_viewers(const struct api *api);
+
+/* Give all of them these bytes, whole events. Takes them over. */
+void live_show(struct api *api, struct buf *bytes);
+
+int handle_cluster(struct conn *conn);
 int handle_status(struct conn *conn);
 int handle_events(struct conn *conn);
 int handle_live(struct conn *conn);

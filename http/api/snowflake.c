@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "http/api/context.h"
-#include "http/api/id_text.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
@@ -175,24 +174,11 @@ HOT static int claim_check(const struct snowflake *snowflake, const struct id_cl
     return 0;
 }
 
-static int claim_named(struct api_loop *loop, struct id_claim *claim,
-                       struct segment_range *ret_range, bool *ret_notify) __attribute__((noinline));
-
-static int claim_named(struct api_loop *loop, struct id_claim *claim,
-                       struct segment_range *ret_range, bool *ret_notify)
+static __attribute__((noinline)) int claim_named(struct api_loop *loop, struct id_claim *claim,
+                                                 struct segment_range *ret_range, bool *ret_notify)
 {
     return snowflake_named_claim(loop->backend->snowflake, claim->layout, loop->index, claim->left,
                                  prng_next(&loop->prng), ret_range, ret_notify);
-}
-
-HOT static int claim_some(struct api_loop *loop, struct id_claim *claim,
-                          struct segment_range *ret_range, bool *ret_notify)
-{
-    if (claim->layout != NULL) {
-        return claim_named(loop, claim, ret_range, ret_notify);
-    }
-    return snowflake_claim(loop->backend->snowflake, loop->index, claim->left,
-                           prng_next(&loop->prng), ret_range, ret_notify);
 }
 
 /* This node has no worker id. Is there none for it, or is it only still getting one? */
@@ -214,7 +200,9 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     ASSERT(claim->left > 0);
     while (rv == 0 && claim->left > 0) {
         id_claim_make_room(claim);
-        rv = claim_some(loop, claim, &range, &notify);
+        rv = claim->layout != NULL ? claim_named(loop, claim, &range, &notify)
+                                   : snowflake_claim(backend->snowflake, loop->index, claim->left,
+                                                     prng_next(&loop->prng), &range, &notify);
         if (notify) {
             backend->ops->notify(backend);
         }
@@ -354,44 +342,30 @@ static void snowflake_retry_arm(struct api_loop *loop)
                  conns_now_ms(loop->conns) + RETRY_MS);
 }
 
-static int snowflake_park(struct conn *conn, const struct id_claim *claim)
-{
-    struct api_loop *loop = api_loop(conn);
-
-    /* As for segments: a client that closed its side may have gone. */
-    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
-        return snowflake_answer_timeout(conn, claim);
-    }
-    if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {
-        snowflake_retry_arm(loop);
-    }
-    return ANSWERED;
-}
-
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 {
     struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
-    struct parked *parked = parked_for_clock(&loop->waiters, NULL);
+    struct parked *parked = parked_for_clock(&loop->waiters, NULL, false);
 
     (void)now_ms;
     if (parked == NULL) {
-        parked = parked_for_next_clock(&loop->waiters, NULL);
+        parked = parked_for_clock(&loop->waiters, NULL, true);
     }
     while (parked != NULL) {
         const struct layout_words *layout = parked->claim.layout;
         int rv = claim_take(loop, &parked->claim);
 
         if (rv == ERR_EMPTY) {
-            snowflake_retry_arm(
-                loop); /* those of another layout do not wait for this one's clock */
-            parked = parked_for_next_clock(&loop->waiters, layout);
+            snowflake_retry_arm(loop);
+            /* Those of another layout do not wait for this one's clock. */
+            parked = parked_for_clock(&loop->waiters, layout, true);
             continue;
         }
         snowflake_answer(parked_resume(parked), &parked->claim, rv);
         free(parked);
-        parked = parked_for_clock(&loop->waiters, layout);
+        parked = parked_for_clock(&loop->waiters, layout, false);
         if (parked == NULL) {
-            parked = parked_for_next_clock(&loop->waiters, layout);
+            parked = parked_for_clock(&loop->waiters, layout, true);
         }
     }
 }
@@ -405,13 +379,23 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         return snowflake_answer(conn, claim, ERR_DISABLED);
     }
     /* Those that wait already come first. */
-    if (parked_for_clock(&loop->waiters, claim->layout) != NULL) {
+    if (parked_for_clock(&loop->waiters, claim->layout, false) != NULL) {
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
     } else {
         rv = claim_take(loop, claim);
     }
-    return rv == ERR_EMPTY ? snowflake_park(conn, claim) : snowflake_answer(conn, claim, rv);
+    if (rv != ERR_EMPTY) {
+        return snowflake_answer(conn, claim, rv);
+    }
+    /* As for segments: a client that closed its side may have gone. */
+    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+        return snowflake_answer_timeout(conn, claim);
+    }
+    if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {
+        snowflake_retry_arm(loop);
+    }
+    return ANSWERED;
 }
 
 HOT int handle_snowflake_get(struct conn *conn)
@@ -502,9 +486,15 @@ int handle_layouts_list(struct conn *conn)
 
 /* --- changes --- */
 
-static int fail_layout_put(struct conn *conn, const struct layout_row *row, int status)
+static int layout_put_cb(struct conn *conn, struct call *call)
 {
+    const struct layout_row *row = &call->layout;
+    int status = call_status(call);
+
     switch (status) {
+    case 0:
+        layout_row_json_put(row, false, reply_begin(conn));
+        return 200;
     case ERR_CONFLICT:
         return reply_error(conn, 409, "conflict",
                            "layout %s has other fields already, and what a name means never "
@@ -519,23 +509,8 @@ static int fail_layout_put(struct conn *conn, const struct layout_row *row, int 
                            "by the cluster's time epoch_ms lies ahead, or the layout's time is "
                            "over");
     default:
-        return reply_err(conn, status);
+        return status;
     }
-}
-
-static int layout_put_cb(struct conn *conn, struct call *call)
-{
-    const struct buf *reply = &call->request.reply;
-    int32_t status;
-
-    if (status_result_decode(reply->data, reply->len, &status) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    if (status != 0) {
-        return fail_layout_put(conn, &call->layout, status);
-    }
-    layout_row_json_put(&call->layout, false, reply_begin(conn));
-    return 200;
 }
 
 enum put_field { PRESET, UNIT, EPOCH, TIME_BITS, WORKER_BITS, SEQUENCE_BITS, ORDER, FIELD_COUNT };
@@ -615,12 +590,8 @@ int handle_layout_put(struct conn *conn)
 
 static int layout_delete_cb(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &call->request.reply;
-    int32_t status;
+    int status = call_status(call);
 
-    if (status_result_decode(reply->data, reply->len, &status) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
     if (status == ERR_NOT_FOUND) {
         return reply_error(conn, 404, "unknown_layout", "there is no layout %s, or no more",
                            call->layout.name);
@@ -661,26 +632,6 @@ bool snowflake_is_known(struct conn *conn)
                        "the cluster's layout is not known on this node yet");
 }
 
-/* An id of the layout; all its bits are looked at. Put its parts as JSON; the status, or
- * ANSWERED. */
-static int layout_decode(struct conn *conn, const struct layout_words *named, uint64_t id)
-{
-    char time[TEXT_TIME_BYTES];
-    struct snowflake_parts parts;
-
-    if (!named_layout_decode(&named->row.layout, id, &parts)) {
-        return reply_error(conn, 400, "bad_request",
-                           "id %llu is of no time that can be shown in layout %s", ull(id),
-                           named->row.name);
-    }
-    buf_printf(reply_begin(conn),
-               "{\"id\":\"%llu\",\"layout\":\"%s\",\"timestamp_ms\":%llu,\"time\":\"%s\","
-               "\"worker_id\":%u,\"sequence\":%u}",
-               ull(id), named->row.name, ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time),
-               parts.worker, parts.sequence);
-    return 200;
-}
-
 int handle_snowflake_decode(struct conn *conn)
 {
     struct param options[] = {{.name = "layout", .kind = PARAM_TEXT}};
@@ -692,7 +643,8 @@ int handle_snowflake_decode(struct conn *conn)
     struct snowflake_parts parts;
     enum id_form form;
     bool is_long = long_id_read(text, len, &form, &parts);
-    const struct layout_words *named;
+    const struct layout_words *named = NULL;
+    struct buf *json;
     uint64_t id = 0;
 
     if (!request_options(conn, options, 1)) {
@@ -700,68 +652,65 @@ int handle_snowflake_decode(struct conn *conn)
     }
     if (options[0].present) {
         named = layout_named(conn, options[0].text, options[0].len);
-        return named != NULL && request_path_number(conn, "id", 0, INT64_MAX, &id)
-                   ? layout_decode(conn, named, id)
-                   : ANSWERED;
+        if (named == NULL) {
+            return ANSWERED;
+        }
     }
-    if (!is_long && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
+    if ((named != NULL || !is_long) && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return ANSWERED;
     }
-    if (!snowflake_is_known(conn)) {
-        return ANSWERED;
+    if (named != NULL) { /* all bits of the id are looked at */
+        if (!named_layout_decode(&named->row.layout, id, &parts)) {
+            return reply_error(conn, 400, "bad_request",
+                               "id %llu is of no time that can be shown in layout %s", ull(id),
+                               named->row.name);
+        }
+    } else {
+        if (!snowflake_is_known(conn)) {
+            return ANSWERED;
+        }
+        if (is_long && !snowflake_parts_fit(&snowflake->layout, &parts)) {
+            return reply_error(conn, 400, "bad_request",
+                               "%s is not of this cluster: its time, worker id or sequence is "
+                               "beyond the layout",
+                               text_show(text, len, shown, sizeof shown));
+        }
+        if (is_long) {
+            id = snowflake_compose(&snowflake->layout, parts.unix_ms, parts.worker, parts.sequence);
+        }
+        parts = snowflake_decode(&snowflake->layout, id);
     }
-    if (is_long && !snowflake_parts_fit(&snowflake->layout, &parts)) {
-        return reply_error(conn, 400, "bad_request",
-                           "%s is not of this cluster: its time, worker id or sequence is beyond "
-                           "the layout",
-                           text_show(text, len, shown, sizeof shown));
+    json = reply_begin(conn);
+    buf_printf(json, "{\"id\":\"%llu\"", ull(id));
+    if (named != NULL) {
+        buf_printf(json, ",\"layout\":\"%s\"", named->row.name);
     }
-    if (is_long) {
-        id = snowflake_compose(&snowflake->layout, parts.unix_ms, parts.worker, parts.sequence);
-    }
-    parts = snowflake_decode(&snowflake->layout, id);
-    buf_printf(reply_begin(conn),
-               "{\"id\":\"%llu\",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,"
-               "\"sequence\":%u}",
-               ull(id), ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time), parts.worker,
+    buf_printf(json, ",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,\"sequence\":%u}",
+               ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time), parts.worker,
                parts.sequence);
     return 200;
 }
 
 /* --- the smallest id of a time --- */
 
-/* The layout that the request names, or the cluster's own. False: answered. */
-static bool layout_asked(struct conn *conn, const struct param *option, struct named_layout *layout)
-{
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    const struct layout_words *named;
-
-    if (option->present) {
-        named = layout_named(conn, option->text, option->len);
-        if (named != NULL) {
-            *layout = named->row.layout;
-        }
-        return named != NULL;
-    }
-    if (!snowflake_is_known(conn)) {
-        return false;
-    }
-    *layout = named_layout_of(&snowflake->layout);
-    return true;
-}
-
 bool snowflake_id_at(struct conn *conn, const struct param *time, const struct param *named,
                      uint64_t *ret_id)
 {
     char shown[SHOWN_BYTES];
     char times[2][TEXT_TIME_BYTES];
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const struct layout_words *words = NULL;
     struct named_layout layout;
     uint64_t last_ms;
     uint64_t time_ms;
 
-    if (!layout_asked(conn, named, &layout)) {
+    if (named->present) {
+        words = layout_named(conn, named->text, named->len);
+    }
+    if (named->present ? words == NULL : !snowflake_is_known(conn)) {
         return false;
     }
+    layout = words != NULL ? words->row.layout : named_layout_of(&snowflake->layout);
     if (text_parse_time(time->text, time->len, &time_ms) != 0) {
         return reply_error(conn, 400, "bad_request",
                            "time=%s is neither Unix milliseconds nor a time of RFC 3339 with its "
@@ -889,25 +838,17 @@ static bool parse_signed(const char *text, size_t len, int64_t *ret_value)
     return true;
 }
 
-/* "<ms>(<local time>)". Negative ids give times before the epoch, back to 1941. */
-static void put_leaf_time(int64_t ms, struct buf *buf)
-{
-    int64_t fraction_ms = (ms % 1000 + 1000) % 1000;
-    time_t seconds = (ms - fraction_ms) / 1000;
-    char local[TEXT_TIME_BYTES];
-    struct tm tm;
-
-    ASSERT(localtime_r(&seconds, &tm) != NULL);
-    ASSERT(strftime(local, sizeof local, "%Y-%m-%d %H:%M:%S", &tm) > 0);
-    buf_printf(buf, "%lld(%s.%03d)", (long long)ms, local, (int)fraction_ms);
-}
-
 int handle_leaf_decode(struct conn *conn)
 {
     static const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
     struct param options[] = {{.name = "snowflakeId", .kind = PARAM_TEXT}};
     struct buf *json = reply_begin(conn);
     struct snowflake_parts parts;
+    char local[TEXT_TIME_BYTES];
+    int64_t fraction_ms;
+    time_t seconds;
+    struct tm tm;
+    int64_t ms;
     int64_t id;
 
     if (!request_options(conn, options, 1) || !request_form(conn, options, 1)) {
@@ -921,10 +862,14 @@ int handle_leaf_decode(struct conn *conn)
         return 200;
     }
     parts = snowflake_decode(&leaf, (uint64_t)id);
-    buf_printf(json, "{\"workerId\":\"%u\",\"sequenceId\":\"%u\",\"timestamp\":\"", parts.worker,
-               parts.sequence);
-    /* The sign goes with the time: the shift is an arithmetic one, as Java's. */
-    put_leaf_time((id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms, json);
-    buf_printf(json, "\"}");
+    /* The sign goes with the time: the shift is an arithmetic one, as Java's. Negative ids give
+     * times before the epoch, back to 1941. */
+    ms = (id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms;
+    fraction_ms = (ms % 1000 + 1000) % 1000;
+    seconds = (ms - fraction_ms) / 1000;
+    ASSERT(localtime_r(&seconds, &tm) != NULL);
+    ASSERT(strftime(local, sizeof local, "%Y-%m-%d %H:%M:%S", &tm) > 0);
+    buf_printf(json, "{\"workerId\":\"%u\",\"sequenceId\":\"%u\",\"timestamp\":\"%lld(%s.%03d)\"}",
+               parts.worker, parts.sequence, (long long)ms, local, (int)fraction_ms);
     return 200;
 }

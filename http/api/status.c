@@ -1,24 +1,68 @@
 /*
- * status.c - see status.h. Threads: as said there; watch_begin() main.
+ * status.c - how this node is: a look at it once a second (alarms, events, and the picture that all
+ * who watch share), GET /api/status, /api/cluster, /api/nodes, /api/events and /api/live; and
+ * /livez, /readyz, /version.
+ *
+ * The happy path of a look: watch_begin() starts it, on the loop of the operators' listener. Each
+ * look asks the raft loop for the cluster's status; what it says, with the counters of HTTP and the
+ * health, is judged (http/watch), and if anybody watches, made into one picture for all of them. It
+ * is handed to each loop that has viewers, and the loop appends the same bytes to each of its
+ * streams of Server-Sent Events: nothing is made per viewer. GET /api/status makes the same picture
+ * of a fresh status.
+ *
+ * GET /api/nodes, which clients ask every few seconds, is made once a look, for all of them.
+ *
+ * /livez, /readyz and /version are answered from atomics, without asking anybody. Ready means that
+ * this node can hand out ids: it has its state, does not stop, and either holds segments or can
+ * have them granted. A disk that is nearly full does not make a node unready while it holds
+ * segments or while nothing is missing: it is shown as a check that failed. Snowflake ids that are
+ * refused do not either, since segments are served: a warning says why, with numbers. Nor do
+ * settings that are not what the log knows.
+ *
+ * Failure modes: the raft loop does not answer: the next look is a second later, and the alarms
+ * stay as they were. Not started (tests): there are no alarms and no events. A viewer that has not
+ * taken the last picture yet does not get this one: nothing piles up, neither here nor, beyond
+ * LIMIT_LIVE_SOCKET_BYTES, in the kernel. One that takes nothing for 10 s is cut off then, as any
+ * reader. Tokens that are read again: the stream of a client that may not watch any more ends. More
+ * than LIMIT_LIVE_VIEWERS: 503 overloaded. A drain ends all of them.
+ *
+ * Threads: the loop's that the look runs on; viewers are their loop's; events and the picture have
+ * locks.
  */
-#include "http/api/status.h"
+#include "http/api/route.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "http/api/cluster.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/api/snowflake.h"
 #include "http/watch/watch.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/process.h"
 #include "src/id/snowflake/snowflake.h"
+
+#define WATCH_MS 1000
+
+struct watch {
+    struct events events;
+    pthread_mutex_t lock; /* guards the next four */
+    struct alarms alarms;
+    struct buf nodes;  /* the answer of GET /api/nodes, as of the last look; empty: none yet */
+    uint64_t nodes_ms; /* when it was made, monotonic */
+    uint64_t resident_bytes; /* of the process, as of the last look; ID_UNKNOWN */
+    struct changes changes;
+    uint64_t began_ms;     /* of the api, monotonic */
+    struct api_loop *loop; /* NULL: it does not run */
+    struct timer timer;    /* the next look */
+    bool asking;           /* a look is under way */
+    uint64_t told;         /* the last event that those who watch have */
+    struct mailbox_item begin;
+};
 
 /* --- GET /api/live --- */
 
@@ -46,7 +90,7 @@ struct showing {
 
 /* --- viewers --- */
 
-static unsigned viewers_of(const struct api *api)
+unsigned live_viewers(const struct api *api)
 {
     unsigned count = 0;
 
@@ -54,11 +98,6 @@ static unsigned viewers_of(const struct api *api)
         count += atomic_load_explicit(&api->loops[i]->live.count, memory_order_relaxed);
     }
     return count;
-}
-
-bool live_is_watched(const struct api *api)
-{
-    return viewers_of(api) > 0;
 }
 
 static void viewer_free(struct live_viewer *viewer)
@@ -90,14 +129,6 @@ static void viewer_sent(struct http_wait *wait)
     CONTAINER(wait, struct live_viewer, wait)->untaken = false;
 }
 
-static void viewer_give(struct live_viewer *viewer, const struct buf *bytes)
-{
-    if (!viewer->untaken) {
-        viewer->untaken = true;
-        conn_stream_put(viewer->wait.conn, bytes->data, bytes->len);
-    }
-}
-
 /* --- what is shown --- */
 
 static void picture_unref(struct picture *picture)
@@ -112,15 +143,17 @@ static void picture_unref(struct picture *picture)
 static void viewers_show_cb(struct mailbox_item *item)
 {
     struct showing *showing = CONTAINER(item, struct showing, item);
+    const struct buf *bytes = &showing->picture->bytes;
     struct live_viewer *viewer = LIST_FIRST(&showing->loop->live.viewers);
 
     while (viewer != NULL) {
         struct live_viewer *next = LIST_NEXT(viewer, link);
 
-        if (gate_stays_open(viewer->wait.conn)) {
-            viewer_give(viewer, &showing->picture->bytes);
-        } else {
+        if (!gate_stays_open(viewer->wait.conn)) {
             viewer_end(&viewer->wait);
+        } else if (!viewer->untaken) {
+            viewer->untaken = true;
+            conn_stream_put(viewer->wait.conn, bytes->data, bytes->len);
         }
         viewer = next;
     }
@@ -159,7 +192,7 @@ int handle_live(struct conn *conn)
     static const char hello[] = "retry: 2000\n\n";
     static const int socket_bytes = LIMIT_LIVE_SOCKET_BYTES;
     struct api_loop *loop = api_loop(conn);
-    unsigned viewers = viewers_of(loop->api);
+    unsigned viewers = live_viewers(loop->api);
     struct live_viewer *viewer;
 
     if (viewers >= LIMIT_LIVE_VIEWERS) {
@@ -198,20 +231,122 @@ int handle_live(struct conn *conn)
     return ANSWERED;
 }
 
-/* --- the looks --- */
+/* --- the cluster as JSON --- */
 
-/* --- the picture --- */
-
-static void put_quorum(const struct id_cluster_status *status, struct buf *json)
+/* What clients choose a node by. */
+static void put_placement(const struct id_member *member, struct buf *json)
 {
-    struct quorum quorum;
+    const struct placement *placement = &member->placement;
 
-    quorum_of(status, &quorum);
-    buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
-               quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
-    text_put_field(json, ",\"text\":", quorum.text);
+    text_put_field(json, ",\"zone\":", placement->zone[0] != '\0' ? placement->zone : NULL);
+    buf_printf(json, ",\"weight\":%u,\"state\":\"%s\",\"snowflake\":%s", placement->weight,
+               id_serving_name(member->serving), member->has_snowflake ? "true" : "false");
+}
+
+static void put_cluster_member(const struct id_member *member, bool with_links, struct buf *json)
+{
+    buf_printf(json, "{\"id\":%llu", ull(member->id));
+    text_put_field(json, ",\"peer_address\":", member->peer_address);
+    text_put_field(json, ",\"http_address\":", member->http_address);
+    text_put_field(json, ",\"role\":", member->role);
+    text_put_field(json, ",\"version\":", member->version);
+    put_placement(member, json);
+    if (member->levels.max != 0) {
+        buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
+                   member->levels.max);
+    } else {
+        buf_printf(json, ",\"levels\":null");
+    }
+    buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu", member->reachable ? "true" : "false",
+               ull(member->match_index));
+    if (with_links) { /* what this node knows of the link to it */
+        text_put_number(json, ",\"lag\":", member->lag);
+        text_put_number(json, ",\"round_trip_us\":", member->round_trip_us);
+        if (member->has_clock_offset) {
+            buf_printf(json, ",\"clock_offset_ms\":%lld", (long long)member->clock_offset_ms);
+        } else {
+            buf_printf(json, ",\"clock_offset_ms\":null");
+        }
+        text_put_number(json, ",\"last_heard_ms\":", member->last_heard_ms);
+    }
     buf_printf(json, "}");
 }
+
+/* What is being changed, or was left unfinished. */
+static void put_change(const struct id_member_change *change, struct buf *json)
+{
+    if (change->kind == NULL) {
+        buf_printf(json, "null");
+        return;
+    }
+    buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
+               ull(change->node_id), change->state);
+    if (change->peer_address[0] != '\0') {
+        text_put_field(json, ",\"peer_address\":", change->peer_address);
+    }
+    buf_printf(json, "}");
+}
+
+/* Append the members of the object, without its braces. with_links: each member has lag,
+ * round_trip_us, clock_offset_ms and last_heard_ms, too. */
+static void cluster_json_put(const struct id_cluster_status *status, bool with_links,
+                             struct buf *json)
+{
+    const struct level_row *level = &status->level;
+    bool is_known = level->index != 0; /* since when */
+    char uid[UID_TEXT_BYTES];
+    char time[TEXT_TIME_BYTES];
+
+    ASSERT(status->member_count <= LIMIT_NODES);
+    text_put_field(json, "\"cluster_id\":", status->cluster_id);
+    text_put_field(json,
+                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
+    buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\"", ull(status->node_id),
+               id_node_state_name(status->state));
+    text_put_number(json,
+                    ",\"leader_id\":", status->leader_id != 0 ? status->leader_id : TEXT_UNKNOWN);
+    buf_printf(json,
+               ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,"
+               "\"level\":{\"number\":%u",
+               ull(status->term), ull(status->commit_index), ull(status->applied_index),
+               level->level);
+    text_put_field(json, ",\"since\":", is_known ? text_time_rfc3339(level->wall_ms, time) : NULL);
+    text_put_number(json, ",\"index\":", is_known ? level->index : TEXT_UNKNOWN);
+    buf_printf(json, "},\"members\":[");
+    for (size_t i = 0; i < status->member_count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        put_cluster_member(&status->members[i], with_links, json);
+    }
+    buf_printf(json, "],\"change\":");
+    put_change(&status->change, json);
+}
+
+/* Append the object of GET /api/nodes: what clients choose a node by. A node that has not
+ * registered yet has no address that a client could ask. */
+static void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
+{
+    const char *comma = "";
+    char uid[UID_TEXT_BYTES];
+
+    buf_printf(json, "{\"self\":%llu", ull(status->node_id));
+    text_put_field(json,
+                   ",\"uid\":", uid_is_none(&status->uid) ? NULL : uid_text(&status->uid, uid));
+    buf_printf(json, ",\"nodes\":[");
+    for (size_t i = 0; i < status->member_count; i++) {
+        const struct id_member *member = &status->members[i];
+
+        if (member->http_address[0] != '\0') {
+            buf_printf(json, "%s{\"id\":%llu", comma, ull(member->id));
+            text_put_field(json, ",\"http_address\":", member->http_address);
+            put_placement(member, json);
+            buf_printf(json, "}");
+            comma = ",";
+        }
+    }
+    buf_printf(json, "]}");
+}
+
+/* --- the picture --- */
 
 /* A figure of 0 is not known. */
 static void put_figure(struct buf *json, const char *before, uint64_t value)
@@ -228,36 +363,6 @@ static void figures_now(const struct id_backend *backend, struct id_figures *ret
     }
 }
 
-static void put_machine(const struct id_backend *backend, uint64_t resident_bytes, struct buf *json)
-{
-    const struct id_health *health = backend->health;
-    struct id_figures figures;
-
-    figures_now(backend, &figures);
-    put_figure(json, ",\"disk\":{\"data_bytes\":", figures.disk.used_bytes);
-    put_figure(json, ",\"map_bytes\":", figures.disk.map_bytes);
-    put_figure(json, ",\"map_used_bytes\":", figures.disk.used_bytes);
-    put_figure(json, ",\"free_bytes\":", figures.disk.disk_free_bytes);
-    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
-    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
-    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
-    buf_printf(json, "}");
-}
-
-/* What clients are shown; where HTTP is plain there is none. */
-static void put_certificates(struct tls *tls, struct buf *json)
-{
-    int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
-    char time[TEXT_TIME_BYTES];
-
-    buf_printf(json, ",\"certificates\":[");
-    if (until_s > 0) {
-        buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
-                   text_time_rfc3339((uint64_t)until_s * 1000, time));
-    }
-    buf_printf(json, "]");
-}
-
 /* Append the members of the object of GET /api/status, without its braces. Any thread. */
 static void status_json_put(struct api *api, const struct id_cluster_status *status,
                             struct buf *json)
@@ -265,19 +370,38 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     struct watch *watch = api->watch;
     const char *resp = api->settings->resp_shown;
     uint64_t now_ms = clock_now_ms(api->backend->clock);
+    struct tls *tls = api->settings->tls; /* where HTTP is plain there is no certificate */
+    int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
+    const struct id_health *health = api->backend->health;
+    struct id_figures figures;
     uint64_t resident_bytes;
+    struct quorum quorum;
     char time[TEXT_TIME_BYTES];
 
+    figures_now(api->backend, &figures);
     cluster_json_put(status, true, json);
-    put_quorum(status, json);
-    buf_printf(json, ",\"alarms\":");
+    quorum_of(status, &quorum);
+    buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
+               quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
+    text_put_field(json, ",\"text\":", quorum.text);
+    buf_printf(json, "},\"alarms\":");
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_put(&watch->alarms, json);
     resident_bytes = watch->resident_bytes;
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
-    put_machine(api->backend, resident_bytes, json);
-    put_certificates(api->settings->tls, json);
-    text_put_field(json, ",\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
+    put_figure(json, ",\"disk\":{\"data_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"map_bytes\":", figures.disk.map_bytes);
+    put_figure(json, ",\"map_used_bytes\":", figures.disk.used_bytes);
+    put_figure(json, ",\"free_bytes\":", figures.disk.disk_free_bytes);
+    put_figure(json, "},\"memory\":{\"resident_bytes\":", resident_bytes);
+    text_put_number(json, ",\"state_bytes\":", id_count_of(&health->state_bytes));
+    put_figure(json, ",\"state_limit_bytes\":", id_count_of(&health->state_max_bytes));
+    buf_printf(json, "},\"certificates\":[");
+    if (until_s > 0) {
+        buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
+                   text_time_rfc3339((uint64_t)until_s * 1000, time));
+    }
+    text_put_field(json, "],\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
     buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
                text_time_rfc3339(clock_wall_ms(api->backend->clock), time));
     text_put_field(json, ",\"version\":", api->build->version);
@@ -305,22 +429,6 @@ static uint64_t layout_left_s(const struct id_backend *backend, const char **ret
         }
     }
     return least_s;
-}
-
-/* Probes are none: that a node is not ready is no error of a request. */
-static void count_requests(const struct api *api, struct alarm_facts *facts)
-{
-    for (unsigned i = 0; i < api->loop_count; i++) {
-        const struct latency *latency = &api->loops[i]->conns->latency;
-
-        for (unsigned class = 0; class < TRAFFIC_PROBE; class ++) {
-            for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-                facts->requests += latency_count(latency, class, k);
-            }
-            facts->errors += latency_count(latency, class, LATENCY_STATUSES - 1);
-        }
-        facts->waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
-    }
 }
 
 static void watch_judge(struct watch *watch, const struct id_cluster_status *status)
@@ -357,7 +465,18 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     figures_now(backend, &figures);
     counts.snapshots = figures.snapshots_received;
     process_look(&process);
-    count_requests(api, &facts);
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct latency *latency = &api->loops[i]->conns->latency;
+
+        /* Probes are none: that a node is not ready is no error of a request. */
+        for (unsigned k = 0; k < TRAFFIC_PROBE * LATENCY_STATUSES; k++) {
+            uint64_t count = latency_count(latency, k / LATENCY_STATUSES, k % LATENCY_STATUSES);
+
+            facts.requests += count;
+            facts.errors += k % LATENCY_STATUSES == LATENCY_STATUSES - 1 ? count : 0;
+        }
+        facts.waiting += atomic_load_explicit(&api->loops[i]->waiters.count, memory_order_relaxed);
+    }
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_look(&watch->alarms, &facts, &watch->events);
@@ -368,14 +487,21 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
 
-static void watch_show(struct watch *watch, const struct id_cluster_status *status)
+/* The answer is there; the call belongs to no connection. */
+static void looked_cb(struct call *call)
 {
-    struct api *api = watch->loop->api;
+    struct api *api = call->loop->api;
+    struct watch *watch = api->watch;
     struct buf frame = BUF_INIT;
 
-    if (live_is_watched(api)) {
+    watch->asking = false;
+    if (call->request.status != 0) {
+        return;
+    }
+    watch_judge(watch, call->cluster);
+    if (live_viewers(api) > 0) {
         buf_printf(&frame, "event: status\ndata: {");
-        status_json_put(api, status, &frame);
+        status_json_put(api, call->cluster, &frame);
         buf_printf(&frame, "}\n\n");
         if (events_last(&watch->events) > watch->told) {
             buf_printf(&frame, "event: events\ndata: ");
@@ -385,18 +511,6 @@ static void watch_show(struct watch *watch, const struct id_cluster_status *stat
         live_show(api, &frame);
     }
     watch->told = events_last(&watch->events);
-}
-
-/* The answer is there; the call belongs to no connection. */
-static void looked_cb(struct call *call)
-{
-    struct watch *watch = call->loop->api->watch;
-
-    watch->asking = false;
-    if (call->request.status == 0) {
-        watch_judge(watch, call->cluster);
-        watch_show(watch, call->cluster);
-    }
 }
 
 static void look_fire(struct timer *timer, uint64_t now_ms)
@@ -515,6 +629,21 @@ int handle_status(struct conn *conn)
     return call_submit(conn, call_new(ID_REQUEST_STATUS, status_cb));
 }
 
+static int cluster_cb(struct conn *conn, struct call *call)
+{
+    struct buf *json = reply_begin(conn);
+
+    buf_printf(json, "{");
+    cluster_json_put(call->cluster, false, json);
+    buf_printf(json, "}");
+    return 200;
+}
+
+int handle_cluster(struct conn *conn)
+{
+    return call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb));
+}
+
 /* Where no look has come for so long its answer is not shown any more. */
 #define NODES_FRESH_MS (3 * WATCH_MS)
 
@@ -558,7 +687,6 @@ int handle_events(struct conn *conn)
 /* --- GET /livez, /readyz, /version --- */
 
 #define CHECK_COUNT_MAX 10
-#define MEMORY_TEXT_BYTES 160
 #define BIRTH_TEXT_BYTES 700 /* LIMIT_NODES members, with the longest birth_wait_text() */
 
 struct check {
@@ -571,10 +699,10 @@ struct check {
 struct checks {
     struct check items[CHECK_COUNT_MAX];
     int count;
-    unsigned differs; /* bits of enum id_difference: why the check "settings" fails */
-    char memory_text[MEMORY_TEXT_BYTES]; /* why the check "memory" fails */
-    char birth_text[BIRTH_TEXT_BYTES];   /* why the check "born" fails */
-    int refusal;                         /* why the check "snowflake" fails */
+    unsigned differs;      /* bits of enum id_difference: why the check "settings" fails */
+    char memory_text[160]; /* why the check "memory" fails */
+    char birth_text[BIRTH_TEXT_BYTES]; /* why the check "born" fails */
+    int refusal;                       /* why the check "snowflake" fails */
     char refusal_text[REFUSAL_TEXT_BYTES];
 };
 
@@ -607,30 +735,16 @@ static const char *birth_text(const struct id_health *health, char ret_text[BIRT
     return ret_text;
 }
 
-/* How much of data.memory-bytes is taken. */
-static uint64_t memory_percent(const struct id_health *health)
-{
-    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
-
-    return max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
-}
-
-static const char *memory_text(const struct id_health *health, char ret_text[MEMORY_TEXT_BYTES])
-{
-    uint64_t percent = memory_percent(health);
-
-    (void)snprintf(ret_text, MEMORY_TEXT_BYTES,
-                   "tags and keys take %llu %% of data.memory-bytes; %s", ull(percent),
-                   percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
-                                                           : "at 100 % new ones are refused");
-    return ret_text;
-}
-
 #define LACKS(bits, need) (((bits)&1U << ID_NEED_##need) != 0)
 
-static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
+/* needs_snowflake: where ids of this kind alone are asked for, a clock that is refused makes a node
+ * not ready. */
+static void checks_make(const struct id_backend *backend, bool needs_snowflake,
+                        struct checks *ret_checks)
 {
     const struct id_health *health = backend->health;
+    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
+    uint64_t percent = max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
     bool leader = atomic_load(&health->leader_known);
     bool disk_ok = !atomic_load(&health->disk_low);
     unsigned lacks = id_health_lacks(health);
@@ -638,53 +752,50 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
     bool born = !LACKS(lacks, BORN);
 
     ret_checks->refusal = 0;
+    ret_checks->count = 1;
     if (LACKS(lacks, MEMBER)) {
         items[0] = (struct check){
             "member", "the node waits to be let in by its cluster, see its log", false, true};
-        ret_checks->count = 1;
-        return;
+    } else {
+        items[0] = (struct check){"started", "the log is still being loaded",
+                                  !LACKS(lacks, STARTED), true};
+        items[1] = (struct check){"applied", "the state is older than at this node's last stop",
+                                  !LACKS(lacks, APPLIED), true};
+        items[2] = (struct check){"serving", "the node is stopping", !LACKS(lacks, SERVING), true};
+        items[3] = (struct check){"ids",
+                                  leader ? "the disk is nearly full and no ids are held"
+                                         : "no leader is known and no ids are held",
+                                  !LACKS(lacks, IDS), true};
+        items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
+        items[5] = (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text),
+                                  born, true};
+        items[6] = (struct check){"drained", "drained: it was asked to give its work to others",
+                                  !LACKS(lacks, UNDRAINED), true};
+        ret_checks->count = 7;
+        ret_checks->refusal = refusal_now(backend);
+        if (ret_checks->refusal != 0) {
+            (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
+                               sizeof(ret_checks->refusal_text));
+        }
+        (void)snprintf(ret_checks->memory_text, sizeof ret_checks->memory_text,
+                       "tags and keys take %llu %% of data.memory-bytes; %s", ull(percent),
+                       percent >= ID_STATE_NEARLY_FULL_PERCENT
+                           ? "nearly all: new ones are refused next"
+                           : "at 100 % new ones are refused");
+        items[ret_checks->count++] = (struct check){"memory", ret_checks->memory_text,
+                                                    percent < ID_STATE_HIGH_PERCENT, false};
+        ret_checks->differs = atomic_load(&health->differs);
+        items[ret_checks->count++] = (struct check){
+            "settings", "settings are not what the log knows", ret_checks->differs == 0, false};
+        if (refusal_enabled(backend)) {
+            items[ret_checks->count++] = (struct check){"snowflake", ret_checks->refusal_text,
+                                                        ret_checks->refusal == 0, needs_snowflake};
+        }
     }
-    items[0] =
-        (struct check){"started", "the log is still being loaded", !LACKS(lacks, STARTED), true};
-    items[1] = (struct check){"applied", "the state is older than at this node's last stop",
-                              !LACKS(lacks, APPLIED), true};
-    items[2] = (struct check){"serving", "the node is stopping", !LACKS(lacks, SERVING), true};
-    items[3] = (struct check){"ids",
-                              leader ? "the disk is nearly full and no ids are held"
-                                     : "no leader is known and no ids are held",
-                              !LACKS(lacks, IDS), true};
-    items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
-    items[5] =
-        (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text), born, true};
-    items[6] = (struct check){"drained", "drained: it was asked to give its work to others",
-                              !LACKS(lacks, UNDRAINED), true};
-    ret_checks->count = 7;
-    ret_checks->refusal = refusal_now(backend);
-    if (ret_checks->refusal != 0) {
-        (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
-                           sizeof(ret_checks->refusal_text));
-    }
-    items[ret_checks->count++] =
-        (struct check){"memory", memory_text(health, ret_checks->memory_text),
-                       memory_percent(health) < ID_STATE_HIGH_PERCENT, false};
-    ret_checks->differs = atomic_load(&health->differs);
-    items[ret_checks->count++] = (struct check){"settings", "settings are not what the log knows",
-                                                ret_checks->differs == 0, false};
-    if (refusal_enabled(backend)) {
+    if (needs_snowflake && !refusal_enabled(backend)) {
         items[ret_checks->count++] =
-            (struct check){"snowflake", ret_checks->refusal_text, ret_checks->refusal == 0, false};
+            (struct check){"snowflake", "this node serves no snowflake ids", false, true};
     }
-}
-
-/* The numbers of a refusal, for machines. */
-static void put_refusal(const struct id_backend *backend, const struct checks *checks,
-                        struct buf *buf)
-{
-    buf_printf(buf, ",\"code\":\"%s\"", err_code(checks->refusal));
-    text_put_field(buf, ",\"reason\":", checks->refusal_text);
-    buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
-               (long long)atomic_load(&backend->health->clock_off_ms),
-               ull(refusal_wait_until_ms(backend, checks->refusal)));
 }
 
 /* The names of the settings. */
@@ -712,7 +823,11 @@ static void put_checks(const struct id_backend *backend, const struct checks *ch
         buf_printf(buf, "%s{\"name\":\"%s\",\"ok\":%s,\"needed\":%s", i > 0 ? "," : "", check->name,
                    check->ok ? "true" : "false", check->needed ? "true" : "false");
         if (check->reason == checks->refusal_text && !check->ok) {
-            put_refusal(backend, checks, buf);
+            buf_printf(buf, ",\"code\":\"%s\"", err_code(checks->refusal));
+            text_put_field(buf, ",\"reason\":", checks->refusal_text);
+            buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
+                       (long long)atomic_load(&backend->health->clock_off_ms),
+                       ull(refusal_wait_until_ms(backend, checks->refusal)));
         } else if (check->reason == checks->birth_text ||
                    (check->reason == checks->memory_text && !check->ok)) {
             text_put_field(buf, ",\"reason\":", check->reason);
@@ -745,17 +860,6 @@ static void put_reasons(const struct checks *checks, bool ready, struct buf *buf
     buf_printf(buf, "]");
 }
 
-/* Where ids of this kind alone are asked for, a clock that is refused makes a node not ready. */
-static void need_snowflake(const struct id_backend *backend, struct checks *checks)
-{
-    if (!refusal_enabled(backend)) {
-        checks->items[checks->count++] =
-            (struct check){"snowflake", "this node serves no snowflake ids", false, true};
-    } else if (strcmp(checks->items[checks->count - 1].name, "snowflake") == 0) {
-        checks->items[checks->count - 1].needed = true;
-    }
-}
-
 int handle_readyz(struct conn *conn)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
@@ -775,10 +879,7 @@ int handle_readyz(struct conn *conn)
                            "for=%s is not known: leave it out, or say for=snowflake",
                            text_show(options[1].text, options[1].len, shown, sizeof shown));
     }
-    checks_make(backend, &checks);
-    if (options[1].present) {
-        need_snowflake(backend, &checks);
-    }
+    checks_make(backend, options[1].present, &checks);
     for (int i = 0; i < checks.count; i++) {
         ready = ready && (checks.items[i].ok || !checks.items[i].needed);
     }

@@ -19,6 +19,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "http/api/audited.h"
 #include "http/api/context.h"
@@ -228,25 +229,11 @@ static int fail_tag_put(struct conn *conn, const struct put_result *result, bool
     }
 }
 
-/* A put that was carried out. bulk: counts instead of the tag. */
-static int show_put(struct conn *conn, const struct put_result *result, bool bulk)
-{
-    struct buf *json = reply_begin(conn);
-
-    if (bulk) {
-        buf_printf(json, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
-        return 200;
-    }
-    show_tag(conn, &result->first, result->made > 0, json);
-    return result->made > 0 ? 201 : 200;
-}
-
 static int tag_put_cb(struct conn *conn, struct call *call)
 {
     bool bulk = call->change.wait.bulk;
     const struct buf *reply = &call->request.reply;
     struct put_result result;
-    int status = ANSWERED;
 
     if (change_failed(conn, call, "the change is made")) {
         return ANSWERED;
@@ -255,11 +242,17 @@ static int tag_put_cb(struct conn *conn, struct call *call)
         return ERR_BAD_MESSAGE;
     }
     if (result.status != 0) {
-        status = fail_tag_put(conn, &result, bulk);
-    } else if (!wait_for_all(conn, call)) {
-        status = show_put(conn, &result, bulk);
+        return fail_tag_put(conn, &result, bulk);
     }
-    return status;
+    if (wait_for_all(conn, call)) {
+        return ANSWERED;
+    }
+    if (bulk) {
+        buf_printf(reply_begin(conn), "{\"made\":%u,\"changed\":%u}", result.made, result.changed);
+        return 200;
+    }
+    show_tag(conn, &result.first, result.made > 0, reply_begin(conn));
+    return result.made > 0 ? 201 : 200;
 }
 
 /* Ids of a tag that this node hands out a second, if it is one of the busiest; else 0. */
@@ -385,6 +378,49 @@ int handle_tag_put(struct conn *conn)
     return propose_put(conn, call, false, &options[1]);
 }
 
+/* --- a tag that a program makes in passing --- */
+
+int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
+             int (*finish)(struct conn *conn, struct call *call))
+{
+    const struct param not_forced = {.number = 0};
+    struct command_list head = put_list_head(conn, &not_forced);
+    struct call *call = call_new(ID_REQUEST_COMMAND, finish);
+    char body[48] = "";
+    struct body_fault fault;
+
+    if (max_id != TAG_DEFAULT_MAX_ID) {
+        (void)snprintf(body, sizeof body, "{\"max_id\":\"%llu\"}", ull(max_id));
+    }
+    if (tag_json_read_one(name, len, body, strlen(body), &head, &call->request.payload, &fault) !=
+        0) {
+        call_free(call);
+        return reply_put_fault(conn, &fault);
+    }
+    if (!may_put(conn, &call->request.payload)) {
+        call_free(call);
+        return ANSWERED;
+    }
+    audited_change(conn);
+    return call_submit(conn, call);
+}
+
+bool tag_made(struct conn *conn, const struct call *call, bool *ret_made, int *ret_status)
+{
+    struct put_result result;
+
+    if (put_result_decode(call->request.reply.data, call->request.reply.len, &result) != 0) {
+        *ret_status = ERR_BAD_MESSAGE;
+        return false;
+    }
+    if (result.status != 0) {
+        *ret_status = fail_tag_put(conn, &result, false);
+        return false;
+    }
+    *ret_made = result.made > 0;
+    return true;
+}
+
 /* --- a bulk: read in slices, between which others have their turn --- */
 
 static void read_slice(struct conn *conn, struct call *call);
@@ -428,18 +464,18 @@ static void read_slice(struct conn *conn, struct call *call)
 int handle_tags_put(struct conn *conn)
 {
     struct param options[] = PUT_OPTIONS(conn);
-    struct command_list head;
     struct call *call;
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_COMMAND, tag_put_cb);
-    head = put_list_head(conn, &options[0]);
     call->reading.wait =
         (struct change_wait){.all = options[1].present, .timeout_ms = (uint32_t)options[2].number};
-    tag_bulk_begin(&call->reading.bulk, conn->body.data, conn->body.len, &head,
-                   &call->request.payload);
+    call->reading.bulk = (struct tag_bulk){.text = (const char *)conn->body.data,
+                                           .len = conn->body.len,
+                                           .head = put_list_head(conn, &options[0]),
+                                           .command = &call->request.payload};
     read_slice(conn, call);
     return ANSWERED;
 }
@@ -448,15 +484,12 @@ int handle_tags_put(struct conn *conn)
 
 static int tag_delete_cb(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &call->request.reply;
-    int32_t status;
+    int status;
 
     if (change_failed(conn, call, "there is no such tag any more")) {
         return ANSWERED;
     }
-    if (status_result_decode(reply->data, reply->len, &status) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
+    status = call_status(call);
     if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_for_all(conn, call)) {
         return ANSWERED; /* that it is gone already may be what this client did before */
     }

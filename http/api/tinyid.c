@@ -68,7 +68,9 @@ static int put_segment_id(struct conn *conn, const struct id_claim *claim, bool 
     uint32_t delta = increment_of(range->increment);
     long long current = (long long)range->first - 1; /* of id 0: -1 */
     long long max = (long long)ids_end(range->first, range->count, delta) - 1;
-    long long loading = current + (long long)((uint64_t)(max - current) / 100 * LOADING_PERCENT);
+    uint64_t all = (uint64_t)(max - current);
+    long long loading =
+        current + (long long)(all / 100 * LOADING_PERCENT + all % 100 * LOADING_PERCENT / 100);
     unsigned remainder = (unsigned)(range->first % delta);
 
     ASSERT(claim->range_count == 1);

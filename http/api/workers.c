@@ -22,7 +22,6 @@
 #include "http/api/route.h"
 
 #include "http/api/audited.h"
-#include "http/api/cluster.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/ids.h"
@@ -77,60 +76,34 @@ static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
         text_show(row->name, row->name_len, shown, sizeof shown), ull(row->granted_until_ms));
 }
 
-/* To a renewal it says the same as another epoch: stop, and acquire anew. */
-static int fail_not_owner(struct conn *conn, const struct worker_renew *asked,
-                          const struct worker_row *row)
-{
-    char shown[SHOWN_BYTES];
-
-    return reply_error(conn, 409, err_code(asked->window_ms != 0 ? ERR_FENCED : ERR_CONFLICT),
-                       "worker id %u belongs to another client, by the name %s, until %llu: the "
-                       "token, certificate or address that acquired it alone renews or releases "
-                       "it%s",
-                       row->id, text_show(row->name, row->name_len, shown, sizeof shown),
-                       ull(row->granted_until_ms),
-                       asked->window_ms != 0 ? "" : "; the role admin may with force=1");
-}
-
-static int fail_fenced(struct conn *conn, const struct worker_row *row)
-{
-    char shown[SHOWN_BYTES];
-
-    return reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s", row->id,
-                       ull(row->epoch), row->state == WORKER_HELD ? "held" : "was released",
-                       text_show(row->name, row->name_len, shown, sizeof shown));
-}
-
-/* The layout's bits for an acquire, the granted window for a renewal: the rest was checked here. */
-static int fail_invalid(struct conn *conn, const struct worker_renew *asked,
-                        const struct worker_result *result)
-{
-    if (result->has_row) {
-        return reply_error(
-            conn, 400, "bad_request",
-            "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
-            ull(asked->last_timestamp_ms), result->row.id, ull(result->row.granted_until_ms));
-    }
-    return reply_error(conn, 400, "bad_request",
-                       "worker_id=%u is beyond this cluster's layout, or the one named",
-                       asked->worker_id);
-}
-
 static int fail_result(struct conn *conn, const struct worker_renew *asked,
                        const struct worker_result *result)
 {
+    const struct worker_row *row = &result->row;
+    bool renews = asked->window_ms != 0;
+    char shown[SHOWN_BYTES];
+
     switch (result->status) {
     case ERR_SHARE:
         return share_refuse(conn, SHARE_WORKERS, result->held, result->most, "");
     case ERR_NO_WORKER_ID:
         return reply_error(conn, 409, "no_worker_id",
                            "all worker ids are held; one is free when its window is over");
-    case ERR_NOT_OWNER:
-        return fail_not_owner(conn, asked, &result->row);
+    case ERR_NOT_OWNER: /* to a renewal it says the same as another epoch: stop, and acquire anew */
+        return reply_error(
+            conn, 409, err_code(renews ? ERR_FENCED : ERR_CONFLICT),
+            "worker id %u belongs to another client, by the name %s, until %llu: the "
+            "token, certificate or address that acquired it alone renews or releases "
+            "it%s",
+            row->id, text_show(row->name, row->name_len, shown, sizeof shown),
+            ull(row->granted_until_ms), renews ? "" : "; the role admin may with force=1");
     case ERR_CONFLICT:
         return fail_conflict(conn, asked, result);
     case ERR_FENCED:
-        return fail_fenced(conn, &result->row);
+        return reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s",
+                           row->id, ull(row->epoch),
+                           row->state == WORKER_HELD ? "held" : "was released",
+                           text_show(row->name, row->name_len, shown, sizeof shown));
     case ERR_CLOCK_SKEW:
         return reply_error(
             conn, 503, "clock_skew",
@@ -138,7 +111,16 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
             "ms are allowed; for from_ms and the window's end, %d ms more",
             ull(asked->wall_ms), LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
     case ERR_INVALID:
-        return fail_invalid(conn, asked, result);
+        /* The layout's bits for an acquire, the granted window for a renewal: the rest was checked
+         * here. */
+        return result->has_row
+                   ? reply_error(conn, 400, "bad_request",
+                                 "last_timestamp_ms=%llu is above the window of worker id %u, "
+                                 "granted until %llu",
+                                 ull(asked->last_timestamp_ms), row->id, ull(row->granted_until_ms))
+                   : reply_error(conn, 400, "bad_request",
+                                 "worker_id=%u is beyond this cluster's layout, or the one named",
+                                 asked->worker_id);
     case ERR_NOT_FOUND:
         return reply_error(conn, 404, "unknown_worker", "nobody ever held worker id %u",
                            asked->worker_id);
@@ -150,18 +132,6 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     default:
         return reply_err(conn, result->status);
     }
-}
-
-/* The bound is not the expected one any more, but the one that was asked for: an earlier try of the
- * same command was applied. */
-static bool renewed_already(const struct worker_renew *asked, const struct worker_result *result)
-{
-    const struct worker_row *row = &result->row;
-
-    return result->status == ERR_CONFLICT && result->has_row && row->state == WORKER_HELD &&
-           row->kind == asked->kind && row->epoch == asked->epoch &&
-           row->granted_until_ms == asked->wall_ms + asked->window_ms &&
-           row->last_timestamp_ms >= asked->last_timestamp_ms;
 }
 
 /* True if the leader took no new name that has what nobody sees; answered. */
@@ -199,7 +169,13 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     if (result.status == ERR_INVALID && is_hidden_name(conn, &call->request.payload)) {
         return ANSWERED;
     }
-    done = result.status == 0 || (status == 200 && renewed_already(asked, &result));
+    /* A renewal whose bound is not the expected one any more, but the one that was asked for: an
+     * earlier try of the same command was applied. */
+    done = result.status == 0 ||
+           (status == 200 && result.status == ERR_CONFLICT && result.has_row &&
+            row->state == WORKER_HELD && row->kind == asked->kind && row->epoch == asked->epoch &&
+            row->granted_until_ms == asked->wall_ms + asked->window_ms &&
+            row->last_timestamp_ms >= asked->last_timestamp_ms);
     if (!done || (!result.has_row && status != 204)) {
         return fail_result(conn, asked, &result);
     }
@@ -270,10 +246,7 @@ static bool level_ok(struct conn *conn, enum command_type type, const char *what
     unsigned level = command_since((int)type);
 
     return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
-           reply_error(conn, 400, "newer",
-                       "%s level %u, and the cluster is at a lower one: GET /api/cluster/level "
-                       "says what is in the way",
-                       what, level);
+           reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
 }
 
 /* The layout and the zone that an acquire names, if any. */
@@ -453,20 +426,6 @@ int handle_worker_release(struct conn *conn)
 
 /* --- list --- */
 
-static void put_worker_row(const struct worker_row *row, struct buf *json)
-{
-    buf_printf(json, "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\"", row->id,
-               row->state == WORKER_HELD ? "held" : "released",
-               row->kind == WORKER_NODE ? "node" : "client");
-    text_put_field_of(json, ",\"name\":", row->name, row->name_len);
-    text_put_field_of(json, ",\"address\":", row->address, row->address_len);
-    buf_printf(json,
-               ",\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu,\"last_timestamp_ms\":%llu,"
-               "\"updated_ms\":%llu}",
-               ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms),
-               ull(row->last_timestamp_ms), ull(row->updated_ms));
-}
-
 static int workers_list_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
@@ -481,8 +440,18 @@ static int workers_list_cb(struct conn *conn, struct call *call)
     count = rows.count > call->list_limit ? call->list_limit : rows.count;
     buf_printf(json, "{\"workers\":[");
     for (size_t i = 0; i < count; i++) {
-        buf_printf(json, "%s", i > 0 ? "," : "");
-        put_worker_row(&rows.rows[i], json);
+        const struct worker_row *row = &rows.rows[i];
+
+        buf_printf(json, "%s{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\"", i > 0 ? "," : "",
+                   row->id, row->state == WORKER_HELD ? "held" : "released",
+                   row->kind == WORKER_NODE ? "node" : "client");
+        text_put_field_of(json, ",\"name\":", row->name, row->name_len);
+        text_put_field_of(json, ",\"address\":", row->address, row->address_len);
+        buf_printf(json,
+                   ",\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu,\"last_timestamp_ms\":%llu,"
+                   "\"updated_ms\":%llu}",
+                   ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms),
+                   ull(row->last_timestamp_ms), ull(row->updated_ms));
     }
     text_put_number(json, "],\"log_time_ms\":", rows.log_ms);
     text_put_number(json,
@@ -544,13 +513,9 @@ int handle_pools_get(struct conn *conn)
 
 static int pools_put_cb(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &call->request.reply;
-    int32_t status;
+    int status = call_status(call);
 
-    if (status_result_decode(reply->data, reply->len, &status) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    return status != 0 ? reply_err(conn, status) : handle_pools_get(conn);
+    return status != 0 ? status : handle_pools_get(conn);
 }
 
 int handle_pools_put(struct conn *conn)

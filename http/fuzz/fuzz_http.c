@@ -194,7 +194,8 @@ static int read_bulk(const uint8_t *data, size_t len, struct buf *command,
     bool done = false;
     int rv = 0;
 
-    tag_bulk_begin(&bulk, data, len, &(struct command_list){.wall_ms = 1}, command);
+    bulk = (struct tag_bulk){
+        .text = (const char *)data, .len = len, .head = {.wall_ms = 1}, .command = command};
     while (rv == 0 && !done) {
         rv = tag_bulk_step(&bulk, slice, &done, ret_fault);
     }

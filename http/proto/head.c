@@ -50,23 +50,15 @@ HOT int target_split(const char *raw, size_t len, struct target *ret_target)
     return 0;
 }
 
-/* How many bytes in front stand for themselves. */
-HOT static size_t literal_len(const char *text, size_t len, enum target_plus plus)
-{
-    size_t i = 0;
-
-    while (i < len && text[i] != '%' && (text[i] != '+' || plus == TARGET_PLUS_IS_PLUS)) {
-        i++;
-    }
-    return i;
-}
-
 HOT int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
                       size_t *ret_len)
 {
-    /* As a rule that is all of it. */
-    size_t at = literal_len(text, len, plus);
+    size_t at = 0;
 
+    /* What stands for itself, as a rule all of it. */
+    while (at < len && text[at] != '%' && (text[at] != '+' || plus == TARGET_PLUS_IS_PLUS)) {
+        at++;
+    }
     if (at > size) {
         return ERR_TOO_LARGE;
     }
@@ -93,17 +85,6 @@ HOT int target_decode(const char *text, size_t len, enum target_plus plus, char 
     }
     *ret_len = at;
     return 0;
-}
-
-static struct option *option_find(struct option *options, size_t count, const char *name,
-                                  size_t len)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(options[i].name) == len && memcmp(options[i].name, name, len) == 0) {
-            return &options[i];
-        }
-    }
-    return NULL;
 }
 
 /* What options_parse() reads. */
@@ -136,7 +117,7 @@ static int option_take(struct query *query, const char *pair, size_t len)
     size_t name_len = equals != NULL ? (size_t)(equals - pair) : len;
     const char *value = equals != NULL ? equals + 1 : pair + len;
     size_t value_len = (size_t)(pair + len - value);
-    struct option *option;
+    struct option *option = NULL;
     const char *name;
     char shown[80];
 
@@ -148,7 +129,12 @@ static int option_take(struct query *query, const char *pair, size_t len)
                  text_show(pair, len, shown, sizeof(shown)));
         return ERR_INVALID;
     }
-    option = option_find(query->options, query->count, name, name_len);
+    for (size_t i = 0; i < query->count && option == NULL; i++) {
+        if (strlen(query->options[i].name) == name_len &&
+            memcmp(query->options[i].name, name, name_len) == 0) {
+            option = &query->options[i];
+        }
+    }
     if (option == NULL && query->others == OPTIONS_OTHERS_IGNORED) {
         return 0;
     }

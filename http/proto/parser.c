@@ -434,24 +434,6 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
     return scan_lf(parser, data, end, SCAN_LINE);
 }
 
-/* A byte at which a target does not continue: it ends, or it is refused. */
-HOT static enum parser_event target_done(struct parser *parser, unsigned char c)
-{
-    parser->head.target_len = (uint32_t)parser->at - parser->head.target_at;
-    if (c == ' ' && parser->head.target_len > 0) {
-        parser->at++;
-        parser->mark = parser->at;
-        parser->state = SCAN_VERSION;
-        return PARSER_MORE;
-    }
-    if ((char_class[c] & TARGET) == 0) {
-        return malformed(parser, "the request line is not METHOD TARGET HTTP/1.1");
-    }
-    ASSERT(parser->head.target_len == LIMIT_HTTP_TARGET_BYTES);
-    return too_large(parser, 414, "target_too_long", "the request target is too long",
-                     LIMIT_HTTP_TARGET_BYTES);
-}
-
 /* A target without a slash in front: "*", "http://host/path", and "host:port" of CONNECT. */
 static bool is_other_target(const char *text, size_t len, bool is_connect)
 {
@@ -483,18 +465,27 @@ static bool is_other_target(const char *text, size_t len, bool is_connect)
 
 HOT static enum parser_event scan_target(struct parser *parser, const char *data, size_t end)
 {
-    const struct parser_head *head = &parser->head;
+    struct parser_head *head = &parser->head;
     size_t bound = min_size(end, head->target_at + LIMIT_HTTP_TARGET_BYTES);
-    enum parser_event event;
+    unsigned char c; /* at which the target does not continue */
 
     parser->at = run_end(data, parser->at, bound, TARGET);
     if (parser->at == end) {
         return PARSER_MORE;
     }
-    event = target_done(parser, (unsigned char)data[parser->at]);
-    if (event != PARSER_MORE) {
-        return event;
+    c = (unsigned char)data[parser->at];
+    head->target_len = (uint32_t)parser->at - head->target_at;
+    if (c != ' ' || head->target_len == 0) {
+        if ((char_class[c] & TARGET) == 0) {
+            return malformed(parser, "the request line is not METHOD TARGET HTTP/1.1");
+        }
+        ASSERT(head->target_len == LIMIT_HTTP_TARGET_BYTES);
+        return too_large(parser, 414, "target_too_long", "the request target is too long",
+                         LIMIT_HTTP_TARGET_BYTES);
     }
+    parser->at++;
+    parser->mark = parser->at;
+    parser->state = SCAN_VERSION;
     if ((parser->is_connect || data[head->target_at] != '/') &&
         !is_other_target(data + head->target_at, head->target_len, parser->is_connect)) {
         object(parser, "invalid URL");
@@ -837,24 +828,6 @@ static enum parser_event extension(struct parser *parser, char c)
     }
 }
 
-/* A byte of a trailer's name: to its colon. */
-static enum parser_event trailer_name(struct parser *parser, char c)
-{
-    parser->state = c == ':' ? BODY_TRAILER_LINE : BODY_TRAILER_NAME;
-    return c == ':' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
-                                                                   : bad_chunk(parser);
-}
-
-/* A byte of a trailer's value: to its CR. */
-static enum parser_event skip_line(struct parser *parser, char c, int next)
-{
-    if (c == '\r') {
-        parser->state = next;
-        return PARSER_MORE;
-    }
-    return ((unsigned char)c >= ' ' && c != 0x7f) || c == '\t' ? PARSER_MORE : bad_chunk(parser);
-}
-
 static enum parser_event line_feed(struct parser *parser, char c, int next)
 {
     if (c != '\n') {
@@ -894,9 +867,13 @@ static enum parser_event chunk_step(struct parser *parser, char c)
         return c == '\r' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
                                                                         : bad_chunk(parser);
     case BODY_TRAILER_NAME:
-        return trailer_name(parser, c);
+        parser->state = c == ':' ? BODY_TRAILER_LINE : BODY_TRAILER_NAME;
+        return c == ':' || (char_class[(unsigned char)c] & TOKEN) != 0 ? PARSER_MORE
+                                                                       : bad_chunk(parser);
     case BODY_TRAILER_LINE:
-        return skip_line(parser, c, BODY_TRAILER_LF);
+        parser->state = c == '\r' ? BODY_TRAILER_LF : BODY_TRAILER_LINE;
+        return c == '\r' || (char_class[(unsigned char)c] & VALUE) != 0 ? PARSER_MORE
+                                                                        : bad_chunk(parser);
     case BODY_TRAILER_LF:
         return line_feed(parser, c, BODY_TRAILER);
     case BODY_END_LF:

@@ -13,6 +13,23 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
+/* A busy connection is idle again after each request. Its timer is moved only when the deadline has
+ * become so much too early: by this part of the idle time is it late. */
+#define IDLE_LATE_PART 64
+
+/* What serving a request counts for, beside its bytes. */
+#define REQUEST_WORK_BYTES 512
+
+/* Connections of those put off that have a turn in one turn of the loop, however little they do. */
+#define TURN_STEPS_MAX 64
+
+/* %s: the address. */
+#define PROXY_UNNAMED                                                                              \
+    "a header of the PROXY protocol from %s: let proxy.from name that address, or the proxy send " \
+    "none (send-proxy)"
+
+static void conn_poll_cb(uv_poll_t *poll, int status, int events);
+
 /* --- state --- */
 
 void conn_queue(struct conn *conn)
@@ -123,30 +140,24 @@ static void conn_closed_cb(uv_handle_t *handle)
     free(conn);
 }
 
-/* Between two requests: say that this is the end, so that nobody takes it for a line that was cut.
- * If the socket does not take it, so be it. */
-COLD static void say_goodbye(struct conn *conn)
-{
-    struct wire *wire = &conn->wire;
-
-    if (conn->state == CONN_IDLE && !wire_is_waiting(wire) && wire->out.len == 0 &&
-        session_owes(wire->tls, true)) {
-        (void)wire_send(wire, &conn->conns->pool, true);
-    }
-}
-
 void conn_close(struct conn *conn, const char *reason)
 {
     struct conns *conns = conn->conns;
     struct http_wait *wait = conn->wait;
+    struct wire *wire = &conn->wire;
 
     if (conn->state == CONN_CLOSED) {
         return;
     }
     log_debug("http", "connection closed", "reason=\"%s\"", reason);
-    if (conn->wire.tls != NULL) {
-        say_goodbye(conn);
-        session_stop(conn->wire.tls);
+    if (wire->tls != NULL) {
+        /* Between two requests: say that this is the end, so that nobody takes it for a line that
+         * was cut. If the socket does not take it, so be it. */
+        if (conn->state == CONN_IDLE && !wire_is_waiting(wire) && wire->out.len == 0 &&
+            session_owes(wire->tls, true)) {
+            (void)wire_send(wire, &conns->pool, true);
+        }
+        session_stop(wire->tls);
     }
     conn_move(conn, CONN_CLOSED);
     if (wait != NULL) {
@@ -172,8 +183,8 @@ void conn_close(struct conn *conn, const char *reason)
     clients_release(conns->clients, conn->peer);
     conn->client = NULL;
     uv_close((uv_handle_t *)&conn->poll, conn_closed_cb);
-    close(conn->wire.fd);
-    conn->wire.fd = -1;
+    close(wire->fd);
+    wire->fd = -1;
 }
 
 void conn_abort(struct conn *conn, const char *reason)
@@ -269,17 +280,18 @@ struct conn *conn_resume(struct http_wait *wait)
 
 /* --- answering --- */
 
-/* %s: the address. */
-#define PROXY_UNNAMED                                                                              \
-    "a header of the PROXY protocol from %s: let proxy.from name that address, or the proxy send " \
-    "none (send-proxy)"
-
 HOT void conn_serve(struct conn *conn)
 {
     conn_move(conn, CONN_SERVING);
     conn->traffic = conn->request.traffic;
     conn->began_us = latency_begin(&conn->conns->latency);
     conn->conns->service->handle(conn);
+}
+
+/* Is the reply the last, as its head said? */
+static inline bool was_last(const struct conn *conn)
+{
+    return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
 }
 
 /* Is the reply that begins now the last? The answer holds until its end. While connections retire
@@ -296,13 +308,7 @@ static inline bool is_last(struct conn *conn)
                atomic_load_explicit(conns->lets_go, memory_order_relaxed)) {
         conn->ending = CONN_LINGERS;
     }
-    return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
-}
-
-/* As the head of the reply said. */
-static bool was_last(const struct conn *conn)
-{
-    return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
+    return was_last(conn);
 }
 
 /* It waited for a node, or a disk: to look for its trace costs little beside that. */
@@ -360,11 +366,11 @@ void conn_fail(struct conn *conn, int status, const char *code, const char *extr
 
 /* --- in parts --- */
 
+_Static_assert(offsetof(struct answer_parts, wait) == 0, "to be freed by its wait");
+
 static void parts_cancelled(struct http_wait *wait)
 {
-    struct answer_parts *parts = CONTAINER(wait, struct answer_parts, wait);
-
-    parts->free(parts);
+    free(wait);
 }
 
 static void parts_sent(struct http_wait *wait)
@@ -379,7 +385,7 @@ static void parts_sent(struct http_wait *wait)
         conn_wait(conn, wait, TIMER_NEVER);
         return;
     }
-    parts->free(parts);
+    free(parts);
     conn->wire.reply_count++;
     conn_done(conn, was_last(conn));
 }
@@ -475,22 +481,11 @@ void conn_is_proxied(struct conn *conn)
 
 /* --- quotas --- */
 
-COLD static void fail_charge(struct conn *conn, const struct client_rate *rate, uint32_t wait_s)
+bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
     bool is_ids = rate == &conn->client->ids;
     char message[160];
     char extra[48];
-
-    conn_count_refusal(conn, is_ids ? REFUSED_IDS : REFUSED_REQUESTS);
-    (void)snprintf(message, sizeof message, "client %s has used up its quota of %u %s a second",
-                   conn->client->name, atomic_load_explicit(&rate->per_s, memory_order_relaxed),
-                   is_ids ? "ids" : "requests");
-    (void)snprintf(extra, sizeof extra, "Retry-After: %u\r\n", wait_s);
-    conn_fail(conn, 429, "quota", extra, "", message);
-}
-
-bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount)
-{
     uint32_t wait_s;
 
     if (conn->over_quota) {
@@ -498,8 +493,652 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
         return false;
     }
     wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
-    if (wait_s > 0) {
-        fail_charge(conn, rate, wait_s);
+    if (wait_s == 0) {
+        return true;
     }
-    return wait_s == 0;
+    conn_count_refusal(conn, is_ids ? REFUSED_IDS : REFUSED_REQUESTS);
+    (void)snprintf(message, sizeof message, "client %s has used up its quota of %u %s a second",
+                   conn->client->name, atomic_load_explicit(&rate->per_s, memory_order_relaxed),
+                   is_ids ? "ids" : "requests");
+    (void)snprintf(extra, sizeof extra, "Retry-After: %u\r\n", wait_s);
+    conn_fail(conn, 429, "quota", extra, "", message);
+    return false;
+}
+
+/* --- resting: the deadline, what is kept, what is waited for --- */
+
+/* How long the present state may last. */
+static uint32_t limit_ms(const struct conn *conn)
+{
+    const struct http_settings *settings = conn->conns->settings;
+
+    switch (conn->state) {
+    case CONN_IDLE:
+        return conn->idle_ms;
+    case CONN_HEAD:
+    case CONN_PROXY:
+        return settings->head_ms;
+    case CONN_BODY:
+        return settings->body_ms;
+    case CONN_LINGERING:
+        return conn->retired ? LIMIT_HTTP_GOODBYE_MS : LIMIT_HTTP_LINGER_MS;
+    case CONN_HANDSHAKE:
+        return LIMIT_TLS_HANDSHAKE_MS;
+    case CONN_SERVING:
+    case CONN_FINISHING:
+    case CONN_CLOSED:
+        break;
+    }
+    UNREACHABLE("a state without a deadline");
+}
+
+/* When a connection ends of which nothing was asked for since conns_retire(): a new one has a
+ * moment to ask. */
+COLD static void set_retire_timer(struct conn *conn)
+{
+    const struct conns *conns = conn->conns;
+    uint64_t due_ms = conn->since_ms + LIMIT_HTTP_RETIRE_MS;
+
+    if (!timer_is_armed(&conn->read_timer)) {
+        timer_arm(&conn->conns->timers, &conn->read_timer,
+                  due_ms > conns->retire_until_ms ? due_ms : conns->retire_until_ms);
+    }
+}
+
+HOT void conn_set_deadline(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+    bool is_idle = conn->state == CONN_IDLE;
+    uint64_t due_ms;
+    uint64_t late_ms;
+    uint32_t limit;
+
+    if ((conn->state > CONN_BODY && conn->state < CONN_LINGERING) || wire_is_full(&conn->wire) ||
+        conn->metered.put_off == &conns->meter.no_room ||
+        (is_idle && (wire_is_waiting(&conn->wire) || (conn->idle_ms == 0 && !conns->retiring)))) {
+        timer_cancel(&conns->timers, &conn->read_timer);
+        return;
+    }
+    if (is_idle && conns->retiring) {
+        set_retire_timer(conn);
+        return;
+    }
+    limit = is_idle ? conn->idle_ms : limit_ms(conn);
+    due_ms = conn->since_ms + limit;
+    late_ms = is_idle ? limit / IDLE_LATE_PART : 0;
+    if (conn->read_timer.due_ms < due_ms || conn->read_timer.due_ms > due_ms + late_ms) {
+        timer_arm(&conns->timers, &conn->read_timer, due_ms + late_ms);
+    }
+}
+
+/* Too much is kept. While its request waits it is this connection's fault, and no reply tells of
+ * it: what was asked for may be done, or not. Else the requests that came on least are refused; a
+ * connection whose replies nobody takes would not hear of it, and is closed. */
+COLD static void make_room_for_input(struct conn *conn)
+{
+    struct conn_meter *meter = &conn->conns->meter;
+    struct metered *first;
+
+    if (conn->state == CONN_SERVING) {
+        conn_count_refusal(conn, REFUSED_INPUT);
+        conn_abort(conn, "requests that wait keep too much");
+        return;
+    }
+    while (meter_input_is_over(meter) && (first = TAILQ_FIRST(&meter->inputs)) != &conn->metered) {
+        struct conn *slowest = CONTAINER(first, struct conn, metered);
+
+        if (slowest->state == CONN_HEAD || slowest->state == CONN_BODY) {
+            conn_refuse(slowest, REFUSED_INPUT, 0);
+            conn_rest(slowest);
+        } else {
+            conn_count_refusal(slowest, REFUSED_INPUT);
+            conn_abort(slowest, "its place for input was needed for others");
+        }
+    }
+}
+
+HOT void conn_rest(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+    struct wire *wire = &conn->wire;
+    bool has_room;
+    int events;
+
+    ASSERT(conn->state != CONN_CLOSED);
+    conn_set_deadline(conn);
+    wire_keep(wire, conns->input, conn->state != CONN_FINISHING && conn->state != CONN_LINGERING,
+              uv_now(conns->uv));
+    if (meter_input(&conns->meter, &conn->metered, wire, conn->state == CONN_SERVING)) {
+        make_room_for_input(conn);
+        if (conn->state == CONN_CLOSED) {
+            return;
+        }
+    }
+    has_room = wire->tls == NULL ? wire->start > 0 || wire->end < WIRE_INPUT_BYTES
+                                 : session_wants(wire->tls);
+    events = (has_room && !wire->ended ? UV_READABLE : 0) |
+             (wire_is_waiting(wire) && conn->metered.put_off == NULL ? UV_WRITABLE : 0);
+    if (events != conn->events) {
+        conn->events = events;
+        if (uv_poll_start(&conn->poll, events, conn_poll_cb) != 0) {
+            conn_close(conn, "cannot poll");
+        }
+    }
+}
+
+/* It ends when what is there was sent: an alert, say. */
+COLD static void conn_finish(struct conn *conn)
+{
+    conn->ending = CONN_LINGERS;
+    conn_move(conn, CONN_FINISHING);
+    conn_queue(conn);
+    conn_rest(conn);
+}
+
+static void read_timer_fire(struct timer *timer, uint64_t now_ms)
+{
+    struct conn *conn = CONTAINER(timer, struct conn, read_timer);
+    struct parser_reject slow = {408, "too_slow", "", limit_ms(conn)};
+    char first;
+
+    if (conn->state == CONN_IDLE && conn->conns->retiring) {
+        /* Its turn to end has come; but what was asked by now is answered, and that is its end. */
+        if (conn->queued || conn->metered.put_off != NULL || wire_len(&conn->wire) > 0 ||
+            recv(conn->wire.fd, &first, 1, MSG_PEEK) > 0) {
+            timer_arm(&conn->conns->timers, timer, now_ms + LIMIT_HTTP_RETIRE_MS);
+            return;
+        }
+        conn->retired = true;
+        conn_finish(conn);
+    } else if (conn->state == CONN_IDLE) {
+        conn_close(conn, "idle");
+    } else if (conn->state == CONN_LINGERING) {
+        conn_close(conn, "lingered");
+    } else if (conn->state == CONN_HANDSHAKE) {
+        conn_close(conn, "the handshake was too slow");
+    } else if (conn->state == CONN_PROXY) {
+        conn_close(conn, "the proxy's header was too slow");
+    } else {
+        slow.why = conn->state == CONN_HEAD
+                       ? "the request's head did not arrive in time (limit in ms)"
+                       : "the request's body did not arrive in time (limit in ms)";
+        conn_reject(conn, &slow);
+    }
+}
+
+/* --- reading and serving --- */
+
+/* More of what was received over TLS. False: there is no more now; the client's end may have been
+ * read. */
+HOT static bool conn_decrypt(struct conn *conn)
+{
+    bool is_broken;
+
+    if (wire_decrypt(&conn->wire, conn->conns->input, &is_broken)) {
+        return true;
+    }
+    if (is_broken) {
+        conn->ending = CONN_LINGERS; /* what came after it was not read */
+    }
+    if (session_owes(conn->wire.tls, false)) {
+        conn_queue(conn);
+    }
+    return false;
+}
+
+/* Serve what is in the buffer, but no more than is one connection's turn. The replies are sent at
+ * the end of the turn. */
+HOT static void conn_process(struct conn *conn)
+{
+    struct conn_meter *meter = &conn->conns->meter;
+    struct wire *wire = &conn->wire;
+    unsigned steps = 0;
+    bool hungry = false;
+
+    ASSERT(conn->state != CONN_CLOSED);
+    while (!hungry && conn->state <= CONN_BODY && !wire_is_full(wire) &&
+           meter_has_room(meter, wire) && steps++ < LIMIT_HTTP_TURN_REQUESTS) {
+        bool is_idle = conn->state == CONN_IDLE;
+
+        if (is_idle && wire->start == wire->end) {
+            hungry = true;
+        } else if (is_idle && conn->last_len > 0 && conn->last_len <= wire_len(wire) &&
+                   memcmp(wire->bytes + wire->start, conn->last, conn->last_len) == 0) {
+            ASSERT(conn->parser.head.len == conn->last_len);
+            wire->next = wire->start + conn->last_len;
+            conn_serve(conn); /* its head repeats the one before it */
+        } else {
+            if (is_idle) {
+                conn->last_len = 0;
+                conn->request = (struct request){0};
+            }
+            hungry = !conn->talker->step(conn);
+        }
+        if (hungry && wire->tls != NULL) {
+            hungry = !conn_decrypt(conn);
+        }
+    }
+    if (hungry && wire->ended) {
+        conn_move(conn, CONN_FINISHING);
+        conn_queue(conn);
+    } else if (!hungry && conn->state <= CONN_BODY && !wire_is_full(wire)) {
+        meter_put_off(&conn->metered,
+                      meter_has_room(meter, wire) ? &meter->later : &meter->no_room);
+    }
+    meter->work_bytes += steps * (uint64_t)REQUEST_WORK_BYTES;
+    conn_rest(conn);
+}
+
+/* Something was received before the session is open. */
+static void conn_handshake(struct conn *conn)
+{
+    const struct parser_reject plain = {400, "tls_required", conn->talker->tls_required, 0};
+    struct tls_session *surplus;
+    enum tls_step step;
+    bool is_proxied;
+
+    if (conn->state == CONN_IDLE) {
+        conn_move(conn, CONN_HANDSHAKE);
+    }
+    step = session_handshake(conn->wire.tls);
+    surplus = tls_loop_surplus(conn->conns->tls);
+    if (surplus != NULL) {
+        conn_close(surplus->owner, "too many handshakes are under way");
+    }
+    if (session_owes(conn->wire.tls, false)) {
+        conn_queue(conn);
+    }
+    switch (step) {
+    case TLS_MORE:
+        conn_rest(conn);
+        return;
+    case TLS_OPEN:
+        conn_move(conn, CONN_IDLE);
+        conn_process(conn);
+        return;
+    case TLS_PLAIN: /* the first bytes of a request, which is answered in its own protocol */
+        is_proxied = proxy_begins(conn->wire.tls->in, conn->wire.tls->in_len);
+        wire_end_tls(&conn->wire);
+        conn_move(conn, CONN_IDLE);
+        if (is_proxied) {
+            conn_is_proxied(conn);
+        } else {
+            conn_reject(conn, &plain);
+        }
+        conn_rest(conn);
+        return;
+    case TLS_FAILED:
+        conn_finish(conn);
+        return;
+    }
+}
+
+HOT static void conn_read(struct conn *conn)
+{
+    struct wire *wire = &conn->wire;
+
+    if (wire->tls != NULL && session_must_wait(wire->tls)) {
+        return; /* the socket tells again */
+    }
+    switch (wire_read(wire, conn->conns->input)) {
+    case WIRE_FAILED:
+        conn_close(conn, "read failed");
+        return;
+    case WIRE_ENDED:
+        /* The client may still read what it asked for, unless its request waits for what nobody may
+         * ever read. */
+        if (wire->tls != NULL && conn->state == CONN_IDLE && wire->reply_count == 0) {
+            session_cut(wire->tls);
+        }
+        if (conn->state == CONN_LINGERING || conn->state == CONN_HANDSHAKE) {
+            conn_close(conn, "done");
+        } else if (conn->wait != NULL && conn->wait->needs_client) {
+            conn_close(conn, "the client has gone while its request waited");
+        } else {
+            conn_process(conn);
+        }
+        return;
+    case WIRE_AGAIN:
+        conn_rest(conn);
+        return;
+    case WIRE_READ:
+        break;
+    }
+    if (conn->state == CONN_HANDSHAKE || (wire->tls != NULL && wire->tls->phase == TLS_HELLO)) {
+        conn_handshake(conn);
+    } else if (conn->state <= CONN_BODY && conn->metered.put_off == NULL) {
+        conn_process(conn);
+    } else {
+        if (conn->state > CONN_SERVING) {
+            wire_drop(wire);
+        }
+        conn_rest(conn); /* its turn comes */
+    }
+}
+
+HOT static void conn_poll_cb(uv_poll_t *poll, int status, int events)
+{
+    struct conn *conn = poll->data;
+    struct conns *conns = conn->conns;
+
+    if (status < 0) {
+        conn_close(conn, "the socket reports an error");
+    } else {
+        if ((events & UV_WRITABLE) != 0 && wire_is_waiting(&conn->wire)) {
+            meter_put_off(&conn->metered, &conns->meter.later);
+            conn_rest(conn);
+        }
+        if ((events & UV_READABLE) != 0 && conn->state != CONN_CLOSED && !conn->wire.ended) {
+            conn_read(conn);
+        }
+    }
+    if (conns->queue_len >= WIRE_BATCH) {
+        conns_flush(conns);
+    }
+}
+
+/* --- sending --- */
+
+static void write_timer_arm(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+
+    timer_arm(&conns->timers, &conn->write_timer,
+              conns_now_ms(conns) + rate_look_ms(conns->settings));
+}
+
+static void write_timer_fire(struct timer *timer, uint64_t now_ms)
+{
+    static const char *const reasons[] = {
+        [RATE_STALLED] = "the client takes no output",
+        [RATE_SLOW] = "the client takes its output too slowly",
+        [RATE_SLOW_WHILE_SHORT] = "the client takes its output slowly while there is no room",
+    };
+    struct conn *conn = CONTAINER(timer, struct conn, write_timer);
+    struct metered *metered = &conn->metered;
+    enum rate_verdict verdict = rate_look(
+        &metered->rate, conn->conns->settings, conn->wire.taken_bytes, now_ms,
+        wire_is_waiting(&conn->wire), metered->output, meter_output_is_short(&conn->conns->meter));
+
+    if (verdict != RATE_OK) {
+        conn_count_refusal(conn, REFUSED_READER);
+        conn_abort(conn, reasons[verdict]);
+    } else {
+        write_timer_arm(conn);
+    }
+}
+
+/* Does its request wait for its turn to make more of the answer? */
+static bool makes_parts(const struct conn *conn)
+{
+    return conn->state == CONN_SERVING && conn->wait != NULL && conn->wait->sent != NULL;
+}
+
+/* Send what there is, in a turn's end or when the socket takes more. */
+HOT static void conn_send(struct conn *conn)
+{
+    struct conns *conns = conn->conns;
+    struct wire *wire = &conn->wire;
+    bool is_finishing = conn->state == CONN_FINISHING;
+    bool go_on = wire_is_waiting(wire) || wire_is_full(wire);
+    uint64_t taken_bytes = wire->taken_bytes;
+    enum wire_sent result = wire_send(wire, &conns->pool, is_finishing);
+    bool has_more;
+
+    conns->meter.work_bytes += wire->taken_bytes - taken_bytes;
+    meter_output(&conns->meter, &conn->metered, wire);
+    if (result == WIRE_SEND_FAILED) {
+        conn_close(conn, "write failed");
+        return;
+    }
+    if (result == WIRE_WAITS) {
+        if (!timer_is_armed(&conn->write_timer)) { /* it is looked at until it is idle */
+            rate_begin(&conn->metered.rate, wire->taken_bytes, conns_now_ms(conns));
+            write_timer_arm(conn);
+        }
+        conn_rest(conn);
+        return;
+    }
+    if (conn->state == CONN_IDLE && timer_is_armed(&conn->write_timer)) {
+        timer_cancel(&conns->timers, &conn->write_timer);
+        conn_move(conn, CONN_IDLE); /* not before now */
+    }
+    has_more = wire->out.len > 0 || (wire->tls != NULL && session_owes(wire->tls, is_finishing));
+    if (has_more) {
+        conn_queue(conn); /* replies that came meanwhile */
+    }
+    if (is_finishing && !has_more) { /* all is written and nothing more will be */
+        if ((conn->ending != CONN_LINGERS && wire->tls == NULL) || wire->ended) {
+            conn_close(conn, "done");
+            return;
+        }
+        conn_move(conn, CONN_LINGERING);
+        if (shutdown(wire->fd, SHUT_WR) != 0) {
+            conn_close(conn, "shutdown failed");
+            return;
+        }
+        conn_rest(conn);
+    } else if (go_on || (wire->out.len == 0 && conn->wait != NULL && makes_parts(conn))) {
+        meter_put_off(&conn->metered, &conns->meter.later);
+        conn_rest(conn);
+    }
+}
+
+HOT void conns_flush(struct conns *conns)
+{
+    struct conn *conn;
+
+    while ((conn = TAILQ_FIRST(&conns->queue)) != NULL) {
+        TAILQ_REMOVE(&conns->queue, conn, queue_link);
+        conns->queue_len--;
+        conn->queued = false;
+        if (conn->state == CONN_IDLE && !timer_is_armed(&conn->read_timer)) {
+            conn_process(conn); /* answered after its own turn: there may be another request */
+        }
+        if (conn->state != CONN_CLOSED && !wire_is_waiting(&conn->wire)) {
+            conn_send(conn);
+        }
+    }
+    if (conns->tls != NULL) {
+        conns->tls->starts = 0;
+    }
+}
+
+/* --- what was put off --- */
+
+/* A connection that was put off has its turn. */
+static void conn_go_on(struct conn *conn)
+{
+    if (wire_is_waiting(&conn->wire)) {
+        conn_send(conn);
+    } else if (makes_parts(conn)) {
+        if (conn->wait->takes_turn) {
+            conn->conns->meter.work_bytes += LIMIT_HTTP_TURN_BYTES;
+        } else {
+            conns_count(&conn->conns->counts.parts, 1);
+        }
+        conn->wait->sent(conn->wait);
+    } else if (conn->state <= CONN_BODY) {
+        conn_process(conn);
+    }
+}
+
+/* The connections that were put off, one after the other, until this turn's work is done. */
+COLD static void do_later(struct conns *conns)
+{
+    struct conn_meter *meter = &conns->meter;
+    uint64_t until_bytes = meter->work_bytes + LIMIT_HTTP_TURN_BYTES;
+    struct metered *metered;
+
+    /* Those that wait for room continue, as many as one turn may serve. */
+    for (unsigned i = 0; i < TURN_STEPS_MAX && !meter_output_is_full(meter) &&
+                         (metered = TAILQ_FIRST(&meter->no_room)) != NULL;
+         i++) {
+        meter_put_on(metered);
+        meter_put_off(metered, &meter->later);
+    }
+    for (unsigned i = 0; i < TURN_STEPS_MAX && meter->work_bytes < until_bytes &&
+                         (metered = TAILQ_FIRST(&meter->later)) != NULL;
+         i++) {
+        struct conn *conn = CONTAINER(metered, struct conn, metered);
+        bool has_room =
+            wire_is_waiting(&conn->wire) ||
+            (makes_parts(conn) && !conn->wait->takes_turn ? !meter_output_is_full(meter)
+                                                          : meter_has_room(meter, &conn->wire));
+
+        meter_put_on(metered);
+        if (has_room) {
+            conn_go_on(conn);
+        } else {
+            meter_put_off(metered, &meter->no_room);
+            conn_queue(conn); /* one that waits for room keeps none */
+        }
+        conns_flush(conns);
+    }
+}
+
+HOT bool conns_turn_end(struct conns *conns)
+{
+    struct conn_meter *meter = &conns->meter;
+
+    conns_flush(conns);
+    if (TAILQ_EMPTY(&meter->later) && TAILQ_EMPTY(&meter->no_room)) {
+        return false;
+    }
+    do_later(conns);
+    return !TAILQ_EMPTY(&meter->later) ||
+           (!TAILQ_EMPTY(&meter->no_room) && !meter_output_is_full(meter));
+}
+
+/* --- begin --- */
+
+struct conn *conn_new(struct conns *conns, const struct listener *listener, int fd,
+                      struct http_client *client, bool refused)
+{
+    struct conn *conn = MUST_HAVE(calloc(1, sizeof *conn));
+
+    conn->conns = conns;
+    conn->wire.fd = fd;
+    conn->client = client;
+    conn->peer = client;
+    conn->refused = refused;
+    conn->since_ms = conns_now_ms(conns);
+    timer_init(&conn->read_timer, read_timer_fire);
+    timer_init(&conn->write_timer, write_timer_fire);
+    if (uv_poll_init_socket(conns->uv, &conn->poll, fd) != 0) {
+        log_debug("http", "connection closed", "reason=\"cannot poll\"");
+        free(conn);
+        close(fd);
+        return NULL;
+    }
+    conn->poll.data = conn;
+    conn->wire.tls = listener->tls ? session_new(conns->tls, conn) : NULL;
+    conn->idle_ms = listener->idle_ms;
+    conn->talker = listener->talker;
+    if (conn->talker->begin != NULL) {
+        conn->talker->begin(conn);
+    }
+    conns->counts.conns++;
+    conns->refused_count += refused;
+    TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
+    wire_set_options(&conn->wire, conn->idle_ms == 0);
+    return conn;
+}
+
+/* --- all of a loop --- */
+
+void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *settings,
+                const struct http_service *service, struct clients *clients)
+{
+    ASSERT(settings->head_ms > 0 && settings->connections > 0);
+    conns->uv = uv;
+    conns->settings = settings;
+    conns->service = service;
+    conns->clients = clients;
+    meter_init(&conns->meter, settings);
+    timers_init(&conns->timers);
+    TAILQ_INIT(&conns->queue);
+    TAILQ_INIT(&conns->all);
+    if (settings->tls != NULL) {
+        conns->tls = tls_loop_new(settings->tls, &conns->timers);
+    }
+}
+
+void conns_free(struct conns *conns)
+{
+    ASSERT(conns->counts.conns == 0);
+    ASSERT(TAILQ_EMPTY(&conns->queue) && meter_is_clear(&conns->meter));
+    buf_free(&conns->scratch);
+    tls_loop_free(conns->tls);
+    wire_pool_free(&conns->pool);
+}
+
+/* conn: the present one; next: kept by the caller, as the present one may close. */
+#define EACH_CONN(conns, conn, next)                                                               \
+    for ((conn) = TAILQ_FIRST(&(conns)->all);                                                      \
+         (conn) != NULL && ((next) = TAILQ_NEXT((conn), all_link), true); (conn) = (next))
+
+/* The one that was idle longest is the first. */
+static int by_idle_since(const void *a, const void *b)
+{
+    const struct conn *const *one = a;
+    const struct conn *const *other = b;
+
+    return ((*one)->since_ms > (*other)->since_ms) - ((*one)->since_ms < (*other)->since_ms);
+}
+
+void conns_retire(struct conns *conns, uint32_t over_ms)
+{
+    uint64_t now_ms = conns_now_ms(conns);
+    struct conn **idle = MUST_HAVE(calloc(conns->counts.conns + 1, sizeof *idle));
+    uint64_t count = 0;
+    struct conn *conn;
+
+    ASSERT(!conns->retiring);
+    conns->retiring = true;
+    conns->retire_until_ms = now_ms + over_ms;
+    TAILQ_FOREACH (conn, &conns->all, all_link) {
+        if (conn->state == CONN_IDLE && timer_is_armed(&conn->read_timer)) {
+            idle[count++] = conn;
+        }
+    }
+    qsort(idle, count, sizeof *idle, by_idle_since);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t used_ago_ms = now_ms - idle[i]->since_ms;
+        uint32_t floor_ms = LIMIT_HTTP_RETIRE_MS / 2; /* so long it is left alone: */
+
+        /* One that was used just now will be used again, and the client may have sent its next
+         * request before it sees the end. */
+        floor_ms = used_ago_ms < floor_ms ? floor_ms - (uint32_t)used_ago_ms : 0;
+        floor_ms = floor_ms < over_ms ? floor_ms : over_ms;
+        timer_arm(&conns->timers, &idle[i]->read_timer,
+                  now_ms + floor_ms + (over_ms - floor_ms) * (i + 1) / count);
+    }
+    free(idle);
+}
+
+void conns_drain(struct conns *conns)
+{
+    struct conn *conn;
+    struct conn *next;
+
+    ASSERT(conns->retiring);
+    conns->draining = true;
+    EACH_CONN(conns, conn, next)
+    {
+        if (conn->wait != NULL && conn->wait->expires_on_drain) {
+            conn->wait->expire(conn->wait);
+        }
+    }
+}
+
+void conns_close(struct conns *conns, const char *reason)
+{
+    struct conn *conn;
+    struct conn *next;
+
+    EACH_CONN(conns, conn, next)
+    {
+        conn_close(conn, reason);
+    }
 }

@@ -13,6 +13,7 @@
  *
  * Thread: the loop's.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "http/proto/head.h"
@@ -27,60 +28,49 @@
 
 /* --- heads --- */
 
-/* Split the target and ask the service. False when the target cannot be read; answered. */
-HOT static bool admit_request(struct conn *conn)
+/* The head is complete: split the target, ask the service, and serve what has no body. */
+HOT static void http_head_done(struct conn *conn)
 {
     static const struct parser_reject bad_target = {
         400, "bad_request", "the request target is not a path beginning with \"/\"", 0};
-    const char *head = conn_at(conn, 0);
+    const struct parser_head *head = conn_head(conn);
     struct request *request = &conn->request;
-    const char *raw = head + conn_head(conn)->target_at;
-    const size_t len = conn_head(conn)->target_len;
-    struct target target = {.path = raw, .path_len = len};
-    bool is_of_all = len == 1 && raw[0] == '*' && conn_head(conn)->method == METHOD_OPTIONS;
+    struct wire *wire = &conn->wire;
+    const char *bytes = conn_at(conn, 0);
+    const char *raw = bytes + head->target_at;
+    struct target target = {.path = raw, .path_len = head->target_len};
+    bool is_of_all = head->target_len == 1 && raw[0] == '*' && head->method == METHOD_OPTIONS;
 
-    if (!is_of_all && target_split(raw, len, &target) != 0) {
+    wire->next = wire->start + head->len;
+    if (!is_of_all && target_split(raw, head->target_len, &target) != 0) {
         conn_move(conn, CONN_SERVING);
         conn->traffic = request->traffic;
         conn->began_us = latency_begin(&conn->conns->latency);
         conn_reject(conn, &bad_target);
-        return false;
+        return;
     }
-    request->path_at = (uint32_t)(target.path - head);
+    request->path_at = (uint32_t)(target.path - bytes);
     request->path_len = (uint32_t)target.path_len;
     if (target.query_len > 0) {
-        request->query_at = (uint32_t)(target.query - head);
+        request->query_at = (uint32_t)(target.query - bytes);
         request->query_len = (uint32_t)target.query_len;
     }
     request->admission = conn->conns->service->admit(conn);
-    return true;
-}
-
-/* The head is complete. */
-HOT static void http_head_done(struct conn *conn)
-{
-    const struct parser_head *head = conn_head(conn);
-    struct wire *wire = &conn->wire;
-
-    wire->next = wire->start + head->len;
-    if (!admit_request(conn)) {
-        return;
-    }
     if (!head->has_body) {
         conn_keep_head(conn);
         conn_serve(conn);
         return;
     }
     conn_move(conn, CONN_BODY);
-    if (conn->request.admission == HTTP_REFUSE &&
-        (head->expect_continue || head->content_length > conn->request.body_max)) {
+    if (request->admission == HTTP_REFUSE &&
+        (head->expect_continue || head->content_length > request->body_max)) {
         /* The client may or may not send its body now: no telling where the next request begins. */
         conn->ending = CONN_LINGERS;
         conn_serve(conn);
         return;
     }
-    if (head->content_length > conn->request.body_max) {
-        conn_refuse(conn, REFUSED_LARGE, conn->request.body_max);
+    if (head->content_length > request->body_max) {
+        conn_refuse(conn, REFUSED_LARGE, request->body_max);
         return;
     }
     if (head->expect_continue && wire->next == wire->end) {
@@ -274,17 +264,6 @@ static void put_stream_head(struct conn *conn, struct buf *out, const struct ans
                is_old || answer->is_last ? "Connection: close\r\n" : "");
 }
 
-static char *put_status(char *at, int status)
-{
-    const char *reason = status_reason(status);
-
-    at = PUT_LITERAL(at, "HTTP/1.1 ");
-    at += text_decimal((uint64_t)status, at);
-    *at++ = ' ';
-    at = mempcpy(at, reason, strlen(reason));
-    return PUT_LITERAL(at, "\r\n");
-}
-
 /* 503 and 423 carry Retry-After: 1 by themselves, and so does 429 unless `extra` has another. */
 HOT static void http_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
@@ -307,7 +286,11 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
     }
     buf_reserve(out, HEAD_BYTES_MAX + extra_len + body_len);
     at = (char *)out->data + out->len;
-    at = status == 200 ? PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
+    if (status == 200) {
+        at = PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n");
+    } else {
+        at += snprintf(at, HEAD_BYTES_MAX, "HTTP/1.1 %d %s\r\n", status, status_reason(status));
+    }
     at = PUT_LITERAL(at, "Date: ");
     at = mempcpy(at, date_of(conn->conns), TEXT_TIME_HTTP_BYTES);
     if (answer->type != NULL) {

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/server/conns.h"
+#include "http/server/conn.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -58,30 +58,23 @@ struct http_server {
 
 /* --- making the sockets --- */
 
-/* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests with
- * it. So first see whether an unshared socket could have it. */
-static int probe(struct sockaddr_storage *addr)
-{
-    int fd;
-    int rv = address_listen(addr, LIMIT_HTTP_BACKLOG, false, &fd);
-
-    if (rv == 0) {
-        close(fd);
-    }
-    return rv;
-}
-
 /* Make count listening sockets on "host:port" ("[::1]:8080" for IPv6). port 0 picks one. 0;
  * ERR_INVALID (address); ERR_EXISTS (in use); ERR_IO. On failure nothing is left open. */
 static int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *ret_port)
 {
     struct sockaddr_storage addr;
+    int alone;
     int rv;
 
     ASSERT(count >= 1 && count <= LIMIT_HTTP_LOOPS);
     rv = address_resolve(address, &addr);
+    /* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests
+     * with it. So first see whether an unshared socket could have it. */
     if (rv == 0 && count > 1 && address_port(&addr) != 0) {
-        rv = probe(&addr);
+        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, false, &alone);
+        if (rv == 0) {
+            close(alone);
+        }
     }
     /* The port that 0 becomes for the first is the others' too. */
     for (unsigned i = 0; rv == 0 && i < count; i++) {
@@ -124,29 +117,22 @@ COLD static void turn_away(struct conn *conn, enum meter_refusal refusal)
 
 /* --- for whom a proxy has made a connection --- */
 
-/* The connection counts for the client that the header names, or else for the proxy. */
-static void proxy_count(struct conn *conn)
+/* The header is there: all is as if its client had connected. The connection counts for the client
+ * that the header names, or else for the proxy. */
+static void proxy_done(struct conn *conn)
 {
     const struct sockaddr *address = &conn->proxied->client.any;
-    struct clients *clients = conn->conns->clients;
+    struct conns *conns = conn->conns;
+    enum meter_refusal refusal;
 
     ASSERT(conn->client == conn->peer && conn->is_uncounted);
     if (address->sa_family != AF_UNSPEC) {
-        clients_release(clients, conn->peer);
-        conn->peer = clients_of_address(clients, address);
+        clients_release(conns->clients, conn->peer);
+        conn->peer = clients_of_address(conns->clients, address);
         conn->client = conn->peer;
     }
     atomic_fetch_add_explicit(&conn->peer->connections, 1, memory_order_relaxed);
     conn->is_uncounted = false;
-}
-
-/* The header is there: all is as if its client had connected. */
-static void proxy_done(struct conn *conn)
-{
-    struct conns *conns = conn->conns;
-    enum meter_refusal refusal;
-
-    proxy_count(conn);
     refusal = too_many(conns, conn->peer);
     if (refusal == METER_REFUSALS) {
         conn_rest(conn);
@@ -210,17 +196,6 @@ static void proxy_cb(uv_poll_t *poll, int status, int events)
     }
 }
 
-static void proxy_begin(struct conn *conn)
-{
-    conn->proxied = MUST_HAVE(calloc(1, sizeof *conn->proxied));
-    conn_move(conn, CONN_PROXY);
-    conn_set_deadline(conn);
-    conn->events = UV_READABLE;
-    if (uv_poll_start(&conn->poll, conn->events, proxy_cb) != 0) {
-        conn_close(conn, "cannot poll");
-    }
-}
-
 void conns_take(struct conns *conns, const struct listener *listener, int fd,
                 const struct sockaddr *peer)
 {
@@ -253,7 +228,13 @@ void conns_take(struct conns *conns, const struct listener *listener, int fd,
     if (refusal != METER_REFUSALS) {
         turn_away(conn, refusal);
     } else if (is_proxy) {
-        proxy_begin(conn);
+        conn->proxied = MUST_HAVE(calloc(1, sizeof *conn->proxied));
+        conn_move(conn, CONN_PROXY);
+        conn_set_deadline(conn);
+        conn->events = UV_READABLE;
+        if (uv_poll_start(&conn->poll, conn->events, proxy_cb) != 0) {
+            conn_close(conn, "cannot poll");
+        }
     } else {
         conn_rest(conn);
     }
@@ -405,17 +386,6 @@ static void acceptor_fade(struct acceptor *acceptor)
     (void)setsockopt(acceptor->listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
-/* Those whom the kernel has let in. */
-static void take_all(struct acceptor *acceptor)
-{
-    struct sockaddr_storage peer;
-    int fd;
-
-    for (int i = 0; i < LIMIT_HTTP_BACKLOG && (fd = accept_one(acceptor, &peer)) >= 0; i++) {
-        take_socket(acceptor, fd, &peer);
-    }
-}
-
 static void listener_closed_cb(uv_handle_t *handle)
 {
     struct acceptor *acceptor = handle->data;
@@ -428,12 +398,17 @@ static void listener_closed_cb(uv_handle_t *handle)
  * These two do nothing to an acceptor of zeros. */
 static void acceptor_close(struct acceptor *acceptor)
 {
+    struct sockaddr_storage peer;
+    int fd;
+
     if (acceptor->conns == NULL) {
         return; /* there is no such listener */
     }
     timer_cancel(&acceptor->conns->timers, &acceptor->again);
     if (!uv_is_closing((uv_handle_t *)&acceptor->poll)) {
-        take_all(acceptor);
+        for (int i = 0; i < LIMIT_HTTP_BACKLOG && (fd = accept_one(acceptor, &peer)) >= 0; i++) {
+            take_socket(acceptor, fd, &peer);
+        }
         uv_close((uv_handle_t *)&acceptor->poll, listener_closed_cb);
     }
 }

@@ -610,9 +610,9 @@ void rate_begin(struct rate *rate, uint64_t taken, uint64_t now_ms)
                           .look_taken = taken};
 }
 
-uint32_t rate_look_ms(const struct rate_rule *rule)
+uint32_t rate_look_ms(const struct http_settings *settings)
 {
-    return rule->write_ms < LOOK_MS ? rule->write_ms : LOOK_MS;
+    return settings->write_ms < LOOK_MS ? settings->write_ms : LOOK_MS;
 }
 
 /* Fewer bytes than per_s would be? */
@@ -621,7 +621,7 @@ static bool is_below(uint64_t bytes, uint64_t ms, uint64_t per_s)
     return bytes * 1000 < per_s * ms;
 }
 
-enum rate_verdict rate_look(struct rate *rate, const struct rate_rule *rule, uint64_t taken,
+enum rate_verdict rate_look(struct rate *rate, const struct http_settings *settings, uint64_t taken,
                             uint64_t now_ms, bool waits, uint64_t held, bool is_short)
 {
     uint64_t since_look_ms = now_ms - rate->look_ms;
@@ -637,17 +637,18 @@ enum rate_verdict rate_look(struct rate *rate, const struct rate_rule *rule, uin
     }
     rate->look_ms = now_ms;
     rate->look_taken = taken;
-    if (now_ms - rate->progress_ms >= rule->write_ms) {
+    if (now_ms - rate->progress_ms >= settings->write_ms) {
         return RATE_STALLED;
     }
-    if (is_short && held >= LIMIT_HTTP_HELD_BYTES && since_look_ms >= rate_look_ms(rule) &&
-        is_below(since_look, since_look_ms, (uint64_t)rule->min_per_s * LIMIT_HTTP_SHORT_RATE)) {
+    if (is_short && held >= LIMIT_HTTP_HELD_BYTES && since_look_ms >= rate_look_ms(settings) &&
+        is_below(since_look, since_look_ms,
+                 (uint64_t)settings->min_rate_bytes * LIMIT_HTTP_SHORT_RATE)) {
         return RATE_SLOW_WHILE_SHORT;
     }
-    if (now_ms - rate->begin_ms < rule->write_ms) {
+    if (now_ms - rate->begin_ms < settings->write_ms) {
         return RATE_OK;
     }
-    if (is_below(taken - rate->begin_taken, now_ms - rate->begin_ms, rule->min_per_s)) {
+    if (is_below(taken - rate->begin_taken, now_ms - rate->begin_ms, settings->min_rate_bytes)) {
         return RATE_SLOW;
     }
     rate->begin_ms = now_ms;
@@ -722,11 +723,6 @@ uint64_t latency_count(const struct latency *latency, unsigned class, unsigned s
     ASSERT(class < LATENCY_CLASSES && status < LATENCY_STATUSES);
     histogram_add(&view, &latency->took[class][status]);
     return histogram_count(&view);
-}
-
-void latency_flush(struct latency *latency)
-{
-    latency_turn_end(latency, uv_hrtime() / 1000);
 }
 
 HOT void latency_turn_end(struct latency *latency, uint64_t now_us)

@@ -195,11 +195,6 @@ const struct refusal_answer *refusal_answer(enum meter_refusal refusal);
 
 /* --- what a client takes of its replies --- */
 
-struct rate_rule {
-    uint32_t write_ms;
-    uint32_t min_per_s; /* 0: none */
-};
-
 /* What is known of one client's reading. `taken`: bytes that it took of all its replies. */
 struct rate {
     uint64_t progress_ms; /* when it was last seen to have taken anything */
@@ -214,11 +209,11 @@ enum rate_verdict { RATE_OK, RATE_STALLED, RATE_SLOW, RATE_SLOW_WHILE_SHORT };
 void rate_begin(struct rate *rate, uint64_t taken, uint64_t now_ms);
 
 /* The time from one look to the next. */
-uint32_t rate_look_ms(const struct rate_rule *rule);
+uint32_t rate_look_ms(const struct http_settings *settings);
 
-/* waits: the client is to take something (else it is we who are slow); held: bytes in memory for
- * it; is_short: of output. */
-enum rate_verdict rate_look(struct rate *rate, const struct rate_rule *rule, uint64_t taken,
+/* By write_ms and min_rate_bytes (0: none) of the settings. waits: the client is to take something
+ * (else it is we who are slow); held: bytes in memory for it; is_short: of output. */
+enum rate_verdict rate_look(struct rate *rate, const struct http_settings *settings, uint64_t taken,
                             uint64_t now_ms, bool waits, uint64_t held, bool is_short);
 
 /* --- a connection, as it is metered --- */
@@ -399,13 +394,11 @@ uint64_t latency_end(struct latency *latency, unsigned class, int status, uint64
 void latency_exemplar(struct latency *latency, unsigned class, int status, uint64_t took_us,
                       const char trace[HEADER_TRACE_BYTES], uint64_t wall_ms);
 
-/* The turn is over at this time, in us, of uv_hrtime(). */
+/* The turn is over at this time, in us, of uv_hrtime(); or what was answered in it so far is noted,
+ * for who looks at the histograms. */
 void latency_turn_end(struct latency *latency, uint64_t now_us);
 
 /* How many requests of a class were answered so, status 0..LATENCY_STATUSES - 1. Any thread. */
 uint64_t latency_count(const struct latency *latency, unsigned class, unsigned status);
-
-/* Note what was answered in this turn so far, for who looks at the histograms in it. */
-void latency_flush(struct latency *latency);
 
 #endif

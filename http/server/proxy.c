@@ -114,21 +114,6 @@ static enum proxy_step line_step(struct proxy_header *header)
 
 /* --- version 2 --- */
 
-static void read_addresses(struct proxy_header *header)
-{
-    const uint8_t *at = header->bytes + V2_HEAD_BYTES;
-
-    if (header->bytes[13] == V2_TCP4) {
-        header->client.v4 = (struct sockaddr_in){.sin_family = AF_INET};
-        memcpy(&header->client.v4.sin_addr, at, 4);
-        memcpy(&header->client.v4.sin_port, at + 8, 2);
-    } else {
-        header->client.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
-        memcpy(&header->client.v6.sin6_addr, at, 16);
-        memcpy(&header->client.v6.sin6_port, at + 32, 2);
-    }
-}
-
 /* Has the command of this header an address that is the client's? What it has of other families is
  * skipped with all else. */
 static bool has_address(const struct proxy_header *header)
@@ -141,6 +126,7 @@ static bool has_address(const struct proxy_header *header)
 static enum proxy_step binary_step(struct proxy_header *header)
 {
     const uint8_t *bytes = header->bytes;
+    const uint8_t *at = bytes + V2_HEAD_BYTES;
     uint32_t addresses;
 
     if (header->len <= SIGNATURE_BYTES) {
@@ -159,8 +145,14 @@ static enum proxy_step binary_step(struct proxy_header *header)
     if (header->whole == 0 || header->len < header->whole) {
         return PROXY_MORE;
     }
-    if (has_address(header)) {
-        read_addresses(header);
+    if (has_address(header) && bytes[13] == V2_TCP4) {
+        header->client.v4 = (struct sockaddr_in){.sin_family = AF_INET};
+        memcpy(&header->client.v4.sin_addr, at, 4);
+        memcpy(&header->client.v4.sin_port, at + 8, 2);
+    } else if (has_address(header)) {
+        header->client.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6};
+        memcpy(&header->client.v6.sin6_addr, at, 16);
+        memcpy(&header->client.v6.sin6_port, at + 32, 2);
     }
     return PROXY_DONE;
 }
@@ -210,17 +202,6 @@ static void map_v4(const struct in_addr *v4, struct in6_addr *out)
     memset(out, 0, sizeof *out);
     memset(&out->s6_addr[10], 0xff, 2);
     memcpy(&out->s6_addr[12], v4, sizeof *v4);
-}
-
-/* Are the first bits of both the same? */
-static bool is_within(const struct in6_addr *address, const struct network *network)
-{
-    unsigned whole = network->bits / 8;
-    unsigned rest = 8 - network->bits % 8;
-
-    return memcmp(address, &network->address, whole) == 0 &&
-           (network->bits % 8 == 0 ||
-            address->s6_addr[whole] >> rest == network->address.s6_addr[whole] >> rest);
 }
 
 /* "10.0.0.7", "10.1.0.0/16", "2001:db8::/32", without blanks. The bits after the prefix are 0, or
@@ -337,7 +318,12 @@ bool proxy_is_named(const char *list, const struct sockaddr *address)
         return false;
     }
     while (next_network(&list, &network, &item) > 0) {
-        if (is_within(&wanted, &network)) {
+        unsigned whole = network.bits / 8;
+        unsigned rest = 8 - network.bits % 8;
+
+        if (memcmp(&wanted, &network.address, whole) == 0 &&
+            (rest == 8 ||
+             wanted.s6_addr[whole] >> rest == network.address.s6_addr[whole] >> rest)) {
             return true;
         }
     }

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "http/server/conns.h"
+#include "http/server/conn.h"
 #include "http/tests/tls_world.h"
 #include "src/base/assert.h"
 

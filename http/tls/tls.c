@@ -239,7 +239,6 @@ struct tls {
 
 struct tls_context {
     SSL_CTX *ssl;
-    enum tls_client client;
     int64_t until_s;
     struct buf subject;
 };
@@ -308,30 +307,6 @@ int64_t tls_until_s(struct tls *tls)
     return until_s;
 }
 
-/* A connection of what is in force: one of OpenSSL's, for the caller to free. There must have been
- * a tls_commit(). */
-static SSL *tls_connection(struct tls *tls)
-{
-    SSL *ssl;
-
-    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
-    ASSERT(tls->context != NULL);
-    ssl = SSL_new(tls->context->ssl);
-    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
-    ASSERT(ssl != NULL);
-    return ssl;
-}
-
-/* Must its client show a certificate? */
-static enum tls_client tls_connection_client(SSL *ssl)
-{
-    int mode = SSL_get_verify_mode(ssl);
-
-    return (mode & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) != 0 ? TLS_CLIENT_REQUIRED
-           : (mode & SSL_VERIFY_PEER) != 0               ? TLS_CLIENT_OPTIONAL
-                                                         : TLS_CLIENT_NONE;
-}
-
 /* --- what OpenSSL asks --- */
 
 /* Choose http/1.1. Who speaks only other protocols is refused, and not answered in one that it does
@@ -352,57 +327,32 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
-static bool ticket_init(const struct tls *tls, const struct tls_key *key, unsigned char *iv,
-                        EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, bool seal)
-{
-    OSSL_PARAM params[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
-        OSSL_PARAM_construct_end(),
-    };
-
-    return EVP_MAC_init(mac, key->mac, sizeof key->mac, params) == 1 &&
-           EVP_CipherInit_ex(cipher, tls->ticket_cipher, NULL, key->cipher, iv, seal) == 1;
-}
-
 /* OpenSSL's contract: 1 goes on, 2 goes on and a new ticket is sent, 0 means no ticket, negative
  * ends the handshake. */
-static int seal_ticket(struct tls *tls, unsigned char *name, unsigned char *iv,
-                       EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
-{
-    struct tls_key key;
-    bool done;
-
-    if (!tls_keys_newest(&tls->keys, &key)) {
-        return 0;
-    }
-    memcpy(name, key.name, sizeof key.name);
-    done = RAND_bytes(iv, EVP_CIPHER_get_iv_length(tls->ticket_cipher)) == 1 &&
-           ticket_init(tls, &key, iv, cipher, mac, true);
-    OPENSSL_cleanse(&key, sizeof key);
-    return done ? 1 : -1;
-}
-
-static int open_ticket(struct tls *tls, const unsigned char *name, unsigned char *iv,
-                       EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac)
-{
-    struct tls_key key;
-    bool is_newest;
-    bool done;
-
-    if (!tls_keys_find(&tls->keys, name, &key, &is_newest)) {
-        return 0;
-    }
-    done = ticket_init(tls, &key, iv, cipher, mac, false);
-    OPENSSL_cleanse(&key, sizeof key);
-    return !done ? -1 : is_newest ? 1 : 2;
-}
-
 static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                       EVP_MAC_CTX *mac, int seal)
 {
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
+        OSSL_PARAM_construct_end(),
+    };
     struct tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    struct tls_key key;
+    bool is_newest = true;
+    bool done = true;
 
-    return seal ? seal_ticket(tls, name, iv, cipher, mac) : open_ticket(tls, name, iv, cipher, mac);
+    if (seal ? !tls_keys_newest(&tls->keys, &key)
+             : !tls_keys_find(&tls->keys, name, &key, &is_newest)) {
+        return 0;
+    }
+    if (seal) {
+        memcpy(name, key.name, sizeof key.name);
+        done = RAND_bytes(iv, EVP_CIPHER_get_iv_length(tls->ticket_cipher)) == 1;
+    }
+    done = done && EVP_MAC_init(mac, key.mac, sizeof key.mac, params) == 1 &&
+           EVP_CipherInit_ex(cipher, tls->ticket_cipher, NULL, key.cipher, iv, seal != 0) == 1;
+    OPENSSL_cleanse(&key, sizeof key);
+    return !done ? -1 : is_newest ? 1 : 2;
 }
 
 /* Nobody is there to type one. */
@@ -447,21 +397,6 @@ static BIO *open_file(const struct tls_file *file)
     return MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
 }
 
-/* The next certificate of a PEM file. 0 and NULL: there is no more. */
-static int next_certificate(BIO *bio, const struct tls_file *file, X509 **ret_certificate,
-                            struct tls_error *error)
-{
-    bool was_asked = false;
-
-    *ret_certificate = PEM_read_bio_X509(bio, NULL, no_pass_phrase, &was_asked);
-    if (*ret_certificate == NULL && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
-        return fail_context(error, "%s: a certificate cannot be read: %s", file->name,
-                            openssl_reason());
-    }
-    ERR_clear_error();
-    return 0;
-}
-
 /* Takes one certificate of a file, the count-th: 0 or ERR_INVALID. */
 typedef int take_certificate_fn(struct tls_context *context, const struct tls_file *file,
                                 X509 *certificate, unsigned count, struct tls_error *error);
@@ -470,17 +405,22 @@ static int take_certificates(struct tls_context *context, const struct tls_file 
                              take_certificate_fn *take, struct tls_error *error)
 {
     BIO *bio = open_file(file);
+    bool was_asked = false;
     X509 *certificate;
     unsigned count = 0;
-    int rv;
+    int rv = 0;
 
-    while ((rv = next_certificate(bio, file, &certificate, error)) == 0 && certificate != NULL) {
+    while (rv == 0 &&
+           (certificate = PEM_read_bio_X509(bio, NULL, no_pass_phrase, &was_asked)) != NULL) {
+        ERR_clear_error();
         rv = take(context, file, certificate, ++count, error);
         X509_free(certificate);
-        if (rv != 0) {
-            break;
-        }
     }
+    if (rv == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
+        rv = fail_context(error, "%s: a certificate cannot be read: %s", file->name,
+                          openssl_reason());
+    }
+    ERR_clear_error();
     BIO_free(bio);
     return rv != 0 || count > 0 ? rv
                                 : fail_context(error, "%s: has no certificate (PEM)", file->name);
@@ -545,20 +485,6 @@ static int take_client_ca(struct tls_context *context, const struct tls_file *fi
                : refuse_certificate(file, count, error);
 }
 
-/* A session of other rules for client certificates is not resumed: its client may not be one any
- * more. */
-static void set_session_id_context(SSL_CTX *ssl, const struct tls_files *files)
-{
-    unsigned char id[SHA256_DIGEST_LENGTH] = {0};
-
-    if (files->client != TLS_CLIENT_NONE) {
-        ASSERT(SHA256(files->client_ca.data, files->client_ca.len, id) != NULL);
-    }
-    id[0] = (unsigned char)files->client;
-    _Static_assert(sizeof id <= SSL_MAX_SID_CTX_LENGTH, "too long");
-    ASSERT(SSL_CTX_set_session_id_context(ssl, id, sizeof id) == 1);
-}
-
 static int load_client(struct tls_context *context, const struct tls_files *files,
                        struct tls_error *error)
 {
@@ -567,9 +493,17 @@ static int load_client(struct tls_context *context, const struct tls_files *file
         [TLS_CLIENT_OPTIONAL] = SSL_VERIFY_PEER,
         [TLS_CLIENT_REQUIRED] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
     };
+    unsigned char id[SHA256_DIGEST_LENGTH] = {0};
     SSL_CTX *ssl = context->ssl;
 
-    set_session_id_context(ssl, files);
+    /* A session of other rules for client certificates is not resumed: its client may not be one
+     * any more. */
+    if (files->client != TLS_CLIENT_NONE) {
+        ASSERT(SHA256(files->client_ca.data, files->client_ca.len, id) != NULL);
+    }
+    id[0] = (unsigned char)files->client;
+    _Static_assert(sizeof id <= SSL_MAX_SID_CTX_LENGTH, "too long");
+    ASSERT(SSL_CTX_set_session_id_context(ssl, id, sizeof id) == 1);
     SSL_CTX_set_verify(ssl, modes[files->client], NULL);
     SSL_CTX_set_verify_depth(ssl, CHAIN_MAX);
     SSL_CTX_set_max_cert_list(ssl, CHAIN_BYTES_MAX);
@@ -610,7 +544,6 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
     struct tls_context *context = MUST_HAVE(calloc(1, sizeof *context));
     int rv;
 
-    context->client = files->client;
     context->ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
     set_protocol(context->ssl, tls);
     rv = take_certificates(context, &files->certificate, take_own, ret_error);
@@ -754,22 +687,6 @@ static void cooling_fire(struct timer *timer, uint64_t now_ms)
     cooling_arm(loop);
 }
 
-/* It was busy just now, so it has buffers. */
-HOT static void session_warm(struct tls_session *session, uint64_t now_ms)
-{
-    struct tls_loop *loop = session->loop;
-
-    session->quiet_ms = now_ms;
-    if (TAILQ_LAST(&loop->warm, tls_sessions) != session) {
-        list_leave(session);
-        list_enter(session, &loop->warm);
-    }
-    if (loop->warm_count > LIMIT_TLS_WARM) {
-        session_cool(TAILQ_FIRST(&loop->warm));
-    }
-    cooling_arm(loop);
-}
-
 struct tls_loop *tls_loop_new(struct tls *tls, struct timers *timers)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -894,7 +811,8 @@ void session_drop(struct tls_session *session)
 
 HOT void session_keep(struct tls_session *session, uint64_t now_ms)
 {
-    const uint8_t *lent = session->loop->received;
+    struct tls_loop *loop = session->loop;
+    const uint8_t *lent = loop->received;
 
     if (session->in_len == 0) {
         session_drop(session);
@@ -904,9 +822,19 @@ HOT void session_keep(struct tls_session *session, uint64_t now_ms)
         memcpy(session->kept, session->in, session->in_len);
         session->in = session->kept;
     }
-    if (session->phase == TLS_READY) {
-        session_warm(session, now_ms);
+    if (session->phase != TLS_READY) {
+        return;
     }
+    /* It was busy just now, so it has buffers. */
+    session->quiet_ms = now_ms;
+    if (TAILQ_LAST(&loop->warm, tls_sessions) != session) {
+        list_leave(session);
+        list_enter(session, &loop->warm);
+    }
+    if (loop->warm_count > LIMIT_TLS_WARM) {
+        session_cool(TAILQ_FIRST(&loop->warm));
+    }
+    cooling_arm(loop);
 }
 
 /* --- the handshake --- */
@@ -929,11 +857,16 @@ static void session_count_control(int is_ours, int version, int type, const void
 static void session_start(struct tls_session *session)
 {
     struct tls_loop *loop = session->loop;
+    struct tls *tls = loop->tls;
     BIO *bio = BIO_new(bio_method);
 
     ASSERT(bio != NULL);
     BIO_set_data(bio, session);
-    session->ssl = tls_connection(loop->tls);
+    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
+    ASSERT(tls->context != NULL); /* there was a tls_commit() */
+    session->ssl = SSL_new(tls->context->ssl);
+    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
+    ASSERT(session->ssl != NULL);
     SSL_set_bio(session->ssl, bio, bio);
     SSL_set_accept_state(session->ssl);
     SSL_set_msg_callback(session->ssl, session_count_control);
@@ -968,32 +901,25 @@ static enum tls_step look_at_hello(const struct tls_session *session)
     return session->in_len < RECORD_HEAD_BYTES + len ? TLS_MORE : TLS_OPEN;
 }
 
-/* Take the name of a client that has shown a certificate. False: it must not be let in. A session
- * that is resumed has the certificate of its first handshake, which may have ended since. */
-static bool take_certificate(struct tls_session *session)
-{
-    X509 *certificate = SSL_get0_peer_certificate(session->ssl);
-    struct buf name = BUF_INIT;
-
-    if (certificate == NULL) {
-        return tls_connection_client(session->ssl) != TLS_CLIENT_REQUIRED;
-    }
-    if (SSL_get_verify_result(session->ssl) != X509_V_OK || !certificate_is_current(certificate)) {
-        return false;
-    }
-    certificate_name(certificate, &name);
-    buf_put_u8(&name, '\0');
-    session->certificate = (char *)name.data;
-    return true;
-}
-
+/* Take the name of a client that has shown a certificate, if it may be let in. A session that is
+ * resumed has the certificate of its first handshake, which may have ended since. */
 static enum tls_step handshake_done(struct tls_session *session)
 {
+    X509 *certificate = SSL_get0_peer_certificate(session->ssl);
     struct tls_counts *counts = &session->loop->counts;
+    struct buf name = BUF_INIT;
 
-    if (!take_certificate(session)) {
+    if (certificate == NULL
+            ? (SSL_get_verify_mode(session->ssl) & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) != 0
+            : SSL_get_verify_result(session->ssl) != X509_V_OK ||
+                  !certificate_is_current(certificate)) {
         session_die(session, "a client's certificate is not good any more");
         return TLS_FAILED;
+    }
+    if (certificate != NULL) {
+        certificate_name(certificate, &name);
+        buf_put_u8(&name, '\0');
+        session->certificate = (char *)name.data;
     }
     session_count(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full);
     list_leave(session);

@@ -74,18 +74,9 @@ uint64_t events_last(struct events *events)
     return last;
 }
 
-static void put_event(const struct event *event, struct buf *out)
-{
-    char time[TEXT_TIME_BYTES];
-
-    buf_printf(out, "{\"number\":%llu,\"time\":\"%s\",\"kind\":\"%s\"", ull(event->number),
-               text_time_rfc3339(event->wall_ms, time), event_kind_name(event->kind));
-    text_put_field(out, ",\"text\":", event->text);
-    buf_printf(out, "}");
-}
-
 void events_list(struct events *events, uint64_t after, size_t limit, struct buf *out)
 {
+    char time[TEXT_TIME_BYTES];
     uint64_t first;
     uint64_t count;
 
@@ -96,8 +87,13 @@ void events_list(struct events *events, uint64_t after, size_t limit, struct buf
     count = events->last_number > first ? events->last_number - first : 0;
     buf_printf(out, "{\"events\":[");
     for (uint64_t i = 0; i < count && i < limit; i++) {
-        buf_printf(out, "%s", i > 0 ? "," : "");
-        put_event(&events->ring[(first + i) % LIMIT_EVENTS], out);
+        const struct event *event = &events->ring[(first + i) % LIMIT_EVENTS];
+
+        buf_printf(out, "%s{\"number\":%llu,\"time\":\"%s\",\"kind\":\"%s\"", i > 0 ? "," : "",
+                   ull(event->number), text_time_rfc3339(event->wall_ms, time),
+                   event_kind_name(event->kind));
+        text_put_field(out, ",\"text\":", event->text);
+        buf_printf(out, "}");
     }
     text_put_number(out, "],\"next\":", count > limit ? first + limit : TEXT_UNKNOWN);
     buf_printf(out, "}");
@@ -105,34 +101,6 @@ void events_list(struct events *events, uint64_t after, size_t limit, struct buf
 }
 
 /* --- what the next failure costs --- */
-
-static void quorum_set_text(struct quorum *quorum)
-{
-    unsigned more;
-
-    if (quorum->voters == 0) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "this node does not know the members of its cluster yet");
-    } else if (quorum->reachable < quorum->needed) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "%u of %u voters can be reached and %u are needed: no change is possible, "
-                       "and ids last only as long as those in memory",
-                       quorum->reachable, quorum->voters, quorum->needed);
-    } else if (quorum->voters == 1) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "this is the only voter: when it fails, all is out of service");
-    } else if (!quorum->survives_next_failure) {
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "%u of %u voters can be reached, which is just enough: when the next one "
-                       "fails, no change is possible, and ids last only as long as those in memory",
-                       quorum->reachable, quorum->voters);
-    } else {
-        more = quorum->reachable - quorum->needed;
-        (void)snprintf(quorum->text, sizeof quorum->text,
-                       "%u of %u voters can be reached: %u more may fail", quorum->reachable,
-                       quorum->voters, more);
-    }
-}
 
 void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum)
 {
@@ -147,7 +115,27 @@ void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum
     ret_quorum->needed = ret_quorum->voters / 2 + 1;
     ret_quorum->survives_next_failure =
         ret_quorum->voters > 0 && ret_quorum->reachable > ret_quorum->needed;
-    quorum_set_text(ret_quorum);
+    if (ret_quorum->voters == 0) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "this node does not know the members of its cluster yet");
+    } else if (ret_quorum->reachable < ret_quorum->needed) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "%u of %u voters can be reached and %u are needed: no change is possible, "
+                       "and ids last only as long as those in memory",
+                       ret_quorum->reachable, ret_quorum->voters, ret_quorum->needed);
+    } else if (ret_quorum->voters == 1) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "this is the only voter: when it fails, all is out of service");
+    } else if (!ret_quorum->survives_next_failure) {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "%u of %u voters can be reached, which is just enough: when the next one "
+                       "fails, no change is possible, and ids last only as long as those in memory",
+                       ret_quorum->reachable, ret_quorum->voters);
+    } else {
+        (void)snprintf(ret_quorum->text, sizeof ret_quorum->text,
+                       "%u of %u voters can be reached: %u more may fail", ret_quorum->reachable,
+                       ret_quorum->voters, ret_quorum->reachable - ret_quorum->needed);
+    }
 }
 
 /* --- events out of two looks --- */
@@ -271,16 +259,6 @@ static void event_counts(const struct look *look, const struct changes_counts *b
     }
 }
 
-static void event_start(const struct look *look, const struct id_cluster_status *now)
-{
-    if (now->leader_id != 0) {
-        NOTE(look, EVENT_START, "node %llu is up; node %llu leads in term %llu", ull(now->node_id),
-             ull(now->leader_id), ull(now->term));
-    } else {
-        NOTE(look, EVENT_START, "node %llu is up; no leader is known yet", ull(now->node_id));
-    }
-}
-
 void changes_look(struct changes *changes, const struct id_cluster_status *status,
                   const struct changes_counts *counts, uint64_t wall_ms, struct events *events)
 {
@@ -288,8 +266,11 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
     const struct id_cluster_status *before = &changes->status;
 
     ASSERT(status->member_count <= LIMIT_NODES);
-    if (!changes->seen) {
-        event_start(&look, status);
+    if (!changes->seen && status->leader_id == 0) {
+        NOTE(&look, EVENT_START, "node %llu is up; no leader is known yet", ull(status->node_id));
+    } else if (!changes->seen) {
+        NOTE(&look, EVENT_START, "node %llu is up; node %llu leads in term %llu",
+             ull(status->node_id), ull(status->leader_id), ull(status->term));
     } else {
         event_leader(&look, before, status);
         event_members(&look, before, status);
@@ -660,30 +641,25 @@ void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct 
     }
 }
 
-static void put_alarm(const struct alarm *alarm, unsigned i, struct buf *json)
-{
-    char time[TEXT_TIME_BYTES];
-
-    buf_printf(json, "{\"name\":\"%s\",\"severity\":\"%s\",\"since\":\"%s\"", table[i].name,
-               table[i].severity, text_time_rfc3339(alarm->since_wall_ms, time));
-    text_put_field(json, ",\"text\":", alarm->text);
-    text_put_field(json, ",\"do\":", table[i].do_next);
-    buf_printf(json, "}");
-}
-
 void alarms_put(const struct alarms *alarms, struct buf *json)
 {
     static const char *const severities[] = {"critical", "warning"};
     const char *comma = "";
+    char time[TEXT_TIME_BYTES];
 
     buf_printf(json, "[");
-    for (unsigned s = 0; s < 2; s++) {
-        for (unsigned i = 0; i < ALARMS; i++) {
-            if (alarms->items[i].begun && strcmp(table[i].severity, severities[s]) == 0) {
-                buf_printf(json, "%s", comma);
-                put_alarm(&alarms->items[i], i, json);
-                comma = ",";
-            }
+    for (unsigned i = 0; i < 2 * ALARMS; i++) {
+        const struct alarm *alarm = &alarms->items[i % ALARMS];
+        const char *severity = severities[i / ALARMS];
+
+        if (alarm->begun && strcmp(table[i % ALARMS].severity, severity) == 0) {
+            buf_printf(json, "%s{\"name\":\"%s\",\"severity\":\"%s\",\"since\":\"%s\"", comma,
+                       table[i % ALARMS].name, severity,
+                       text_time_rfc3339(alarm->since_wall_ms, time));
+            text_put_field(json, ",\"text\":", alarm->text);
+            text_put_field(json, ",\"do\":", table[i % ALARMS].do_next);
+            buf_printf(json, "}");
+            comma = ",";
         }
     }
     buf_printf(json, "]");

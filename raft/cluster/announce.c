@@ -126,8 +126,6 @@ static void compare_digests(struct announce *announce)
     node_command_send(&announce->digest, announce->on, &payload, false);
 }
 
-/* --- turns --- */
-
 void announce_turn(struct announce *announce)
 {
     register_node(announce);
@@ -152,4 +150,96 @@ void announce_init(struct announce *announce, const struct raft_context *on,
         strncpy(announce->zone.zone, zone, LIMIT_ZONE_BYTES);
     }
     context_arm_in(announce->on, &announce->digest_pause, digest_ms);
+}
+
+/* --- settings that are not what the log knows --- */
+
+/* Are the members of the settings those of the log, at the same addresses? One that was removed may
+ * stay in the list, which a birth alone looks at: its id never comes back. */
+static bool members_agree(const struct differences *differences, const struct configuration *conf)
+{
+    const struct differences_settings *settings = &differences->settings;
+
+    MEMBER_FOREACH (member, conf) {
+        const struct net_peer *peer =
+            net_peer_find(settings->members, settings->member_count, member->id);
+
+        if (peer == NULL || strcmp(peer->address, context_address(differences->on, member)) != 0) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < settings->member_count; i++) {
+        if (configuration_find(conf, settings->members[i].id) == NULL &&
+            !state_member_removed(differences->on->state, settings->members[i].id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void tell_members(const struct differences *differences, const struct configuration *conf)
+{
+    BUF_LOCAL(setting);
+    BUF_LOCAL(known);
+
+    for (size_t i = 0; i < differences->settings.member_count; i++) {
+        const struct net_peer *peer = &differences->settings.members[i];
+
+        buf_printf(&setting, "%s%llu=%s", i > 0 ? "," : "", ull(peer->id), peer->address);
+    }
+    MEMBER_FOREACH (member, conf) {
+        buf_printf(&known, "%s%llu=%s", known.len > 0 ? "," : "", ull(member->id),
+                   context_address(differences->on, member));
+    }
+    log_warn(
+        "raft", "cluster.members is not what the log knows, and the log's members hold",
+        "setting=%.*s log=%.*s hint=\"members change by /api/cluster/members, not by settings: "
+        "correct the setting\"",
+        (int)setting.len, (const char *)setting.data, (int)known.len, (const char *)known.data);
+}
+
+void differences_turn(struct differences *differences)
+{
+    const struct differences_settings *settings = &differences->settings;
+    const struct raft_context *on = differences->on;
+    uint64_t index = driver_applied(on->driver)->conf_index;
+    uint64_t moves = state_member_moves(on->state);
+    struct configuration conf;
+    const struct conf_member *own;
+    unsigned now = 0;
+    unsigned begun;
+
+    if (differences->looked && index == differences->index && moves == differences->moves) {
+        return;
+    }
+    applier_configured(&on->driver->applier, &conf);
+    if (conf.count == 0) {
+        return;
+    }
+    differences->looked = true;
+    differences->index = index;
+    differences->moves = moves;
+    own = configuration_find(&conf, on->node_id);
+    if (settings->member_count > 0 && !members_agree(differences, &conf)) {
+        now |= DIFFERS_MEMBERS;
+    }
+    if (own != NULL && settings->address[0] != '\0' &&
+        strcmp(settings->address, context_address(on, own)) != 0) {
+        now |= DIFFERS_ADDRESS;
+    }
+    begun = now & ~differences->now;
+    if ((begun & DIFFERS_MEMBERS) != 0) {
+        tell_members(differences, &conf);
+    }
+    if ((begun & DIFFERS_ADDRESS) != 0) {
+        log_warn(
+            "raft", "this node is not where the log says, and the others dial it there",
+            "setting=%s log=%s hint=\"it tells them by itself once it reaches one of them; PUT "
+            "/api/cluster/members/%llu on another node does it, too\"",
+            settings->address, context_address(on, own), ull(on->node_id));
+    }
+    if (now == 0 && differences->now != 0) {
+        log_info("raft", "the settings are what the log knows again", NULL);
+    }
+    differences->now = now;
 }

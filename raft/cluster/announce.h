@@ -1,7 +1,7 @@
 /*
  * announce.h - what a node reports to the cluster: its address, version, levels, store id, the
  * start that it is in, and its zone (from PLACEMENT_LEVEL on); as the leader, the digest that all
- * nodes compare their state with.
+ * nodes compare their state with. And which of its settings are not what the log knows.
  *
  * The happy path: announce_turn() looks what is due and proposes it, one command of a kind at a
  * time.
@@ -13,7 +13,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_ANNOUNCE_H
 #define LEAFD_RAFT_CLUSTER_ANNOUNCE_H
 
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "raft/cluster/leader_route.h"
 
 struct announce {
@@ -43,5 +43,40 @@ bool announce_is_registered(const struct announce *announce);
 /* Woken by its timers, its commands, a route to the leader that is found or lost, and what wakes
  * all. */
 void announce_turn(struct announce *announce);
+
+/*
+ * --- differences: settings of this node that are not what the replicated log knows.
+ *
+ * The members are read from the settings at the first start of a cluster; from then on the log
+ * knows them. An operator that corrects a setting afterwards must read that it had no effect.
+ *
+ * The happy path: differences_turn() compares anew when the log's side may have changed, logs what
+ * begins to differ and what ends to, and leaves the result in `now`. A difference stops nothing.
+ */
+
+/* Settings that are not what the log knows; each is a bit. */
+enum difference {
+    DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
+    DIFFERS_ADDRESS = 1 << 1  /* peer.advertise, or what stands for it */
+};
+
+/* What the settings say; borrowed. Its owner sets these, and on. */
+struct differences_settings {
+    const struct net_peer *members; /* cluster.members */
+    size_t member_count;            /* 0: not set */
+    const char *address;            /* where this node wants to be reached; "": it does not say */
+};
+
+struct differences {
+    const struct raft_context *on;
+    struct differences_settings settings;
+    bool looked;    /* it was compared, */
+    uint64_t index; /* with the configuration of this entry, */
+    uint64_t moves; /* after so many moves of members */
+    unsigned now;   /* bits of enum difference */
+};
+
+/* Woken by what wakes all. */
+void differences_turn(struct differences *differences);
 
 #endif

@@ -111,28 +111,20 @@ bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payl
     return true;
 }
 
-/* Those who are not known to have come as far as somebody waits for. */
-static void barrier_ask_others(struct barrier *barrier)
-{
-    const struct configuration conf = barrier_members_of(barrier);
-    const struct wire_applied question = {.answer = false};
-    uint64_t highest = TAILQ_LAST(&barrier->waits, cluster_request_list)->index;
-
-    MEMBER_FOREACH (member, &conf) {
-        if (member->id != barrier->on->node_id && applied_by(barrier, member->id) < highest) {
-            (void)context_send_applied(barrier->on, member->id, FRAME_APPLIED, &question);
-        }
-    }
-}
-
 /* --- requests --- */
 
-static void fill_missing(const struct barrier *barrier, uint64_t index,
-                         struct missing_members *missing)
+/* The request is on no list. If it has come to nothing, it is to say which members are missing. */
+static void barrier_finish(struct barrier *barrier, struct cluster_request *request, int status)
 {
     const struct configuration conf = barrier_members_of(barrier);
+    struct missing_members *missing = request->missing;
     uint64_t self = barrier->on->node_id;
+    uint64_t index = request->index;
 
+    if (status == 0) {
+        answers_put(barrier->on->answers, request, 0);
+        return;
+    }
     missing->count = 0;
     if (applied_by(barrier, self) < index) { /* perhaps it is no member any more */
         missing->nodes[missing->count].id = self;
@@ -144,14 +136,6 @@ static void fill_missing(const struct barrier *barrier, uint64_t index,
             missing->nodes[missing->count].id = member->id;
             missing->nodes[missing->count++].reachable = context_reaches(barrier->on, member->id);
         }
-    }
-}
-
-/* The request is on no list. */
-static void barrier_finish(struct barrier *barrier, struct cluster_request *request, int status)
-{
-    if (status != 0) {
-        fill_missing(barrier, request->index, request->missing);
     }
     answers_put(barrier->on->answers, request, status);
 }
@@ -181,11 +165,16 @@ static void barrier_deadline_cb(struct timer *timer, uint64_t now_ms)
     barrier_leave(barrier, request, request->index <= applied_by_all(barrier) ? 0 : ERR_TIMEOUT);
 }
 
-/* Into its place: they mostly come in order. */
-static void insert(struct barrier *barrier, struct cluster_request *request)
+void barrier_submit(struct barrier *barrier, struct cluster_request *request)
 {
     struct cluster_request *before = TAILQ_LAST(&barrier->waits, cluster_request_list);
 
+    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->missing != NULL);
+    if (barrier->count >= LIMIT_BARRIER_WAITS) {
+        barrier_finish(barrier, request, ERR_OVERLOADED);
+        return;
+    }
+    /* Into its place: they mostly come in order. */
     while (before != NULL && before->index > request->index) {
         before = TAILQ_PREV(before, cluster_request_list, link);
     }
@@ -198,23 +187,16 @@ static void insert(struct barrier *barrier, struct cluster_request *request)
     request->holder = barrier;
     timer_init(&request->deadline, barrier_deadline_cb);
     timer_arm(barrier->on->timers, &request->deadline, request->deadline_ms);
-}
-
-void barrier_submit(struct barrier *barrier, struct cluster_request *request)
-{
-    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->missing != NULL);
-    if (barrier->count >= LIMIT_BARRIER_WAITS) {
-        barrier_finish(barrier, request, ERR_OVERLOADED);
-    } else {
-        insert(barrier, request);
-        context_wake(barrier->on, WAKE_BARRIER);
-    }
+    context_wake(barrier->on, WAKE_BARRIER);
 }
 
 void barrier_turn(struct barrier *barrier)
 {
-    uint64_t all;
+    const struct wire_applied question = {.answer = false};
+    struct configuration conf;
     struct cluster_request *request;
+    uint64_t all;
+    uint64_t highest;
 
     if (barrier->count == 0) {
         return;
@@ -223,10 +205,17 @@ void barrier_turn(struct barrier *barrier)
     while ((request = TAILQ_FIRST(&barrier->waits)) != NULL && request->index <= all) {
         barrier_leave(barrier, request, 0);
     }
-    if (barrier->count > 0 && !timer_is_armed(&barrier->ask_again)) {
-        barrier_ask_others(barrier);
-        context_arm_in(barrier->on, &barrier->ask_again, ASK_AGAIN_MS);
+    if (barrier->count == 0 || timer_is_armed(&barrier->ask_again)) {
+        return;
     }
+    conf = barrier_members_of(barrier);
+    highest = TAILQ_LAST(&barrier->waits, cluster_request_list)->index;
+    MEMBER_FOREACH (member, &conf) {
+        if (member->id != barrier->on->node_id && applied_by(barrier, member->id) < highest) {
+            (void)context_send_applied(barrier->on, member->id, FRAME_APPLIED, &question);
+        }
+    }
+    context_arm_in(barrier->on, &barrier->ask_again, ASK_AGAIN_MS);
 }
 
 void barrier_init(struct barrier *barrier, const struct raft_context *on)

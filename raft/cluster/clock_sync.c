@@ -27,24 +27,6 @@ static struct clock_link *link_of(struct clock_sync *sync, uint64_t peer)
     return oldest;
 }
 
-/* Only an answer to the last question tells how long it took. */
-static void clock_sync_note_answer(struct clock_sync *sync, uint64_t peer,
-                                   const struct wire_clock *answer)
-{
-    uint64_t sent_ms = answer->sent_ms;
-
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct clock_link *link = &sync->links[i];
-
-        if (link->peer == peer && sent_ms != 0 && link->sent_ms == sent_ms) {
-            link->answered_ms = clock_now_ms(sync->on->real_clock);
-            link->rtt_us = clock_now_us(sync->on->real_clock) - link->sent_us;
-            link->serves = answer->serves;
-            link->sent_ms = 0; /* a second answer says nothing */
-        }
-    }
-}
-
 const struct clock_link *clock_sync_link(const struct clock_sync *sync, uint64_t peer)
 {
     uint64_t now_ms = clock_now_ms(sync->on->real_clock);
@@ -88,7 +70,17 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
         (void)context_send_clock(sync->on, from, FRAME_CLOCK, &message);
         return true;
     }
-    clock_sync_note_answer(sync, from, &message);
+    for (unsigned i = 0; i < LIMIT_NODES && message.sent_ms != 0; i++) {
+        struct clock_link *link = &sync->links[i];
+
+        /* Only an answer to the last question tells how long it took. */
+        if (link->peer == from && link->sent_ms == message.sent_ms) {
+            link->answered_ms = clock_now_ms(sync->on->real_clock);
+            link->rtt_us = clock_now_us(sync->on->real_clock) - link->sent_us;
+            link->serves = message.serves;
+            link->sent_ms = 0; /* a second answer says nothing */
+        }
+    }
     clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
                        message.wall_ms, wall_ms);
     context_wake(sync->on, WAKE_CLOCK_SYNC);
@@ -113,16 +105,16 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
               now_ms + (clock_check_asked(&sync->check, now_ms) ? ASK_MS : ASK_SOON_MS));
 }
 
-/* The time only once a majority of the clocks is known: the first one that the log ever gets is
- * taken as it is, and later ones cannot turn it back. */
-static void clock_sync_propose(struct clock_sync *sync)
+void clock_sync_turn(struct clock_sync *sync)
 {
     uint64_t now_ms = clock_now_ms(sync->on->real_clock);
     struct buf payload = BUF_INIT;
     size_t samples;
 
-    ASSERT(!sync->command.in_flight);
-    if (!clock_check_asked(&sync->check, now_ms)) {
+    /* The time only once a majority of the clocks is known: the first one that the log ever gets is
+     * taken as it is, and later ones cannot turn it back. */
+    if (sync->config.threshold_ms == 0 || sync->command.in_flight || timer_is_armed(&sync->tick) ||
+        !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms)) {
         return;
     }
     cluster_command_put(
@@ -132,14 +124,6 @@ static void clock_sync_propose(struct clock_sync *sync)
                                                  clock_wall_ms(sync->on->real_clock), &samples)});
     timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config.renew_ms);
     node_command_send(&sync->command, sync->on, &payload, false);
-}
-
-void clock_sync_turn(struct clock_sync *sync)
-{
-    if (sync->config.threshold_ms > 0 && !sync->command.in_flight && !timer_is_armed(&sync->tick) &&
-        driver_leads(sync->on->driver)) {
-        clock_sync_propose(sync);
-    }
 }
 
 void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,

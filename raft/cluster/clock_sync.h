@@ -14,7 +14,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
 #define LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
 
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 #include "src/base/clock.h"
 
 /* A node without worker ids of its own keeps the time as well: others may register theirs. */

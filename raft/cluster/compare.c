@@ -153,17 +153,6 @@ static void answer_part(struct compare *compare)
     compare_answer(compare, lender->peer, &part);
 }
 
-static void answer_rows(struct compare *compare)
-{
-    struct compare_lender *lender = &compare->lender;
-
-    compare_answer(compare, lender->peer,
-                   &(struct wire_compared){.number = lender->number,
-                                           .kind = WIRE_COMPARED_ROWS,
-                                           .data = lender->rows.chunk.data,
-                                           .len = lender->rows.chunk.len});
-}
-
 /* What was read for a question. */
 static void lender_turn(struct compare *compare)
 {
@@ -308,19 +297,6 @@ void compare_diverged(struct compare *compare, uint64_t said_by, const char *why
     context_wake(compare->on, WAKE_ALL); /* it serves nothing meanwhile */
 }
 
-static void is_right(struct compare *compare)
-{
-    struct compare_asker *asker = &compare->asker;
-
-    timer_cancel(compare->on->timers, &asker->again);
-    asker->state = COMPARE_NONE;
-    log_line(LOG_LEVEL_ERROR, "raft", "most nodes have this node's state: another one's is wrong",
-             "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index),
-             asker->why);
-    driver_resume(compare->on->driver);
-    context_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
-}
-
 /* A leader hands over before rows are compared: meanwhile nothing is served. */
 static void is_wrong(struct compare *compare, const char *why)
 {
@@ -356,7 +332,13 @@ static void decide(struct compare *compare)
     same = count_among(&asker->same, &voters);
     silent = voters.count - self - same - count_among(&asker->other, &voters);
     if (same > 0 && same + self >= majority) {
-        is_right(compare);
+        timer_cancel(compare->on->timers, &asker->again);
+        asker->state = COMPARE_NONE;
+        log_line(
+            LOG_LEVEL_ERROR, "raft", "most nodes have this node's state: another one's is wrong",
+            "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index), asker->why);
+        driver_resume(compare->on->driver);
+        context_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
     } else if (silent == 0 || same + silent + self < majority) {
         is_wrong(compare, "no majority has this node's state");
     } else if (context_now_ms(compare->on) >= asker->until_ms) {
@@ -389,22 +371,12 @@ static void hear_other(struct compare *compare, uint64_t from, uint64_t index)
     }
 }
 
-static void answer_state(struct compare *compare, uint64_t to, const struct wire_compare *ask)
-{
-    enum wire_compared_kind kind = judge(compare, ask);
-
-    compare_answer(compare, to,
-                   &(struct wire_compared){.number = ask->number, .kind = (uint8_t)kind});
-    if (kind == WIRE_COMPARED_OTHER) {
-        hear_other(compare, to, ask->index);
-    }
-}
-
 /* --- questions --- */
 
 bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payload, size_t len)
 {
     struct compare_lender *lender = &compare->lender;
+    enum wire_compared_kind kind;
     struct wire_compare ask;
 
     if (wire_compare_decode(payload, len, &ask) != 0) {
@@ -414,7 +386,12 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
         return true;
     }
     if (ask.kind == WIRE_COMPARE_STATE) {
-        answer_state(compare, from, &ask);
+        kind = judge(compare, &ask);
+        compare_answer(compare, from,
+                       &(struct wire_compared){.number = ask.number, .kind = (uint8_t)kind});
+        if (kind == WIRE_COMPARED_OTHER) {
+            hear_other(compare, from, ask.index);
+        }
         return true;
     }
     if (ask.kind == WIRE_COMPARE_OPEN) {
@@ -428,7 +405,11 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
     } else if (lender->asked != 0) {
         return true; /* one question at a time */
     } else if (ask.kind == WIRE_COMPARE_ROWS) {
-        answer_rows(compare);
+        compare_answer(compare, from,
+                       &(struct wire_compared){.number = ask.number,
+                                               .kind = WIRE_COMPARED_ROWS,
+                                               .data = lender->rows.chunk.data,
+                                               .len = lender->rows.chunk.len});
     } else if (lender->fresh || lender->rows.end) {
         answer_part(compare);
     } else {
@@ -533,14 +514,9 @@ static bool next_row(struct reader *records, struct store_row *ret_row)
     return reader_left(records) > 0 && store_rows_next(records, ret_row);
 }
 
-static bool compare_same_key(const struct store_row *a, const struct store_row *b)
+static bool same_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
 {
-    return a->key_len == b->key_len && memcmp(a->key, b->key, a->key_len) == 0;
-}
-
-static bool same_value(const struct store_row *a, const struct store_row *b)
-{
-    return a->value_len == b->value_len && memcmp(a->value, b->value, a->value_len) == 0;
+    return a_len == b_len && memcmp(a, b, a_len) == 0;
 }
 
 /* Through both lists of the range, up to the first row that is not in both. */
@@ -563,8 +539,8 @@ static void find_row(struct compare *compare, const struct wire_compared *theirs
             compare_give_up(compare, "says other sums than its rows have");
             return;
         }
-        if (has_own && has_other && compare_same_key(&own, &other)) {
-            if (!same_value(&own, &other)) {
+        if (has_own && has_other && same_bytes(own.key, own.key_len, other.key, other.key_len)) {
+            if (!same_bytes(own.value, own.value_len, other.value, other.value_len)) {
                 tell_row(compare, &own, &other);
                 return;
             }
@@ -598,13 +574,6 @@ static void range_is_whole(struct compare *compare)
     }
 }
 
-/* Does the row lie behind the range? */
-static bool compare_is_behind(const struct compare_asker *asker, const struct store_row *row)
-{
-    return !asker->of.end &&
-           store_key_less(asker->last.data, asker->last.len, row->key, row->key_len);
-}
-
 /* Count the own rows that are read; the next chunk is read when all are. */
 static void count_rows(struct compare *compare)
 {
@@ -620,7 +589,8 @@ static void count_rows(struct compare *compare)
             break;
         }
         ASSERT(store_rows_next(&records, &row));
-        if (compare_is_behind(asker, &row)) {
+        if (!asker->of.end && /* does it come after the range? */
+            store_key_less(asker->last.data, asker->last.len, row.key, row.key_len)) {
             asker->at += before;
             range_is_whole(compare);
             return;

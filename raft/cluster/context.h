@@ -13,7 +13,6 @@
 #ifndef LEAFD_RAFT_CLUSTER_CONTEXT_H
 #define LEAFD_RAFT_CLUSTER_CONTEXT_H
 
-#include "raft/cluster/request.h"
 #include "raft/cluster/service.h"
 #include "raft/core/driver.h"
 #include "raft/wire/wire.h"
@@ -208,5 +207,29 @@ static inline void context_arm_at(const struct raft_context *on, struct timer *t
         timer_arm(on->timers, timer, due_ms);
     }
 }
+
+/* --- commands that a node proposes by itself --- */
+
+#define NODE_COMMAND_MS 5000
+
+/*
+ * One at a time: its registration, a digest, the log's time, a step of a membership change. The
+ * owner encodes a command and calls node_command_send(); when it is over, or NODE_COMMAND_MS have
+ * passed, in_flight is false again, on_done is called with its end, and the part that it is of is
+ * woken. It may fail as any command may: the owner looks again whether it is still due.
+ */
+struct node_command {
+    struct cluster_request request;
+    const struct raft_context *on;
+    uint32_t wakes; /* the part that sends it */
+    bool in_flight;
+    /* From inside done(), with the status; may be NULL. */
+    void (*on_done)(struct node_command *command, int status);
+};
+
+/* Take over the command in payload and propose it; none may be in flight. stamped: it bears the
+ * stamp of who asked for it. */
+void node_command_send(struct node_command *command, const struct raft_context *on,
+                       struct buf *payload, bool stamped);
 
 #endif

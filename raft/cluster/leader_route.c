@@ -12,11 +12,6 @@
 #define IDLE_HEARTBEATS 5     /* between probes when nothing waits for them */
 #define PAUSE_MS 10           /* between two searches at least */
 
-void leader_route_init(struct leader_route *route, const struct raft_context *on)
-{
-    *route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
-}
-
 static uint64_t heartbeats_ms(const struct leader_route *route, unsigned count)
 {
     return count * (uint64_t)route->on->driver->config.heartbeat_ms;
@@ -71,18 +66,6 @@ static void go_direct(struct leader_route *route)
     route->asked_ms = 0;
     route->first_round =
         route->round + 1; /* what was asked before may be answered with an old no */
-}
-
-static void go_through(struct leader_route *route, uint64_t forwarder)
-{
-    ASSERT(route->state == ROUTE_SOUGHT && forwarder != route->leader);
-    route_changed(route);
-    route->state = ROUTE_FORWARDED;
-    route->forwarder = forwarder;
-    route->heard_ms = context_now_ms(route->on);
-    route->asked_ms = 0;
-    route->direct_ms = route->heard_ms;
-    route->changes++;
 }
 
 static void seek(struct leader_route *route)
@@ -277,20 +260,16 @@ static void answered(struct leader_route *route, uint64_t from, uint64_t round, 
     if (from == route->leader && yes) {
         go_direct(route);
     } else if (route->state == ROUTE_SOUGHT && yes) {
-        go_through(route, from);
+        ASSERT(from != route->leader);
+        route_changed(route);
+        route->state = ROUTE_FORWARDED;
+        route->forwarder = from;
+        route->heard_ms = context_now_ms(route->on);
+        route->asked_ms = 0;
+        route->direct_ms = route->heard_ms;
+        route->changes++;
     } else {
         leader_route_heard(route, from, yes ? 0 : ERR_NOT_LEADER);
-    }
-}
-
-/* Do you know who leads? Ask it for me. */
-static void ask_on(struct leader_route *route, uint64_t origin, uint64_t round)
-{
-    uint64_t leader = route->leader;
-
-    if (leader == 0 || leader == origin ||
-        send_probe(route, leader, WIRE_PROBE_ASK, origin, round) != 0) {
-        (void)send_probe(route, origin, WIRE_PROBE_NO, 0, round);
     }
 }
 
@@ -298,27 +277,26 @@ bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8
                           size_t len)
 {
     bool leads = driver_is_leader(route->on->driver) && !route->on->stopping;
+    uint64_t leader = route->leader;
     struct wire_probe probe;
 
     if (wire_probe_decode(payload, len, &probe) != 0) {
         return false;
     }
     if (probe.kind == WIRE_PROBE_ASK_ON && !leads) {
-        ask_on(route, from, probe.round);
+        if (leader == 0 || leader == from ||
+            send_probe(route, leader, WIRE_PROBE_ASK, from, probe.round) != 0) {
+            (void)send_probe(route, from, WIRE_PROBE_NO, 0, probe.round);
+        }
     } else if (probe.kind == WIRE_PROBE_ASK || probe.kind == WIRE_PROBE_ASK_ON) {
         (void)send_probe(route, from, leads ? WIRE_PROBE_YES : WIRE_PROBE_NO, probe.origin,
                          probe.round);
-    } else if (probe.origin != 0 && from == route->leader) {
+    } else if (probe.origin != 0 && from == leader) {
         (void)send_probe(route, probe.origin, probe.kind, 0, probe.round);
     } else if (probe.origin == 0) {
         answered(route, from, probe.round, probe.kind == WIRE_PROBE_YES);
     }
     return true;
-}
-
-void leader_route_link_up(struct leader_route *route)
-{
-    route->searched_ms = 0;
 }
 
 /* --- numbers of requests on the wire --- */
@@ -380,12 +358,6 @@ void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, 
     numbers_init(&forwarder->numbers, seed, NUMBERS_MARK);
 }
 
-void forwarder_close(struct forwarder *forwarder)
-{
-    ASSERT(forwarder->count == 0 && forwarder->bytes == 0);
-    numbers_free(&forwarder->numbers);
-}
-
 static void forget(struct forwarded *forwarded)
 {
     struct forwarder *forwarder = forwarded->owner;
@@ -405,31 +377,11 @@ static void forwarder_deadline_cb(struct timer *timer, uint64_t now_ms)
     forget(CONTAINER(timer, struct forwarded, deadline));
 }
 
-static struct forwarded *remember(struct forwarder *forwarder, uint64_t from,
-                                  const struct wire_request *wire)
-{
-    uint64_t most_ms = 2 * (uint64_t)forwarder->on->driver->config.election_ms;
-    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
-    struct forwarded *forwarded = MUST_HAVE(malloc(sizeof *forwarded));
-
-    ASSERT(!forwarder->on->stopping);
-    *forwarded = (struct forwarded){.owner = forwarder,
-                                    .id = numbers_give(&forwarder->numbers, forwarded),
-                                    .leader = driver_leader(forwarder->on->driver),
-                                    .origin = from,
-                                    .origin_id = wire->id,
-                                    .bytes = wire->payload_len};
-    timer_init(&forwarded->deadline, forwarder_deadline_cb);
-    context_arm_in(forwarder->on, &forwarded->deadline, left_ms);
-    TAILQ_INSERT_TAIL(&forwarder->list, forwarded, link);
-    forwarder->count++;
-    forwarder->bytes += forwarded->bytes;
-    return forwarded;
-}
-
 /* 0, or why it does not go on. */
 static int pass_on(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire)
 {
+    uint64_t most_ms = 2 * (uint64_t)forwarder->on->driver->config.election_ms;
+    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
     uint64_t leader = driver_leader(forwarder->on->driver);
     struct wire_request on = *wire;
     struct forwarded *forwarded;
@@ -441,7 +393,18 @@ static int pass_on(struct forwarder *forwarder, uint64_t from, const struct wire
         forwarder->bytes + wire->payload_len > LIMIT_FORWARDED_BYTES) {
         return ERR_OVERLOADED;
     }
-    forwarded = remember(forwarder, from, wire);
+    forwarded = MUST_HAVE(malloc(sizeof *forwarded));
+    *forwarded = (struct forwarded){.owner = forwarder,
+                                    .id = numbers_give(&forwarder->numbers, forwarded),
+                                    .leader = leader,
+                                    .origin = from,
+                                    .origin_id = wire->id,
+                                    .bytes = wire->payload_len};
+    timer_init(&forwarded->deadline, forwarder_deadline_cb);
+    context_arm_in(forwarder->on, &forwarded->deadline, left_ms);
+    TAILQ_INSERT_TAIL(&forwarder->list, forwarded, link);
+    forwarder->count++;
+    forwarder->bytes += forwarded->bytes;
     on.id = forwarded->id;
     on.origin = from;
     if (context_send_request(forwarder->on, leader, FRAME_REQUEST, &on) != 0) {

@@ -42,7 +42,7 @@ struct leader_route_load {
     uint64_t oldest_ms; /* and when */
 };
 
-struct leader_route {
+struct leader_route { /* its owner sets on, and what turn wakes; the rest begins as zeros */
     const struct raft_context *on;
     enum leader_route_state state;
     unsigned changes;            /* how often it was lost, or found through a member */
@@ -54,13 +54,11 @@ struct leader_route {
     uint64_t asked_ms;    /* a probe along it has no answer since; 0: none is out */
     uint64_t direct_ms;   /* FORWARDED: when the leader was last asked directly */
     uint64_t sought_ms;   /* SOUGHT: since when, */
-    uint64_t searched_ms; /* and when everybody was last asked */
+    uint64_t searched_ms; /* and when everybody was last asked; 0: ask at once, a link came up */
     uint64_t round;       /* number of the last probe, */
     uint64_t first_round; /* and of the first one since the route was last lost, or direct */
     struct timer turn;    /* the next leader_route_turn() that has something to do */
 };
-
-void leader_route_init(struct leader_route *route, const struct raft_context *on);
 
 /* With whom links are kept: members, as this node knows them. */
 void leader_route_set_peers(struct leader_route *route, const struct net_peer *peers, size_t count);
@@ -95,9 +93,6 @@ void leader_route_heard(struct leader_route *route, uint64_t from, int status);
 
 /* Role, term or leader changed. */
 void leader_route_role_changed(struct leader_route *route);
-
-/* A link came up: if a route is sought, ask at once. */
-void leader_route_link_up(struct leader_route *route);
 
 /* A FRAME_PROBE. False: malformed. A node that stops says that it does not lead. */
 bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
@@ -187,9 +182,6 @@ struct forwarder {
 };
 
 void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed);
-
-/* All must be given back. */
-void forwarder_close(struct forwarder *forwarder);
 
 /* Pass on what a member sent, or refuse it. This node does not lead. */
 void forwarder_receive(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire);

@@ -11,6 +11,233 @@
 #include "src/base/assert.h"
 #include "src/base/log.h"
 
+/* --- the level --- */
+
+#define UPGRADE_LOOK_MS 200
+
+void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
+                  const struct upgrade_config *config)
+{
+    *upgrade = (struct upgrade){
+        .on = on, .config = config, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE};
+}
+
+/* --- who is in the way --- */
+
+enum obstacle { NONE, UNKNOWN, STARTED_ANEW, TOO_OLD, NOT_REACHED };
+
+/* The start of a member that this node last heard of; 0: of none. */
+static uint64_t start_of(const struct raft_context *on, uint64_t node_id)
+{
+    const struct peer_seen *seen;
+
+    if (node_id == on->node_id) {
+        return on->driver->start.incarnation;
+    }
+    seen = rollback_find(&on->driver->peers.seen, node_id);
+    return seen != NULL ? seen->incarnation : 0;
+}
+
+static enum obstacle obstacle_of(const struct raft_context *on, uint64_t node_id, uint16_t to,
+                                 struct node_info *ret_info)
+{
+    if (!state_node(on->state, node_id, ret_info)) {
+        return UNKNOWN;
+    }
+    if (ret_info->levels.max < to || ret_info->levels.min > to) {
+        return TOO_OLD;
+    }
+    if (ret_info->incarnation != start_of(on, node_id)) {
+        return STARTED_ANEW;
+    }
+    return context_reaches(on, node_id) ? NONE : NOT_REACHED;
+}
+
+static bool is_adding(const struct raft_context *on)
+{
+    const struct member_change *change = state_member_change(on->state);
+
+    return change != NULL && !change->given_up && change->kind == MEMBER_ADD;
+}
+
+/* Does every member stand for the level? *ret_reached: and can all of them be asked. */
+static bool all_stand(const struct raft_context *on, uint16_t to, bool *ret_reached)
+{
+    struct node_info info;
+
+    *ret_reached = true;
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        enum obstacle obstacle = obstacle_of(on, member->id, to, &info);
+
+        if (obstacle != NONE && obstacle != NOT_REACHED) {
+            return false;
+        }
+        *ret_reached = *ret_reached && obstacle == NONE;
+    }
+    return !is_adding(on);
+}
+
+/* --- raising --- */
+
+static void raise_to(struct upgrade *upgrade, uint16_t to)
+{
+    const struct raft_context *on = upgrade->on;
+    const struct level_command command = {.to = to, .wall_ms = clock_wall_ms(on->clock)};
+    struct buf payload = BUF_INIT;
+
+    if (!upgrade->command.in_flight) {
+        upgrade->raising = to;
+        cluster_command_put(&payload, COMMAND_LEVEL, &command);
+        node_command_send(&upgrade->command, on, &payload, false);
+    }
+}
+
+/* Does every member run on its data directory for the first time? Then nobody ever ran an older
+ * leafd here that there would be to go back to. */
+static bool is_new(const struct raft_context *on)
+{
+    struct node_info info;
+
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        if (!state_node(on->state, member->id, &info) ||
+            info.incarnation >> PEER_INCARNATION_RANDOM_BITS != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is due. */
+static void upgrade_look(struct upgrade *upgrade)
+{
+    const struct raft_context *on = upgrade->on;
+    uint16_t next = (uint16_t)(state_level(on->state) + 1);
+    uint64_t now_ms = context_now_ms(on);
+    bool reached;
+
+    if (next > state_levels(on->state).max || !driver_leads(on->driver)) {
+        upgrade->ready_ms = 0;
+        return;
+    }
+    if (timer_is_armed(&upgrade->look)) {
+        return;
+    }
+    timer_arm(on->timers, &upgrade->look, now_ms + UPGRADE_LOOK_MS);
+    if (!all_stand(on, next, &reached)) {
+        upgrade->ready_ms = 0;
+        return;
+    }
+    if (upgrade->ready_ms == 0 || upgrade->ready != next) {
+        upgrade->ready_ms = now_ms;
+        upgrade->ready = next;
+    }
+    if (upgrade->config->automatic && reached &&
+        (is_new(on) || now_ms - upgrade->ready_ms >= upgrade->config->hold_ms)) {
+        raise_to(upgrade, next);
+    }
+}
+
+bool upgrade_turn(struct upgrade *upgrade)
+{
+    bool reached;
+
+    upgrade_look(upgrade);
+    return upgrade->command.in_flight && (!driver_leads(upgrade->on->driver) ||
+                                          !all_stand(upgrade->on, upgrade->raising, &reached));
+}
+
+/* --- answers about the level --- */
+
+static void append(struct member_answer *answer, const char *text)
+{
+    size_t len = strlen(answer->why);
+
+    (void)snprintf(answer->why + len, sizeof answer->why - len, "%s%s", len > 0 ? "; " : "", text);
+}
+
+/* Have all members said what they speak, and does none of them speak more than is in force? */
+static bool is_newest(const struct raft_context *on, uint16_t now)
+{
+    struct node_info info;
+
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        if (!state_node(on->state, member->id, &info) || info.levels.max != now ||
+            info.incarnation != start_of(on, member->id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Name all that are in the way; false: nobody is. */
+static bool say_obstacles(const struct raft_context *on, uint16_t to, struct member_answer *answer)
+{
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        const char *role = member->role == ROLE_VOTER ? "node" : "standby node";
+        struct node_info info = {0};
+        char text[160];
+
+        switch (obstacle_of(on, member->id, to, &info)) {
+        case NONE:
+            continue;
+        case UNKNOWN:
+            (void)snprintf(text, sizeof text, "%s %llu has not said yet what it speaks", role,
+                           ull(member->id));
+            break;
+        case STARTED_ANEW:
+            (void)snprintf(text, sizeof text,
+                           "%s %llu was started anew and has not said yet what it speaks", role,
+                           ull(member->id));
+            break;
+        case TOO_OLD:
+            (void)snprintf(text, sizeof text, "%s %llu (leafd %s) speaks levels %u to %u", role,
+                           ull(member->id), info.version, info.levels.min, info.levels.max);
+            break;
+        case NOT_REACHED:
+            (void)snprintf(text, sizeof text, "%s %llu cannot be reached", role, ull(member->id));
+            break;
+        }
+        append(answer, text);
+    }
+    if (is_adding(on)) {
+        append(answer, "a node is being added");
+    }
+    return answer->why[0] != '\0';
+}
+
+void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
+                    struct member_answer *ret_answer)
+{
+    const struct raft_context *on = upgrade->on;
+    bool only_see = ask->kind == MEMBER_ASK_LEVEL_SEE;
+    uint16_t now = state_level(on->state);
+    uint16_t to = only_see ? (uint16_t)(now + 1) : ask->level;
+
+    ASSERT(only_see || ask->kind == MEMBER_ASK_LEVEL);
+    *ret_answer = (struct member_answer){.outcome = MEMBER_DONE};
+    if (to == now) {
+        (void)snprintf(ret_answer->why, sizeof ret_answer->why, "the level is %u", now);
+    } else if (to != now + 1) {
+        ret_answer->outcome = MEMBER_NOT_NEXT;
+        (void)snprintf(ret_answer->why, sizeof ret_answer->why,
+                       "the level is %u and rises one by one: the next is %u", now, now + 1);
+    } else if (only_see && is_newest(on, now)) {
+        ret_answer->outcome = MEMBER_NOT_NEXT; /* there is none */
+        (void)snprintf(ret_answer->why, sizeof ret_answer->why,
+                       "the level is %u, and no member speaks a newer one", now);
+    } else if (say_obstacles(on, to, ret_answer)) {
+        ret_answer->outcome = MEMBER_IN_THE_WAY;
+    } else if (only_see) {
+        (void)snprintf(ret_answer->why, sizeof ret_answer->why,
+                       "the level is %u, and every member speaks %u", now, to);
+    } else {
+        ret_answer->outcome = MEMBER_PENDING;
+        (void)snprintf(ret_answer->why, sizeof ret_answer->why, "the level is being raised to %u",
+                       to);
+        raise_to(upgrade, to);
+    }
+}
+
 #define LOOK_MS 20             /* between two looks at a catch-up */
 #define PATIENCES 10           /* of the change as a whole, however it goes on */
 #define HANDOVERS_FAILED 3     /* then a leader that is to be removed just steps down */
@@ -84,18 +311,7 @@ static void handover_turn(struct membership *membership)
 
 static bool is_ready(const struct membership *membership, uint64_t node_id)
 {
-    return membership->clocks == NULL ||
-           (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
-}
-
-/* Is it given work, as far as this node knows? */
-static bool takes_work(const struct membership *membership, uint64_t node_id)
-{
-    const struct raft_context *on = membership->on;
-    struct placement place = state_placement(on->state, node_id);
-
-    return !place.drained && place.weight > 0 && context_reaches(on, node_id) &&
-           is_ready(membership, node_id);
+    return (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
 }
 
 static bool is_preferred(const struct membership *membership, uint64_t node_id)
@@ -105,32 +321,26 @@ static bool is_preferred(const struct membership *membership, uint64_t node_id)
                0;
 }
 
-/* May it lead soon? Weight is for the work of clients, and does not matter here. */
-static bool may_lead(const struct membership *membership, const struct conf_member *member)
-{
-    const struct raft_context *on = membership->on;
-    uint64_t match = 0;
-
-    return member->id != on->node_id && member->role == ROLE_VOTER &&
-           !state_placement(on->state, member->id).drained && context_reaches(on, member->id) &&
-           is_ready(membership, member->id) && driver_match(on->driver, member->id, &match) &&
-           match + LAG_ENTRIES >= driver_last_index(on->driver);
-}
-
 uint64_t membership_successor(const struct membership *membership)
 {
+    const struct raft_context *on = membership->on;
     uint64_t best = 0;
     uint64_t best_match = 0;
     bool best_preferred = false;
 
-    MEMBER_FOREACH (member, driver_configuration(membership->on->driver)) {
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         bool preferred = is_preferred(membership, member->id);
         uint64_t match = 0;
+        /* Weight is for the work of clients, and does not matter here. */
+        bool may_lead = member->id != on->node_id && member->role == ROLE_VOTER &&
+                        !state_placement(on->state, member->id).drained &&
+                        context_reaches(on, member->id) && is_ready(membership, member->id) &&
+                        driver_match(on->driver, member->id, &match) &&
+                        match + LAG_ENTRIES >= driver_last_index(on->driver);
 
-        if (!may_lead(membership, member) || (best_preferred && !preferred)) {
+        if (!may_lead || (best_preferred && !preferred)) {
             continue;
         }
-        (void)driver_match(membership->on->driver, member->id, &match);
         if (best == 0 || (preferred && !best_preferred) || match > best_match) {
             best = member->id;
             best_match = match;
@@ -267,22 +477,33 @@ static bool was_given_up(const struct membership *membership, const struct membe
            change->node_id == ask->node_id;
 }
 
-/* Propose it under the stamp of who asked, unless a command is on its way. */
+/* Propose a command, unless one is on its way; under the stamp of the node that asked, if one did.
+ */
+static void membership_propose(struct membership *membership, enum cluster_command_type type,
+                               const void *record, const struct session_stamp *stamp)
+{
+    struct buf payload = BUF_INIT;
+
+    if (membership->command.in_flight) {
+        return;
+    }
+    cluster_command_put(&payload, type, record);
+    if (stamp != NULL) {
+        session_stamp_put(&payload, stamp);
+    }
+    node_command_send(&membership->command, membership->on, &payload, stamp != NULL);
+}
+
 static struct member_answer membership_begin(struct membership *membership,
                                              const struct member_ask *ask, uint8_t kind)
 {
     struct member_change change = {.kind = kind, .force = ask->force, .node_id = ask->node_id};
-    struct buf payload = BUF_INIT;
 
     ASSERT(under_way(membership) == NULL || kind == MEMBER_REMOVE);
     if (kind == MEMBER_ADD) {
         memcpy(change.address, ask->address, sizeof change.address);
     }
-    if (!membership->command.in_flight) {
-        cluster_command_put(&payload, COMMAND_MEMBER_BEGIN, &change);
-        session_stamp_put(&payload, &ask->stamp);
-        node_command_send(&membership->command, membership->on, &payload, true);
-    }
+    membership_propose(membership, COMMAND_MEMBER_BEGIN, &change, &ask->stamp);
     return say(MEMBER_PENDING, "node %llu is being %s", ull(ask->node_id),
                kind == MEMBER_ADD ? "added" : "removed");
 }
@@ -346,13 +567,6 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     return membership_begin(membership, ask, MEMBER_ADD);
 }
 
-static bool is_last_voter(const struct membership *membership, uint64_t node_id)
-{
-    const struct configuration *conf = driver_configuration(membership->on->driver);
-
-    return configuration_role(conf, node_id) == ROLE_VOTER && configuration_voters(conf) == 1;
-}
-
 static struct member_answer ask_remove(struct membership *membership, const struct member_ask *ask)
 {
     const struct member_change *change = under_way(membership);
@@ -377,7 +591,8 @@ static struct member_answer ask_remove(struct membership *membership, const stru
                    "reachable? GET /api/cluster tells",
                    ull(ask->node_id));
     }
-    if (is_last_voter(membership, ask->node_id)) {
+    if (member != NULL && member->role == ROLE_VOTER &&
+        configuration_voters(driver_configuration(membership->on->driver)) == 1) {
         return say(MEMBER_LAST_VOTER, "node %llu is the last voter", ull(ask->node_id));
     }
     if (member != NULL && member->role == ROLE_VOTER && !ask->force &&
@@ -436,7 +651,6 @@ static struct member_answer ask_move(struct membership *membership, const struct
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
     uint64_t other = member_at(membership, ask->address);
     struct member_move move = {.node_id = ask->node_id};
-    struct buf payload = BUF_INIT;
     struct voter_count count;
 
     if (state_member_removed(membership->on->state, ask->node_id)) {
@@ -459,12 +673,8 @@ static struct member_answer ask_move(struct membership *membership, const struct
             "the address be wrong; force=1 does it nevertheless",
             count.reached, count.voters, ull(ask->node_id), count.voters / 2 + 1);
     }
-    if (!membership->command.in_flight) {
-        memcpy(move.address, ask->address, sizeof move.address);
-        cluster_command_put(&payload, COMMAND_MEMBER_MOVE, &move);
-        session_stamp_put(&payload, &ask->stamp);
-        node_command_send(&membership->command, membership->on, &payload, true);
-    }
+    memcpy(move.address, ask->address, sizeof move.address);
+    membership_propose(membership, COMMAND_MEMBER_MOVE, &move, &ask->stamp);
     return say(MEMBER_PENDING, "node %llu is moving to %.100s", ull(ask->node_id), ask->address);
 }
 
@@ -477,19 +687,21 @@ static void put_left(const struct membership *membership, uint64_t without, stru
 
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         struct placement place = state_placement(on->state, member->id);
+        const char *why;
 
         if (member->id == without) {
             continue;
         }
-        if (takes_work(membership, member->id)) {
+        why = !context_reaches(on, member->id)    ? "cannot be reached"
+              : place.drained                     ? "is drained"
+              : place.weight == 0                 ? "has weight 0"
+              : !is_ready(membership, member->id) ? "is not ready"
+                                                  : NULL;
+        if (why == NULL) {
             text->len = 0;
             return;
         }
-        buf_printf(text, "%snode %llu %s", text->len > 0 ? ", " : "", ull(member->id),
-                   !context_reaches(on, member->id) ? "cannot be reached"
-                   : place.drained                  ? "is drained"
-                   : place.weight == 0              ? "has weight 0"
-                                                    : "is not ready");
+        buf_printf(text, "%snode %llu %s", text->len > 0 ? ", " : "", ull(member->id), why);
     }
     if (text->len == 0) {
         buf_printf(text, "there is no other node");
@@ -512,7 +724,6 @@ static struct member_answer ask_place(struct membership *membership, const struc
     struct placement place = {
         .node_id = ask->node_id, .set = ask->place, .weight = ask->weight, .drained = ask->drained};
     bool gives_up = ask->place == PLACE_WEIGHT ? ask->weight == 0 : ask->drained;
-    struct buf payload = BUF_INIT;
     BUF_LOCAL(left);
 
     if (state_member_removed(on->state, ask->node_id)) {
@@ -532,11 +743,7 @@ static struct member_answer ask_place(struct membership *membership, const struc
                    "without node %llu no node would take work: %.*s; force=1 does it nevertheless",
                    ull(ask->node_id), (int)left.len, (const char *)left.data);
     }
-    if (!membership->command.in_flight) {
-        cluster_command_put(&payload, COMMAND_PLACEMENT, &place);
-        session_stamp_put(&payload, &ask->stamp);
-        node_command_send(&membership->command, on, &payload, true);
-    }
+    membership_propose(membership, COMMAND_PLACEMENT, &place, &ask->stamp);
     return say_placed(MEMBER_PENDING, ask);
 }
 
@@ -596,22 +803,9 @@ static void membership_step(struct driver *driver, uint64_t node_id, const char 
 static void end_change(struct membership *membership, const struct member_change *change,
                        bool given_up)
 {
-    struct buf payload = BUF_INIT;
+    const struct member_change end = {.index = change->index, .given_up = given_up};
 
-    if (!membership->command.in_flight) {
-        cluster_command_put(&payload, COMMAND_MEMBER_END,
-                            &(struct member_change){.index = change->index, .given_up = given_up});
-        node_command_send(&membership->command, membership->on, &payload, false);
-    }
-}
-
-/* The node's data directory is known to the cluster: from then on another one with its id, which
- * might vote a second time, is refused. */
-static bool membership_is_registered(const struct membership *membership, uint64_t node_id)
-{
-    struct node_info info;
-
-    return state_node(membership->on->state, node_id, &info);
+    membership_propose(membership, COMMAND_MEMBER_END, &end, NULL);
 }
 
 /* The core remembers how the last catch-up ended, perhaps of an earlier change that was given up:
@@ -638,6 +832,7 @@ static void drive_add(struct membership *membership, const struct member_change 
     struct driver *driver = membership->on->driver;
     const struct conf_member *member = driver_member(driver, change->node_id);
     struct voter_count count;
+    struct node_info info;
 
     ASSERT(change->kind == MEMBER_ADD && change->node_id != 0);
     if (member == NULL) {
@@ -651,8 +846,10 @@ static void drive_add(struct membership *membership, const struct member_change 
     if (membership->caught_up != change->node_id) {
         watch_catch_up(membership, change->node_id);
     }
+    /* Once its data directory is known to the cluster, another one with its id, which might vote a
+     * second time, is refused. */
     if (membership->caught_up == change->node_id &&
-        membership_is_registered(membership, change->node_id) &&
+        state_node(membership->on->state, change->node_id, &info) &&
         context_reaches(membership->on, change->node_id) &&
         (change->force || keeps_quorum(membership, change->node_id, 0, &count))) {
         membership_step(driver, change->node_id, NULL, ROLE_VOTER);
@@ -719,16 +916,6 @@ static void note_forward(struct membership *membership)
     context_arm_in(membership->on, &membership->patience, membership->patience_ms);
 }
 
-/* What the node has of the log, or of the snapshot that is being sent to it. */
-static uint64_t progress_of(const struct driver *driver, uint64_t node_id)
-{
-    const struct snapshot_out *out = snapshot_to(&driver->transfers, node_id);
-    uint64_t match = 0;
-
-    (void)driver_match(driver, node_id, &match);
-    return out != NULL ? match + out->acked : match;
-}
-
 /* Note what has changed since the last look. Entries that arrive count only while the node is
  * behind: they never end. */
 static void note_progress(struct membership *membership, const struct member_change *change)
@@ -736,8 +923,11 @@ static void note_progress(struct membership *membership, const struct member_cha
     const struct raft_context *on = membership->on;
     uint64_t term = driver_term(on->driver);
     uint64_t conf = driver_applied(on->driver)->conf_index;
-    uint64_t progress = progress_of(on->driver, change->node_id);
+    const struct snapshot_out *out = snapshot_to(&on->driver->transfers, change->node_id);
+    uint64_t progress = 0; /* what it has of the log, or of the snapshot that is sent to it */
 
+    (void)driver_match(on->driver, change->node_id, &progress);
+    progress += out != NULL ? out->acked : 0;
     if (membership->change_index != change->index || membership->change_term != term) {
         membership->change_index = change->index;
         membership->change_term = term;
@@ -760,11 +950,6 @@ static void note_progress(struct membership *membership, const struct member_cha
     membership->seen_progress = progress;
 }
 
-static bool patience_is_over(const struct membership *membership)
-{
-    return !timer_is_armed(&membership->patience) || !timer_is_armed(&membership->whole_patience);
-}
-
 static void drive(struct membership *membership, const struct member_change *change)
 {
     const struct raft_context *on = membership->on;
@@ -778,7 +963,7 @@ static void drive(struct membership *membership, const struct member_change *cha
     if (driver_pending_change(on->driver) != 0) {
         return;
     }
-    if (patience_is_over(membership)) {
+    if (!timer_is_armed(&membership->patience) || !timer_is_armed(&membership->whole_patience)) {
         end_change(membership, change, true);
     } else if (change->kind == MEMBER_ADD) {
         drive_add(membership, change);
@@ -795,11 +980,6 @@ static void forget_change(struct membership *membership)
     timer_cancel(timers, &membership->look);
     timer_cancel(timers, &membership->patience);
     timer_cancel(timers, &membership->whole_patience);
-}
-
-static bool is_holding(const struct membership *membership)
-{
-    return membership->change_index != 0 && timer_is_armed(&membership->hold);
 }
 
 bool membership_turn(struct membership *membership)
@@ -827,7 +1007,8 @@ bool membership_turn(struct membership *membership)
         handover_turn(membership);
     }
     ASSERT_IMPLIES(membership->change_index == 0, !timer_is_armed(&membership->look));
-    if (!membership->handover.active && !is_holding(membership)) {
+    if (!membership->handover.active &&
+        (membership->change_index == 0 || !timer_is_armed(&membership->hold))) {
         return false;
     }
     context_arm_in(on, &membership->next_turn, 1);

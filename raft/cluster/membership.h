@@ -1,6 +1,7 @@
 /*
- * membership.h - the leader's part of changes of the membership: answers what operators ask, and
- * takes a change that the state machine knows to be under way from step to step to its end.
+ * membership.h - the leader's part of changes of the membership and of the level: answers what
+ * operators ask, and takes a change that the state machine knows to be under way from step to step
+ * to its end.
  *
  * The happy path of an addition: the change is appended as a command; once that is applied:
  * configuration with the node as a standby -> applied -> the core watches it catch up -> it has
@@ -13,10 +14,9 @@
  * Leadership is handed to another voter because somebody asked for it, because this node is to be
  * removed or is drained, because its disk has no room for the changes of all nodes, or because a
  * ready node of the preferred zone has the log and this one is of another zone (at most once a
- * minute from a node). The core does it in a few
- * turns; requests wait meanwhile. Nobody takes it within two election timeouts: this node goes on
- * leading, and the next attempt comes after a pause. If no node has room, each hands over once in a
- * while, and leadership does not go round.
+ * minute from a node). The core does it in a few turns; requests wait meanwhile. If no node takes
+ * it within two election timeouts, this node continues to lead, and the next attempt comes after a
+ * pause. If no node has room, each hands over once in a while, and leadership does not go round.
  *
  * Failure modes: a node that is not caught up, a quorum that cannot be reached, for patience_ms
  * without any step forward, or ten times that in all: the change is given up by a command. The
@@ -30,9 +30,57 @@
 #define LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 
 #include "raft/cluster/clock_sync.h"
-#include "raft/cluster/node_command.h"
-#include "raft/cluster/upgrade.h"
+#include "raft/cluster/context.h"
 #include "src/state/codec/cluster_command.h"
+
+/*
+ * --- upgrade: may the level of the cluster rise, which member is in the way, and the command that
+ * raises it (level.h, docs/versions.md).
+ *
+ * A member stands for a level once its row says that it speaks it, in the very start of it that
+ * this leader last met: one that was started anew may run an older leafd. All members count,
+ * standbys too; what is not known is a no. And while a node is being added, nobody knows what it
+ * will run.
+ *
+ * The happy path: all members have stood for the next level for hold_ms, and all are reached: the
+ * leader proposes COMMAND_LEVEL. Or somebody asks for it (upgrade_answer()): then at once.
+ *
+ * Failure modes: a member is in the way: nothing happens, and the answer names it. A new
+ * leader begins to wait anew. A proposal that is lost is made again. One that could not be appended
+ * yet when this node lost its lead, or when a member came to be in the way, is withdrawn: by the
+ * time that it could be, another node, whose leafd is too old, may be a member.
+ */
+
+struct upgrade_config {
+    uint32_t hold_ms; /* that all members must have stood for the next level */
+    bool automatic;   /* false: only when somebody asks */
+};
+
+struct upgrade {
+    const struct raft_context *on;
+    const struct upgrade_config *config;
+    struct node_command command;
+    uint16_t raising;  /* the level that the command in flight names */
+    struct timer look; /* armed: there was one a moment ago */
+    uint64_t ready_ms; /* all have stood for the level `ready` since then; 0: they do not */
+    uint16_t ready;
+};
+
+void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
+                  const struct upgrade_config *config);
+
+/* Look, and raise it if it is time. Woken by its timer, its command, a member that is met, and what
+ * wakes all. True: a command is in flight that must not be appended any more
+ * (requests_withdraw()). */
+bool upgrade_turn(struct upgrade *upgrade);
+
+/* On the leader, with everything applied: raise the level to ask->level (MEMBER_ASK_LEVEL), or only
+ * say whether it could be raised (MEMBER_ASK_LEVEL_SEE): MEMBER_DONE, it could; MEMBER_NOT_NEXT, it
+ * is the newest that any member speaks. */
+void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
+                    struct member_answer *ret_answer);
+
+/* --- the membership --- */
 
 struct handover {
     bool active;
@@ -47,9 +95,9 @@ struct handover {
 struct membership {
     const struct raft_context *on;
     uint32_t patience_ms;
-    const struct clock_sync *clocks; /* which knows what the others serve; NULL in tests */
+    const struct clock_sync *clocks; /* which knows what the others serve */
     const char *prefer_zone;         /* whose members lead, if they can; "" or NULL: none */
-    struct upgrade *upgrade; /* which answers for the level; NULL in tests that do not ask */
+    struct upgrade *upgrade;         /* which answers for the level */
     struct handover handover;
     struct node_command command; /* begins or ends a change */
     /* of the change under way, as this leader sees it */

@@ -6,9 +6,247 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "raft/core/prepare.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/hash.h"
 #include "src/base/log.h"
+
+/* --- the first list --- */
+
+/* In the order of ids: whoever writes the same list in another order means the same. */
+static void put_members(const struct configuration *members, struct buf *text)
+{
+    uint64_t after = 0;
+
+    for (unsigned n = 0; n < members->count; n++) {
+        const struct conf_member *next = NULL;
+
+        for (unsigned i = 0; i < members->count; i++) {
+            const struct conf_member *member = &members->members[i];
+
+            if (member->id > after && (next == NULL || member->id < next->id)) {
+                next = member;
+            }
+        }
+        ASSERT(next != NULL);
+        after = next->id;
+        buf_put_u64(text, next->id);
+        buf_put_str16(text, next->address, strlen(next->address));
+    }
+}
+
+void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const char *cluster_id,
+                     const struct service *service, struct birth_list *ret_list)
+{
+    BUF_LOCAL(text);
+
+    *ret_list = (struct birth_list){.digest = 0};
+    /* A log that begins later is of a cluster whose birth is among the rows. */
+    if (!prepare_first_list(loaded, &ret_list->members) ||
+        configuration_find(&ret_list->members, node_id) == NULL) {
+        ret_list->members.count = 0;
+        return;
+    }
+    put_members(&ret_list->members, &text);
+    buf_put_str16(&text, cluster_id, strlen(cluster_id));
+    buf_put(&text, service->agreed, service->agreed_len);
+    ret_list->digest = hash_bytes(text.data, text.len, 0);
+    ret_list->digest += ret_list->digest == 0;
+}
+
+/* --- who is of which cluster --- */
+
+void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
+                      const struct birth_list *list, const struct wire_birth *learned)
+{
+    *watch = (struct birth_watch){.on = on, .list = *list};
+    if (learned != NULL) {
+        watch->learned = *learned;
+    }
+}
+
+struct wire_birth birth_watch_said(const struct birth_watch *watch)
+{
+    struct birth birth;
+
+    if (state_birth(watch->on->state, &birth)) {
+        return (struct wire_birth){birth.uid, birth.list_digest};
+    }
+    return !uid_is_none(&watch->learned.uid)
+               ? watch->learned
+               : (struct wire_birth){.list_digest = watch->list.digest};
+}
+
+static enum birth_wait birth_compare(const struct wire_birth *own, const struct wire_birth *said)
+{
+    bool own_born = !uid_is_none(&own->uid);
+    bool said_born = !uid_is_none(&said->uid);
+
+    if (own_born && said_born) {
+        return uid_equal(&own->uid, &said->uid) ? BIRTH_WAIT_BORN : BIRTH_WAIT_OTHER_CLUSTER;
+    }
+    /* One that joined has no list of its own, and was let in by the leader. */
+    if (own->list_digest != 0 && said->list_digest != 0 && own->list_digest != said->list_digest) {
+        return BIRTH_WAIT_OTHER_LIST;
+    }
+    if (said_born) {
+        return BIRTH_WAIT_BORN;
+    }
+    return said->list_digest != 0 ? BIRTH_WAIT_NONE : BIRTH_WAIT_UNMET;
+}
+
+static const struct birth_seen *birth_find(const struct birth_watch *watch, uint64_t id)
+{
+    for (size_t i = 0; i < watch->seen_count; i++) {
+        if (watch->seen[i].id == id) {
+            return &watch->seen[i];
+        }
+    }
+    return NULL;
+}
+
+static bool birth_is_member(const struct birth_watch *watch, uint64_t id)
+{
+    return configuration_find(&watch->list.members, id) != NULL ||
+           driver_member(watch->on->driver, id) != NULL;
+}
+
+/* What is known of a member, to be changed. */
+static struct birth_seen *birth_place(struct birth_watch *watch, uint64_t peer)
+{
+    const struct birth_seen *known = birth_find(watch, peer);
+    size_t kept = 0;
+
+    ASSERT(birth_is_member(watch, peer));
+    if (known != NULL) {
+        return &watch->seen[known - watch->seen];
+    }
+    for (size_t i = 0; i < watch->seen_count; i++) { /* those that are members no more make room */
+        if (birth_is_member(watch, watch->seen[i].id)) {
+            watch->seen[kept++] = watch->seen[i];
+        }
+    }
+    watch->seen_count = kept;
+    ASSERT(watch->seen_count < LIMIT_PEERS);
+    watch->seen[watch->seen_count] = (struct birth_seen){.id = peer, .wait = BIRTH_WAIT_UNMET};
+    return &watch->seen[watch->seen_count++];
+}
+
+static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
+{
+    const struct birth_seen *known = birth_find(watch, peer);
+
+    if (!birth_is_member(watch, peer) || (known != NULL && known->wait == wait)) {
+        return;
+    }
+    watch->changes++;
+    context_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* as it waits for somebody */
+    birth_place(watch, peer)->wait = wait;
+}
+
+/* See that the birth, should this node propose it, names no level above what a first member speaks.
+ * One that is not known speaks the first one. */
+static void birth_agree_level(const struct birth_watch *watch)
+{
+    const struct configuration *members = &watch->list.members;
+    uint16_t level = state_levels(watch->on->state).max;
+
+    for (unsigned i = 0; i < members->count; i++) {
+        const struct birth_seen *known = birth_find(watch, members->members[i].id);
+        uint16_t newest = known != NULL && known->level > 0 ? known->level : LEVEL_FIRST;
+
+        if (members->members[i].id != watch->on->node_id && newest < level) {
+            level = newest;
+        }
+    }
+    driver_birth_level(watch->on->driver, level);
+}
+
+void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels)
+{
+    if (!watch->born && birth_is_member(watch, peer)) {
+        birth_place(watch, peer)->level = levels.max;
+        birth_agree_level(watch);
+    }
+}
+
+int birth_watch_judge(struct birth_watch *watch, uint64_t peer, const struct wire_birth *said)
+{
+    struct wire_birth own = birth_watch_said(watch);
+    enum birth_wait wait = birth_compare(&own, said);
+
+    note(watch, peer, wait);
+    if (wait == BIRTH_WAIT_BORN && uid_is_none(&own.uid)) {
+        watch->learned = *said;
+    }
+    if (wait == BIRTH_WAIT_OTHER_CLUSTER) {
+        return ERR_OTHER_BIRTH;
+    }
+    return wait == BIRTH_WAIT_OTHER_LIST ? ERR_OTHER_LIST : 0;
+}
+
+void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err)
+{
+    if (err == ERR_OTHER_BIRTH) {
+        note(watch, peer, BIRTH_WAIT_OTHER_CLUSTER);
+    } else if (err == ERR_OTHER_LIST) {
+        note(watch, peer, BIRTH_WAIT_OTHER_LIST);
+    } else if (err == ERR_CONFLICT) {
+        note(watch, peer, BIRTH_WAIT_OTHER_NODE);
+    }
+}
+
+/* --- what follows --- */
+
+/* Nothing of a cluster has come yet. */
+static bool is_unborn(const struct birth_watch *watch)
+{
+    struct birth birth;
+
+    return watch->list.members.count > 0 && driver_last_index(watch->on->driver) <= 1 &&
+           !state_birth(watch->on->state, &birth);
+}
+
+size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_waits[LIMIT_NODES])
+{
+    const struct configuration *members = &watch->list.members;
+    size_t count = 0;
+
+    for (unsigned i = 0; i < members->count && is_unborn(watch); i++) {
+        uint64_t id = members->members[i].id;
+        const struct birth_seen *known = birth_find(watch, id);
+        enum birth_wait wait = known != NULL ? known->wait : BIRTH_WAIT_UNMET;
+
+        if (id != watch->on->node_id && wait != BIRTH_WAIT_NONE) {
+            ret_waits[count++] = (struct birth_seen){.id = id, .wait = wait};
+        }
+    }
+    return count;
+}
+
+bool birth_watch_turn(struct birth_watch *watch)
+{
+    const struct configuration *configuration = driver_configuration(watch->on->driver);
+    unsigned voters = configuration_voters(configuration);
+    unsigned others = 0;
+    struct birth_seen waits[LIMIT_NODES];
+    struct birth birth;
+
+    if (!watch->born && state_birth(watch->on->state, &birth)) {
+        watch->born = true;
+        watch->changes++;
+    }
+    birth_agree_level(watch);
+    driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0 ||
+                                       (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
+    for (size_t i = 0; i < watch->seen_count; i++) {
+        others += watch->seen[i].wait == BIRTH_WAIT_OTHER_CLUSTER &&
+                  configuration_role(configuration, watch->seen[i].id) == ROLE_VOTER;
+    }
+    /* Without those of another cluster, is a majority of the voters left? */
+    return !watch->born || others == 0 || (voters - others) * 2 > voters;
+}
 
 #define JOIN_WAIT_MS 10000
 
@@ -33,39 +271,22 @@ static const struct net_peer *heard_find(const struct peers_heard *heard, uint64
     return net_peer_find(heard->items, heard->count, id);
 }
 
-/* What it says itself is the newest, then what a newer configuration than ours says. */
-static const char *peers_address_of(struct peers *peers, const struct conf_member *member)
-{
-    const struct net_peer *heard = heard_find(&peers->heard, member->id);
-    const struct conf_member *learned = configuration_find(&peers->learned.conf, member->id);
-
-    if (heard != NULL) {
-        return heard->address;
-    }
-    return learned != NULL ? learned->address : context_address(peers->on, member);
-}
-
-static void add(struct peers *peers, const struct conf_member *member)
-{
-    struct net_peer *peer = &peers->items[peers->count];
-    uint64_t id = member->id;
-    const char *address;
-
-    if (id == peers->on->node_id || state_member_removed(peers->on->state, id) ||
-        is_peer(peers, id) || peers->count == LIMIT_PEERS) {
-        return;
-    }
-    memset(peer, 0, sizeof *peer);
-    peer->id = id;
-    address = peers_address_of(peers, member);
-    memcpy(peer->address, address, strlen(address));
-    peers->count++;
-}
-
 static void add_all(struct peers *peers, const struct configuration *conf)
 {
     MEMBER_FOREACH (member, conf) {
-        add(peers, member);
+        uint64_t id = member->id;
+        const struct net_peer *heard = heard_find(&peers->heard, id);
+        const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
+        /* What it says itself is the newest, then what a newer configuration than ours says. */
+        const char *address = heard != NULL     ? heard->address
+                              : learned != NULL ? learned->address
+                                                : context_address(peers->on, member);
+
+        if (id != peers->on->node_id && !state_member_removed(peers->on->state, id) &&
+            !is_peer(peers, id) && peers->count < LIMIT_PEERS) {
+            peers->items[peers->count] = (struct net_peer){.id = id};
+            memcpy(peers->items[peers->count++].address, address, strlen(address));
+        }
     }
 }
 
@@ -80,18 +301,6 @@ static void peers_gather(struct peers *peers)
     add_all(peers, &peers->learned.conf);
 }
 
-/* What this node's log says by now needs no learned peers any more. */
-static void forget_learned(struct peers *peers)
-{
-    struct learned_peers *learned = &peers->learned;
-
-    if (learned->conf.count > 0 &&
-        driver_applied(peers->on->driver)->conf_index >= learned->index) {
-        learned->conf.count = 0;
-        learned->changes++;
-    }
-}
-
 /* Has the node registered with this address? The log decides from then on. */
 static bool is_registered_at(const struct peers *peers, uint64_t id, const char *address)
 {
@@ -100,9 +309,11 @@ static bool is_registered_at(const struct peers *peers, uint64_t id, const char 
     return state_node(peers->on->state, id, &info) && strcmp(info.peer_address, address) == 0;
 }
 
-static void forget_heard(struct peers *peers)
+/* Addresses that the log has by now; and what was seen of a removed id, which never comes back. */
+static void peers_forget(struct peers *peers)
 {
     struct peers_heard *heard = &peers->heard;
+    struct rollback *seen = &peers->on->driver->peers.seen;
 
     for (size_t i = heard->count; i > 0; i--) {
         const struct net_peer *peer = &heard->items[i - 1];
@@ -112,13 +323,6 @@ static void forget_heard(struct peers *peers)
             heard->items[i - 1] = heard->items[--heard->count];
         }
     }
-}
-
-/* A removed id never comes back, so what was seen of it is not needed any more. */
-static void forget_removed(struct peers *peers)
-{
-    struct rollback *seen = &peers->on->driver->peers.seen;
-
     for (size_t i = seen->count; i > 0; i--) {
         uint64_t id = seen->peers[i - 1].id;
 
@@ -135,9 +339,14 @@ bool peers_turn(struct peers *peers)
 {
     struct driver *driver = peers->on->driver;
     struct net *net = peers->on->net;
+    struct learned_peers *learned = &peers->learned;
     struct peers_seen now;
 
-    forget_learned(peers);
+    /* What this node's log says by now needs no learned peers any more. */
+    if (learned->conf.count > 0 && driver_applied(driver)->conf_index >= learned->index) {
+        learned->conf.count = 0;
+        learned->changes++;
+    }
     now = (struct peers_seen){.term = driver_term(driver),
                               .committed = driver_applied_change(driver),
                               .uncommitted = driver_pending_change(driver),
@@ -148,8 +357,7 @@ bool peers_turn(struct peers *peers)
     if (peers->seen_any && memcmp(&now, &peers->seen, sizeof now) == 0) {
         return false;
     }
-    forget_removed(peers);
-    forget_heard(peers);
+    peers_forget(peers);
     peers->seen_any = true;
     peers->seen = now;
     peers_gather(peers);
@@ -255,37 +463,29 @@ static int check_start(const struct peers *peers, uint64_t peer,
     return ERR_STALE;
 }
 
-/* Is it with data that the log does not know yet, while the address leads to others? Before
- * anything of it is remembered. */
-static bool is_elsewhere(const struct net_presence *presence)
-{
-    return presence->reached != 0 && presence->reached != presence->dials;
-}
-
-/* Is another start of it here, that may not be put out by this one? With data that the log does not
- * know, it is put out by the one at the address. */
-static bool is_here(const struct net_presence *presence, bool known)
-{
-    return presence->heard != 0 &&
-           (known || presence->heard == presence->dials || presence->reached != presence->dials);
-}
-
 int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
                 const void *statement, size_t len)
 {
     struct wire_statement said;
     struct node_info info;
     bool known = state_node(peers->on->state, peer, &info);
+    bool reached = presence->reached == presence->dials;
+    /* Is another start of it here, that may not be put out by this one? With data that the log does
+     * not know, it is put out by the one at the address. */
+    bool is_here =
+        presence->heard != 0 && (known || presence->heard == presence->dials || !reached);
     int rv = wire_statement_decode(statement, len, &said);
 
     if (rv == 0) {
         rv = check_start(peers, peer, &said);
     }
-    if (rv == 0 && !known && is_elsewhere(presence)) {
+    /* With data that the log does not know yet, while the address leads to others. Before anything
+     * of it is remembered. */
+    if (rv == 0 && !known && presence->reached != 0 && !reached) {
         rv = ERR_EXISTS;
     }
     if (rv == 0) {
-        rv = driver_meet(peers->on->driver, peer, &said, is_here(presence, known));
+        rv = driver_meet(peers->on->driver, peer, &said, is_here);
         context_wake(peers->on, WAKE_UPGRADE);
     }
     if (rv == 0) {
@@ -352,29 +552,6 @@ static void on_join_done(struct cluster_request *request)
     buf_free(&request->reply);
 }
 
-static void join_ask(struct peers *peers, uint64_t peer, const struct member_ask *ask)
-{
-    const struct raft_context *on = peers->on;
-    struct peers_join *join = &peers->join;
-
-    ASSERT(!join->active);
-    *join = (struct peers_join){.node_id = peer, .active = true};
-    join->request = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
-                                             .deadline_ms = context_now_ms(on) + JOIN_WAIT_MS,
-                                             .done = on_join_done};
-    member_ask_encode(ask, &join->request.payload);
-    on->submit(on, &join->request);
-}
-
-static void join_begin(struct peers *peers, uint64_t peer, const char *address)
-{
-    struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
-
-    ASSERT(strlen(address) <= LIMIT_ADDRESS_BYTES);
-    memcpy(ask.address, address, strlen(address));
-    join_ask(peers, peer, &ask);
-}
-
 /* The member in whose place the node stands, and to which this node has no link; 0: none. */
 static uint64_t lost_at(const struct peers *peers, uint64_t peer, const char *address)
 {
@@ -387,16 +564,6 @@ static uint64_t lost_at(const struct peers *peers, uint64_t peer, const char *ad
         }
     }
     return 0;
-}
-
-/* The removal is the leader's to refuse: there may be no majority left without it. */
-static void replace_begin(struct peers *peers, uint64_t peer, uint64_t lost, const char *address)
-{
-    struct member_ask ask = {.kind = MEMBER_ASK_REMOVE, .node_id = lost};
-
-    log_warn("raft", "a member gives way to a node that came in its place",
-             "lost=%llu by=%llu address=%s", ull(lost), ull(peer), address);
-    join_ask(peers, peer, &ask);
 }
 
 /* The applied configuration has the node, at this address: then it may begin. */
@@ -431,8 +598,10 @@ static bool may_join(const struct peers *peers, const struct uid *own, const str
 static void ask_for(struct peers *peers, uint64_t peer, const char *address,
                     struct wire_joined *joined, struct buf *bytes)
 {
+    const struct raft_context *on = peers->on;
     struct peers_join *join = &peers->join;
-    uint64_t lost = peers->on->replace_lost ? lost_at(peers, peer, address) : 0;
+    uint64_t lost = on->replace_lost ? lost_at(peers, peer, address) : 0;
+    struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
 
     if (peers_is_member(peers, peer, address)) {
         joined->answer.outcome = MEMBER_DONE;
@@ -444,11 +613,24 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
     } else {
         joined->answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
-        if (!join->active && !peers->on->stopping && lost != 0) {
-            replace_begin(peers, peer, lost, address);
-        } else if (!join->active && !peers->on->stopping) {
-            join_begin(peers, peer, address);
+        if (join->active || on->stopping) {
+            return;
         }
+        if (lost != 0) {
+            log_warn("raft", "a member gives way to a node that came in its place",
+                     "lost=%llu by=%llu address=%s", ull(lost), ull(peer), address);
+            /* The leader may refuse the removal: there may be no majority left without it. */
+            ask = (struct member_ask){.kind = MEMBER_ASK_REMOVE, .node_id = lost};
+        } else {
+            ASSERT(strlen(address) <= LIMIT_ADDRESS_BYTES);
+            memcpy(ask.address, address, strlen(address));
+        }
+        *join = (struct peers_join){.node_id = peer, .active = true};
+        join->request = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
+                                                 .deadline_ms = context_now_ms(on) + JOIN_WAIT_MS,
+                                                 .done = on_join_done};
+        member_ask_encode(&ask, &join->request.payload);
+        on->submit(on, &join->request);
     }
 }
 

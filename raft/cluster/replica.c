@@ -26,32 +26,25 @@ static void on_applied(struct driver_observer *observer, uint64_t index, uint64_
     serving_applied(&replica->requests.serving, index, term, result, len);
 }
 
-static void log_role(struct replica *replica)
-{
-    uint64_t leader = driver_leader(&replica->driver);
-    uint64_t term = driver_term(&replica->driver);
-
-    if (leader == replica->logged_leader && (leader == 0 || term == replica->logged_term)) {
-        return;
-    }
-    replica->logged_leader = leader;
-    replica->logged_term = term;
-    if (leader == replica->context.node_id) {
-        log_info("raft", "this node leads", "term=%llu", ull(term));
-    } else if (leader != 0) {
-        log_info("raft", "following a leader", "leader=%llu term=%llu", ull(leader), ull(term));
-    } else {
-        log_warn("raft", "no leader is known", "term=%llu", ull(term));
-    }
-}
-
 static void replica_role_changed_cb(struct driver_observer *observer)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
+    uint64_t leader = driver_leader(&replica->driver);
+    uint64_t term = driver_term(&replica->driver);
 
     context_wake(&replica->context, WAKE_ALL);
     requests_role_changed(&replica->requests);
-    log_role(replica);
+    if (leader != replica->logged_leader || (leader != 0 && term != replica->logged_term)) {
+        replica->logged_leader = leader;
+        replica->logged_term = term;
+        if (leader == replica->context.node_id) {
+            log_info("raft", "this node leads", "term=%llu", ull(term));
+        } else if (leader != 0) {
+            log_info("raft", "following a leader", "leader=%llu term=%llu", ull(leader), ull(term));
+        } else {
+            log_warn("raft", "no leader is known", "term=%llu", ull(term));
+        }
+    }
     NOTIFY(&replica->context, role_changed);
 }
 
@@ -237,22 +230,12 @@ void replica_mark_older(struct replica *replica)
     driver_mark_older(&replica->driver, marked_cb, replica);
 }
 
-/* The cluster wants no node of this id and these data. Are they any? One that was let in and
- * removed before it heard of the birth has lost nothing. */
-static void maybe_lost(struct replica *replica)
-{
-    const struct learned_peers *learned = replica->config.learned;
-    struct birth birth;
-
-    if (!state_birth(replica->state, &birth) && (learned == NULL || learned->index == 0)) {
-        NOTIFY(&replica->context, lost);
-    }
-}
-
 static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int err,
                                const char *text)
 {
     struct replica *replica = replica_of(receiver);
+    const struct learned_peers *learned = replica->config.learned;
+    struct birth birth;
 
     /* Not proved, and it passes where addresses move: containers that start may change theirs. And
      * which of two lists, or clusters, is the wrong one, is not known here. */
@@ -265,8 +248,11 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     if (replica->context.stopping) {
         return;
     }
-    if (err == ERR_WRONG_NODE || err == ERR_REMOVED) {
-        maybe_lost(replica);
+    /* The cluster wants no node of this id and these data. Are they any? One that was let in and
+     * removed before it heard of the birth has lost nothing. */
+    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && !state_birth(replica->state, &birth) &&
+        (learned == NULL || learned->index == 0)) {
+        NOTIFY(&replica->context, lost);
     }
     if (err == ERR_WRONG_NODE) {
         /* Its vote would count twice if it went on under the id of the directory that was lost. */
@@ -356,20 +342,13 @@ static void start_requests(struct replica *replica, struct disk *disk)
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.route, &config->info, config->zone,
                   config->digest_ms);
+    replica->differences.on = on;
+    replica->differences.settings =
+        (struct differences_settings){.members = config->members,
+                                      .member_count = config->member_count,
+                                      .address = config->info.peer_address};
     durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on, disk, config->driver.seed);
-}
-
-static void start_differences(struct replica *replica)
-{
-    const struct replica_config *config = &replica->config;
-    const struct differences_settings settings = {
-        .members = config->members,
-        .member_count = config->member_count,
-        .address = config->info.peer_address,
-    };
-
-    differences_init(&replica->differences, &replica->context, &settings);
 }
 
 static void follow_members(struct replica *replica)
@@ -383,30 +362,16 @@ static void follow_members(struct replica *replica)
     }
 }
 
-/* Whom the birth of the cluster waits for. */
-static void log_waits(const struct birth_seen *waits, size_t count, size_t members)
-{
-    BUF_LOCAL(text);
-    bool wrong = false;
-
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
-                   birth_wait_text(waits[i].wait));
-        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
-    }
-    log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
-             "the cluster is not born yet: all members of the first list have to meet",
-             "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
-             (const char *)text.data);
-}
-
-/* Tell of each change, and while somebody is waited for now and then. */
+/* Each change, and now and then while the birth waits for a node. */
 static void log_birth(struct replica *replica)
 {
     const struct birth_watch *births = &replica->births;
+    size_t members = births->list.members.count;
     struct birth_seen waits[LIMIT_NODES];
     char uid[UID_TEXT_BYTES];
     struct birth birth;
+    bool wrong = false;
+    BUF_LOCAL(text);
     size_t count;
 
     if (births->born) {
@@ -424,8 +389,16 @@ static void log_birth(struct replica *replica)
     replica->told_births = births->changes;
     context_arm_in(&replica->context, &replica->births_told, BIRTH_LOG_MS);
     count = birth_watch_waits(births, waits);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
+                   birth_wait_text(waits[i].wait));
+        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
+    }
     if (count > 0) {
-        log_waits(waits, count, births->list.members.count);
+        log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
+                 "the cluster is not born yet: all members of the first list have to meet",
+                 "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
+                 (const char *)text.data);
     }
 }
 
@@ -496,7 +469,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     start_births(replica, loaded);
     start_requests(replica, parts->disk);
-    start_differences(replica);
     rv = parts->service->ops->start(parts->service, replica, loaded);
     if (rv != 0) {
         return rv;
@@ -541,41 +513,30 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
 
 /* --- turns --- */
 
-/* A later start of this node, or one that it never had, that the log knows; 0: none. */
-static uint64_t superseded_by(const struct replica *replica)
-{
-    uint64_t known = state_node_start(replica->state, replica->context.node_id);
-
-    return known != 0 && !incarnations_include(&replica->driver.incarnations, known) ? known : 0;
-}
-
-/* What the log says of this node itself. It says nothing else before more of it is applied. */
-static void check_self(struct replica *replica)
-{
-    uint64_t applied = driver_applied(&replica->driver)->index;
-
-    if (replica->self_check.looks > 0 && replica->self_check.applied == applied) {
-        return;
-    }
-    replica->self_check.looks++;
-    replica->self_check.applied = applied;
-    replica->self_check.later_start = superseded_by(replica);
-    replica->self_check.removed = state_member_removed(replica->state, replica->context.node_id);
-}
-
-/* What the listeners have to hear about this node itself. */
+/* What the log says of this node itself, for its listeners. It says nothing else before more of it
+ * is applied. */
 static void turn_self_check(struct replica *replica)
 {
+    uint64_t applied = driver_applied(&replica->driver)->index;
+    struct self_check *check = &replica->self_check;
+    uint64_t node_id = replica->context.node_id;
+    uint64_t known; /* the newest start of this node there, perhaps one that it never had */
+    bool is_had;
     uint64_t later_start;
 
-    check_self(replica);
-    later_start = replica->self_check.later_start != 0 ? replica->self_check.later_start
-                                                       : replica->requests.superseded;
-    if (!replica->removed && replica->self_check.removed) {
+    if (check->looks == 0 || check->applied != applied) {
+        check->looks++;
+        check->applied = applied;
+        known = state_node_start(replica->state, node_id);
+        is_had = known == 0 || incarnations_include(&replica->driver.incarnations, known);
+        check->later_start = is_had ? 0 : known;
+        check->removed = state_member_removed(replica->state, node_id);
+    }
+    later_start = check->later_start != 0 ? check->later_start : replica->requests.superseded;
+    if (!replica->removed && check->removed) {
         replica->removed = true;
         membership_requests_removed(&replica->membership_requests);
-        log_warn("raft", "this node was removed from the cluster", "node=%llu",
-                 ull(replica->context.node_id));
+        log_warn("raft", "this node was removed from the cluster", "node=%llu", ull(node_id));
         NOTIFY(&replica->context, removed);
     }
     if (replica->superseded == 0 && later_start != 0) {
@@ -608,14 +569,6 @@ static void turn_members(struct replica *replica)
         serving->holding = holding;
         serving->no_room = no_room;
         context_wake(&replica->context, WAKE_REQUESTS);
-    }
-}
-
-static void turn_upgrade(struct replica *replica)
-{
-    upgrade_turn(&replica->upgrade);
-    if (upgrade_is_void(&replica->upgrade)) {
-        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
     }
 }
 
@@ -672,8 +625,8 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_DIFFERENCES) {
         differences_turn(&replica->differences);
     }
-    if (woken & WAKE_UPGRADE) {
-        turn_upgrade(replica);
+    if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->upgrade)) {
+        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
     }
     if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);
@@ -854,24 +807,20 @@ static bool has_given_back(struct replica *replica)
     return replica_given_back(replica);
 }
 
-/* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
- * not for ever: where all nodes stop at once it would go round until they end. */
-static void hand_over(struct replica *replica)
-{
-    bool over = replica->led_again >= LED_AGAIN_MAX || replica_transfer(replica);
-
-    replica->led_again += replica->drained && !over;
-    if (replica->led_again >= LED_AGAIN_MAX) {
-        replica_transfer_end(replica);
-        over = true;
-    }
-    replica->drained = over;
-}
-
 static void continue_stop(struct replica *replica)
 {
+    bool over;
+
+    /* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
+     * not for ever: where all nodes stop at once it would go round until they end. */
     if (replica->hands_over && replica->phase < REPLICA_WRITING) {
-        hand_over(replica);
+        over = replica->led_again >= LED_AGAIN_MAX || replica_transfer(replica);
+        replica->led_again += replica->drained && !over;
+        if (replica->led_again >= LED_AGAIN_MAX) {
+            replica_transfer_end(replica);
+            over = true;
+        }
+        replica->drained = over;
     }
     if (replica->phase == REPLICA_GIVING && has_given_back(replica)) {
         replica->phase = REPLICA_WRITING;

@@ -11,8 +11,13 @@
  */
 #include "raft/cluster/requests.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/state/codec/cluster_command.h"
 
 #define SEND_AGAIN_MS 10 /* also the pause after "not leader" */
 
@@ -57,24 +62,6 @@ static bool has_stamp(struct requests *requests, struct cluster_request *request
     return true;
 }
 
-/* What the cluster said instead of the command's own result. */
-static int refused_status(struct requests *requests, const struct cluster_request *request,
-                          const struct session_refusal *refusal)
-{
-    if (refusal->status == ERR_REMOVED) {
-        return ERR_SHUTTING_DOWN; /* this node was: it is about to end (replica_owner.removed) */
-    }
-    if (refusal->status != ERR_STALE) {
-        return refusal->status;
-    }
-    /* One that is stamped may be another node's. */
-    if (!request->stamped && refusal->incarnation > requests->session.incarnation) {
-        requests->superseded = refusal->incarnation;
-        context_wake(requests->on, WAKE_SELF);
-    }
-    return ERR_TIMEOUT; /* whether it was carried out is not known */
-}
-
 /* --- where a request is --- */
 
 static void put_waiting(struct requests *requests, struct cluster_request *request)
@@ -112,13 +99,24 @@ static void complete_with(struct requests *requests, struct cluster_request *req
     struct session_refusal refusal;
 
     request->reply.len = 0;
-    if (status == 0 && request->kind == CLUSTER_REQUEST_COMMAND &&
-        session_refusal_decode(reply, len, &refusal)) {
-        status = refused_status(requests, request, &refusal);
-    } else {
+    if (status != 0 || request->kind != CLUSTER_REQUEST_COMMAND ||
+        !session_refusal_decode(reply, len, &refusal)) {
         buf_put(&request->reply, reply, len);
+        complete(requests, request, status);
+        return;
     }
-    complete(requests, request, status);
+    /* What the cluster said instead of the command's own result. One that is stamped may be another
+     * node's. */
+    if (refusal.status == ERR_STALE && !request->stamped &&
+        refusal.incarnation > requests->session.incarnation) {
+        requests->superseded = refusal.incarnation;
+        context_wake(requests->on, WAKE_SELF);
+    }
+    complete(requests, request,
+             refusal.status == ERR_REMOVED
+                 ? ERR_SHUTTING_DOWN                     /* this node was: it is about to end */
+             : refusal.status == ERR_STALE ? ERR_TIMEOUT /* was it carried out? It is not known */
+                                           : refusal.status);
 }
 
 static void on_answered(struct serving_owner *owner, struct cluster_request *request, int status,
@@ -262,7 +260,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 {
     timer_cancel(requests->on->timers, &requests->send_pause);
     if (up) {
-        leader_route_link_up(&requests->route);
+        requests->route.searched_ms = 0; /* a route that is sought is asked for at once */
         return;
     }
     forwarder_link_down(&requests->forwarder, peer);
@@ -299,16 +297,6 @@ static bool forward(struct requests *requests, struct cluster_request *request, 
     timer_arm_by(requests->on->timers, &requests->silent,
                  now + requests->on->driver->config.election_ms);
     return true;
-}
-
-static void refuse_waiting(struct requests *requests)
-{
-    struct cluster_request *request;
-
-    while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
-        leave_list(requests, request);
-        complete(requests, request, ERR_SHUTTING_DOWN);
-    }
 }
 
 static void send_waiting(struct requests *requests)
@@ -418,16 +406,6 @@ static void on_tidied(struct node_command *command, int status)
     requests->tidy_again_ms = status == 0 ? 0 : context_now_ms(requests->on) + SESSION_TIDY_MS;
 }
 
-static void tidy_session(struct requests *requests)
-{
-    struct buf payload = BUF_INIT;
-
-    if (context_now_ms(requests->on) >= tidy_at_ms(requests)) {
-        cluster_command_put(&payload, COMMAND_NOOP, NULL);
-        node_command_send(&requests->tidying, requests->on, &payload, false);
-    }
-}
-
 /* --- turns, start and end --- */
 
 static struct leader_route_load load_of(const struct requests *requests)
@@ -441,20 +419,25 @@ static struct leader_route_load load_of(const struct requests *requests)
 
 void requests_turn(struct requests *requests)
 {
+    struct buf payload = BUF_INIT;
+    struct cluster_request *request;
     struct leader_route_load load;
 
-    if (!requests->on->stopping) {
-        tidy_session(requests);
+    if (!requests->on->stopping && context_now_ms(requests->on) >= tidy_at_ms(requests)) {
+        cluster_command_put(&payload, COMMAND_NOOP, NULL);
+        node_command_send(&requests->tidying, requests->on, &payload, false);
     }
     load = load_of(requests);
     leader_route_turn(&requests->route, &load);
     if (requests->route_seen != requests->route.changes) {
         follow_route(requests);
     }
-    if (requests->on->stopping) {
-        refuse_waiting(requests);
-    } else {
+    if (!requests->on->stopping) {
         send_waiting(requests);
+    }
+    while (requests->on->stopping && (request = TAILQ_FIRST(&requests->waiting)) != NULL) {
+        leave_list(requests, request);
+        complete(requests, request, ERR_SHUTTING_DOWN);
     }
     /* What cannot go now. */
     context_arm_at(requests->on, &requests->send,
@@ -484,7 +467,7 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
-    leader_route_init(&requests->route, on);
+    requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
     forwarder_init(&requests->forwarder, on, config->seed);
     serving_init(&requests->serving, on, &requests->serving_owner, membership, config->seed);
 }
@@ -500,7 +483,204 @@ void requests_close(struct requests *requests)
 {
     ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
-    forwarder_close(&requests->forwarder);
-    serving_close(&requests->serving);
+    ASSERT(requests->forwarder.count == 0 && requests->forwarder.bytes == 0);
+    numbers_free(&requests->forwarder.numbers);
     numbers_free(&requests->numbers);
+}
+
+/* --- requests about the membership --- */
+
+#define AGAIN_MS 20
+
+struct membership_request {
+    TAILQ_ENTRY(membership_request) link; /* in list: all->waiting, or all->asked */
+    struct membership_request_list *list;
+    struct membership_requests *all;
+    struct cluster_request *outer;
+    struct cluster_request asking;
+    struct member_ask ask;
+    struct member_answer answer; /* the last one */
+    bool answered;               /* there was one */
+    struct timer again;          /* armed: it waits */
+};
+
+void membership_requests_init(struct membership_requests *all, const struct raft_context *on,
+                              struct requests *requests)
+{
+    *all = (struct membership_requests){.on = on, .requests = requests};
+    TAILQ_INIT(&all->waiting);
+    TAILQ_INIT(&all->asked);
+}
+
+static void enter(struct membership_request *request, struct membership_request_list *list)
+{
+    if (request->list != NULL) {
+        TAILQ_REMOVE(request->list, request, link);
+    }
+    request->list = list;
+    TAILQ_INSERT_TAIL(list, request, link);
+}
+
+static void empty(struct cluster_request *asking)
+{
+    buf_free(&asking->payload);
+    buf_free(&asking->reply);
+}
+
+/* The client hears of it; there may be a request to the leader yet. */
+static void member_request_tell(struct membership_request *request, int status)
+{
+    struct cluster_request *outer = request->outer;
+
+    if (outer == NULL) {
+        return; /* it has heard */
+    }
+    if (request->answered && (status == 0 || status == ERR_TIMEOUT || status == ERR_NO_LEADER)) {
+        status = 0; /* it was begun, or refused for a reason: better than "no answer" */
+        outer->reply.len = 0;
+        member_answer_encode(&request->answer, &outer->reply);
+    }
+    request->outer = NULL;
+    answers_put(request->all->on->answers, outer, status);
+}
+
+static void member_request_finish(struct membership_request *request, int status)
+{
+    struct membership_requests *all = request->all;
+
+    ASSERT(all->count > 0 && !timer_is_armed(&request->again));
+    member_request_tell(request, status);
+    TAILQ_REMOVE(request->list, request, link);
+    all->count--;
+    empty(&request->asking);
+    free(request);
+}
+
+static void on_number_used(struct cluster_request *asking)
+{
+    member_request_finish(CONTAINER(asking, struct membership_request, asking), asking->status);
+}
+
+static void on_asked(struct cluster_request *asking)
+{
+    struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
+    struct membership_requests *all = request->all;
+    uint64_t again_ms = context_now_ms(all->on) + AGAIN_MS;
+    int status = asking->status;
+
+    if (status == 0) {
+        status = member_answer_decode(asking->reply.data, asking->reply.len, &request->answer);
+        request->answered = status == 0;
+    }
+    if (status == 0 && request->answer.outcome != MEMBER_DONE &&
+        request->answer.outcome != MEMBER_PENDING && asking->seq != 0) {
+        /* It was refused, and the client is to hear so: then no copy of it that is still on its way
+         * may be carried out any more. A command that does nothing takes its number. */
+        empty(asking);
+        cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
+        asking->kind = CLUSTER_REQUEST_COMMAND;
+        asking->keeps_seq = false;
+        asking->done = on_number_used;
+        requests_submit(all->requests, asking);
+        return;
+    }
+    requests_release(all->requests, asking);
+    if (status != 0 || request->answer.outcome != MEMBER_PENDING || all->on->stopping ||
+        request->outer == NULL || again_ms >= request->outer->deadline_ms) {
+        member_request_finish(request, status);
+        return;
+    }
+    enter(request, &all->waiting);
+    timer_arm(all->on->timers, &request->again, again_ms);
+}
+
+static void ask_leader(struct membership_request *request)
+{
+    struct cluster_request *asking = &request->asking;
+
+    empty(asking);
+    enter(request, &request->all->asked);
+    *asking = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
+                                       .keeps_seq = true,
+                                       .deadline_ms = request->outer->deadline_ms,
+                                       .done = on_asked};
+    member_ask_encode(&request->ask, &asking->payload);
+    request->ask.again = true;
+    requests_submit(request->all->requests, asking);
+}
+
+/* Was it carried out, as far as this node knows? One that was asked to remove itself finds no
+ * leader to ask any more. */
+static bool is_removed(struct membership_request *request)
+{
+    const struct membership_requests *all = request->all;
+    uint64_t node_id = request->ask.node_id;
+
+    if (request->ask.kind != MEMBER_ASK_REMOVE ||
+        !((all->removed && node_id == all->on->node_id) ||
+          state_member_removed(all->on->state, node_id))) {
+        return false;
+    }
+    request->answer = (struct member_answer){.outcome = MEMBER_DONE};
+    (void)snprintf(request->answer.why, sizeof request->answer.why,
+                   "node %" PRIu64 " is no member any more", node_id);
+    request->answered = true;
+    return true;
+}
+
+static void member_request_again_cb(struct timer *timer, uint64_t now_ms)
+{
+    struct membership_request *request = CONTAINER(timer, struct membership_request, again);
+
+    (void)now_ms;
+    ASSERT(!request->all->on->stopping && request->all->count > 0);
+    if (is_removed(request)) {
+        member_request_finish(request, 0);
+    } else {
+        ask_leader(request);
+    }
+}
+
+void membership_requests_submit(struct membership_requests *all, struct cluster_request *outer)
+{
+    struct membership_request *request;
+    struct member_ask ask;
+
+    if (all->count >= LIMIT_MEMBERSHIP_REQUESTS) {
+        answers_put(all->on->answers, outer, ERR_OVERLOADED);
+        return;
+    }
+    if (member_ask_decode(outer->payload.data, outer->payload.len, &ask) != 0) {
+        answers_put(all->on->answers, outer, ERR_BAD_MESSAGE);
+        return;
+    }
+    request = MUST_HAVE(calloc(1, sizeof *request));
+    request->all = all;
+    request->outer = outer;
+    request->ask = ask;
+    timer_init(&request->again, member_request_again_cb);
+    all->count++;
+    ask_leader(request);
+}
+
+void membership_requests_stop(struct membership_requests *all)
+{
+    struct membership_request *request;
+
+    while ((request = TAILQ_FIRST(&all->waiting)) != NULL) {
+        timer_cancel(all->on->timers, &request->again);
+        member_request_finish(request, ERR_SHUTTING_DOWN);
+    }
+}
+
+void membership_requests_removed(struct membership_requests *all)
+{
+    struct membership_request *request;
+
+    all->removed = true;
+    TAILQ_FOREACH (request, &all->asked, link) {
+        if (request->outer != NULL && is_removed(request)) {
+            member_request_tell(request, 0);
+        }
+    }
 }

@@ -24,8 +24,8 @@
 #ifndef LEAFD_RAFT_CLUSTER_REQUESTS_H
 #define LEAFD_RAFT_CLUSTER_REQUESTS_H
 
-#include "raft/cluster/node_command.h"
 #include "raft/cluster/leader_route.h"
+#include "raft/cluster/context.h"
 #include "raft/cluster/serving.h"
 #include "src/state/codec/session.h"
 
@@ -85,5 +85,43 @@ void requests_turn(struct requests *requests);
 
 /* After context.stopping: answer everything with ERR_SHUTTING_DOWN in the next turn. */
 void requests_stop(struct requests *requests);
+
+/*
+ * --- membership_requests: what this node's clients, and nodes that join through it, want of the
+ * membership: asked of the leader until it is so, or the deadline comes.
+ *
+ * The happy path: membership_requests_submit() takes a CLUSTER_REQUEST_MEMBER; the leader answers
+ * "pending" at once and begins (membership.h); it is asked anew every few milliseconds, whichever
+ * node leads by then, until the answer is final. So no leader has to remember requests, and none
+ * that dies takes one with it.
+ *
+ * Failure modes: the deadline while it is pending: the answer is MEMBER_PENDING, with status 0. No
+ * leader, a queue that is full: the request's status says so. Too many: ERR_OVERLOADED.
+ */
+
+struct membership_request;
+TAILQ_HEAD(membership_request_list, membership_request);
+
+struct membership_requests {
+    const struct raft_context *on;
+    struct requests *requests;
+    struct membership_request_list waiting; /* until they are asked again */
+    struct membership_request_list asked;   /* the leader was asked, and has not answered */
+    size_t count;                           /* of both */
+    bool removed;                           /* this node is no member any more */
+};
+
+void membership_requests_init(struct membership_requests *all, const struct raft_context *on,
+                              struct requests *requests);
+
+/* Take a request of kind CLUSTER_REQUEST_MEMBER. */
+void membership_requests_submit(struct membership_requests *all, struct cluster_request *request);
+
+/* This node was removed, by its own log or as a peer has proved, and finds no leader to ask any
+ * more: those who asked for that hear so. */
+void membership_requests_removed(struct membership_requests *all);
+
+/* Answer all that wait; those that are asked are answered by the requests' own stop. */
+void membership_requests_stop(struct membership_requests *all);
 
 #endif

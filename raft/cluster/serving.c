@@ -4,9 +4,224 @@
 #include "raft/cluster/serving.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+
+/* --- rounds --- */
+
+void rounds_stop(struct rounds *rounds)
+{
+    rounds->abandoned_count += rounds->number - rounds->confirmed;
+    rounds->confirmed = rounds->number;
+    memset(rounds->members, 0, sizeof rounds->members);
+    rounds->look = 0;
+    rounds->quickest_count = 0;
+    timer_cancel(rounds->on->timers, &rounds->late);
+}
+
+/* R4: the answers are of this term, or there are none. */
+static void follow_term(struct rounds *rounds)
+{
+    uint64_t term = driver_term(rounds->on->driver);
+
+    if (rounds->term != term) {
+        rounds_stop(rounds);
+        rounds->term = term;
+    }
+}
+
+/* The place of a member; that of one that is none any more may be taken. */
+static struct round_member *rounds_place_of(struct rounds *rounds, uint64_t id)
+{
+    struct round_member *unused = NULL;
+
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        struct round_member *member = &rounds->members[i];
+
+        if (member->node_id == id) {
+            return member;
+        }
+        if (member->node_id == 0 || driver_member(rounds->on->driver, member->node_id) == NULL) {
+            unused = member;
+        }
+    }
+    if (unused != NULL) { /* there is one, as there are no more members than places */
+        *unused = (struct round_member){.node_id = id};
+    }
+    return unused;
+}
+
+/* Of this term; 0: it was asked, or has answered, none. */
+static struct round_member known_of(const struct rounds *rounds, uint64_t id)
+{
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        if (rounds->members[i].node_id == id) {
+            return rounds->members[i];
+        }
+    }
+    return (struct round_member){0};
+}
+
+/* --- whom to ask --- */
+
+static bool ask_one(struct rounds *rounds, uint64_t id)
+{
+    const struct wire_confirm confirm = {rounds->term, rounds->number};
+    struct round_member *member = rounds_place_of(rounds, id);
+
+    if (member == NULL || context_send_confirm(rounds->on, id, FRAME_CONFIRM, &confirm) != 0) {
+        return false;
+    }
+    member->asked = rounds->number;
+    return true;
+}
+
+/* All who were not asked the newest round; or all, once more. */
+static void ask_all(struct rounds *rounds, bool once_more)
+{
+    const struct configuration *conf = driver_configuration(rounds->on->driver);
+
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != rounds->on->node_id &&
+            (once_more || known_of(rounds, member->id).asked < rounds->number)) {
+            (void)ask_one(rounds, member->id);
+        }
+    }
+    rounds->all_asked = true;
+}
+
+/* As many as are needed, the quickest first; false: there are not so many. */
+static bool ask_quickest(struct rounds *rounds)
+{
+    const struct configuration *conf = driver_configuration(rounds->on->driver);
+    bool votes = configuration_role(conf, rounds->on->node_id) == ROLE_VOTER;
+    /* So many make a majority with this node, or without it if it has no vote. */
+    unsigned left = configuration_voters(conf) / 2 + (votes ? 0 : 1);
+
+    for (unsigned i = 0; i < rounds->quickest_count && left > 0; i++) {
+        const struct conf_member *member = configuration_find(conf, rounds->quickest[i]);
+
+        if (member != NULL && member->role == ROLE_VOTER && ask_one(rounds, member->id)) {
+            left--;
+        }
+    }
+    return left == 0;
+}
+
+static void begin_look(struct rounds *rounds)
+{
+    rounds->look = rounds->number;
+    rounds->look_ms = context_now_ms(rounds->on);
+    rounds->quickest_count = 0;
+}
+
+/* See whether the newest round is confirmed in time, unless an earlier one is watched. */
+static void watch(struct rounds *rounds)
+{
+    const struct raft_context *on = rounds->on;
+    uint64_t due_ms = context_now_ms(on) + (rounds->all_asked ? on->driver->config.heartbeat_ms
+                                                              : (uint64_t)ROUND_HEDGE_MS);
+
+    if (!timer_is_armed(&rounds->late) || due_ms < rounds->late.due_ms) {
+        rounds->watched = rounds->number;
+        timer_arm(on->timers, &rounds->late, due_ms);
+    }
+}
+
+static void on_late(struct timer *timer, uint64_t now_ms)
+{
+    struct rounds *rounds = CONTAINER(timer, struct rounds, late);
+
+    (void)now_ms;
+    if (rounds->confirmed == rounds->number) {
+        return;
+    }
+    if (rounds->confirmed < rounds->watched) {
+        const bool once_more = rounds->all_asked;
+
+        begin_look(rounds);
+        ask_all(rounds, once_more);
+    }
+    watch(rounds);
+}
+
+/* --- answers --- */
+
+static void rounds_note_answer(struct rounds *rounds, uint64_t from, uint64_t number)
+{
+    struct round_member *member;
+
+    follow_term(rounds);
+    if (number > rounds->number || driver_member(rounds->on->driver, from) == NULL) {
+        return; /* it was not asked that */
+    }
+    member = rounds_place_of(rounds, from);
+    if (member != NULL && member->answered < number) {
+        member->answered = number;
+        context_wake(rounds->on, WAKE_REQUESTS);
+    }
+    if (number < rounds->look || rounds->look == 0) {
+        return;
+    }
+    for (unsigned i = 0; i < rounds->quickest_count; i++) {
+        if (rounds->quickest[i] == from) {
+            return;
+        }
+    }
+    if (rounds->quickest_count < LIMIT_NODES) {
+        rounds->quickest[rounds->quickest_count++] = from;
+    }
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return x > y ? -1 : x < y;
+}
+
+/* R4: the newest round that a majority of the voters has answered; this node, if it is a voter,
+ * agrees with itself. Of the newest configuration. */
+static uint64_t majority_answered(const struct rounds *rounds)
+{
+    const struct configuration *conf = driver_configuration(rounds->on->driver);
+    uint64_t numbers[LIMIT_NODES];
+    unsigned voters = 0;
+
+    MEMBER_FOREACH (member, conf) {
+        if (member->role == ROLE_VOTER && voters < LIMIT_NODES) {
+            numbers[voters++] = member->id == rounds->on->node_id
+                                    ? rounds->number
+                                    : known_of(rounds, member->id).answered;
+        }
+    }
+    qsort(numbers, voters, sizeof *numbers, newest_first);
+    return voters > 0 ? numbers[voters / 2] : 0;
+}
+
+bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len)
+{
+    struct driver *driver = rounds->on->driver;
+    struct wire_confirm confirm;
+
+    if (wire_confirm_decode(payload, len, &confirm) != 0 ||
+        !trust_term(&driver->trust, from, "confirm_term", confirm.term)) {
+        return false;
+    }
+    if (confirm.term != driver_term(driver)) {
+        return true; /* R5 */
+    }
+    if (type == FRAME_CONFIRM) {
+        (void)context_send_confirm(rounds->on, from, FRAME_CONFIRM_ACK, &confirm);
+    } else {
+        rounds_note_answer(rounds, from, confirm.round);
+    }
+    return true;
+}
 
 /* So large a command takes the disks, the links and the state machines for a while. Whatever comes
  * meanwhile has to wait for at most one of them; and however many clients send such commands, one
@@ -158,30 +373,26 @@ static void serving_deadline_cb(struct timer *timer, uint64_t now_ms)
     abandon(CONTAINER(timer, struct work, deadline));
 }
 
-static struct work *work_new(struct serving *serving, enum wire_request_kind kind)
+static struct work *work_new(struct serving *serving, enum wire_request_kind kind,
+                             size_t payload_len)
 {
+    bool is_large = kind == WIRE_REQUEST_COMMAND && payload_len >= LARGE_BYTES;
     struct work *work = MUST_HAVE(calloc(1, sizeof *work));
 
     work->serving = serving;
     work->kind = kind;
     timer_init(&work->deadline, serving_deadline_cb);
     work->deadline.wakes = WAKE_REQUESTS;
-    put(work, kind == WIRE_REQUEST_COMMAND ? &serving->todo : &serving->reads);
+    put(work, is_large                       ? &serving->large
+              : kind == WIRE_REQUEST_COMMAND ? &serving->todo
+                                             : &serving->reads);
     serving->count++;
     return work;
 }
 
-/* Its payload is there: to which list does it belong? */
-static void sort_by_size(struct work *work)
-{
-    if (work->kind == WIRE_REQUEST_COMMAND && payload_of(work)->len >= LARGE_BYTES) {
-        move(work, &work->serving->large);
-    }
-}
-
 void serving_take(struct serving *serving, struct cluster_request *request)
 {
-    struct work *work = work_new(serving, serving_wire_kind(request));
+    struct work *work = work_new(serving, serving_wire_kind(request), request->payload.len);
 
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
     /* This node's own parts ask the level before they write what it brought. */
@@ -190,7 +401,6 @@ void serving_take(struct serving *serving, struct cluster_request *request)
                        state_level(serving->on->state));
     work->local = request;
     request->work = work;
-    sort_by_size(work);
 }
 
 void serving_abandon(struct serving *serving, struct cluster_request *request)
@@ -230,17 +440,6 @@ static bool serving_is_for_leaders_alone(const struct wire_request *wire)
     }
 }
 
-/* Who changes something says whose it is, and speaks for itself alone: a stamp of another node
- * would end that node's session. */
-static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
-{
-    struct session_stamp stamp;
-
-    return wire->kind == WIRE_REQUEST_QUERY || wire->kind == WIRE_REQUEST_LEADER ||
-           (session_stamp_read(wire->payload, wire->payload_len, &stamp) == 0 &&
-            stamp.node_id == node_id);
-}
-
 /* Nothing goes into the log that a member may not be able to read: neither what this leafd does not
  * know nor what is above the level in force. */
 static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
@@ -264,15 +463,21 @@ static bool may_be_appended(const struct serving *serving, const struct wire_req
 static int check(const struct serving *serving, uint64_t from, const struct wire_request *wire)
 {
     struct driver *driver = serving->on->driver;
+    bool is_change = wire->kind == WIRE_REQUEST_COMMAND || wire->kind == WIRE_REQUEST_MEMBER;
+    struct session_stamp stamp;
 
     /* Whoever passes on a request vouches for its origin, which has to be a member. */
     if (!driver_is_leader(driver) || serving->holding || serving->on->stopping ||
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
         return ERR_NOT_LEADER;
     }
-    if (serving_is_for_leaders_alone(wire) ||
-        !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from) ||
-        !may_be_appended(serving, wire)) {
+    /* A change has the stamp of the node that asks for it: that of another node would end that
+     * node's session. */
+    if (is_change && (session_stamp_read(wire->payload, wire->payload_len, &stamp) != 0 ||
+                      stamp.node_id != (wire->origin != 0 ? wire->origin : from))) {
+        return ERR_REFUSED;
+    }
+    if (serving_is_for_leaders_alone(wire) || !may_be_appended(serving, wire)) {
         return ERR_REFUSED;
     }
     if (wire->kind == WIRE_REQUEST_LEADER &&
@@ -291,12 +496,11 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
         context_refuse(serving->on, from, wire->id, rv);
         return;
     }
-    work = work_new(serving, wire->kind);
+    work = work_new(serving, wire->kind, wire->payload_len);
     work->from = from;
     work->id = wire->id;
     buf_put(&work->payload, wire->payload, wire->payload_len);
     serving->leader_bytes += work->kind == WIRE_REQUEST_LEADER ? work->payload.len : 0;
-    sort_by_size(work);
     context_arm_in(serving->on, &work->deadline, wire->time_left_ms);
 }
 
@@ -391,19 +595,6 @@ static void admit(struct serving *serving, struct work *work)
     }
 }
 
-/* All that came new. Those that were admitted stand first. */
-static void admit_todo(struct serving *serving)
-{
-    struct work *work;
-    struct work *before;
-
-    for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
-         work = before) {
-        before = TAILQ_PREV(work, work_list, link);
-        admit(serving, work);
-    }
-}
-
 static void refuse_for_disk(struct service *service, struct work_list *list)
 {
     while (!TAILQ_EMPTY(list)) {
@@ -445,7 +636,15 @@ static void submit_large(struct serving *serving)
 
 static void submit_todo(struct serving *serving)
 {
-    admit_todo(serving);
+    struct work *work;
+    struct work *before;
+
+    /* All that came new: those that were admitted stand first. */
+    for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
+         work = before) {
+        before = TAILQ_PREV(work, work_list, link);
+        admit(serving, work);
+    }
     if (serving->no_room) {
         refuse_for_disk(serving->on->service, &serving->todo);
         refuse_for_disk(serving->on->service, &serving->large);
@@ -458,59 +657,29 @@ static void submit_todo(struct serving *serving)
     submit_large(serving);
 }
 
-/* R3: this process has appended it, in this term; if it leads the term yet, it counts. */
-static void own_applied(struct work *work, const void *result, size_t len)
+static void applied_own(struct work *work, const void *result, size_t len)
 {
     struct service *service = work->serving->on->service;
     const struct driver *driver = work->serving->on->driver;
-
-    if (driver_is_leader(driver) && driver_term(driver) == work->term) {
-        service->ops->proposed(service, work->term, &work->payload, result, len);
-    }
-    serving_finish(work, 0, 0, NULL, 0);
-}
-
-/* R9: what the service has appended for the request is in force, or is not, as apply said. */
-static void entry_applied(struct work *work, const void *result, size_t len)
-{
-    struct service *service = work->serving->on->service;
     BUF_LOCAL(reply);
     int status;
 
-    if (work->local == NULL && work->from == 0) {
-        work_free(work); /* nobody waits for it any more, and its payload may be gone */
-        return;
-    }
-    buf_move(&reply, &work->kept);
-    status = service->ops->led(service, payload_of(work), result, len, &reply);
-    serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
-                   status == 0 ? reply.len : 0);
-}
-
-/* The marks of so many tags take a while: whoever waits behind it for the log comes first. */
-static bool answers_later(const struct work *work)
-{
-    return work->from != 0 && payload_of(work)->len >= LARGE_BYTES;
-}
-
-static void answer_large(struct serving *serving)
-{
-    struct work *work = TAILQ_FIRST(&serving->large_done);
-
-    if (work != NULL && work->waited) {
-        serving_finish(work, 0, work->index, work->kept.data, work->kept.len);
-    } else if (work != NULL) {
-        work->waited = true;
-    }
-}
-
-static void applied_own(struct work *work, const void *result, size_t len)
-{
     if (work->is_own) {
-        own_applied(work, result, len);
+        /* R3: this process has appended it, in this term; if it leads the term yet, it counts. */
+        if (driver_is_leader(driver) && driver_term(driver) == work->term) {
+            service->ops->proposed(service, work->term, &work->payload, result, len);
+        }
+        serving_finish(work, 0, 0, NULL, 0);
+    } else if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
+        work_free(work); /* no client waits for it any more, and its payload may be gone */
     } else if (work->entry.len > 0) {
-        entry_applied(work, result, len);
-    } else if (answers_later(work)) {
+        /* R9: what the service has appended for it is in force, or is not, as apply said. */
+        buf_move(&reply, &work->kept);
+        status = service->ops->led(service, payload_of(work), result, len, &reply);
+        serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
+                       status == 0 ? reply.len : 0);
+    } else if (work->from != 0 && payload_of(work)->len >= LARGE_BYTES) {
+        /* The marks of so many tags take a while: what waits after it for the log comes first. */
         buf_put(&work->kept, result, len);
         move(work, &work->serving->large_done);
     } else {
@@ -534,32 +703,55 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
 
 /* --- queries --- */
 
+/* One of the present term, for all that wait, unless too many have no answer yet. */
 static void begin_round(struct serving *serving)
 {
+    struct rounds *rounds = &serving->round;
     struct work *work;
-    uint64_t round;
 
-    if (TAILQ_EMPTY(&serving->reads) || rounds_are_full(&serving->round)) {
+    if (TAILQ_EMPTY(&serving->reads) || rounds->number - rounds->confirmed >= LIMIT_ROUNDS) {
         return;
     }
-    round = rounds_begin(&serving->round);
+    follow_term(rounds);
+    rounds->number++;
+    rounds->all_asked = false;
+    if (rounds->look == 0 || context_now_ms(rounds->on) >= rounds->look_ms + ROUND_LOOK_MS) {
+        begin_look(rounds);
+    }
+    if (!ask_quickest(rounds)) {
+        ask_all(rounds, false);
+    }
+    watch(rounds);
     while ((work = TAILQ_FIRST(&serving->reads)) != NULL) {
-        work->round = round; /* R4: it came before the round began */
-        work->term = serving->round.term;
+        work->round = rounds->number; /* R4: it came before the round began */
+        work->term = rounds->term;
         work->index = serving->on->driver->commit;
         move(work, &serving->in_round);
     }
 }
 
+/* Those that a majority has answered. In each turn, since with one voter less the answers that came
+ * may be a majority. */
 static void end_rounds(struct serving *serving)
 {
+    struct rounds *rounds = &serving->round;
     struct work *work;
-    uint64_t number;
+    uint64_t answered;
 
-    if (!rounds_confirm(&serving->round, &number)) {
+    if (rounds->confirmed == rounds->number) {
         return;
     }
-    while ((work = TAILQ_FIRST(&serving->in_round)) != NULL && work->round <= number) {
+    follow_term(rounds);
+    answered = majority_answered(rounds);
+    if (answered <= rounds->confirmed) {
+        return;
+    }
+    rounds->confirmed_count += answered - rounds->confirmed;
+    rounds->confirmed = answered;
+    if (rounds->confirmed == rounds->number) {
+        timer_cancel(rounds->on->timers, &rounds->late);
+    }
+    while ((work = TAILQ_FIRST(&serving->in_round)) != NULL && work->round <= answered) {
         move(work, &serving->confirmed);
     }
 }
@@ -603,23 +795,6 @@ static void lead(struct work *work)
     }
 }
 
-/* Those that waited longest first, and only if something was applied since. */
-static void feed_starved(struct serving *serving)
-{
-    uint64_t applied = driver_applied(serving->on->driver)->index;
-    struct work *work;
-    struct work *next;
-
-    if (TAILQ_EMPTY(&serving->starved) || (serving->starved_at == applied && !serving->no_room)) {
-        return;
-    }
-    serving->starved_at = applied;
-    for (work = TAILQ_FIRST(&serving->starved); work != NULL; work = next) {
-        next = TAILQ_NEXT(work, link);
-        lead(work);
-    }
-}
-
 /* R3: an entry of this leader's own. */
 static void propose_own(struct serving *serving)
 {
@@ -633,7 +808,7 @@ static void propose_own(struct serving *serving)
         buf_free(&command);
         return;
     }
-    work = work_new(serving, WIRE_REQUEST_COMMAND);
+    work = work_new(serving, WIRE_REQUEST_COMMAND, 0); /* it never stands among the large */
     work->is_own = true;
     work->payload = command;
     if (more) {
@@ -643,19 +818,6 @@ static void propose_own(struct serving *serving)
 
 /* --- answers --- */
 
-static void answer_query(struct work *work)
-{
-    struct serving *serving = work->serving;
-    struct service *service = serving->on->service;
-    const struct buf *query = payload_of(work);
-    BUF_LOCAL(reply);
-    int rv = work->kind == WIRE_REQUEST_MEMBER
-                 ? membership_answer(serving->membership, query->data, query->len, &reply)
-                 : service->ops->query(service, query->data, query->len, &reply);
-
-    serving_finish(work, rv, work->index, reply.data, reply.len);
-}
-
 /* They stand in the order of their rounds, and so of their indexes. */
 static bool is_answerable(const struct serving *serving)
 {
@@ -664,24 +826,35 @@ static bool is_answerable(const struct serving *serving)
     return work != NULL && work->index <= driver_applied(serving->on->driver)->index;
 }
 
-/* There is no room since a moment ago for what waits to be appended. */
-static bool is_refusable(const struct serving *serving)
-{
-    return serving->no_room && !TAILQ_EMPTY(&serving->starved);
-}
-
 static void answer_confirmed(struct serving *serving)
 {
-    struct work *work;
+    struct service *service = serving->on->service;
+    uint64_t applied = driver_applied(serving->on->driver)->index;
+    struct work *work = TAILQ_FIRST(&serving->starved);
+    struct work *next;
 
-    feed_starved(serving);
-    while (is_answerable(serving)) {
-        work = TAILQ_FIRST(&serving->confirmed);
-        if (work->kind == WIRE_REQUEST_LEADER) {
+    /* Those that waited longest first, and only if something was applied since. */
+    if (work != NULL && (serving->starved_at != applied || serving->no_room)) {
+        serving->starved_at = applied;
+        for (; work != NULL; work = next) {
+            next = TAILQ_NEXT(work, link);
             lead(work);
-        } else {
-            answer_query(work);
         }
+    }
+    while (is_answerable(serving)) {
+        struct work *first = TAILQ_FIRST(&serving->confirmed);
+        const struct buf *query = payload_of(first);
+        BUF_LOCAL(reply);
+        int rv;
+
+        if (first->kind == WIRE_REQUEST_LEADER) {
+            lead(first);
+            continue;
+        }
+        rv = first->kind == WIRE_REQUEST_MEMBER
+                 ? membership_answer(serving->membership, query->data, query->len, &reply)
+                 : service->ops->query(service, query->data, query->len, &reply);
+        serving_finish(first, rv, first->index, reply.data, reply.len);
     }
 }
 
@@ -696,9 +869,12 @@ void serving_answer(struct serving *serving)
 void serving_turn(struct serving *serving)
 {
     const struct driver *driver = serving->on->driver;
+    struct work *work = TAILQ_FIRST(&serving->large_done);
 
-    if (!driver->halted) {
-        answer_large(serving);
+    if (work != NULL && !driver->halted && work->waited) {
+        serving_finish(work, 0, work->index, work->kept.data, work->kept.len);
+    } else if (work != NULL && !driver->halted) {
+        work->waited = true;
     }
     if (driver_leads(driver) && !serving->holding) { /* R1 */
         propose_own(serving);
@@ -706,7 +882,9 @@ void serving_turn(struct serving *serving)
         begin_round(serving);
         end_rounds(serving); /* a sole voter needs nobody's word */
     }
-    if (!driver->halted && (is_answerable(serving) || is_refusable(serving))) {
+    /* Also where there is no room since a moment ago for what waits to be appended. */
+    if (!driver->halted &&
+        (is_answerable(serving) || (serving->no_room && !TAILQ_EMPTY(&serving->starved)))) {
         answer_confirmed(serving);
         context_wake(serving->on, WAKE_REQUESTS); /* there may be something to append */
     }
@@ -728,10 +906,8 @@ void serving_init(struct serving *serving, const struct raft_context *on,
     TAILQ_INIT(&serving->in_round);
     TAILQ_INIT(&serving->confirmed);
     TAILQ_INIT(&serving->starved);
-    rounds_init(&serving->round, on, seed >> 16);
-}
-
-void serving_close(struct serving *serving)
-{
-    ASSERT(serving->count == 0);
+    /* The numbers are above all of earlier incarnations. */
+    serving->round = (struct rounds){.on = on, .number = seed >> 16, .confirmed = seed >> 16};
+    timer_init(&serving->round.late, on_late);
+    serving->round.late.wakes = WAKE_REQUESTS;
 }

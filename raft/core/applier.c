@@ -134,11 +134,6 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 
 /* --- rows --- */
 
-static bool applier_same_key(const struct row_change *a, const struct row_change *b)
-{
-    return a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
-}
-
 /* The place of the change's key in an index that is at most half full; 0 stands for a free one,
  * else 1 + the number of the latest change of the key that is kept. */
 static uint32_t *index_find(uint32_t *index, size_t size, const struct row_changes *changes,
@@ -147,8 +142,12 @@ static uint32_t *index_find(uint32_t *index, size_t size, const struct row_chang
     const struct row_change *change = &changes->items[number];
     size_t at = hash_bytes(change->key.data, change->key.len, 0) & (size - 1);
 
-    while (index[at] != 0 && !applier_same_key(&changes->items[index[at] - 1], change)) {
-        at = (at + 1) & (size - 1);
+    for (; index[at] != 0; at = (at + 1) & (size - 1)) {
+        const struct buf *key = &changes->items[index[at] - 1].key;
+
+        if (key->len == change->key.len && memcmp(key->data, change->key.data, key->len) == 0) {
+            break;
+        }
     }
     return &index[at];
 }
@@ -289,24 +288,15 @@ static uint32_t trailing_entries(const struct applier *applier, const struct ent
     return count;
 }
 
-/* As many as are there of those that peers with a snapshot need, unless the log is too large. And
- * the one before: the core compares its term, and sends another snapshot where it is gone. */
-static uint32_t needed_entries(const struct entry_log *log, uint64_t upto, uint64_t needed)
-{
-    uint64_t first = log->first > needed ? log->first : needed;
-
-    return needed < upto && log->bytes < LIMIT_LOG_BYTES ? (uint32_t)(upto + 1 - first) : 0;
-}
-
 /* Enough entries, or, where they are large, enough bytes: the log is held in memory. The first list
  * of members stays while there is nothing else: by it a node knows that it is unborn, and does not
- * stand for election alone (birth_watch.h). */
+ * stand for election alone (raft/cluster/peers.h). */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
                             bool is_disk_low, uint32_t *ret_trailing)
 {
     uint64_t upto = applier->durable.index;
     uint32_t trailing;
-    uint32_t more;
+    uint32_t more = 0;
 
     if (applier->installing || upto <= FIRST_LIST_INDEX || upto <= applier->compacted ||
         entry_log_get(log, upto) == NULL ||
@@ -317,7 +307,12 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
     ASSERT(upto <= applier->applied.index);
     applier->compacted = upto;
     trailing = trailing_entries(applier, log, upto);
-    more = is_disk_low ? 0 : needed_entries(log, upto, needed);
+    /* As many as are there of those that peers with a snapshot need, unless the log is too large.
+     * And the one before: the core compares its term, and sends another snapshot where it is gone.
+     */
+    if (!is_disk_low && needed < upto && log->bytes < LIMIT_LOG_BYTES) {
+        more = (uint32_t)(upto + 1 - (log->first > needed ? log->first : needed));
+    }
     *ret_trailing = more > trailing ? more : trailing;
     return upto;
 }

@@ -23,8 +23,7 @@
 #define LEAFD_RAFT_CORE_APPLIER_H
 
 #include "raft/core/entry_log.h"
-#include "raft/core/writes.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/clock.h"
 #include "src/base/timers.h"
 

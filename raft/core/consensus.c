@@ -12,7 +12,7 @@
 
 _Static_assert((int)ROLE_STANDBY == RAFT_STANDBY && (int)ROLE_VOTER == RAFT_VOTER &&
                    (int)ROLE_SPARE == RAFT_SPARE,
-               "a role is the same number in configuration.h and in the library");
+               "a role is the same number in wire.h and in the library");
 
 struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
                                 uint32_t election_ms, uint64_t seed)
@@ -53,37 +53,12 @@ int consensus_metadata(const struct store_position *position,
 
 /* --- steps --- */
 
-/* Steps change it where entries come and go, and snapshots: it is copied after each. */
-static void copy_configuration(struct consensus *consensus)
-{
-    const struct raft_configuration *now = &consensus->raft.configuration;
-
-    ASSERT(now->n <= LIMIT_NODES);
-    consensus->configuration.count = 0;
-    for (unsigned i = 0; i < now->n; i++) {
-        configuration_add(&consensus->configuration, now->servers[i].id, now->servers[i].address,
-                          (enum conf_role)now->servers[i].role);
-    }
-}
-
-/* After a RECEIVE of a snapshot whose update has neither of these flags the library forgot to free
- * it. */
-static void free_ignored_snapshot(const struct raft_event *event, const struct raft_update *update)
-{
-    const unsigned used = (unsigned)(RAFT_UPDATE_SNAPSHOT) | (unsigned)(RAFT_UPDATE_MESSAGES);
-
-    if (event->type != RAFT_RECEIVE || event->receive.message->type != RAFT_INSTALL_SNAPSHOT ||
-        (update->flags & used) != 0) {
-        return;
-    }
-    raft_configuration_close(&event->receive.message->install_snapshot.conf);
-    raft_free(event->receive.message->install_snapshot.data.base);
-}
-
 int consensus_step(struct consensus *consensus, struct raft_event *event, uint64_t now_ms,
                    bool as_voter, struct raft_update *ret_update)
 {
+    const unsigned used = (unsigned)(RAFT_UPDATE_SNAPSHOT) | (unsigned)(RAFT_UPDATE_MESSAGES);
     struct raft *raft = &consensus->raft;
+    const struct raft_configuration *now = &raft->configuration;
     struct raft_configuration saved = raft->configuration;
     struct raft_server self = {raft->id, raft->address, RAFT_VOTER};
     uint64_t term = raft_current_term(raft);
@@ -104,8 +79,20 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, uint64
         return rv;
     }
     ASSERT(raft_current_term(raft) >= term);
-    free_ignored_snapshot(event, ret_update);
-    copy_configuration(consensus);
+    /* After a RECEIVE of a snapshot whose update has neither of these flags the library forgot to
+     * free it. */
+    if (event->type == RAFT_RECEIVE && event->receive.message->type == RAFT_INSTALL_SNAPSHOT &&
+        (ret_update->flags & used) == 0) {
+        raft_configuration_close(&event->receive.message->install_snapshot.conf);
+        raft_free(event->receive.message->install_snapshot.data.base);
+    }
+    /* Steps change it where entries come and go, and snapshots. */
+    ASSERT(now->n <= LIMIT_NODES);
+    consensus->configuration.count = 0;
+    for (unsigned i = 0; i < now->n; i++) {
+        configuration_add(&consensus->configuration, now->servers[i].id, now->servers[i].address,
+                          (enum conf_role)now->servers[i].role);
+    }
     return 0;
 }
 
@@ -158,4 +145,102 @@ bool consensus_drops(const struct consensus *consensus, const struct raft_messag
     return guard_drop_vote_result(message, raft->state) ||
            (raft->state == RAFT_LEADER && raft_match_index(raft, message->server_id, &match) == 0 &&
             guard_drop_rejection(message, raft_current_term(raft), match));
+}
+
+/* --- leader_watch --- */
+
+#define MISSED_HEARTBEATS 2 /* of a leader whose address refuses connections */
+
+void leader_watch_heard(struct leader_watch *watch)
+{
+    watch->heard_ms = clock_now_ms(watch->clock);
+    watch->trust = LEADER_TRUSTED;
+    /* The core draws its timeout once, and each message of the leader begins it anew. */
+    if (watch->drawn_timeout_ms != 0 && watch->consensus->raft.state == RAFT_FOLLOWER) {
+        watch->consensus->raft.follower_state.randomized_election_timeout = watch->drawn_timeout_ms;
+    }
+    watch->drawn_timeout_ms = 0;
+}
+
+static unsigned patience_ms(const struct leader_watch *watch)
+{
+    const struct raft *raft = &watch->consensus->raft;
+    unsigned missed_ms = MISSED_HEARTBEATS * raft->heartbeat_timeout;
+
+    switch (watch->trust) {
+    case LEADER_RESIGNED:
+        return 0;
+    case LEADER_REFUSED:
+        return missed_ms < raft->election_timeout ? missed_ms : raft->election_timeout;
+    default:
+        return raft->election_timeout;
+    }
+}
+
+void leader_watch_forget_silent(struct leader_watch *watch)
+{
+    struct raft *raft = &watch->consensus->raft;
+
+    if (raft->state == RAFT_FOLLOWER &&
+        guard_forget_leader(clock_now_ms(watch->clock), watch->heard_ms, patience_ms(watch))) {
+        raft->follower_state.current_leader.id = 0;
+    }
+}
+
+/* Stand for election in this node's turn, counted from then, if it is one that does. Its turn: how
+ * many voters come before it when they stand in a ring that begins after the leader; two that stand
+ * for election at once would take each other's votes. */
+static bool stand_early(struct leader_watch *watch, uint64_t leader, uint64_t from_ms)
+{
+    struct raft *raft = &watch->consensus->raft;
+    uint64_t now = clock_now_ms(watch->clock);
+    uint64_t self = raft->id;
+    unsigned before = 0;
+    uint64_t due;
+
+    ASSERT(self != leader);
+    MEMBER_FOREACH (member, &watch->consensus->configuration) {
+        uint64_t id = member->id;
+
+        if (member->role == ROLE_VOTER && id != leader) {
+            before += self > leader ? id > leader && id < self : id > leader || id < self;
+        }
+    }
+    due = from_ms + before * (uint64_t)raft->heartbeat_timeout;
+    due = due > now ? due : now;
+    if (raft_role(raft) != RAFT_VOTER || due >= raft_timeout(raft) ||
+        due < raft->election_timer_start) {
+        return false;
+    }
+    if (watch->drawn_timeout_ms == 0) {
+        watch->drawn_timeout_ms = raft->follower_state.randomized_election_timeout;
+    }
+    raft->follower_state.randomized_election_timeout = (unsigned)(due - raft->election_timer_start);
+    ASSERT(raft_timeout(raft) == due);
+    return true;
+}
+
+static bool follows(const struct leader_watch *watch, uint64_t peer)
+{
+    return watch->consensus->raft.state == RAFT_FOLLOWER &&
+           watch->consensus->raft.follower_state.current_leader.id == peer;
+}
+
+bool leader_watch_refused(struct leader_watch *watch, uint64_t peer)
+{
+    if (!follows(watch, peer) || watch->trust == LEADER_RESIGNED) {
+        return false;
+    }
+    watch->trust = LEADER_REFUSED;
+    return stand_early(watch, peer, watch->heard_ms + patience_ms(watch));
+}
+
+bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t term)
+{
+    if (term != raft_current_term(&watch->consensus->raft) || !follows(watch, peer)) {
+        return false;
+    }
+    watch->trust = LEADER_RESIGNED;
+    /* All hear of it at the same time, but may have heard the last heartbeat long ago. */
+    return stand_early(watch, peer, clock_now_ms(watch->clock));
 }

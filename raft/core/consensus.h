@@ -1,6 +1,7 @@
 /*
  * consensus.h - the only user of the consensus library: C-Raft's struct raft, one event in, one
- * update out, and the guards that need to see inside (guard.h).
+ * update out, the guards that need to see inside (guard.h), and what a follower thinks of its
+ * leader.
  *
  * The library has no clock, no disk and no links. The driver gives it events, and carries out what
  * it answers. The configuration in force is kept as a plain struct beside it.
@@ -13,9 +14,11 @@
 #define LEAFD_RAFT_CORE_CONSENSUS_H
 
 #include <raft.h>
+#include <stdbool.h>
 
-#include "raft/core/writes.h"
-#include "raft/wire/configuration.h"
+#include "raft/core/entry_log.h"
+#include "raft/wire/wire.h"
+#include "src/base/clock.h"
 
 struct consensus {
     struct raft raft;
@@ -60,5 +63,48 @@ void consensus_wait_anew(struct consensus *consensus, uint64_t now_ms);
 
 /* G3, G9: has a message to be dropped, since it would do harm in this state? */
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
+
+/*
+ * --- leader_watch: what a follower thinks of its leader: when it was heard, whether it is gone.
+ *
+ * The happy path: each message of the leader says that it is there (leader_watch_heard()). A leader
+ * whose process ended has its address refuse connections, which the links find out at once
+ * (leader_watch_refused()): if it is not heard for two heartbeats either, the followers forget it
+ * and stand for election one after the other, long before their election timeouts. A leader that
+ * hears no majority for an election timeout steps down, and says so (leader_watch_resigned()): then
+ * they need not wait at all.
+ *
+ * Failure modes: no sign is proof, and nothing depends on it: a follower that is wrong asks for
+ * pre-votes, which those who hear the leader refuse, and follows again with the next heartbeat. A
+ * leader whose machine is lost refuses nothing, and says nothing; then the election timeout
+ * decides, as ever.
+ */
+
+/* Why a follower does not wait for its leader as long as an election timeout. */
+enum leader_trust {
+    LEADER_TRUSTED,
+    LEADER_REFUSED, /* its address refuses connections */
+    LEADER_RESIGNED /* it said itself that it leads no more */
+};
+
+struct leader_watch {
+    struct consensus *consensus;
+    const struct clock *clock;
+    uint64_t heard_ms;
+    enum leader_trust trust;   /* since then */
+    unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
+};
+
+/* The leader of this term, or of a later one, has sent something. */
+void leader_watch_heard(struct leader_watch *watch);
+
+/* Nobody listens at a peer's address; or it says that it has stepped down in a term. If it is the
+ * leader, this node may stand for election earlier: true if its timer is due earlier from now
+ * on. */
+bool leader_watch_refused(struct leader_watch *watch, uint64_t peer);
+bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t term);
+
+/* G6, G13: forget a leader that is not heard for so long that others may be voted for. */
+void leader_watch_forget_silent(struct leader_watch *watch);
 
 #endif

@@ -212,20 +212,6 @@ static void carry_out(struct driver *driver, struct raft_update *update, bool st
 
 /* --- an event --- */
 
-/* This node has stepped down in a term that it led: the others need not wait to notice it. */
-static void send_resign(struct driver *driver)
-{
-    MEMBER_FOREACH (member, driver_configuration(driver)) {
-        struct buf payload = BUF_INIT;
-
-        if (member->id != driver->config.node_id) {
-            wire_resign_encode(&(struct wire_resign){driver_term(driver)}, &payload);
-            (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload);
-            buf_free(&payload);
-        }
-    }
-}
-
 static void note_role(struct driver *driver)
 {
     enum driver_state role = driver_state(driver);
@@ -238,7 +224,15 @@ static void note_role(struct driver *driver)
     ASSERT(term >= driver->seen_term);
     if (driver->seen_state == DRIVER_LEADER && role == DRIVER_FOLLOWER &&
         term == driver->seen_term) {
-        send_resign(driver);
+        /* It has stepped down in a term that it led: the others need not wait to notice it. */
+        MEMBER_FOREACH (member, driver_configuration(driver)) {
+            BUF_LOCAL(payload);
+
+            if (member->id != driver->config.node_id) {
+                wire_resign_encode(&(struct wire_resign){term}, &payload);
+                (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload);
+            }
+        }
     }
     driver->counts.elections += role != DRIVER_FOLLOWER && term != driver->seen_term;
     driver->counts.leaderships += role == DRIVER_LEADER && term != driver->led_term;
@@ -331,16 +325,6 @@ static void on_rows_due(struct timer *timer, uint64_t now_ms)
     applier_write(&driver->applier, false);
 }
 
-/* G6: a timeout of silence makes a voter a candidate. Whoever does not stand for election, as it
- * has no vote or is held, follows nobody then either. */
-static void forget_silent(struct driver *driver)
-{
-    if (!driver->failed && !driver->applier.installing) {
-        leader_watch_forget_silent(&driver->watch);
-        note_role(driver);
-    }
-}
-
 static void on_timeout(struct timer *timer, uint64_t now_ms)
 {
     struct driver *driver = CONTAINER(timer, struct driver, timer);
@@ -356,7 +340,12 @@ static void on_timeout(struct timer *timer, uint64_t now_ms)
         }
         (void)driver_step(driver, &event);
     }
-    forget_silent(driver);
+    /* G6: a timeout of silence makes a voter a candidate. One that does not stand for election, as
+     * it has no vote or is held, follows no node then either. */
+    if (!driver->failed && !driver->applier.installing) {
+        leader_watch_forget_silent(&driver->watch);
+        note_role(driver);
+    }
 }
 
 /* --- what is known of the peers --- */
@@ -368,17 +357,6 @@ static void note_committed(struct driver *driver, uint64_t peer, uint64_t index,
     if (last_term != 0 && witness_term_at(&driver->witness, index) == last_term) {
         rollback_committed(&driver->peers.seen, peer,
                            index < driver->commit ? index : driver->commit);
-    }
-}
-
-/* What a message shows of its sender. */
-static void note_message(struct driver *driver, uint64_t from, const struct raft_message *message)
-{
-    const struct raft_request_vote_result *result = &message->request_vote_result;
-
-    rollback_term(&driver->peers.seen, from, message_senders_term(message));
-    if (message->type == RAFT_REQUEST_VOTE_RESULT && result->vote_granted && !result->pre_vote) {
-        rollback_vote(&driver->peers.seen, from, result->term, driver->config.node_id);
     }
 }
 
@@ -398,25 +376,6 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
     if (seen != NULL) {
         note_committed(driver, peer, seen->tail.index, seen->tail.last_term);
     }
-}
-
-/* What a peer says that its disk has. Of an older connection, and another start: not now. */
-static void note_durable(struct driver *driver, uint64_t peer, const struct peer_durable *durable)
-{
-    struct rollback *memory = &driver->peers.seen;
-    const struct peer_seen *seen = rollback_find(memory, peer);
-
-    if (seen == NULL || seen->incarnation != durable->incarnation) {
-        return;
-    }
-    rollback_term(memory, peer, durable->term);
-    rollback_vote(memory, peer, durable->term, durable->vote);
-    /* An entry of an older term may be cut by the leader of this one. */
-    if (durable->last_term == durable->term) {
-        rollback_tail(memory, peer,
-                      &(struct peer_tail){durable->term, durable->index, durable->last_term});
-    }
-    note_committed(driver, peer, durable->index, durable->last_term);
 }
 
 /* --- start and end --- */
@@ -456,22 +415,6 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
     return entries;
 }
 
-/* What the disk has at the start. */
-static struct peer_durable durable_of(const struct store_loaded *loaded, uint64_t incarnation)
-{
-    struct peer_durable durable = {.incarnation = incarnation,
-                                   .term = loaded->term,
-                                   .vote = loaded->vote,
-                                   .index = loaded->position.index,
-                                   .last_term = loaded->position.term};
-
-    if (loaded->entry_count > 0) {
-        durable.index = loaded->first_index + loaded->entry_count - 1;
-        durable.last_term = loaded->entries[loaded->entry_count - 1].term;
-    }
-    return durable;
-}
-
 static void init_parts(struct driver *driver, struct disk *disk, struct state *state,
                        const struct store_loaded *loaded)
 {
@@ -481,7 +424,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
     prng_seed(&prng, config->seed);
     writes_init(&driver->writes, disk);
     outbox_init(&driver->outbox, &driver->writes, driver->net, loaded->term, loaded->vote);
-    appends_init(&driver->appends, &driver->log, &driver->outbox);
+    driver->appends = (struct appends){.log = &driver->log, .outbox = &driver->outbox};
     snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
                   config->election_ms, prng_next(&prng) >> 1);
     entry_log_init(&driver->log, loaded->first_index);
@@ -494,18 +437,16 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
         driver->transfers.in_bytes_max = config->state_bytes;
     }
     driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
-    driver->start = durable_of(loaded, config->incarnation);
+    driver->start = (struct peer_durable){.incarnation = config->incarnation,
+                                          .term = loaded->term,
+                                          .vote = loaded->vote,
+                                          .index = loaded->position.index,
+                                          .last_term = loaded->position.term};
+    if (loaded->entry_count > 0) {
+        driver->start.index = loaded->first_index + loaded->entry_count - 1;
+        driver->start.last_term = loaded->entries[loaded->entry_count - 1].term;
+    }
     vote_floor_own(&driver->vote_floor, &driver->start);
-}
-
-static void init_consensus(struct driver *driver)
-{
-    const struct driver_config *config = &driver->config;
-
-    driver->consensus = consensus_new(config->node_id, config->address, config->heartbeat_ms,
-                                      config->election_ms, config->seed);
-    leader_watch_init(&driver->watch, driver->consensus, driver->clock);
-    trust_init(&driver->trust, driver->clock, driver->consensus);
 }
 
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
@@ -537,7 +478,11 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
         end_steps(driver); /* there is no core to take one */
         return rv;
     }
-    init_consensus(driver);
+    driver->consensus = consensus_new(config->node_id, config->address, config->heartbeat_ms,
+                                      config->election_ms, config->seed);
+    driver->watch = (struct leader_watch){
+        .consensus = driver->consensus, .clock = clock, .heard_ms = clock_now_ms(clock)};
+    driver->trust = (struct trust){.clock = clock, .consensus = driver->consensus};
     event.start.term = loaded->term;
     event.start.voted_for = loaded->vote;
     event.start.start_index = loaded->first_index;
@@ -653,32 +598,23 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 
 /* --- messages --- */
 
-/* Index of the change, not committed yet, that takes this voter's vote away; 0: there is none. */
-static uint64_t pending_demotion(const struct driver *driver)
-{
-    uint64_t pending = driver_pending_change(driver);
-    uint64_t self = driver->config.node_id;
-    struct configuration before;
-
-    if (pending <= driver->commit ||
-        configuration_role(driver_configuration(driver), self) == ROLE_VOTER) {
-        return 0;
-    }
-    applier_configured(&driver->applier, &before);
-    return configuration_role(&before, self) == ROLE_VOTER ? pending : 0;
-}
-
 static void step_vote_request(struct driver *driver, struct raft_event *event)
 {
     struct raft *raft = raft_of(driver);
     bool as_voter = guard_vote_as_voter(event->receive.message, (int)raft_state(raft),
                                         raft_role(raft), raft_last_index(raft));
-    uint64_t demotion = as_voter ? pending_demotion(driver) : 0;
+    uint64_t pending = driver_pending_change(driver);
+    uint64_t self = driver->config.node_id;
     uint64_t last = entry_log_last(&driver->log);
+    struct configuration before;
 
-    if (demotion > 0) {
-        (void)guard_vote_before_demotion(event->receive.message, demotion - 1,
-                                         witness_term_at(&driver->witness, demotion - 1), last,
+    /* Does a change that is not committed yet take this voter's vote away? */
+    applier_configured(&driver->applier, &before);
+    if (as_voter && pending > driver->commit &&
+        configuration_role(driver_configuration(driver), self) != ROLE_VOTER &&
+        configuration_role(&before, self) == ROLE_VOTER) {
+        (void)guard_vote_before_demotion(event->receive.message, pending - 1,
+                                         witness_term_at(&driver->witness, pending - 1), last,
                                          witness_term_at(&driver->witness, last));
     }
     leader_watch_forget_silent(&driver->watch);
@@ -748,16 +684,6 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     step_message(driver, &part);
 }
 
-/* While a snapshot is being installed the core has no log but its end, and takes another term there
- * for a reason to shut down. What is wrong shows once it is installed. */
-static bool parts_from_install(const struct driver *driver, const struct raft_append_entries *args)
-{
-    const struct raft_trail *trail = &raft_of(driver)->trail;
-
-    return driver->applier.installing && args->prev_log_index == trail->snapshot.index &&
-           args->prev_log_term != trail->snapshot.term;
-}
-
 static void on_restored(void *data)
 {
     struct driver *driver = data;
@@ -823,6 +749,7 @@ static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
 /* False: it contradicts what is committed here. */
 static bool receive_append(struct driver *driver, struct raft_message *message)
 {
+    const struct raft_trail *trail = &raft_of(driver)->trail;
     struct raft_append_entries *args = &message->append_entries;
     unsigned from = 0;
 
@@ -832,7 +759,10 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
     if (!agrees(driver, message->server_id, message)) {
         return false;
     }
-    if (parts_from_install(driver, args)) {
+    /* While a snapshot is being installed the core has no log but its end, and takes another term
+     * there for a reason to shut down. What is wrong shows once it is installed. */
+    if (driver->applier.installing && args->prev_log_index == trail->snapshot.index &&
+        args->prev_log_term != trail->snapshot.term) {
         return true;
     }
     note_leader(driver, message->server_id, args->term);
@@ -926,6 +856,7 @@ static bool believes_entries(struct driver *driver, uint64_t from,
 static bool receive_message(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
+    const struct raft_request_vote_result *result;
     struct raft_message message;
     uint64_t transfer;
     bool agreed = true;
@@ -942,7 +873,11 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         message_release(&message);
         return false;
     }
-    note_message(driver, from, &message);
+    rollback_term(&driver->peers.seen, from, message_senders_term(&message));
+    result = &message.request_vote_result;
+    if (message.type == RAFT_REQUEST_VOTE_RESULT && result->vote_granted && !result->pre_vote) {
+        rollback_vote(&driver->peers.seen, from, result->term, driver->config.node_id);
+    }
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
         agreed = receive_append(driver, &message);
@@ -1001,29 +936,14 @@ static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
     fail(driver, ERR_NEWER, text);
 }
 
-/* Is the snapshot that came in from the leader of this node's term? Nobody else ends this node. */
-static bool leads_now(const struct driver *driver, uint64_t from)
-{
-    return driver_leader(driver) == from &&
-           driver->transfers.in.message.install_snapshot.term == driver_term(driver);
-}
-
-/* It is more than this node may hold: another bound than the leader's, or a lie. */
-static void log_too_large(const struct driver *driver, uint64_t from)
-{
-    log_line(LOG_LEVEL_ERROR, "raft", "a snapshot takes more memory than the state may: refused",
-             "peer=%llu bytes_max=%llu hint=\"data.memory-bytes has to be as large as on the other "
-             "nodes\"",
-             ull(from), ull(driver->config.state_bytes));
-}
-
 /* All rows are in, and were tried. What does not fit its digest is refused, and the leader sends it
  * anew: once the core begins to install, there is no way back. What fits it and makes no state is a
  * lie: the disk must not have it. False: it is not believed. */
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
 {
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
-    uint64_t index = driver->transfers.in.message.install_snapshot.last_index;
+    const struct raft_install_snapshot *args = &driver->transfers.in.message.install_snapshot;
+    uint64_t index = args->last_index;
     struct raft_message message;
     bool fits;
     bool believed = true;
@@ -1033,11 +953,17 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
         snapshot_take_head(&driver->transfers, &message);
         believed = deliver_head(driver, from, &message);
     } else if (rv == ERR_NEWER) {
-        if (leads_now(driver, from)) {
+        /* None but the leader of this node's term ends this node. */
+        if (driver_leader(driver) == from && args->term == driver_term(driver)) {
             fail_level(driver, from, index);
         }
     } else if (rv == ERR_STATE_FULL) {
-        log_too_large(driver, from);
+        /* More than this node may hold: another bound than the leader's, or a lie. */
+        log_line(
+            LOG_LEVEL_ERROR, "raft", "a snapshot takes more memory than the state may: refused",
+            "peer=%llu bytes_max=%llu hint=\"data.memory-bytes has to be as large as on the other "
+            "nodes\"",
+            ull(from), ull(driver->config.state_bytes));
         believed = false;
     } else if (fits) {
         believed = trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
@@ -1093,17 +1019,30 @@ static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *
     return true;
 }
 
+/* What a peer says that its disk has. */
 static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
-    struct wire_durable durable;
+    struct rollback *memory = &driver->peers.seen;
+    const struct peer_seen *seen = rollback_find(memory, from);
+    struct wire_durable wire;
+    const struct peer_durable *now = &wire.now;
 
-    if (wire_durable_decode(payload, len, &durable) != 0 ||
-        !trust_term(&driver->trust, from, "durable_term", durable.now.term) ||
-        !trust_index(&driver->trust, from, "durable_index", durable.now.index)) {
+    if (wire_durable_decode(payload, len, &wire) != 0 ||
+        !trust_term(&driver->trust, from, "durable_term", now->term) ||
+        !trust_index(&driver->trust, from, "durable_index", now->index)) {
         return false;
     }
-    note_durable(driver, from, &durable.now);
+    if (seen == NULL || seen->incarnation != now->incarnation) {
+        return true; /* of an older connection, and another start: not now */
+    }
+    rollback_term(memory, from, now->term);
+    rollback_vote(memory, from, now->term, now->vote);
+    /* An entry of an older term may be cut by the leader of this one. */
+    if (now->last_term == now->term) {
+        rollback_tail(memory, from, &(struct peer_tail){now->term, now->index, now->last_term});
+    }
+    note_committed(driver, from, now->index, now->last_term);
     return true;
 }
 
@@ -1303,60 +1242,51 @@ void driver_birth_level(struct driver *driver, uint16_t level)
     driver->config.birth.level = level;
 }
 
-/* What the first entry of a term says: nothing, or, while the cluster has no birth, that. Nothing
- * of a client comes before it: a leader takes nothing before it has applied it (driver_leads()). */
-static void put_first(const struct driver *driver, struct buf *payload)
-{
-    struct birth birth;
-
-    if (!birth_is_sound(&driver->config.birth) || state_birth(driver->applier.state, &birth)) {
-        cluster_command_put(payload, COMMAND_NOOP, NULL);
-        return;
-    }
-    birth = driver->config.birth;
-    birth.wall_ms = clock_wall_ms(driver->clock);
-    cluster_command_put(payload, birth.level >= BIRTH_LEVEL_MIN ? COMMAND_BIRTH_AT : COMMAND_BIRTH,
-                        &birth);
-}
-
-/* G10: a leader's own first entry, since the core adds none on a clean election. */
+/* G10: a leader's own first entry, since the core adds none on a clean election. It says nothing,
+ * or, while the cluster has no birth, that. Nothing of a client comes before it: a leader takes
+ * nothing before it has applied it (driver_leads()). */
 static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
     BUF_LOCAL(first);
     struct driver_command command;
+    struct birth birth;
     uint64_t index;
 
     if (driver->applier.installing) {
         return;
     }
-    put_first(driver, &first);
+    if (!birth_is_sound(&driver->config.birth) || state_birth(driver->applier.state, &birth)) {
+        cluster_command_put(&first, COMMAND_NOOP, NULL);
+    } else {
+        birth = driver->config.birth;
+        birth.wall_ms = clock_wall_ms(driver->clock);
+        cluster_command_put(
+            &first, birth.level >= BIRTH_LEVEL_MIN ? COMMAND_BIRTH_AT : COMMAND_BIRTH, &birth);
+    }
     command = (struct driver_command){first.data, first.len};
     if (driver_submit(driver, &command, 1, &index, &term) == 0) {
         driver->noop_term = term;
     }
 }
 
-static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
-                         const struct entry_block *block)
+static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
+                          const struct entry_block *block)
 {
-    struct raft_event event = event_of(RAFT_CONFIGURATION);
-
-    if (applier_configuration(&driver->applier, index, term, block) != 0 ||
-        message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
-        fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
-        return;
-    }
-    event.configuration.index = index;
-    (void)driver_step(driver, &event);
-}
-
-/* The leader's digest at an index, and this node's, are not the same. */
-static void halt_diverged(struct driver *driver, uint64_t index, const struct entry_block *block)
-{
+    BUF_LOCAL(result);
     struct cluster_command command;
     char text[240];
+    int rv = applier_command(&driver->applier, index, term, block, &result);
 
+    if (rv == ERR_NEWER) {
+        fail_newer(driver, index, block->data, block->len);
+    } else if (!driver->halted) {
+        driver->observer->applied(driver->observer, index, term, result.data, result.len);
+    }
+    if (rv != ERR_DIVERGED || driver->halted || driver->failed) {
+        return;
+    }
+    /* The leader's digest at an index, and this node's, are not the same. */
     ASSERT(cluster_command_read(block->data, block->len, &command) == 0);
     snprintf(
         text, sizeof text,
@@ -1366,22 +1296,6 @@ static void halt_diverged(struct driver *driver, uint64_t index, const struct en
         ull(command.digest.digest));
     driver_halt(driver);
     driver->observer->diverged(driver->observer, command.stamp.node_id, text);
-}
-
-static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
-                          const struct entry_block *block)
-{
-    BUF_LOCAL(result);
-    int rv = applier_command(&driver->applier, index, term, block, &result);
-
-    if (rv == ERR_NEWER) {
-        fail_newer(driver, index, block->data, block->len);
-    } else if (!driver->halted) {
-        driver->observer->applied(driver->observer, index, term, result.data, result.len);
-    }
-    if (rv == ERR_DIVERGED && !driver->halted && !driver->failed) {
-        halt_diverged(driver, index, block);
-    }
 }
 
 /* The next committed entry, if it may be applied now. */
@@ -1432,12 +1346,19 @@ static void apply(struct driver *driver, const struct log_entry *entry)
 {
     /* A step below may move the log's memory. */
     struct entry_block *block = entry_block_ref(entry->block);
+    struct raft_event event = event_of(RAFT_CONFIGURATION);
     uint64_t index = driver->applier.applied.index + 1;
     uint64_t term = entry->term;
 
     switch (entry->type) {
     case RAFT_CHANGE:
-        apply_change(driver, index, term, block);
+        event.configuration.index = index;
+        if (applier_configuration(&driver->applier, index, term, block) != 0 ||
+            message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
+            fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
+        } else {
+            (void)driver_step(driver, &event);
+        }
         break;
     case RAFT_COMMAND:
         apply_command(driver, index, term, block);
@@ -1731,26 +1652,21 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
     return submit(driver, &entry, 1);
 }
 
-/* The core watches one node at a time; a second one would leave the first one's state at "running"
- * for good. */
-static bool is_catching_up(const struct driver *driver)
-{
-    MEMBER_FOREACH (member, driver_configuration(driver)) {
-        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool driver_catch_up(struct driver *driver, uint64_t id)
 {
     enum conf_role role = configuration_role(driver_configuration(driver), id);
     struct raft_event event = event_of(RAFT_CATCH_UP);
 
     if (!driver_leads(driver) || driver_pending_change(driver) != 0 || role == ROLE_GONE ||
-        role == ROLE_VOTER || is_catching_up(driver)) {
+        role == ROLE_VOTER) {
         return false;
+    }
+    /* The core watches one node at a time; a second one would leave the first one's state at
+     * "running" for good. */
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
+            return false;
+        }
     }
     event.catch_up.server_id = id;
     return driver_step(driver, &event) == 0;

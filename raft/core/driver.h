@@ -2,9 +2,9 @@
  * driver.h - the driver of the consensus core: events in, updates carried out.
  *
  * It is the only caller of consensus_step(), and composes the rest of the folder: consensus (the
- * library), entry_log (the log in memory), writes (what is on its way to the disk), outbox (term
- * and vote, and messages that wait for them), applier (the state machine's place in the log),
- * snapshot (transfers), leader_watch (is the leader gone?), trust and witness (may it be true?),
+ * library; is the leader gone?), entry_log (the log in memory, and what is on its way to the disk),
+ * outbox (term and vote, and messages that wait for them), applier (the state machine's place in
+ * the log), snapshot (transfers), trust and witness (may it be true?),
  * peer_memory (was a peer's data set back?), vote_floor (may this node have voted already?).
  * It decides the order of things: term and vote first, then entries to the cache and the disk, then
  * messages; committed entries are applied in order, and their rows written after the log.
@@ -37,12 +37,11 @@
 #include "raft/core/applier.h"
 #include "raft/core/entry_log.h"
 #include "raft/core/rollback.h"
-#include "raft/core/leader_watch.h"
+#include "raft/core/consensus.h"
 #include "raft/core/snapshot.h"
 #include "raft/core/trust.h"
-#include "raft/core/writes.h"
 #include "raft/transport/net.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
 #include "src/state/state.h"
@@ -162,7 +161,7 @@ bool driver_turn(struct driver *driver);
  * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
 void driver_hold(struct driver *driver, bool held);
 
-/* A birth that this node proposes names this level (birth_watch.h). LEVEL_FIRST at the start. */
+/* A birth that this node proposes names this level (raft/cluster/peers.h). LEVEL_FIRST at the start. */
 void driver_birth_level(struct driver *driver, uint16_t level);
 
 /* The state of this node may be wrong: nothing is applied from now on, but what

@@ -68,26 +68,19 @@ void entry_log_clear(struct entry_log *log, uint64_t first)
     log->first = first;
 }
 
-static void entry_log_make_room(struct entry_log *log)
-{
-    if (log->head + log->count < log->capacity) {
-        return;
-    }
-    if (log->head > log->capacity / 2) { /* half is dropped prefix: move down instead of growing */
-        memmove(log->items, log->items + log->head, log->count * sizeof *log->items);
-        log->head = 0;
-        return;
-    }
-    log->capacity = log->capacity ? log->capacity * 2 : 64;
-    log->items = MUST_HAVE(realloc(log->items, log->capacity * sizeof *log->items));
-}
-
 void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t write,
                       struct entry_block *block)
 {
     ASSERT(term > 0);
     ASSERT_IMPLIES(log->count > 0, term >= log->items[log->head + log->count - 1].term);
-    entry_log_make_room(log);
+    if (log->head + log->count == log->capacity && log->head > log->capacity / 2) {
+        /* Half is dropped prefix: move down instead of growing. */
+        memmove(log->items, log->items + log->head, log->count * sizeof *log->items);
+        log->head = 0;
+    } else if (log->head + log->count == log->capacity) {
+        log->capacity = log->capacity ? log->capacity * 2 : 64;
+        log->items = MUST_HAVE(realloc(log->items, log->capacity * sizeof *log->items));
+    }
     log->items[log->head + log->count] = (struct log_entry){term, write, type, block};
     log->count++;
     log->bytes += block->len;
@@ -139,4 +132,83 @@ uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32
         highest = i;
     }
     return highest;
+}
+
+/* --- writes --- */
+
+void writes_init(struct writes *writes, struct disk *disk)
+{
+    *writes = (struct writes){.disk = disk};
+    STAILQ_INIT(&writes->back);
+}
+
+static void writes_done_cb(struct store_op *op)
+{
+    struct write *write = op->data;
+
+    STAILQ_INSERT_TAIL(&write->writes->back, write, link);
+}
+
+struct write *writes_new(struct writes *writes, enum store_op_kind kind)
+{
+    struct write *write = MUST_HAVE(calloc(1, sizeof *write));
+
+    write->op.kind = kind;
+    write->op.done = writes_done_cb;
+    write->op.data = write;
+    write->writes = writes;
+    write->number = ++writes->last_number;
+    write->epoch = writes->epoch;
+    writes->count++;
+    return write;
+}
+
+void write_submit(struct write *write)
+{
+    ASSERT(write->epoch == write->writes->epoch);
+    write->writes->disk->ops->submit(write->writes->disk, &write->op);
+}
+
+void write_submit_local(struct write *write, uint32_t key, void (*done)(void *data), void *data)
+{
+    write->on_local = done;
+    write->local_data = data;
+    write->op.local_key = key;
+    write->op.local = write->bytes.data;
+    write->op.local_len = (uint32_t)write->bytes.len;
+    write_submit(write);
+}
+
+struct write *writes_take(struct writes *writes)
+{
+    struct write *write = STAILQ_FIRST(&writes->back);
+
+    if (write != NULL) {
+        STAILQ_REMOVE_HEAD(&writes->back, link);
+        ASSERT(write->number > writes->last_taken);
+        writes->last_taken = write->number;
+    }
+    return write;
+}
+
+bool write_is_current(const struct write *write)
+{
+    ASSERT(write->epoch <= write->writes->epoch);
+    return write->epoch == write->writes->epoch;
+}
+
+void write_free(struct write *write)
+{
+    ASSERT(write->writes->count > 0);
+    write->writes->count--;
+    for (uint32_t i = 0; i < write->op.entry_count; i++) {
+        entry_block_unref(write->blocks[i]);
+    }
+    free(write->entries);
+    free(write->blocks);
+    free(write->rows);
+    row_changes_release(&write->changes);
+    store_position_release(&write->op.position);
+    buf_free(&write->bytes);
+    free(write);
 }

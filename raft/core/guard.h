@@ -14,7 +14,7 @@
 #include <raft.h>
 #include <stdbool.h>
 
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 
 /*
  * G1: the core takes a CHANGE for the first new entry of its message, so that one further on is

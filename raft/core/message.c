@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/wire/configuration.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/fields.h"
@@ -157,17 +156,6 @@ static void encode_entries(const struct raft_append_entries *append, struct buf 
     }
 }
 
-static void encode_install(const struct raft_install_snapshot *install, uint64_t transfer,
-                           struct buf *buf)
-{
-    BUF_LOCAL(conf);
-
-    ASSERT(install->conf.n > 0 && install->conf.n <= LIMIT_NODES);
-    message_conf_encode(&install->conf, &conf);
-    buf_put_u64(buf, transfer);
-    buf_put_str32(buf, conf.data, conf.len);
-}
-
 /* Read one entry, into zeros; its buffer points into the reader's data. */
 static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
 {
@@ -236,7 +224,9 @@ static void read_install(struct reader *reader, struct raft_install_snapshot *in
 
 void message_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf)
 {
+    const struct raft_configuration *members = &message->install_snapshot.conf;
     uint64_t term = message_term(message);
+    BUF_LOCAL(conf);
 
     ASSERT(term > 0 && term < WIRE_NUMBER_BOUND);
     buf_put_u8(buf, (uint8_t)message->type);
@@ -244,7 +234,10 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
     if (message->type == RAFT_APPEND_ENTRIES) {
         encode_entries(&message->append_entries, buf);
     } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
-        encode_install(&message->install_snapshot, transfer, buf);
+        ASSERT(members->n > 0 && members->n <= LIMIT_NODES);
+        message_conf_encode(members, &conf);
+        buf_put_u64(buf, transfer);
+        buf_put_str32(buf, conf.data, conf.len);
     }
 }
 

@@ -88,11 +88,6 @@ void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload)
 
 /* --- entries for followers --- */
 
-void appends_init(struct appends *appends, const struct entry_log *log, struct outbox *outbox)
-{
-    *appends = (struct appends){.log = log, .outbox = outbox};
-}
-
 static struct append_rest *rest_of(struct appends *appends, uint64_t to)
 {
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
@@ -120,14 +115,17 @@ void appends_forget(struct appends *appends, uint64_t to)
     }
 }
 
-/* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
- * of them it is to carry at most. Returns how many it carries. */
-static unsigned fill_frame(const struct appends *appends, struct raft_append_entries *args,
-                           unsigned n, struct raft_entry *entries)
+/* One frame, of n entries of the log at most, and as many as fit it (one always does); args are
+ * those of the next one then. */
+static void send_frame(struct appends *appends, struct raft_message *message, unsigned n)
 {
+    struct raft_append_entries *args = &message->append_entries;
+    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+    struct buf payload = BUF_INIT;
     size_t bytes = 0;
     unsigned i;
 
+    ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
     for (i = 0; i < n; i++) {
         const struct log_entry *entry = entry_log_get(appends->log, args->prev_log_index + 1 + i);
 
@@ -142,38 +140,14 @@ static unsigned fill_frame(const struct appends *appends, struct raft_append_ent
     }
     args->entries = entries;
     args->n_entries = i;
-    return i;
-}
-
-/* One frame, of n entries at most; args are those of the next one then. Returns how many went. */
-static unsigned send_frame(struct appends *appends, struct raft_message *message, unsigned n)
-{
-    struct raft_append_entries *args = &message->append_entries;
-    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
-    struct buf payload = BUF_INIT;
-
-    ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
-    n = fill_frame(appends, args, n, entries);
     message_encode(message, 0, &payload);
     outbox_send(appends->outbox, message->server_id, &payload);
-    if (n > 0) {
-        args->prev_log_index += n;
-        args->prev_log_term = entries[n - 1].term;
+    if (i > 0) {
+        args->prev_log_index += i;
+        args->prev_log_term = entries[i - 1].term;
     }
     args->entries = NULL;
     args->n_entries = 0;
-    return n;
-}
-
-/* What the core sends begins where the rest ends: it goes with that. */
-static bool rest_joins(struct append_rest *rest, const struct raft_append_entries *args)
-{
-    if (rest == NULL || rest->next.term != args->term || rest->last != args->prev_log_index) {
-        return false;
-    }
-    rest->last += args->n_entries;
-    rest->next.leader_commit = args->leader_commit;
-    return true;
 }
 
 void appends_send(struct appends *appends, struct raft_message *message)
@@ -183,7 +157,9 @@ void appends_send(struct appends *appends, struct raft_message *message)
     struct append_rest *rest = rest_of(appends, message->server_id);
 
     ASSERT(message->type == RAFT_APPEND_ENTRIES && message->server_id > 0);
-    if (rest_joins(rest, args)) {
+    if (rest != NULL && rest->next.term == args->term && rest->last == args->prev_log_index) {
+        rest->last += args->n_entries; /* it begins where the rest ends, and goes with that */
+        rest->next.leader_commit = args->leader_commit;
         args->entries = NULL;
         args->n_entries = 0;
         return;
@@ -191,7 +167,7 @@ void appends_send(struct appends *appends, struct raft_message *message)
     if (rest != NULL) {
         end_rest(appends, rest);
     }
-    (void)send_frame(appends, message, args->n_entries);
+    send_frame(appends, message, args->n_entries);
     if (args->prev_log_index == last) {
         return;
     }
@@ -201,42 +177,31 @@ void appends_send(struct appends *appends, struct raft_message *message)
     appends->count++;
 }
 
-/* May the rest go on: is this node the leader still, and are its entries there? */
-static bool rest_goes_on(const struct appends *appends, const struct append_rest *rest,
-                         uint64_t term)
-{
-    return rest->next.term == term &&
-           entry_log_get(appends->log, rest->next.prev_log_index + 1) != NULL;
-}
-
-/* The next frame of a rest. */
-static void rest_send(struct appends *appends, struct append_rest *rest)
-{
-    struct raft_message message = {.type = RAFT_APPEND_ENTRIES, .server_id = rest->to};
-    uint64_t left = rest->last - rest->next.prev_log_index;
-
-    message.append_entries = rest->next;
-    (void)send_frame(appends, &message,
-                     left < LIMIT_ENTRIES_PER_FRAME ? (unsigned)left : LIMIT_ENTRIES_PER_FRAME);
-    rest->next = message.append_entries;
-    if (rest->next.prev_log_index == rest->last) {
-        end_rest(appends, rest);
-    }
-}
-
 bool appends_turn(struct appends *appends, uint64_t term)
 {
+    struct raft_message message = {.type = RAFT_APPEND_ENTRIES};
     unsigned begin = appends->turn;
     bool sent = false;
+    uint64_t left;
 
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
         struct append_rest *rest = &appends->rests[(begin + i) % LIMIT_PEERS];
 
-        if (rest->to != 0 && !rest_goes_on(appends, rest, term)) {
+        /* Does this node lead its term still, and are its entries there? */
+        if (rest->to != 0 && (rest->next.term != term ||
+                              entry_log_get(appends->log, rest->next.prev_log_index + 1) == NULL)) {
             end_rest(appends, rest);
         }
         if (rest->to != 0 && !rest->fresh && !sent) {
-            rest_send(appends, rest);
+            left = rest->last - rest->next.prev_log_index;
+            message.server_id = rest->to;
+            message.append_entries = rest->next;
+            send_frame(appends, &message,
+                       left < LIMIT_ENTRIES_PER_FRAME ? (unsigned)left : LIMIT_ENTRIES_PER_FRAME);
+            rest->next = message.append_entries;
+            if (rest->next.prev_log_index == rest->last) {
+                end_rest(appends, rest);
+            }
             sent = true;
             appends->turn = (begin + i + 1) % LIMIT_PEERS;
         }

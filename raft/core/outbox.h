@@ -20,7 +20,6 @@
 
 #include "raft/core/entry_log.h"
 #include "raft/core/message.h"
-#include "raft/core/writes.h"
 #include "raft/transport/net.h"
 #include "src/base/limits.h"
 
@@ -87,15 +86,12 @@ struct append_rest {
 };
 
 struct appends {
-    const struct entry_log *log;
+    const struct entry_log *log; /* borrowed, as the outbox; the rest begins as zeros */
     struct outbox *outbox;
     struct append_rest rests[LIMIT_PEERS];
     unsigned count; /* of followers for which something is left */
     unsigned turn;  /* the rest that is looked at first, so that each has its turn */
 };
-
-/* log and outbox are borrowed. */
-void appends_init(struct appends *appends, const struct entry_log *log, struct outbox *outbox);
 
 /* Send the entries that an AppendEntries of the core names, from the log. The message has none of
  * its own behind this. */

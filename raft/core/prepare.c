@@ -5,7 +5,7 @@
 
 #include "raft/core/guard.h"
 #include "raft/core/rollback.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
 #include "src/state/codec/cluster_command.h"
@@ -143,14 +143,6 @@ bool prepare_is_joiner(const struct store_loaded *loaded)
     return prepare_is_empty(loaded) && record->len > 0 && record->data[0] == INCARNATION_JOINER;
 }
 
-/* Was the log lost? Every start leaves a record and, but for nodes that join, a log, in one commit.
- * Versions from before the record wrote term 1 and the first entry apart. */
-static bool has_lost_its_log(const struct store_loaded *loaded)
-{
-    return prepare_is_empty(loaded) && !prepare_is_joiner(loaded) &&
-           (loaded->locals[LOCAL_INCARNATION].len > 0 || loaded->term > 1 || loaded->vote != 0);
-}
-
 /* The configuration a start would run with: the last CHANGE of the log, or the position's. */
 static int start_configuration(const struct store_loaded *loaded,
                                struct configuration *ret_configuration)
@@ -236,7 +228,10 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     if (rv != 0) {
         return rv;
     }
-    if (has_lost_its_log(loaded)) {
+    /* Was the log lost? Every start leaves a record and, but for nodes that join, a log, in one
+     * commit. Versions from before the record wrote term 1 and the first entry apart. */
+    if (prepare_is_empty(loaded) && !prepare_is_joiner(loaded) &&
+        (loaded->locals[LOCAL_INCARNATION].len > 0 || loaded->term > 1 || loaded->vote != 0)) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "the log and the state are gone: term %llu, vote %llu, and no entry",
                                ull(loaded->term), ull(loaded->vote));

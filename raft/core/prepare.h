@@ -22,7 +22,7 @@
 #define LEAFD_RAFT_CORE_PREPARE_H
 
 #include "raft/transport/net.h"
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/state/state.h"
 #include "storage/store.h"
 

@@ -39,7 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "raft/core/writes.h"
+#include "raft/core/entry_log.h"
 #include "raft/wire/wire.h"
 #include "src/base/buf.h"
 #include "src/base/clock.h"

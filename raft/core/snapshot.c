@@ -169,26 +169,21 @@ static int send_head(struct snapshot_out *out, const struct store_position *at, 
     return 0;
 }
 
-/* All is there. Of two that were given one behind the other, the peer may be taking in either. */
-static void given(struct snapshot_out *out)
+static void pump(struct snapshot_out *out)
 {
     uint64_t now = clock_now_ms(out->transfers->clock);
 
-    out->transfers->sent++;
-    if (now >= out->given_until_ms) {
-        out->given_index = out->from_index;
-    }
-    out->given_until_ms = now + LIMIT_SNAPSHOT_MS;
-}
-
-static void pump(struct snapshot_out *out)
-{
     if (!out->active || out->reading) {
         return;
     }
     if (out->ended) {
-        if (out->acked >= out->sent) {
-            given(out);
+        if (out->acked >= out->sent) { /* all is there */
+            out->transfers->sent++;
+            /* Of two that were given one after the other the peer may be taking in either. */
+            if (now >= out->given_until_ms) {
+                out->given_index = out->from_index;
+            }
+            out->given_until_ms = now + LIMIT_SNAPSHOT_MS;
             drop_out(out);
         }
         return;
@@ -406,20 +401,18 @@ void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer)
     }
 }
 
-/* The store needs the room that the view kept, and not all was read. */
-static bool lost_view(const struct snapshot_out *out)
-{
-    return out->view != NULL && !out->ended && atomic_load(&out->view->ended);
-}
-
 void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 {
     uint64_t now = clock_now_ms(transfers->clock);
     bool busy = false;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
+        /* The store needs the room that the view kept, and not all was read. */
+        bool lost_view =
+            out->active && out->view != NULL && !out->ended && atomic_load(&out->view->ended);
+
         if (out->active &&
-            (out->link_lost || lost_view(out) || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
+            (out->link_lost || lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
             drop_out(out);
         }
         if (out->back) {
@@ -453,24 +446,6 @@ void trial_begin(struct trial *trial, const struct machine_ops *ops, struct leve
     state_load_begin(trial->state);
 }
 
-static bool is_too_large(const struct trial *trial)
-{
-    return trial->state_bytes > 0 && state_memory(trial->state) > trial->state_bytes;
-}
-
-static void try_row(struct trial *trial, const struct store_row *row)
-{
-    if (store_rows_checker_add(&trial->rows, row) != 0) {
-        trial->bad = true;
-    } else if (trial->err == 0) {
-        trial->err =
-            state_load_row(trial->state, row->key, row->key_len, row->value, row->value_len);
-        if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && is_too_large(trial)) {
-            trial->err = ERR_STATE_FULL;
-        }
-    }
-}
-
 bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole,
                 const struct clock *clock)
 {
@@ -489,7 +464,16 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
             reader.at = before;
             break;
         }
-        try_row(trial, &row);
+        if (store_rows_checker_add(&trial->rows, &row) != 0) {
+            trial->bad = true;
+        } else if (trial->err == 0) {
+            trial->err =
+                state_load_row(trial->state, row.key, row.key_len, row.value, row.value_len);
+            if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && trial->state_bytes > 0 &&
+                state_memory(trial->state) > trial->state_bytes) {
+                trial->err = ERR_STATE_FULL;
+            }
+        }
         if (i % TRIAL_ROWS == 0) {
             clock_look(clock);
             if (clock_now_ms(clock) >= until_ms) {

@@ -37,11 +37,6 @@ uint64_t plausible_index(uint64_t last)
 
 /* --- the alarm --- */
 
-void trust_init(struct trust *trust, const struct clock *clock, struct consensus *consensus)
-{
-    *trust = (struct trust){.clock = clock, .consensus = consensus};
-}
-
 static uint64_t own_term(const struct trust *trust)
 {
     return raft_current_term(&trust->consensus->raft);
@@ -114,12 +109,6 @@ static bool believes_indexes(struct trust *trust, uint64_t from, const struct ra
 
 /* --- leaders --- */
 
-static bool believes_leader(struct trust *trust, uint64_t from, uint64_t term)
-{
-    return term != trust->led_term || from == trust->leader ||
-           trust_alarm(trust, from, "leader_of_term", from, trust->leader);
-}
-
 void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
 {
     ASSERT(id > 0 && term > 0);
@@ -167,7 +156,8 @@ bool trust_message(struct trust *trust, uint64_t from, const struct raft_message
 
     return believes_vote(trust, from, message) && trust_term(trust, from, "term", term) &&
            believes_indexes(trust, from, message) && believes_first_entry(trust, from, message) &&
-           (!message_is_of_leader(message) || believes_leader(trust, from, term));
+           (!message_is_of_leader(message) || term != trust->led_term || from == trust->leader ||
+            trust_alarm(trust, from, "leader_of_term", from, trust->leader));
 }
 
 /* --- a leader's log --- */
@@ -182,23 +172,16 @@ uint64_t witness_term_at(const struct witness *witness, uint64_t index)
     return index == witness->applied->index ? witness->applied->term : 0;
 }
 
-/* What the term of a committed entry cannot be above where it is not known: terms of a log never
- * fall. */
-static uint64_t highest_term(const struct witness *witness)
-{
-    const struct log_entry *first = witness->log->first <= *witness->commit
-                                        ? entry_log_get(witness->log, witness->log->first)
-                                        : NULL;
-
-    return first != NULL ? first->term : witness->applied->term;
-}
-
 /* May the leader's log have this term at an index that is committed here? */
 static bool term_agrees(const struct witness *witness, uint64_t index, uint64_t term,
                         struct contradiction *ret_contradiction)
 {
+    const struct log_entry *first = witness->log->first <= *witness->commit
+                                        ? entry_log_get(witness->log, witness->log->first)
+                                        : NULL;
     uint64_t known = witness_term_at(witness, index);
-    uint64_t most = known > 0 ? known : highest_term(witness);
+    /* What it cannot be above where it is not known: terms of a log never fall. */
+    uint64_t most = known > 0 ? known : first != NULL ? first->term : witness->applied->term;
 
     if (known > 0 ? term == known : term <= most) {
         return true;
@@ -269,45 +252,32 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
 
 /* --- entries of a leader --- */
 
-/* Once this node ran a leafd that speaks more, as the state says. */
-static bool spoke_more(const struct entry_checker *checker)
-{
-    const struct state *state = checker->applier->state;
-    struct node_info info;
-
-    return state_node(state, checker->node_id, &info) && info.levels.max > state_levels(state).max;
-}
-
-/* A command that this leafd does not know. */
-static enum entries_verdict judge_newer(const struct entry_checker *checker, uint64_t index,
-                                        struct entries_checked *checked)
-{
-    if (checker->applier->applied.index + 1 < index) {
-        return ENTRIES_CUT;
-    }
-    checked->field = "entry_of_a_later_level";
-    checked->value = index;
-    checked->bound = state_levels(checker->applier->state).max;
-    return spoke_more(checker) ? ENTRIES_NEWER : ENTRIES_LIE;
-}
-
 static enum entries_verdict judge_command(const struct entry_checker *checker, uint64_t index,
                                           const struct raft_entry *entry,
                                           struct entries_checked *checked)
 {
     const struct state *state = checker->applier->state;
     int err = state_check(state, entry->buf.base, entry->buf.len);
+    struct node_info info;
 
-    if (err == ERR_NEWER ||
-        (err == 0 && !state_can_apply(state, entry->buf.base, entry->buf.len))) {
-        return judge_newer(checker, index, checked);
-    }
-    if (err == 0) {
+    if (err == 0 && state_can_apply(state, entry->buf.base, entry->buf.len)) {
         return ENTRIES_FINE;
     }
-    checked->field = "entry_that_does_not_decode";
+    if (err != 0 && err != ERR_NEWER) {
+        checked->field = "entry_that_does_not_decode";
+        checked->value = index;
+        return ENTRIES_LIE;
+    }
+    /* This leafd does not know it: did this node once run one that speaks more, by the state? */
+    if (checker->applier->applied.index + 1 < index) {
+        return ENTRIES_CUT;
+    }
+    checked->field = "entry_of_a_later_level";
     checked->value = index;
-    return ENTRIES_LIE;
+    checked->bound = state_levels(state).max;
+    return state_node(state, checker->node_id, &info) && info.levels.max > checked->bound
+               ? ENTRIES_NEWER
+               : ENTRIES_LIE;
 }
 
 enum entries_verdict entries_check(const struct entry_checker *checker,

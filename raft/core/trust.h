@@ -32,7 +32,6 @@
 #include <stdint.h>
 
 #include "raft/core/entry_log.h"
-#include "raft/core/writes.h"
 #include "src/base/clock.h"
 
 struct consensus;
@@ -55,15 +54,13 @@ struct trust_alarm {
     uint64_t quiet_until_ms; /* no line before */
 };
 
-struct trust {
+struct trust { /* its owner sets the first two; the rest begins as zeros */
     const struct clock *clock;
     struct consensus *consensus; /* what this node has itself */
     struct trust_alarm alarm;
     uint64_t led_term; /* the newest in which this node heard a leader, or led; 0: none yet */
     uint64_t leader;   /* of that term: there is one */
 };
-
-void trust_init(struct trust *trust, const struct clock *clock, struct consensus *consensus);
 
 /* May a message be true? False: nothing of it must be used. */
 bool trust_message(struct trust *trust, uint64_t from, const struct raft_message *message);
@@ -132,7 +129,7 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
  *  - A configuration decodes: message_decode() has seen to that.
  *  - A command that raises the level above what this leafd speaks, or one of a kind that it does
  *    not know, comes from an honest leader only if this node itself has said that it speaks that:
- *    an earlier start of it, by its row of the state (raft/cluster/upgrade.h). That row may stand
+ *    an earlier start of it, by its row of the state (raft/cluster/membership.h). That row may stand
  *    in the log just before the entry, so the entry is left out until all before it is applied.
  *    The row shows it: the node went back to an older leafd, and has to stop before the entry; or
  *    it is a lie.

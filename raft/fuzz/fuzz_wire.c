@@ -13,7 +13,6 @@
 
 #include "raft/core/tests/core_frames.h"
 #include "raft/transport/handshake.h"
-#include "raft/wire/frame.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/id/fsm/fsm.h"

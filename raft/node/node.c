@@ -1,5 +1,5 @@
 /*
- * node.c - see node.h: handles of a uv loop around a replica.
+ * node.c - see node.h: handles of a uv loop around a replica, and the asking of a node that joins.
  *
  * The happy path of a turn: whatever came in (frames, finished writes, requests, wanted tags, time)
  * is taken in by its own handle; before the loop waits again, prepare_cb() lets the replica do
@@ -12,16 +12,20 @@
  * Failure modes: the replica's. Thread: the loop's, but for writer_notify_cb, writer_failed_cb and
  * node_wake.
  */
+#include "raft/node/node.h"
+
 #include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/driver.h"
 #include "raft/core/prepare.h"
-#include "raft/node/node.h"
-#include "raft/transport/join.h"
+#include "raft/transport/net_conn.h"
 #include "raft/transport/net_uv.h"
+#include "raft/wire/wire.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -227,6 +231,293 @@ static void woken_cb(uv_check_t *check)
     stall_step(node->service->stall, now_ms_of(node), "events");
 }
 
+/* --- a node that joins ---
+ *
+ * It asks the members of the cluster to let it in, before anything else runs, on a loop of its own.
+ * One attempt is one connection (net_conn.h); the answer, or the reason why there is none, ends it,
+ * and a timer begins the next one, of the next address, once nothing of the last one is left. */
+
+#define JOIN_SOON_MS 200
+#define JOIN_LATER_MS 1000
+#define JOIN_REASON_BYTES 320
+
+struct join {
+    struct node *node;         /* whose settings say which members to ask; learns what they say */
+    struct store_error *error; /* this node is refused */
+    int status;                /* once done */
+    bool done;
+    uv_loop_t loop;
+    struct net_hub hub;
+    struct net_receiver receiver; /* of the handshakes; there are no links */
+    uv_timer_t timer;             /* the wait before the next attempt */
+    uv_signal_t sigterm;
+    uv_signal_t sigint;
+    size_t target;         /* whose turn it is */
+    unsigned offer;        /* which credential of the keys it is offered */
+    struct net_conn *conn; /* of the attempt; NULL: nothing of it is left */
+    bool trying;           /* it may yet succeed */
+    char reason[JOIN_REASON_BYTES];
+};
+
+/* --- ends --- */
+
+static void attempt_end(struct join *join, const char *reason)
+{
+    join->trying = false;
+    if (join->conn != NULL) {
+        net_conn_close(join->conn, reason);
+    }
+}
+
+static void join_finish(struct join *join, int status)
+{
+    if (join->done) {
+        return;
+    }
+    join->done = true;
+    join->status = status;
+    attempt_end(join, "the join is over");
+    uv_close((uv_handle_t *)&join->timer, NULL);
+    uv_close((uv_handle_t *)&join->sigterm, NULL);
+    uv_close((uv_handle_t *)&join->sigint, NULL);
+}
+
+static void join_refuse(struct join *join, int status, const char *text)
+{
+    (void)snprintf(join->error->text, sizeof join->error->text, "%s", text);
+    join_finish(join, status);
+}
+
+static void attempt_cb(uv_timer_t *timer);
+
+/* The attempt is over; another one follows. */
+static void join_again(struct join *join, uint64_t wait_ms, const char *reason)
+{
+    const struct node_peers *targets = &join->node->settings->join;
+    const char *address = targets->peers[join->target].address;
+    char quoted[JOIN_REASON_BYTES * 2];
+    char quoted_address[LIMIT_ADDRESS_BYTES * 2];
+
+    if (join->done || !join->trying) {
+        return;
+    }
+    attempt_end(join, reason);
+    if (reason != NULL && strncmp(join->reason, reason, sizeof join->reason - 1) != 0) {
+        (void)snprintf(join->reason, sizeof join->reason, "%s", reason);
+        log_warn("net", "cannot join yet, trying on", "through=%s reason=%s",
+                 log_quote(address, strlen(address), quoted_address, sizeof quoted_address),
+                 log_quote(reason, strlen(reason), quoted, sizeof quoted));
+    }
+    if (reason != NULL) {
+        join->target = (join->target + 1) % targets->count;
+    }
+    ASSERT(uv_timer_start(&join->timer, attempt_cb, wait_ms, 0) == 0);
+}
+
+static void signal_cb(uv_signal_t *handle, int signal_number)
+{
+    (void)signal_number;
+    join_finish(handle->data, ERR_SHUTTING_DOWN);
+}
+
+/* --- what the other side says --- */
+
+/* Is it of the cluster that answered first? */
+static bool same_cluster(struct join *join, const struct wire_birth *said)
+{
+    struct wire_birth *known = &join->node->learned.birth;
+    char first[UID_TEXT_BYTES];
+    char second[UID_TEXT_BYTES];
+    char why[JOIN_REASON_BYTES];
+
+    if (uid_is_none(&known->uid)) {
+        *known = *said;
+    }
+    if (uid_is_none(&said->uid) || uid_equal(&known->uid, &said->uid)) {
+        return true;
+    }
+    (void)snprintf(
+        why, sizeof why,
+        "the nodes to ask belong to two clusters, %s and %s: name in join the members of "
+        "one alone",
+        uid_text(&known->uid, first), uid_text(&said->uid, second));
+    join_refuse(join, ERR_OTHER_BIRTH, why);
+    return false;
+}
+
+static void join_answered(struct net_conn *conn, const struct frame *frame)
+{
+    struct join *join = conn->owner;
+    struct learned_peers *learned = &join->node->learned;
+    struct wire_joined joined;
+
+    if (wire_joined_decode(frame->payload, frame->len, &joined) != 0) {
+        join_again(join, JOIN_LATER_MS, "a malformed answer");
+        return;
+    }
+    if (!same_cluster(join, &joined.birth)) {
+        return;
+    }
+    switch (joined.answer.outcome) {
+    case MEMBER_DONE:
+        learned->index = joined.conf.index;
+        ASSERT(configuration_decode(joined.conf.data, joined.conf.len, &learned->conf) == 0);
+        join_finish(join, 0);
+        return;
+    case MEMBER_PENDING:
+        join_again(join, JOIN_SOON_MS, NULL);
+        return;
+    case MEMBER_IN_PROGRESS:
+        join_again(join, JOIN_SOON_MS, "another change of the membership is under way");
+        return;
+    case MEMBER_WAS_REMOVED:
+        join_refuse(join, ERR_REMOVED, joined.answer.why);
+        return;
+    case MEMBER_EXISTS:
+    case MEMBER_ADDRESS_IN_USE:
+        join_refuse(join, ERR_REFUSED, joined.answer.why);
+        return;
+    default:
+        join_again(join, JOIN_LATER_MS, joined.answer.why);
+        return;
+    }
+}
+
+static void join_failed(struct net_conn *conn)
+{
+    const struct handshake *handshake = &conn->handshake;
+    struct join *join = conn->owner;
+    const char *text = handshake_reason(handshake);
+    char reason[JOIN_REASON_BYTES];
+
+    if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_STORE) {
+        join_refuse(join, ERR_WRONG_NODE,
+                    "the cluster knows this node id with another data directory (was it wiped or "
+                    "replaced, or is there another process in its place?): join under a new id");
+        return;
+    }
+    if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_REMOVED) {
+        join_refuse(
+            join, ERR_REMOVED,
+            "this node id was removed from the cluster and never comes back: join under a new "
+            "id");
+        return;
+    }
+    if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER) {
+        join_refuse(join, ERR_NEWER, text);
+        return;
+    }
+    (void)snprintf(reason, sizeof reason, "%s: %s",
+                   handshake->by_peer ? "rejected by the member" : "the member was rejected", text);
+    join_again(join, JOIN_LATER_MS, reason);
+}
+
+/* A credential that it does not take is followed by the next one. */
+static void join_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
+{
+    struct join *join = conn->owner;
+
+    if (conn->untrusted) {
+        join->offer = (join->offer + 1) % join->hub.keys->credential_count;
+        join_again(join, JOIN_SOON_MS, join->offer != 0 ? NULL : reason);
+        return;
+    }
+    join_again(join, JOIN_SOON_MS,
+               from == NET_CONN_HANDSHAKE && !conn->heard &&
+                       strcmp(reason, "closed by the peer") == 0
+                   ? "it closed without a word of TLS: is it no leafd?"
+                   : reason);
+}
+
+static void join_freed(struct net_conn *conn)
+{
+    ((struct join *)conn->owner)->conn = NULL;
+}
+
+static const struct net_conn_ops join_conn_ops = {
+    .failed = join_failed,
+    .answered = join_answered,
+    .down = join_down,
+    .freed = join_freed,
+};
+
+/* --- attempts --- */
+
+static void attempt_cb(uv_timer_t *timer)
+{
+    struct join *join = timer->data;
+
+    if (join->conn != NULL) {
+        ASSERT(uv_timer_start(&join->timer, attempt_cb, 1, 0) == 0);
+        return;
+    }
+    join->trying = true;
+    join->conn = net_conn_new(&join->hub, NET_CONN_JOINS, 0, &join_conn_ops, join);
+    net_conn_dial(join->conn, join->node->settings->join.peers[join->target].address, 0,
+                  join->offer);
+}
+
+static void join_introduce(struct net_receiver *receiver, struct buf *statement)
+{
+    const struct join *join = CONTAINER(receiver, struct join, receiver);
+    const char *address = join->node->settings->peer_address;
+    struct wire_join said = {.birth = join->node->learned.birth};
+
+    ASSERT(strlen(address) <= LIMIT_ADDRESS_BYTES);
+    memcpy(said.address, address, strlen(address));
+    wire_join_encode(&said, statement);
+}
+
+static int join_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+{
+    (void)receiver;
+    return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
+}
+
+/* Until the cluster has this node as a standby: then node->learned has the addresses of all members,
+ * and the rest comes by the log. No answer, an election, another change under way, no room: it is
+ * tried again, and logged once a change of reason. 0; ERR_SHUTTING_DOWN after SIGTERM or SIGINT;
+ * ERR_REMOVED, ERR_WRONG_NODE (the id belongs to another data directory), ERR_OTHER_BIRTH (members
+ * of two clusters were asked), ERR_NEWER or ERR_REFUSED (the id, or the address, is another
+ * member's), with a text. */
+static int join_cluster(struct node *node, uint64_t store_id, struct store_error *ret_error)
+{
+    const struct node_settings *settings = node->settings;
+    struct join *join = MUST_HAVE(calloc(1, sizeof *join));
+    int status;
+
+    ASSERT(settings->join.count > 0);
+    ret_error->text[0] = '\0';
+    join->node = node;
+    join->error = ret_error;
+    ASSERT(uv_loop_init(&join->loop) == 0);
+    join->receiver = (struct net_receiver){.admit = join_admit, .introduce = join_introduce};
+    net_hub_init(&join->hub, &join->loop,
+                 &(struct net_uv_config){.node_id = settings->node_id,
+                                         .store_id = store_id,
+                                         .cluster_id = settings->cluster_id,
+                                         .keys = node->keys},
+                 &join->receiver);
+    ASSERT(uv_timer_init(&join->loop, &join->timer) == 0);
+    ASSERT(uv_signal_init(&join->loop, &join->sigterm) == 0);
+    ASSERT(uv_signal_init(&join->loop, &join->sigint) == 0);
+    join->timer.data = join;
+    join->sigterm.data = join;
+    join->sigint.data = join;
+    ASSERT(uv_signal_start(&join->sigterm, signal_cb, SIGTERM) == 0);
+    ASSERT(uv_signal_start(&join->sigint, signal_cb, SIGINT) == 0);
+    log_info("net", "joining the cluster", "node=%" PRIu64 " targets=%zu", settings->node_id,
+             settings->join.count);
+    attempt_cb(&join->timer);
+    (void)uv_run(&join->loop, UV_RUN_DEFAULT);
+    ASSERT(join->done && join->conn == NULL);
+    net_keys_unref(join->hub.keys);
+    ASSERT(uv_loop_close(&join->loop) == 0);
+    status = join->status;
+    free(join);
+    return status;
+}
+
 /* --- start --- */
 
 static struct replica_config replica_config_of(const struct node *node, uint64_t store_id)
@@ -337,36 +628,16 @@ static int start_replica(struct node *node, struct state *state, const struct st
 static int maybe_join(struct node *node, const struct store_loaded *loaded,
                       struct store_error *ret_error)
 {
-    const struct node_settings *settings = node->settings;
-    struct join_config join = {.node_id = settings->node_id,
-                               .store_id = loaded->identity.store_id,
-                               .cluster_id = settings->cluster_id,
-                               .keys = node->keys,
-                               .address = settings->peer_address,
-                               .targets = settings->join.peers,
-                               .target_count = settings->join.count};
-    struct join_result joined;
-    int rv;
-
     if (!prepare_is_empty(loaded)) {
         return 0;
     }
-    if (settings->join.count == 0) {
+    if (node->settings->join.count == 0) {
         snprintf(ret_error->text, sizeof ret_error->text,
                  "this node was to join a cluster and was not let in yet: say again whom to ask");
         return ERR_INVALID;
     }
     node->process->joining(node->process);
-    rv = join_cluster(&join, &joined);
-    snprintf(ret_error->text, sizeof ret_error->text, "%s", joined.why);
-    if (rv == 0) {
-        node->learned.index = joined.index;
-        node->learned.birth = joined.birth;
-        rv = configuration_decode(joined.conf.data, joined.conf.len, &node->learned.conf);
-        ASSERT(rv == 0); /* it was checked */
-    }
-    buf_free(&joined.conf);
-    return rv;
+    return join_cluster(node, loaded->identity.store_id, ret_error);
 }
 
 /* One node that is told of no other begins a cluster at once, and nothing would keep a second one
@@ -423,12 +694,6 @@ static int check_list(const struct node *node, const struct state *state,
         "is not born yet, as far as this node has heard: remove the directory, which holds "
         "nothing, or put the list back");
     return ERR_INVALID;
-}
-
-int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
-                      char ret_why[NET_KEYS_WHY_BYTES])
-{
-    return net_keys_make(source, ret_keys, ret_why);
 }
 
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)

@@ -48,8 +48,9 @@ struct node_settings {
 };
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
- * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
- * join.h; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to
+ * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); ERR_REMOVED, ERR_WRONG_NODE,
+ * ERR_OTHER_BIRTH, ERR_NEWER or ERR_REFUSED of one that is not let in; ERR_SHUTTING_DOWN: a signal
+ * ended its asking; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to
  * ask, or this node as the only member without bootstrap_single; or other members than a cluster
  * that was never born was to have. On failure *ret_error says what, and nothing is left. Settings,
  * listener and service are borrowed until node_free(). */
@@ -57,13 +58,8 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
                struct replica_listener *listener, struct store *store, struct service *service,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
 
-/* Other keys, without a stop, in two steps. Make them: 0, or ERR_INVALID with a text; any thread.
- * To drop what was made: net_keys_unref(). */
-int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
-                      char ret_why[NET_KEYS_WHY_BYTES]) MUST_CHECK;
-
-/* And use them from now on: they are taken over (net_uv_set_keys()). False: they are those that the
- * node had. On the loop. */
+/* Use other keys (net_keys_make()) from now on, without a stop: they are taken over
+ * (net_uv_set_keys()). False: they are those that the node had. On the loop. */
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed);
 
 /* How other threads reach the service: items are run on the loop, LIMIT_MAILBOX_ITEMS at a time.

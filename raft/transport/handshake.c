@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
@@ -140,16 +140,6 @@ static void handshake_move(struct handshake *handshake, enum handshake_state to)
     handshake->state = to;
 }
 
-/* To a dialler that is too old, with the numbers. */
-static void newer_text(const struct handshake *handshake, char ret_text[HANDSHAKE_TEXT_BYTES])
-{
-    (void)snprintf(ret_text, HANDSHAKE_TEXT_BYTES,
-                   "the cluster is at level %u and this leafd speaks levels %u to %u: start leafd "
-                   "%s, as node %llu runs, or a later one",
-                   level_now(handshake), handshake->peer_levels.min, handshake->peer_levels.max,
-                   LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
-}
-
 /* Give up; an acceptor says why. */
 static void handshake_fail(struct handshake *handshake, enum handshake_reject reject,
                            struct buf *out)
@@ -164,8 +154,12 @@ static void handshake_fail(struct handshake *handshake, enum handshake_reject re
     if (handshake->dialler) {
         return;
     }
-    if (reject == HANDSHAKE_REJECT_NEWER) {
-        newer_text(handshake, newer);
+    if (reject == HANDSHAKE_REJECT_NEWER) { /* the dialler is too old: with the numbers */
+        (void)snprintf(newer, sizeof newer,
+                       "the cluster is at level %u and this leafd speaks levels %u to %u: start "
+                       "leafd %s, as node %llu runs, or a later one",
+                       level_now(handshake), handshake->peer_levels.min, handshake->peer_levels.max,
+                       LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
         text = newer;
     }
     buf_put_u16(&payload, (uint16_t)reject);
@@ -191,17 +185,6 @@ static void handshake_introduce(const struct handshake *handshake, struct buf *o
     }
     buf_put_u64(&payload, config->store_id);
     frame_put(out, handshake->dialler ? FRAME_HELLO : FRAME_CHALLENGE, payload.data, payload.len);
-}
-
-static void put_proof(const struct handshake *handshake, struct buf *out)
-{
-    struct net_receiver *receiver = handshake->config->receiver;
-    BUF_LOCAL(statement);
-
-    if (receiver->introduce != NULL) {
-        receiver->introduce(receiver, &statement);
-    }
-    frame_put(out, FRAME_PROOF, statement.data, statement.len);
 }
 
 /* --- what is received: each answers and moves the state, or says why it is rejected --- */
@@ -299,8 +282,10 @@ static enum handshake_reject handshake_admit(const struct handshake *handshake)
 static enum handshake_reject take_challenge(struct handshake *handshake, const uint8_t *payload,
                                             size_t len, struct buf *out)
 {
+    struct net_receiver *receiver = handshake->config->receiver;
     struct introduction intro = {0};
     enum handshake_reject reject = read_introduction(handshake, payload, len, &intro);
+    BUF_LOCAL(statement);
 
     if (reject != HANDSHAKE_REJECT_NONE) {
         return reject;
@@ -316,30 +301,14 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
     handshake->refused = handshake_admit(handshake);
     if (handshake->refused == HANDSHAKE_REJECT_NONE ||
         (handshake->refused == HANDSHAKE_REJECT_STORE && !handshake->joins)) {
-        put_proof(handshake, out);
+        if (receiver->introduce != NULL) {
+            receiver->introduce(receiver, &statement);
+        }
+        frame_put(out, FRAME_PROOF, statement.data, statement.len);
         handshake_move(handshake, HANDSHAKE_PROOF_SENT);
         return HANDSHAKE_REJECT_NONE;
     }
     return handshake->refused;
-}
-
-/* A node that joins: an answer, and no link. */
-static enum handshake_reject answer_join(struct handshake *handshake, const void *request,
-                                         size_t len, struct buf *out)
-{
-    struct net_receiver *receiver = handshake->config->receiver;
-    struct buf answer = BUF_INIT;
-
-    if (receiver->join == NULL) {
-        return HANDSHAKE_REJECT_PEER;
-    }
-    if (!receiver->join(receiver, handshake->peer_id, request, len, &answer)) {
-        return HANDSHAKE_REJECT_MALFORMED;
-    }
-    frame_put(out, FRAME_JOINED, answer.data, answer.len);
-    buf_free(&answer);
-    handshake_move(handshake, HANDSHAKE_ANSWERED);
-    return HANDSHAKE_REJECT_NONE;
 }
 
 static enum handshake_reject reject_of(int err)
@@ -395,17 +364,30 @@ static enum handshake_reject handshake_judge(const struct handshake *handshake,
 static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *statement,
                                         size_t len, struct buf *out)
 {
+    struct net_receiver *receiver = handshake->config->receiver;
     enum handshake_reject reject;
+    BUF_LOCAL(answer);
 
-    if (handshake->joins) {
-        reject = handshake_admit(handshake);
-        return reject != HANDSHAKE_REJECT_NONE ? reject
-                                               : answer_join(handshake, statement, len, out);
+    if (!handshake->joins) {
+        reject = handshake_judge(handshake, statement, len);
+        if (reject == HANDSHAKE_REJECT_NONE) {
+            frame_put(out, FRAME_WELCOME, NULL, 0);
+            handshake_move(handshake, HANDSHAKE_DONE);
+        }
+        return reject;
     }
-    reject = handshake_judge(handshake, statement, len);
+    /* A node that joins: an answer, and no link. */
+    reject = handshake_admit(handshake);
+    if (reject == HANDSHAKE_REJECT_NONE && receiver->join == NULL) {
+        reject = HANDSHAKE_REJECT_PEER;
+    }
+    if (reject == HANDSHAKE_REJECT_NONE &&
+        !receiver->join(receiver, handshake->peer_id, statement, len, &answer)) {
+        reject = HANDSHAKE_REJECT_MALFORMED;
+    }
     if (reject == HANDSHAKE_REJECT_NONE) {
-        frame_put(out, FRAME_WELCOME, NULL, 0);
-        handshake_move(handshake, HANDSHAKE_DONE);
+        frame_put(out, FRAME_JOINED, answer.data, answer.len);
+        handshake_move(handshake, HANDSHAKE_ANSWERED);
     }
     return reject;
 }
@@ -492,26 +474,21 @@ static void handshake_begin(struct handshake *handshake, const struct handshake_
                                     .dialler = state == HANDSHAKE_HELLO_SENT};
 }
 
-static void say_hello(struct handshake *handshake, const struct handshake_config *config,
-                      uint64_t wanted, const struct handshake_proof *proof, struct buf *out)
-{
-    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
-    handshake->peer_id = wanted;
-    handshake_introduce(handshake, out);
-}
-
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
                     uint64_t wanted, const struct handshake_proof *proof, struct buf *out)
 {
     ASSERT(wanted > 0 && wanted != config->node_id);
-    say_hello(handshake, config, wanted, proof, out);
+    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
+    handshake->peer_id = wanted;
+    handshake_introduce(handshake, out);
 }
 
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
                     const struct handshake_proof *proof, struct buf *out)
 {
     ASSERT(config->receiver->introduce != NULL);
-    say_hello(handshake, config, 0, proof, out);
+    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
+    handshake_introduce(handshake, out);
     handshake->joins = true;
 }
 

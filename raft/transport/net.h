@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "src/base/buf.h"
 #include "src/base/container.h"
 #include "src/base/limits.h"

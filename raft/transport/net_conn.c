@@ -74,15 +74,6 @@ struct net_piece {
     struct buf payload;
 };
 
-void net_out_init(struct net_out *out, uv_stream_t *stream,
-                  void (*failed)(struct net_out *out, const char *reason))
-{
-    *out = (struct net_out){.stream = stream, .failed = failed};
-    STAILQ_INIT(&out->queue);
-    STAILQ_INIT(&out->sending);
-    out->progress_ms = uv_now(stream->loop);
-}
-
 static size_t piece_bytes(const struct net_piece *piece)
 {
     return piece->header_len + piece->payload.len;
@@ -236,18 +227,11 @@ static void write_batch(struct net_out *out)
     }
 }
 
-static bool has_output(const struct net_out *out)
-{
-    if (out->tls == NULL) {
-        return !STAILQ_EMPTY(&out->queue);
-    }
-    return tls_channel_out(out->tls)->len > 0 ||
-           (!STAILQ_EMPTY(&out->queue) && tls_channel_is_open(out->tls));
-}
-
 void net_out_flush(struct net_out *out)
 {
-    while (!out->writing && !out->stopped && has_output(out)) {
+    while (!out->writing && !out->stopped &&
+           ((out->tls != NULL && tls_channel_out(out->tls)->len > 0) ||
+            (!STAILQ_EMPTY(&out->queue) && (out->tls == NULL || tls_channel_is_open(out->tls))))) {
         write_batch(out);
     }
 }
@@ -264,35 +248,16 @@ uint64_t net_out_stalled_ms(struct net_out *out)
     return now_ms - out->progress_ms;
 }
 
-void net_out_stop(struct net_out *out)
-{
-    out->stopped = true;
-}
-
-void net_out_free(struct net_out *out)
-{
-    ASSERT(!out->writing);
-    pieces_free(out, &out->queue);
-    pieces_free(out, &out->sending);
-    buf_free(&out->sealed);
-    ASSERT(out->queue_bytes == 0);
-}
-
 /* --- net_conn --- */
 
 #define CHECKS_PER_LIMIT 4 /* how often in the shortest of its times a connection is looked at */
 
 /* --- its life --- */
 
-static void conn_ref(struct net_conn *conn)
-{
-    ASSERT(conn->ref_count > 0);
-    conn->ref_count++;
-}
-
 static void conn_unref(struct net_conn *conn)
 {
     struct net_hub *hub = conn->hub;
+    struct net_out *out = &conn->out;
 
     ASSERT(conn->ref_count > 0);
     conn->ref_count--;
@@ -303,7 +268,11 @@ static void conn_unref(struct net_conn *conn)
     if (conn->ops->freed != NULL) {
         conn->ops->freed(conn);
     }
-    net_out_free(&conn->out);
+    ASSERT(!out->writing);
+    pieces_free(out, &out->queue);
+    pieces_free(out, &out->sending);
+    buf_free(&out->sealed);
+    ASSERT(out->queue_bytes == 0);
     tls_channel_free(conn->tls);
     frame_decoder_free(&conn->decoder);
     free(conn);
@@ -338,7 +307,11 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->tcp.data = conn;
     conn->timer.data = conn;
     conn->ref_count = 2;
-    net_out_init(&conn->out, (uv_stream_t *)&conn->tcp, out_failed_cb);
+    conn->out.stream = (uv_stream_t *)&conn->tcp;
+    conn->out.failed = out_failed_cb;
+    conn->out.progress_ms = uv_now(hub->loop);
+    STAILQ_INIT(&conn->out.queue);
+    STAILQ_INIT(&conn->out.sending);
     net_hub_hold(hub);
     return conn;
 }
@@ -379,7 +352,7 @@ void net_conn_close(struct net_conn *conn, const char *reason)
         return;
     }
     conn_move(conn, NET_CONN_CLOSING);
-    net_out_stop(&conn->out);
+    conn->out.stopped = true; /* a write under way ends by itself when the stream is closed */
     if (conn->resolving) {
         (void)uv_cancel((uv_req_t *)&conn->resolve);
     }
@@ -407,45 +380,30 @@ static uint64_t check_interval_ms(const struct net_conn *conn)
     return ms / CHECKS_PER_LIMIT > 0 ? ms / CHECKS_PER_LIMIT : 1;
 }
 
-/* Look after a connection that sends: PING when it is idle, close when it is stuck. */
-static void check_output(struct net_conn *conn)
+void net_conn_check(struct net_conn *conn)
 {
     const struct net_uv_config *config = &conn->hub->config;
+    uint64_t now_ms = uv_now(conn->hub->loop);
     struct buf nothing = BUF_INIT;
 
-    if (net_out_stalled_ms(&conn->out) >= config->stall_ms) {
-        net_conn_close(conn, "the peer takes no data");
-    } else if (conn->out.queue_bytes == 0 &&
-               uv_now(conn->hub->loop) - conn->out.write_ms >= config->idle_ms) {
-        net_out_frame(&conn->out, FRAME_PING, &nothing);
-        net_out_flush(&conn->out);
-    }
-}
-
-/* What is over for it, or 0. */
-static const char *check_credential(struct net_conn *conn, uint64_t now_ms)
-{
+    ASSERT(conn->state == NET_CONN_UP);
     if (conn->expires_ms != 0 && now_ms >= conn->expires_ms) {
-        return "its secret was exchanged";
+        net_conn_close(conn, "its secret was exchanged");
+        return;
     }
     if (conn->tls != NULL && now_ms - conn->keyed_ms >= LIMIT_REKEY_MS) {
         conn->keyed_ms = now_ms;
         tls_channel_rekey(conn->tls);
     }
-    return NULL;
-}
-
-void net_conn_check(struct net_conn *conn)
-{
-    const char *over = check_credential(conn, uv_now(conn->hub->loop));
-
-    ASSERT(conn->state == NET_CONN_UP);
-    if (over != NULL) {
-        net_conn_close(conn, over);
-    } else if (conn->role == NET_CONN_DIALS) {
-        check_output(conn);
-    } else if (uv_now(conn->hub->loop) - conn->read_ms >= conn->hub->config.silent_ms) {
-        net_conn_close(conn, "the peer is silent");
+    if (conn->role != NET_CONN_DIALS) {
+        if (now_ms - conn->read_ms >= config->silent_ms) {
+            net_conn_close(conn, "the peer is silent");
+        }
+    } else if (net_out_stalled_ms(&conn->out) >= config->stall_ms) {
+        net_conn_close(conn, "the peer takes no data");
+    } else if (conn->out.queue_bytes == 0 && now_ms - conn->out.write_ms >= config->idle_ms) {
+        net_out_frame(&conn->out, FRAME_PING, &nothing);
+        net_out_flush(&conn->out);
     }
 }
 
@@ -508,19 +466,6 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     }
 }
 
-static void peer_frame(struct net_conn *conn, const struct frame *frame)
-{
-    const char *reason = NULL;
-
-    ASSERT(!frame_is_handshake(frame->type));
-    if (frame->type != FRAME_PING) {
-        reason = conn->ops->frame(conn, frame);
-    }
-    if (reason != NULL) {
-        net_conn_close(conn, reason);
-    }
-}
-
 static const char *broken_text(int err)
 {
     switch (err) {
@@ -537,6 +482,7 @@ static const char *broken_text(int err)
 
 static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
 {
+    const char *reason;
     struct frame frame;
     int rv;
 
@@ -552,22 +498,40 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
             handshake_frame(conn, &frame);
         } else if (conn->role == NET_CONN_DIALS) {
             net_conn_close(conn, "data on a link that only sends");
-        } else {
-            peer_frame(conn, &frame);
+        } else if (frame.type != FRAME_PING) {
+            ASSERT(!frame_is_handshake(frame.type));
+            reason = conn->ops->frame(conn, &frame);
+            if (reason != NULL) {
+                net_conn_close(conn, reason);
+            }
         }
     }
 }
 
-/* With what TLS has proved begins the handshake of nodes. */
-static void begin_handshake(struct net_conn *conn)
+/* The TLS handshake goes on; true once the channel is open: with what TLS has proved begins the
+ * handshake of nodes. What TLS has to say is written in any case, also why it failed. */
+static bool secure(struct net_conn *conn)
 {
-    const struct tls_peer *peer = tls_channel_peer(conn->tls);
-    const struct handshake_proof proof = {.other_cluster = !peer->same_cluster,
-                                          .peer_id = peer->node_id,
-                                          .says_wanted = peer->says_wanted,
-                                          .wanted_id = peer->wanted};
+    int rv = tls_channel_shake(conn->tls);
+    const struct tls_peer *peer;
+    struct handshake_proof proof;
     struct buf out = BUF_INIT;
 
+    if (rv <= 0) {
+        net_out_flush(&conn->out);
+    }
+    if (rv < 0) {
+        conn->untrusted = rv == ERR_REFUSED;
+        net_conn_close(conn, tls_channel_reason(conn->tls));
+    }
+    if (rv <= 0) {
+        return false;
+    }
+    peer = tls_channel_peer(conn->tls);
+    proof = (struct handshake_proof){.other_cluster = !peer->same_cluster,
+                                     .peer_id = peer->node_id,
+                                     .says_wanted = peer->says_wanted,
+                                     .wanted_id = peer->wanted};
     if (conn->role == NET_CONN_DIALS) {
         handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, &proof, &out);
     } else if (conn->role == NET_CONN_JOINS) {
@@ -577,24 +541,7 @@ static void begin_handshake(struct net_conn *conn)
     }
     net_out_bytes(&conn->out, &out);
     net_out_flush(&conn->out);
-}
-
-/* The TLS handshake goes on; true once the channel is open. What it has to say is written in any
- * case, also why it failed. */
-static bool secure(struct net_conn *conn)
-{
-    int rv = tls_channel_shake(conn->tls);
-
-    if (rv > 0) {
-        begin_handshake(conn);
-        return conn->state == NET_CONN_HANDSHAKE;
-    }
-    net_out_flush(&conn->out);
-    if (rv < 0) {
-        conn->untrusted = rv == ERR_REFUSED;
-        net_conn_close(conn, tls_channel_reason(conn->tls));
-    }
-    return false;
+    return conn->state == NET_CONN_HANDSHAKE;
 }
 
 static void take_sealed(struct net_conn *conn, const uint8_t *data, size_t len)
@@ -626,21 +573,6 @@ static void use_tls(struct net_conn *conn, struct tls_channel *tls)
     conn->out.tls = tls;
 }
 
-static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
-{
-    const bool first = !conn->heard;
-
-    conn->heard = true;
-    if (conn->state == NET_CONN_REJECTING) {
-        return;
-    }
-    if (first && conn->role == NET_CONN_ACCEPTS) {
-        use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
-    }
-    take_sealed(conn, data, len);
-    tls_channel_feed(conn->tls, NULL, 0);
-}
-
 /* One buffer for all: the input is used up before the loop reads again. */
 static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
@@ -653,57 +585,54 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct net_conn *conn = stream->data;
+    bool first = !conn->heard;
 
     if (len < 0) {
         net_conn_close(conn, len == UV_EOF ? "closed by the peer" : uv_strerror((int)len));
         return;
     }
-    if (len > 0) {
-        take_input(conn, (const uint8_t *)buf->base, (size_t)len);
+    if (len == 0) {
+        return;
     }
+    conn->heard = true;
+    if (conn->state == NET_CONN_REJECTING) {
+        return;
+    }
+    if (first && conn->role == NET_CONN_ACCEPTS) {
+        use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
+    }
+    take_sealed(conn, (const uint8_t *)buf->base, (size_t)len);
+    tls_channel_feed(conn->tls, NULL, 0);
 }
 
 /* --- the handshake --- */
 
-/* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
- * Neither is needed for correctness, so a failure is let pass. */
-static void set_options(struct net_conn *conn)
-{
-    unsigned timeout_ms = conn->hub->config.stall_ms;
-    uv_os_fd_t fd;
-
-    (void)uv_tcp_nodelay(&conn->tcp, 1);
-    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
-    }
-}
-
-/* Who accepted waits for the first byte. */
-static void greet(struct net_conn *conn)
-{
-    if (conn->role == NET_CONN_ACCEPTS) {
-        return;
-    }
-    use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
-                                   conn->wanted_id));
-    net_out_flush(&conn->out);
-}
-
 /* The socket has another end: begin to read, and the handshake. */
 static void connected(struct net_conn *conn)
 {
+    unsigned timeout_ms = conn->hub->config.stall_ms;
+    uv_os_fd_t fd;
     int rv;
 
     ASSERT(conn->state == NET_CONN_HANDSHAKE);
     ASSERT(uv_timer_start(&conn->timer, deadline_cb, conn->hub->config.handshake_ms, 0) == 0);
     conn->read_ms = uv_now(conn->hub->loop);
-    set_options(conn);
+    /* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
+     * Neither is needed for correctness, so a failure is let pass. */
+    (void)uv_tcp_nodelay(&conn->tcp, 1);
+    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    }
     rv = uv_read_start((uv_stream_t *)&conn->tcp, alloc_cb, read_cb);
     if (rv != 0) {
         net_conn_close(conn, uv_strerror(rv));
         return;
     }
-    greet(conn);
+    if (conn->role != NET_CONN_ACCEPTS) { /* that one waits for the first byte */
+        use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
+                                       conn->wanted_id));
+        net_out_flush(&conn->out);
+    }
 }
 
 void net_conn_accepted(struct net_conn *conn)
@@ -744,34 +673,25 @@ static void conn_connect_to(struct net_conn *conn, const struct sockaddr *addres
     }
 }
 
-/* The address whose turn it is, so that one that is dead does not hide the others. */
-static const struct addrinfo *choose(const struct addrinfo *result, unsigned turn)
-{
-    const struct addrinfo *address = result;
-    unsigned count = 0;
-
-    for (; address != NULL; address = address->ai_next) {
-        count++;
-    }
-    ASSERT(count > 0);
-    address = result;
-    for (turn %= count; turn > 0; turn--) {
-        address = address->ai_next;
-    }
-    return address;
-}
-
 static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *result)
 {
     struct net_conn *conn = resolve->data;
+    const struct addrinfo *address;
+    unsigned count = 0;
 
     conn->resolving = false;
-    if (conn->state != NET_CONN_CLOSING) {
-        if (status != 0 || result == NULL) {
-            net_conn_close(conn, status != 0 ? uv_strerror(status) : "the name has no address");
-        } else {
-            conn_connect_to(conn, choose(result, conn->turn)->ai_addr);
-        }
+    for (address = result; address != NULL; address = address->ai_next) {
+        count++;
+    }
+    /* The address whose turn it is, so that one that is dead does not hide the others. */
+    address = result;
+    for (unsigned turn = count > 0 ? conn->turn % count : 0; turn > 0; turn--) {
+        address = address->ai_next;
+    }
+    if (conn->state != NET_CONN_CLOSING && (status != 0 || result == NULL)) {
+        net_conn_close(conn, status != 0 ? uv_strerror(status) : "the name has no address");
+    } else if (conn->state != NET_CONN_CLOSING) {
+        conn_connect_to(conn, address->ai_addr);
     }
     uv_freeaddrinfo(result);
     conn_unref(conn);
@@ -803,5 +723,6 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, un
         return;
     }
     conn->resolving = true;
-    conn_ref(conn);
+    ASSERT(conn->ref_count > 0);
+    conn->ref_count++;
 }

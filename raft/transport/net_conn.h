@@ -14,7 +14,7 @@
 #include "raft/transport/handshake.h"
 #include "raft/transport/net.h"
 #include "raft/transport/net_keys.h"
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "src/base/container.h"
 #include "src/base/prng.h"
 
@@ -105,9 +105,6 @@ struct net_out {
     uint64_t progress_ms; /* when that last changed */
 };
 
-void net_out_init(struct net_out *out, uv_stream_t *stream,
-                  void (*failed)(struct net_out *out, const char *reason));
-
 /* Queue a frame, or bytes that are frames already; the memory is taken over. They leave with the
  * next flush. */
 void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload);
@@ -118,12 +115,6 @@ void net_out_flush(struct net_out *out);
 
 /* For how long the socket has taken nothing of what it was given; 0 while it has nothing. */
 uint64_t net_out_stalled_ms(struct net_out *out);
-
-/* Begin no write any more. One under way ends by itself when the stream is closed. */
-void net_out_stop(struct net_out *out);
-
-/* Free what was not written. No write is under way. */
-void net_out_free(struct net_out *out);
 
 /*
  * --- net_conn: one TCP connection to or from a peer: its handles, input, handshake and deadlines.

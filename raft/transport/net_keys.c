@@ -113,19 +113,6 @@ static bool split(char *text, char *ret_parts[5])
     return true;
 }
 
-static const struct net_credential *find_hex(const struct net_keys *keys, const char *hex)
-{
-    for (unsigned i = 0; i < keys->credential_count; i++) {
-        char own[HEX_BYTES + 1];
-
-        put_hex(own, keys->credentials[i].id);
-        if (!keys->credentials[i].certificate && strcmp(own, hex) == 0) {
-            return &keys->credentials[i];
-        }
-    }
-    return NULL;
-}
-
 bool net_identity_parse(const struct net_keys *keys, const void *identity, size_t len,
                         struct net_identity *ret_identity)
 {
@@ -145,7 +132,12 @@ bool net_identity_parse(const struct net_keys *keys, const void *identity, size_
         found.dialler == 0) {
         return false;
     }
-    found.credential = find_hex(keys, parts[1]);
+    for (unsigned i = 0; i < keys->credential_count && found.credential == NULL; i++) {
+        put_hex(hex, keys->credentials[i].id);
+        if (!keys->credentials[i].certificate && strcmp(hex, parts[1]) == 0) {
+            found.credential = &keys->credentials[i];
+        }
+    }
     if (found.credential == NULL) {
         return false;
     }
@@ -237,17 +229,6 @@ static SSL_CTX *context_new(const SSL_METHOD *method)
     return ctx;
 }
 
-/* The context of those that accept asks for no certificate as long as it has none itself. */
-static void make_contexts(struct net_keys *keys)
-{
-    static const unsigned char name[] = IDENTITY_NAME;
-
-    keys->dial_secret = context_new(TLS_client_method());
-    keys->accept = context_new(TLS_server_method());
-    SSL_CTX_set_verify(keys->accept, SSL_VERIFY_NONE, NULL);
-    ASSERT(SSL_CTX_set_session_id_context(keys->accept, name, sizeof name - 1) == 1);
-}
-
 static int file_fail(char why[NET_KEYS_WHY_BYTES], const char *setting, const char *file)
 {
     const unsigned long error = ERR_peek_last_error();
@@ -301,28 +282,12 @@ static int digest_ca(const char *file, uint8_t ret_id[NET_CREDENTIAL_ID_BYTES],
     return 0;
 }
 
-/* The own certificate, which the other nodes will judge: it names a node, of this cluster. */
-static int check_own(const struct net_keys *keys, const struct net_key_source *source,
-                     char why[NET_KEYS_WHY_BYTES])
-{
-    X509 *own = SSL_CTX_get0_certificate(keys->accept);
-    bool same_cluster = false;
-    uint64_t id;
-
-    if (!net_certificate_names(keys, own, &same_cluster, &id) || !same_cluster) {
-        (void)snprintf(why, NET_KEYS_WHY_BYTES,
-                       "peer.tls-dir: there is not exactly one SAN of the form "
-                       "URI:leafd:%s/<node id>: %s",
-                       keys->cluster_id, source->cert_file);
-        return ERR_INVALID;
-    }
-    return 0;
-}
-
 static int add_certificate(struct net_keys *keys, const struct net_key_source *source,
                            char why[NET_KEYS_WHY_BYTES])
 {
     struct net_credential *credential = &keys->credentials[keys->credential_count++];
+    bool same_cluster = false;
+    uint64_t id;
     int rv;
 
     credential->certificate = true;
@@ -331,7 +296,17 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
     rv = load_files(keys->accept, source, why);
     rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
     rv = rv != 0 ? rv : digest_ca(source->ca_file, credential->id, why);
-    return rv != 0 ? rv : check_own(keys, source, why);
+    /* The other nodes will judge this certificate: it names a node, of this cluster. */
+    if (rv == 0 &&
+        (!net_certificate_names(keys, SSL_CTX_get0_certificate(keys->accept), &same_cluster, &id) ||
+         !same_cluster)) {
+        (void)snprintf(why, NET_KEYS_WHY_BYTES,
+                       "peer.tls-dir: there is not exactly one SAN of the form "
+                       "URI:leafd:%s/<node id>: %s",
+                       keys->cluster_id, source->cert_file);
+        rv = ERR_INVALID;
+    }
+    return rv;
 }
 
 static void add_secret(struct net_keys *keys, const uint8_t secret[NET_SECRET_BYTES])
@@ -342,17 +317,26 @@ static void add_secret(struct net_keys *keys, const uint8_t secret[NET_SECRET_BY
     key_derive(secret, SALT_KEY_ID, "", 0, credential->id, sizeof credential->id);
 }
 
-static int keys_fill(struct net_keys *keys, const struct net_key_source *source,
-                     char why[NET_KEYS_WHY_BYTES])
+int net_keys_make(const struct net_key_source *source, struct net_keys **ret_keys,
+                  char ret_why[NET_KEYS_WHY_BYTES])
 {
     static const uint8_t no_secret[NET_SECRET_BYTES];
-    const bool with_certificate = source->cert_file != NULL && source->cert_file[0] != '\0';
+    static const unsigned char name[] = IDENTITY_NAME;
+    struct net_keys *keys = MUST_HAVE(calloc(1, sizeof *keys));
     int rv = 0;
 
+    ASSERT(source->secret_count <= LIMIT_SECRETS);
+    ASSERT(strlen(source->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
+    tls_library_init();
+    keys->ref_count = 1;
     (void)snprintf(keys->cluster_id, sizeof keys->cluster_id, "%s", source->cluster_id);
-    make_contexts(keys);
-    if (with_certificate) {
-        rv = add_certificate(keys, source, why);
+    keys->dial_secret = context_new(TLS_client_method());
+    keys->accept = context_new(TLS_server_method());
+    /* It asks for no certificate as long as it has none itself. */
+    SSL_CTX_set_verify(keys->accept, SSL_VERIFY_NONE, NULL);
+    ASSERT(SSL_CTX_set_session_id_context(keys->accept, name, sizeof name - 1) == 1);
+    if (source->cert_file != NULL && source->cert_file[0] != '\0') {
+        rv = add_certificate(keys, source, ret_why);
     }
     for (size_t i = 0; i < source->secret_count; i++) {
         add_secret(keys, source->secrets[i]);
@@ -360,20 +344,6 @@ static int keys_fill(struct net_keys *keys, const struct net_key_source *source,
     if (keys->credential_count == 0) {
         add_secret(keys, no_secret);
     }
-    return rv;
-}
-
-int net_keys_make(const struct net_key_source *source, struct net_keys **ret_keys,
-                  char ret_why[NET_KEYS_WHY_BYTES])
-{
-    struct net_keys *keys = MUST_HAVE(calloc(1, sizeof *keys));
-    int rv;
-
-    ASSERT(source->secret_count <= LIMIT_SECRETS);
-    ASSERT(strlen(source->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
-    tls_library_init();
-    keys->ref_count = 1;
-    rv = keys_fill(keys, source, ret_why);
     if (rv != 0) {
         net_keys_unref(keys);
         return rv;
@@ -691,20 +661,12 @@ static int shake_failed(struct tls_channel *channel)
     }
 }
 
-static bool certificate_holds(struct tls_channel *channel)
-{
-    X509 *certificate = SSL_get0_peer_certificate(channel->ssl);
-
-    return certificate != NULL && SSL_get_verify_result(channel->ssl) == X509_V_OK &&
-           net_certificate_names(channel->keys, certificate, &channel->peer.same_cluster,
-                                 &channel->peer.node_id);
-}
-
 /* The other side has finished: which node is proved now? */
 static int channel_judge(struct tls_channel *channel)
 {
     const bool by_secret = SSL_session_reused(channel->ssl) == 1;
     struct tls_peer *peer = &channel->peer;
+    X509 *certificate = SSL_get0_peer_certificate(channel->ssl);
     const struct net_credential *credential;
 
     if (by_secret && channel->dials) {
@@ -720,7 +682,10 @@ static int channel_judge(struct tls_channel *channel)
     } else {
         credential =
             channel->keys->credentials[0].certificate ? &channel->keys->credentials[0] : NULL;
-        if (credential != NULL && !certificate_holds(channel)) {
+        if (credential != NULL &&
+            (certificate == NULL || SSL_get_verify_result(channel->ssl) != X509_V_OK ||
+             !net_certificate_names(channel->keys, certificate, &peer->same_cluster,
+                                    &peer->node_id))) {
             return channel_broken(channel, ERR_REFUSED, "its certificate names no node");
         }
     }
@@ -756,14 +721,6 @@ int tls_channel_shake(struct tls_channel *channel)
 
 /* --- open --- */
 
-static int read_failed(struct tls_channel *channel)
-{
-    if ((SSL_get_shutdown(channel->ssl) & SSL_RECEIVED_SHUTDOWN) != 0) {
-        return channel_broken(channel, ERR_IO, "closed by the peer");
-    }
-    return channel_broken(channel, ERR_CORRUPT, FORGED_REASON);
-}
-
 /* Nothing here asks OpenSSL's queue of errors, which would cost as much as a small record's
  * cipher: whether a record is only not whole yet is known without it. */
 ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
@@ -785,9 +742,12 @@ ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
             channel->drained = channel->input_len == 0 && SSL_has_pending(channel->ssl) == 0;
         } else if (SSL_want_read(channel->ssl)) {
             channel->drained = true;
+        } else if (total > 0) {
+            break; /* what came whole before it counts; the next call finds the same end */
+        } else if ((SSL_get_shutdown(channel->ssl) & SSL_RECEIVED_SHUTDOWN) != 0) {
+            return channel_broken(channel, ERR_IO, "closed by the peer");
         } else {
-            /* What came whole before it counts; the next call finds the same end. */
-            return total > 0 ? (ssize_t)total : read_failed(channel);
+            return channel_broken(channel, ERR_CORRUPT, FORGED_REASON);
         }
     }
     return (ssize_t)total;

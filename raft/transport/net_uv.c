@@ -14,29 +14,44 @@
 #include "src/base/container.h"
 #include "src/base/log.h"
 
-/* --- net_link --- */
+#define BACKLOG 128
+#define STRANGER_LOG_MS 1000
+
+TAILQ_HEAD(net_link_list, net_link);
+
+struct net_uv {
+    struct net base; /* the vtable's object */
+    struct net_hub hub;
+    struct net_link_list links;
+    struct net_conn_list inbound; /* what peers send to us: until they are freed, oldest first */
+    unsigned inbound_open;        /* of these, not closing */
+    bool stranger_logged;         /* a failed handshake, at stranger_ms */
+    uint64_t stranger_ms;
+    unsigned stranger_skipped; /* since then */
+    uv_tcp_t listener;
+    uv_prepare_t prepare; /* flushes what was queued, before the loop waits */
+    uint16_t port;
+    void (*close_cb)(void *data);
+    void *close_data;
+};
+
+/* --- links: each dials its peer, and again --- */
 
 static void link_dial(struct net_link *link);
 
-void net_links_init(struct net_links *links, struct net_hub *hub)
-{
-    links->hub = hub;
-    TAILQ_INIT(&links->list);
-}
-
-struct net_link *net_links_find(const struct net_links *links, uint64_t id)
+struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer)
 {
     struct net_link *link;
 
-    TAILQ_FOREACH (link, &links->list, link) {
-        if (link->id == id) {
+    TAILQ_FOREACH (link, &net->links, link) {
+        if (link->id == peer) {
             return link;
         }
     }
     return NULL;
 }
 
-bool net_link_is_up(const struct net_link *link)
+static bool net_link_is_up(const struct net_link *link)
 {
     return link->conn != NULL && link->conn->state == NET_CONN_UP;
 }
@@ -53,28 +68,20 @@ static void redial_within(struct net_link *link, uint32_t ms)
 {
     uint32_t wait_ms = ms / 2;
 
-    wait_ms += (uint32_t)prng_below(&link->links->hub->prng, ms - wait_ms + 1);
+    wait_ms += (uint32_t)prng_below(&link->net->hub.prng, ms - wait_ms + 1);
     ASSERT(uv_timer_start(&link->redial, redial_cb, wait_ms, 0) == 0);
 }
 
 /* Not if this reason to hurry was one a moment ago: a link may come and go all the time. */
 static bool may_hurry(const struct net_link *link, uint64_t *hurried_ms)
 {
-    uint64_t now_ms = uv_now(link->links->hub->loop);
+    uint64_t now_ms = uv_now(link->net->hub.loop);
 
     if (now_ms - *hurried_ms < LIMIT_REDIAL_SOON_MS) {
         return false;
     }
     *hurried_ms = now_ms;
     return true;
-}
-
-void net_link_hurry(struct net_link *link)
-{
-    if (link->conn == NULL && uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
-        may_hurry(link, &link->dialled_ms)) {
-        redial_within(link, LIMIT_REDIAL_MIN_MS);
-    }
 }
 
 /* --- what its connection says --- */
@@ -115,18 +122,6 @@ static void link_failed(struct net_conn *conn)
     }
 }
 
-static void link_log_down(const struct net_link *link, const struct net_conn *conn,
-                          const char *reason)
-{
-    char address[LIMIT_ADDRESS_BYTES * 2];
-    char quoted[NET_REASON_BYTES * 2];
-
-    log_warn("net", conn->was_up ? "link down" : "no link to peer",
-             "peer=%" PRIu64 " address=%s reason=%s", link->id,
-             log_quote(link->address, strlen(link->address), address, sizeof address),
-             log_quote(reason, strlen(reason), quoted, sizeof quoted));
-}
-
 /* What the next dial is to try. True if it is something that this one did not. */
 static bool link_choose_credential(struct net_link *link, const struct net_conn *conn,
                                    enum net_conn_state from)
@@ -150,13 +145,18 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
         conn->handshake.by_peer && handshake_reject_is_final(conn->handshake.reject);
     struct net_link *link = conn->owner;
     struct net_hub *hub = conn->hub;
+    char address[LIMIT_ADDRESS_BYTES * 2];
+    char quoted[NET_REASON_BYTES * 2];
     bool another;
 
     ASSERT(link->conn == conn);
     link->conn = NULL;
     another = link_choose_credential(link, conn, from);
     if (!hub->closing && !another && link_is_news(link, reason)) {
-        link_log_down(link, conn, reason);
+        log_warn("net", conn->was_up ? "link down" : "no link to peer",
+                 "peer=%" PRIu64 " address=%s reason=%s", link->id,
+                 log_quote(link->address, strlen(link->address), address, sizeof address),
+                 log_quote(reason, strlen(reason), quoted, sizeof quoted));
         (void)snprintf(link->reason, sizeof link->reason, "%s", reason);
     }
     if (conn->was_up && uv_now(hub->loop) - conn->up_ms >= LIMIT_REDIAL_MAX_MS) {
@@ -205,7 +205,7 @@ static const struct net_conn_ops link_ops = {
 static void link_dial(struct net_link *link)
 {
     ASSERT(link->conn == NULL);
-    link->conn = net_conn_new(link->links->hub, NET_CONN_DIALS, link->id, &link_ops, link);
+    link->conn = net_conn_new(&link->net->hub, NET_CONN_DIALS, link->id, &link_ops, link);
     net_conn_dial(link->conn, link->address, link->turn++, link->offer);
 }
 
@@ -220,105 +220,66 @@ static void link_detach(struct net_link *link, const char *reason)
     link->reason[0] = '\0';
 }
 
-void net_links_add(struct net_links *links, const struct net_peer *peer)
+/* Keep a link to a peer: dials now. It holds the hub. */
+static void link_add(struct net_uv *net, const struct net_peer *peer)
 {
     struct net_link *link = MUST_HAVE(calloc(1, sizeof *link));
 
-    ASSERT(peer->id > 0 && peer->id != links->hub->config.node_id);
-    link->links = links;
+    ASSERT(peer->id > 0 && peer->id != net->hub.config.node_id);
+    link->net = net;
     link->id = peer->id;
     link->backoff_ms = LIMIT_REDIAL_MIN_MS;
-    ASSERT(uv_timer_init(links->hub->loop, &link->redial) == 0);
+    ASSERT(uv_timer_init(net->hub.loop, &link->redial) == 0);
     link->redial.data = link;
-    TAILQ_INSERT_TAIL(&links->list, link, link);
-    net_hub_hold(links->hub);
+    TAILQ_INSERT_TAIL(&net->links, link, link);
+    net_hub_hold(&net->hub);
     memcpy(link->address, peer->address, sizeof link->address);
     link_dial(link);
-}
-
-void net_link_set_address(struct net_link *link, const char *address)
-{
-    size_t len = strlen(address);
-
-    if (strcmp(link->address, address) == 0) {
-        return;
-    }
-    ASSERT(len <= LIMIT_ADDRESS_BYTES);
-    memcpy(link->address, address, len + 1);
-    link_detach(link, "its address changed");
-    link->backoff_ms = LIMIT_REDIAL_MIN_MS;
-    link_dial(link);
-}
-
-bool net_link_keys_changed(struct net_link *link, uint32_t wait_ms)
-{
-    link->offer = 0;
-    return link->conn != NULL && net_conn_keys_changed(link->conn, wait_ms);
 }
 
 static void link_close_cb(uv_handle_t *handle)
 {
     struct net_link *link = handle->data;
-    struct net_hub *hub = link->links->hub;
+    struct net_hub *hub = &link->net->hub;
 
     ASSERT(link->conn == NULL);
     free(link);
     net_hub_release(hub);
 }
 
-void net_link_close(struct net_link *link)
+static void net_link_close(struct net_link *link)
 {
     link_detach(link, "no longer a peer");
-    TAILQ_REMOVE(&link->links->list, link, link);
+    TAILQ_REMOVE(&link->net->links, link, link);
     uv_close((uv_handle_t *)&link->redial, link_close_cb);
 }
 
-/* --- net_inbound --- */
-
-#define STRANGER_LOG_MS 1000
-
-void net_inbound_init(struct net_inbound *inbound, struct net_hub *hub,
-                      const struct net_links *links)
-{
-    *inbound = (struct net_inbound){.hub = hub, .links = links};
-    TAILQ_INIT(&inbound->conns);
-}
+/* --- inbound: accepted connections --- */
 
 /* --- what is logged --- */
 
-static bool stranger_log_is_due(struct net_inbound *inbound)
+static bool stranger_log_is_due(struct net_uv *net)
 {
-    const uint64_t now_ms = uv_now(inbound->hub->loop);
+    const uint64_t now_ms = uv_now(net->hub.loop);
 
-    if (inbound->stranger_logged && now_ms - inbound->stranger_ms < STRANGER_LOG_MS) {
-        inbound->stranger_skipped++;
+    if (net->stranger_logged && now_ms - net->stranger_ms < STRANGER_LOG_MS) {
+        net->stranger_skipped++;
         return false;
     }
-    inbound->stranger_logged = true;
-    inbound->stranger_ms = now_ms;
+    net->stranger_logged = true;
+    net->stranger_ms = now_ms;
     return true;
-}
-
-/* The other end as text, while there is a socket: a refusal is logged once it is closed. */
-static void inbound_note_remote(struct net_conn *conn)
-{
-    struct sockaddr_storage address;
-    int len = sizeof address;
-
-    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) == 0) {
-        (void)uv_ip_name((const struct sockaddr *)&address, conn->remote, sizeof conn->remote);
-    }
 }
 
 static void inbound_log_refused(const struct net_conn *conn, const char *reason)
 {
-    struct net_inbound *inbound = conn->owner;
-    if (!inbound->hub->closing && stranger_log_is_due(inbound)) {
+    struct net_uv *net = conn->owner;
+    if (!net->hub.closing && stranger_log_is_due(net)) {
         log_warn("net", "inbound connection refused",
                  "remote=%s claims_to_be=%" PRIu64 " reason=\"%s\" not_logged_before_this=%u",
                  conn->remote[0] != '\0' ? conn->remote : "unknown", conn->handshake.peer_id,
-                 reason, inbound->stranger_skipped);
-        inbound->stranger_skipped = 0;
+                 reason, net->stranger_skipped);
+        net->stranger_skipped = 0;
     }
 }
 
@@ -327,18 +288,21 @@ static void inbound_log_refused(const struct net_conn *conn, const char *reason)
 static void inbound_up(struct net_conn *conn)
 {
     const uint64_t peer_id = conn->handshake.peer_id;
-    struct net_inbound *inbound = conn->owner;
-    struct net_link *link = net_links_find(inbound->links, peer_id);
+    struct net_uv *net = conn->owner;
+    struct net_link *link = net_uv_link(net, peer_id);
     struct net_conn *other;
 
-    TAILQ_FOREACH (other, &inbound->conns, link) {
+    TAILQ_FOREACH (other, &net->inbound, link) {
         if (other != conn && other->state == NET_CONN_UP && other->handshake.peer_id == peer_id) {
             net_conn_close(other, "replaced by a newer connection");
         }
     }
     log_info("net", "peer connected", "peer=%" PRIu64, peer_id);
-    if (link != NULL) {
-        net_link_hurry(link);
+    /* It has shown that it lives: if the next dial is far away, dial soon. */
+    if (link != NULL && link->conn == NULL &&
+        uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
+        may_hurry(link, &link->dialled_ms)) {
+        redial_within(link, LIMIT_REDIAL_MIN_MS);
     }
 }
 
@@ -359,13 +323,13 @@ static const char *inbound_frame(struct net_conn *conn, const struct frame *fram
 
 static void inbound_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
-    struct net_inbound *inbound = conn->owner;
+    struct net_uv *net = conn->owner;
 
-    ASSERT(inbound->open_count > 0);
-    inbound->open_count--;
+    ASSERT(net->inbound_open > 0);
+    net->inbound_open--;
     if (from == NET_CONN_HANDSHAKE) {
         inbound_log_refused(conn, reason);
-    } else if (from == NET_CONN_UP && !inbound->hub->closing) {
+    } else if (from == NET_CONN_UP && !net->hub.closing) {
         log_info("net", "peer disconnected", "peer=%" PRIu64 " reason=\"%s\"",
                  conn->handshake.peer_id, reason);
     }
@@ -373,9 +337,9 @@ static void inbound_down(struct net_conn *conn, enum net_conn_state from, const 
 
 static void inbound_freed(struct net_conn *conn)
 {
-    struct net_inbound *inbound = conn->owner;
+    struct net_uv *net = conn->owner;
 
-    TAILQ_REMOVE(&inbound->conns, conn, link);
+    TAILQ_REMOVE(&net->inbound, conn, link);
 }
 
 static const struct net_conn_ops inbound_ops = {
@@ -388,121 +352,48 @@ static const struct net_conn_ops inbound_ops = {
 
 /* --- the listener --- */
 
-/* Keep the bound: the oldest that has not proved anything goes; the newest is among them. */
-static void inbound_make_room(struct net_inbound *inbound)
+static void net_inbound_cb(uv_stream_t *listener, int status)
 {
-    struct net_conn *conn;
-
-    if (inbound->open_count <= LIMIT_PEER_CONNECTIONS) {
-        return;
-    }
-    TAILQ_FOREACH (conn, &inbound->conns, link) {
-        if (conn->state != NET_CONN_UP && conn->state != NET_CONN_CLOSING) {
-            net_conn_close(conn, "too many connections");
-            break;
-        }
-    }
-    ASSERT(inbound->open_count <= LIMIT_PEER_CONNECTIONS);
-}
-
-void net_inbound_cb(uv_stream_t *listener, int status)
-{
-    struct net_inbound *inbound = listener->data;
+    struct net_uv *net = listener->data;
+    struct sockaddr_storage address;
+    int len = sizeof address;
     struct net_conn *conn;
     int rv;
 
-    if (inbound->hub->closing) {
+    if (net->hub.closing) {
         return;
     }
     if (status != 0) {
-        if (stranger_log_is_due(inbound)) {
+        if (stranger_log_is_due(net)) {
             log_warn("net", "cannot accept connections", "reason=\"%s\"", uv_strerror(status));
         }
         return;
     }
-    conn = net_conn_new(inbound->hub, NET_CONN_ACCEPTS, 0, &inbound_ops, inbound);
-    TAILQ_INSERT_TAIL(&inbound->conns, conn, link);
-    inbound->open_count++;
+    conn = net_conn_new(&net->hub, NET_CONN_ACCEPTS, 0, &inbound_ops, net);
+    TAILQ_INSERT_TAIL(&net->inbound, conn, link);
+    net->inbound_open++;
     rv = uv_accept(listener, (uv_stream_t *)&conn->tcp);
     if (rv != 0) {
         net_conn_close(conn, uv_strerror(rv));
         return;
     }
-    inbound_note_remote(conn);
+    /* The other end as text, while there is a socket: a refusal is logged once it is closed. */
+    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) == 0) {
+        (void)uv_ip_name((const struct sockaddr *)&address, conn->remote, sizeof conn->remote);
+    }
     net_conn_accepted(conn);
-    inbound_make_room(inbound);
-}
-
-uint64_t net_inbound_hears(const struct net_inbound *inbound, uint64_t peer, uint64_t within_ms)
-{
-    const struct net_conn *conn;
-
-    TAILQ_FOREACH (conn, &inbound->conns, link) {
-        if (conn->state == NET_CONN_UP && conn->handshake.peer_id == peer &&
-            uv_now(inbound->hub->loop) - conn->read_ms <= within_ms) {
-            return conn->handshake.peer_store_id;
+    /* Keep the bound: the oldest that has not proved anything goes; the newest is among them. */
+    if (net->inbound_open <= LIMIT_PEER_CONNECTIONS) {
+        return;
+    }
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        if (conn->state != NET_CONN_UP && conn->state != NET_CONN_CLOSING) {
+            net_conn_close(conn, "too many connections");
+            break;
         }
     }
-    return 0;
+    ASSERT(net->inbound_open <= LIMIT_PEER_CONNECTIONS);
 }
-
-void net_inbound_forget_strangers(struct net_inbound *inbound)
-{
-    struct net_conn *conn;
-
-    TAILQ_FOREACH (conn, &inbound->conns, link) {
-        if (conn->state == NET_CONN_UP &&
-            net_links_find(inbound->links, conn->handshake.peer_id) == NULL) {
-            net_conn_close(conn, "no longer a peer");
-        }
-    }
-}
-
-unsigned net_inbound_keys_changed(struct net_inbound *inbound, uint32_t wait_ms)
-{
-    unsigned count = 0;
-    struct net_conn *conn;
-
-    TAILQ_FOREACH (conn, &inbound->conns, link) {
-        count += net_conn_keys_changed(conn, wait_ms) ? 1 : 0;
-    }
-    return count;
-}
-
-void net_inbound_close(struct net_inbound *inbound, const char *reason)
-{
-    struct net_conn *conn;
-
-    TAILQ_FOREACH (conn, &inbound->conns, link) {
-        net_conn_close(conn, reason);
-    }
-}
-
-/*
- * --- net_uv: open, the functions of struct net, close.
- *
- * The happy path: open binds and listens; set_peers() makes a link a peer, which dials; send()
- * queues on the link's connection, and a prepare handle flushes all links once a loop turn, just
- * before the loop would wait. So many frames of one turn share a write and none waits for a timer.
- * Urgent ones do not wait for the turn either, and take along what stands before them.
- *
- * Closing: net_uv_close() closes the listener and every link and connection; each that is freed
- * lets go of the hub, and the last one frees the rest and calls back.
- */
-
-#define BACKLOG 128
-
-struct net_uv {
-    struct net base; /* the vtable's object */
-    struct net_hub hub;
-    struct net_links links;
-    struct net_inbound inbound;
-    uv_tcp_t listener;
-    uv_prepare_t prepare; /* flushes what was queued, before the loop waits */
-    uint16_t port;
-    void (*close_cb)(void *data);
-    void *close_data;
-};
 
 /* --- the functions of struct net --- */
 
@@ -510,7 +401,7 @@ struct net_uv {
 static int send_check(const struct net_uv *net, uint64_t to, const struct buf *payload,
                       struct net_out **ret_out)
 {
-    const struct net_link *link = net_links_find(&net->links, to);
+    const struct net_link *link = net_uv_link(net, to);
 
     if (payload->len > FRAME_PAYLOAD_BYTES_MAX) {
         return ERR_TOO_LARGE;
@@ -541,7 +432,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         return rv;
     }
     net_out_frame(out, type, payload);
-    if (frame_is_urgent(type)) {
+    if (type == FRAME_CONFIRM || type == FRAME_CONFIRM_ACK) { /* it waits for no disk, no state */
         net_out_flush(out); /* the link may end with that; its frames are lost then, as ever */
     }
     return 0;
@@ -557,36 +448,53 @@ static bool net_connected(struct net *base, uint64_t peer)
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
 {
     struct net_uv *net = CONTAINER(base, struct net_uv, base);
+    struct net_conn *conn;
     struct net_link *link;
     struct net_link *next;
 
     ASSERT(!net->hub.closing && count <= LIMIT_PEERS);
-    for (link = TAILQ_FIRST(&net->links.list); link != NULL; link = next) {
+    for (link = TAILQ_FIRST(&net->links); link != NULL; link = next) {
         next = TAILQ_NEXT(link, link);
         if (net_peer_find(peers, count, link->id) == NULL) {
             net_link_close(link);
         }
     }
     for (size_t i = 0; i < count; i++) {
-        link = net_links_find(&net->links, peers[i].id);
+        link = net_uv_link(net, peers[i].id);
         if (link == NULL) {
-            net_links_add(&net->links, &peers[i]);
-        } else {
-            net_link_set_address(link, peers[i].address);
+            link_add(net, &peers[i]);
+        } else if (strcmp(link->address, peers[i].address) != 0) {
+            /* What was dialled is closed, and the new one dialled now. */
+            memcpy(link->address, peers[i].address, sizeof link->address);
+            link_detach(link, "its address changed");
+            link->backoff_ms = LIMIT_REDIAL_MIN_MS;
+            link_dial(link);
         }
     }
-    net_inbound_forget_strangers(&net->inbound);
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        if (conn->state == NET_CONN_UP && net_uv_link(net, conn->handshake.peer_id) == NULL) {
+            net_conn_close(conn, "no longer a peer");
+        }
+    }
 }
 
 static struct net_presence net_presence_of(struct net *base, uint64_t peer, uint64_t store_id,
                                            uint64_t within_ms)
 {
     const struct net_uv *net = CONTAINER(base, struct net_uv, base);
-    const struct net_link *link = net_links_find(&net->links, peer);
+    const struct net_link *link = net_uv_link(net, peer);
+    const struct net_conn *conn;
 
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        if (conn->state == NET_CONN_UP && conn->handshake.peer_id == peer) {
+            break;
+        }
+    }
     return (struct net_presence){
         .dials = store_id,
-        .heard = net_inbound_hears(&net->inbound, peer, within_ms),
+        .heard = conn != NULL && uv_now(net->hub.loop) - conn->read_ms <= within_ms
+                     ? conn->handshake.peer_store_id
+                     : 0,
         .reached = link != NULL && net_link_is_up(link) ? link->conn->handshake.peer_store_id : 0};
 }
 
@@ -605,7 +513,7 @@ static bool net_is_known(const struct handshake_config *config, uint64_t peer,
     const struct net_uv *net = CONTAINER(config, const struct net_uv, hub.handshake);
     struct net_receiver *receiver = net->hub.receiver;
 
-    return net_links_find(&net->links, peer) != NULL ||
+    return net_uv_link(net, peer) != NULL ||
            (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
 }
 
@@ -614,7 +522,7 @@ static void net_prepare_cb(uv_prepare_t *prepare)
     struct net_uv *net = prepare->data;
     struct net_link *link;
 
-    TAILQ_FOREACH (link, &net->links.list, link) {
+    TAILQ_FOREACH (link, &net->links, link) {
         if (net_link_is_up(link)) {
             net_out_flush(&link->conn->out);
         }
@@ -627,7 +535,7 @@ static void all_gone(struct net_hub *hub)
     void (*cb)(void *data) = net->close_cb;
     void *data = net->close_data;
 
-    ASSERT(TAILQ_EMPTY(&net->inbound.conns) && TAILQ_EMPTY(&net->links.list));
+    ASSERT(TAILQ_EMPTY(&net->inbound) && TAILQ_EMPTY(&net->links));
     free(net);
     cb(data);
 }
@@ -655,11 +563,11 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net->hub.handshake.known = net_is_known;
     net->hub.all_gone = all_gone;
     net->port = address_port(&address);
-    net_links_init(&net->links, &net->hub);
-    net_inbound_init(&net->inbound, &net->hub, &net->links);
+    TAILQ_INIT(&net->links);
+    TAILQ_INIT(&net->inbound);
     ASSERT(uv_tcp_init(loop, &net->listener) == 0);
     ASSERT(uv_tcp_open(&net->listener, fd) == 0);
-    net->listener.data = &net->inbound;
+    net->listener.data = net;
     ASSERT(uv_listen((uv_stream_t *)&net->listener, BACKLOG, net_inbound_cb) == 0);
     ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
     ASSERT(uv_prepare_start(&net->prepare, net_prepare_cb) == 0);
@@ -677,14 +585,18 @@ static void handle_close_cb(uv_handle_t *handle)
 
 void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
 {
+    struct net_conn *conn;
+
     ASSERT(!net->hub.closing);
     net->hub.closing = true;
     net->close_cb = cb;
     net->close_data = data;
-    while (!TAILQ_EMPTY(&net->links.list)) {
-        net_link_close(TAILQ_FIRST(&net->links.list));
+    while (!TAILQ_EMPTY(&net->links)) {
+        net_link_close(TAILQ_FIRST(&net->links));
     }
-    net_inbound_close(&net->inbound, "shutting down");
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        net_conn_close(conn, "shutting down");
+    }
     net->listener.data = &net->hub;
     net->prepare.data = &net->hub;
     uv_close((uv_handle_t *)&net->listener, handle_close_cb);
@@ -703,32 +615,28 @@ uint16_t net_uv_port(const struct net_uv *net)
     return net->port;
 }
 
-struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer)
-{
-    return net_links_find(&net->links, peer);
-}
-
-static bool same_ways(const struct net_keys *a, const struct net_keys *b)
-{
-    bool same = a->credential_count == b->credential_count;
-
-    for (unsigned i = 0; same && i < a->credential_count; i++) {
-        same = memcmp(a->credentials[i].id, b->credentials[i].id, NET_CREDENTIAL_ID_BYTES) == 0 &&
-               !a->credentials[i].certificate;
-    }
-    return same;
-}
-
 bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed)
 {
-    const bool changed = !same_ways(net->hub.keys, keys);
+    const struct net_keys *had = net->hub.keys;
+    bool same = had->credential_count == keys->credential_count;
+    struct net_conn *conn;
     struct net_link *link;
     unsigned count = 0;
 
-    net_hub_set_keys(&net->hub, keys);
-    TAILQ_FOREACH (link, &net->links.list, link) {
-        count += net_link_keys_changed(link, (count + 1) * LIMIT_REKEY_STEP_MS) ? 1 : 0;
+    for (unsigned i = 0; same && i < had->credential_count; i++) {
+        same =
+            memcmp(had->credentials[i].id, keys->credentials[i].id, NET_CREDENTIAL_ID_BYTES) == 0 &&
+            !had->credentials[i].certificate;
     }
-    *ret_renewed = count + net_inbound_keys_changed(&net->inbound, LIMIT_REKEY_OUT_MS);
-    return changed;
+    net_hub_set_keys(&net->hub, keys);
+    TAILQ_FOREACH (link, &net->links, link) {
+        link->offer = 0;
+        count += link->conn != NULL &&
+                 net_conn_keys_changed(link->conn, (count + 1) * LIMIT_REKEY_STEP_MS);
+    }
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        count += net_conn_keys_changed(conn, LIMIT_REKEY_OUT_MS);
+    }
+    *ret_renewed = count;
+    return !same;
 }

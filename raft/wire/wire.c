@@ -1,17 +1,360 @@
 /*
  * wire.c - see wire.h. The bytes of each message are a table of its fields (fields.h); those of a
- * handshake have a version u8 before them.
+ * handshake have a version u8 before them. Encoding asserts the bounds that decoding checks.
  *
- * Encoding asserts the bounds that decoding checks: the sender is to keep them.
+ * The decoder of frames: the input holds whole frames, each is checked and given in place. A frame
+ * that comes in pieces is gathered in the decoder's buffer: the header first, which is checked
+ * before a byte of payload is kept, then the payload. A broken stream cannot be trusted to find its
+ * next frame, so the error stays and the owner closes the link.
  */
 #include "raft/wire/wire.h"
 
 #include <string.h>
 
-#include "raft/wire/configuration.h"
 #include "src/base/assert.h"
 #include "src/base/fields.h"
+#include "src/base/hash.h"
 #include "src/base/limits.h"
+
+/* --- frames --- */
+
+#define CHECKED_AT 8     /* the checksum covers the frame from here */
+#define KEEP_BYTES 65536 /* a larger gathering buffer is given back after its frame */
+
+static uint32_t get_u32(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static void put_u32(uint8_t *at, uint32_t value)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        at[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+static bool type_is_known(uint8_t type)
+{
+    return (type >= FRAME_HELLO && type <= FRAME_JOINED) ||
+           (type >= FRAME_RAFT && type <= FRAME_TYPE_MAX);
+}
+
+void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,
+                  size_t len)
+{
+    uint32_t crc;
+
+    ASSERT(len <= FRAME_PAYLOAD_BYTES_MAX);
+    ASSERT(type_is_known((uint8_t)type));
+    put_u32(header, (uint32_t)(FRAME_HEADER_BYTES - CHECKED_AT + len));
+    header[8] = FRAME_VERSION;
+    header[9] = (uint8_t)type;
+    header[10] = 0;
+    header[11] = 0;
+    crc = hash_crc32c(header + CHECKED_AT, FRAME_HEADER_BYTES - CHECKED_AT);
+    if (len > 0) {
+        crc = hash_crc32c_more(crc, payload, len);
+    }
+    put_u32(header + 4, crc);
+}
+
+void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_t len)
+{
+    uint8_t header[FRAME_HEADER_BYTES];
+
+    frame_header(header, type, payload, len);
+    buf_put(buf, header, sizeof header);
+    buf_put(buf, payload, len);
+}
+
+bool frame_is_handshake(enum frame_type type)
+{
+    return type >= FRAME_HELLO && type <= FRAME_JOINED;
+}
+
+void frame_decoder_init(struct frame_decoder *decoder)
+{
+    *decoder = (struct frame_decoder){BUF_INIT, LIMIT_HANDSHAKE_BYTES, true, false, 0};
+}
+
+void frame_decoder_open(struct frame_decoder *decoder)
+{
+    ASSERT(decoder->handshake);
+    decoder->handshake = false;
+    decoder->max_bytes = LIMIT_FRAME_BYTES;
+}
+
+void frame_decoder_free(struct frame_decoder *decoder)
+{
+    buf_free(&decoder->buf);
+    decoder->buf_is_given = false;
+}
+
+/* What the header says, before anything is kept of the payload. 0 or an error. */
+static int header_check(const struct frame_decoder *decoder, const uint8_t *header)
+{
+    const uint32_t checked_len = get_u32(header);
+
+    if (header[8] != FRAME_VERSION) {
+        return ERR_BAD_VERSION;
+    }
+    if (checked_len > decoder->max_bytes - CHECKED_AT) {
+        return ERR_TOO_LARGE;
+    }
+    if (checked_len < FRAME_HEADER_BYTES - CHECKED_AT || header[10] != 0 || header[11] != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (!type_is_known(header[9]) ||
+        frame_is_handshake((enum frame_type)header[9]) != decoder->handshake) {
+        return ERR_BAD_MESSAGE;
+    }
+    return 0;
+}
+
+/* Bytes of the whole frame; the header was checked. */
+static size_t frame_bytes(const uint8_t *header)
+{
+    const size_t bytes = CHECKED_AT + (size_t)get_u32(header);
+
+    ASSERT(bytes >= FRAME_HEADER_BYTES && bytes <= LIMIT_FRAME_BYTES);
+    return bytes;
+}
+
+/* The frame in these bytes, which are all there, if its checksum holds. 1 or ERR_CORRUPT. */
+static int frame_open(const uint8_t *bytes, struct frame *ret_frame)
+{
+    const size_t len = frame_bytes(bytes);
+
+    if (hash_crc32c(bytes + CHECKED_AT, len - CHECKED_AT) != get_u32(bytes + 4)) {
+        return ERR_CORRUPT;
+    }
+    *ret_frame = (struct frame){(enum frame_type)bytes[9], bytes + FRAME_HEADER_BYTES,
+                                len - FRAME_HEADER_BYTES};
+    return 1;
+}
+
+/* Move input into the buffer until it holds `want` bytes. True if it does. */
+static bool gather_to(struct frame_decoder *decoder, size_t want, const uint8_t **data, size_t *len)
+{
+    size_t take;
+
+    ASSERT(decoder->buf.len <= want);
+    take = want - decoder->buf.len;
+    take = take < *len ? take : *len;
+    buf_put(&decoder->buf, *data, take);
+    *data += take;
+    *len -= take;
+    return decoder->buf.len == want;
+}
+
+static int next_frame(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
+                      struct frame *ret_frame)
+{
+    const uint8_t *bytes = *data;
+    bool in_place = decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES;
+    int rv;
+
+    if (!in_place) {
+        if (decoder->buf.len < FRAME_HEADER_BYTES &&
+            !gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
+            return 0;
+        }
+        bytes = decoder->buf.data;
+    }
+    rv = header_check(decoder, bytes);
+    if (rv != 0) {
+        return rv;
+    }
+    if (in_place && frame_bytes(bytes) <= *len) {
+        *data += frame_bytes(bytes);
+        *len -= frame_bytes(bytes);
+        return frame_open(bytes, ret_frame);
+    }
+    if (!gather_to(decoder, frame_bytes(bytes), data, len)) {
+        return 0;
+    }
+    decoder->buf_is_given = true;
+    return frame_open(decoder->buf.data, ret_frame);
+}
+
+int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
+                       struct frame *ret_frame)
+{
+    int rv;
+
+    if (decoder->error != 0) {
+        return decoder->error;
+    }
+    if (decoder->buf_is_given) {
+        decoder->buf_is_given = false;
+        decoder->buf.len = 0;
+        if (decoder->buf.capacity > KEEP_BYTES) {
+            buf_free(&decoder->buf);
+        }
+    }
+    rv = next_frame(decoder, data, len, ret_frame);
+    if (rv < 0) {
+        decoder->error = rv;
+    }
+    ASSERT_IMPLIES(rv == 0, *len == 0);
+    return rv;
+}
+
+/*
+ * --- configurations ---
+ *
+ * {u8 version 1, u64 count, count times {u64 id, address with its NUL, u8 role}, zeros up to a
+ * multiple of 8}. The library's decoder runs past the end of a short or unterminated one, and keeps
+ * what it had read when it fails; so nothing goes to it that did not pass here.
+ */
+
+#define CONFIGURATION_VERSION 1
+#define CONFIGURATION_ALIGN 8
+
+void configuration_encode(const struct configuration *configuration, struct buf *buf)
+{
+    size_t start = buf->len;
+
+    ASSERT(configuration->count <= LIMIT_NODES);
+    buf_put_u8(buf, CONFIGURATION_VERSION);
+    buf_put_u64(buf, configuration->count);
+    MEMBER_FOREACH (member, configuration) {
+        ASSERT(member->id > 0 && member->role >= ROLE_STANDBY && member->role <= ROLE_SPARE);
+        buf_put_u64(buf, member->id);
+        buf_put(buf, member->address, strlen(member->address) + 1);
+        buf_put_u8(buf, (uint8_t)member->role);
+    }
+    while ((buf->len - start) % CONFIGURATION_ALIGN != 0) {
+        buf_put_u8(buf, 0);
+    }
+}
+
+/* The next member, or a bad reader. */
+static void read_member(struct reader *reader, struct conf_member *ret_member)
+{
+    size_t left;
+    const uint8_t *address;
+    const uint8_t *end;
+    size_t len;
+
+    ret_member->id = reader_u64(reader);
+    left = reader_left(reader);
+    address = left > 0 ? reader->data + reader->at : NULL;
+    end = address != NULL ? memchr(address, 0, left) : NULL;
+    if (end == NULL || end - address > LIMIT_ADDRESS_BYTES) {
+        reader->bad = true;
+        return;
+    }
+    len = (size_t)(end - address) + 1;
+    (void)reader_bytes(reader, len);
+    memcpy(ret_member->address, address, len);
+    ret_member->role = (enum conf_role)reader_u8(reader);
+    if (ret_member->id < 1 || ret_member->id > LIMIT_NODE_ID || ret_member->role > ROLE_SPARE) {
+        reader->bad = true;
+    }
+}
+
+/* Ids and addresses once each, and a voter. The library's decoder refuses a second use of
+ * an address as well. */
+static bool members_fit(const struct configuration *configuration)
+{
+    MEMBER_FOREACH (member, configuration) {
+        MEMBER_FOREACH (other, configuration) {
+            if (other != member &&
+                (other->id == member->id || strcmp(other->address, member->address) == 0)) {
+                return false;
+            }
+        }
+    }
+    return configuration_voters(configuration) > 0;
+}
+
+/* What is left must be the zeros up to the next multiple of 8: one encoding for one configuration.
+ */
+static bool padding_fits(struct reader *reader)
+{
+    if (reader->len % CONFIGURATION_ALIGN != 0 || reader_left(reader) >= CONFIGURATION_ALIGN) {
+        return false;
+    }
+    while (reader_left(reader) > 0) {
+        if (reader_u8(reader) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int configuration_decode(const void *data, size_t len, struct configuration *ret_configuration)
+{
+    struct reader reader;
+    uint64_t count;
+
+    reader_init(&reader, data, len);
+    if (reader_u8(&reader) != CONFIGURATION_VERSION) {
+        return ERR_BAD_MESSAGE;
+    }
+    count = reader_u64(&reader);
+    if (reader.bad || count > LIMIT_NODES) { /* none: there is no voter, see above */
+        return ERR_BAD_MESSAGE;
+    }
+    ret_configuration->count = (unsigned)count;
+    for (unsigned i = 0; i < count && !reader.bad; i++) {
+        read_member(&reader, &ret_configuration->members[i]);
+    }
+    if (reader.bad || !padding_fits(&reader) || !members_fit(ret_configuration)) {
+        return ERR_BAD_MESSAGE;
+    }
+    return 0;
+}
+
+int configuration_check(const void *data, size_t len)
+{
+    struct configuration configuration;
+
+    return configuration_decode(data, len, &configuration);
+}
+
+void configuration_add(struct configuration *configuration, uint64_t id, const char *address,
+                       enum conf_role role)
+{
+    struct conf_member *member = &configuration->members[configuration->count];
+    size_t len = strlen(address);
+
+    ASSERT(configuration->count < LIMIT_NODES && len <= LIMIT_ADDRESS_BYTES);
+    member->id = id;
+    member->role = role;
+    memcpy(member->address, address, len + 1);
+    configuration->count++;
+}
+
+const struct conf_member *configuration_find(const struct configuration *configuration, uint64_t id)
+{
+    MEMBER_FOREACH (member, configuration) {
+        if (member->id == id) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+enum conf_role configuration_role(const struct configuration *configuration, uint64_t id)
+{
+    const struct conf_member *member = configuration_find(configuration, id);
+
+    return member != NULL ? member->role : ROLE_GONE;
+}
+
+unsigned configuration_voters(const struct configuration *configuration)
+{
+    unsigned voters = 0;
+
+    MEMBER_FOREACH (member, configuration) {
+        voters += member->role == ROLE_VOTER;
+    }
+    return voters;
+}
+
+/* --- payloads --- */
 
 #define HANDSHAKE_VERSION 1
 

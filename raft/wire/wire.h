@@ -1,18 +1,164 @@
 /*
- * wire.h - the payloads of frames between nodes: encode, decode, validate.
+ * wire.h - all bytes between nodes but TLS: frames, configurations, and the payloads of frames.
  *
- * Little-endian, versioned by the frame header, golden bytes in raft/wire/tests.
- * The messages of the consensus core itself are raft/core/message.h; configurations are
- * configuration.h. Sender id and address come from the authenticated link, never from the payload.
+ * Little-endian, versioned by the frame header, golden bytes in raft/wire/tests. The messages of
+ * the consensus core itself are raft/core/message.h. Sender id and address come from the
+ * authenticated link, never from the payload.
  *
- * Thread: pure functions, any.
+ * Failure modes: bytes that break a rule are refused, with no partial result. Thread: pure
+ * functions, any; a decoder of frames has one owner.
  */
 #ifndef LEAFD_RAFT_WIRE_WIRE_H
 #define LEAFD_RAFT_WIRE_WIRE_H
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/base/limits.h"
 #include "src/state/codec/cluster_command.h"
+
+/*
+ * --- frames on a byte stream ---
+ *
+ * Frame: {u32 length of what follows the crc, u32 crc32c of it, u8 version, u8 type, u16 zero,
+ * payload}, little-endian, at most LIMIT_FRAME_BYTES with its header.
+ *
+ * The decoder trusts nothing: version, type and length are checked as soon as the header is there,
+ * and memory for a payload grows with the bytes that arrived, never by what the header announces. A
+ * frame that lies whole in the input is given in place, without a copy.
+ */
+
+#define FRAME_VERSION 1
+#define FRAME_HEADER_BYTES 12
+#define FRAME_PAYLOAD_BYTES_MAX (LIMIT_FRAME_BYTES - FRAME_HEADER_BYTES)
+
+/* Types of frames; their payloads are below. New ones go at the end. */
+enum frame_type {
+    FRAME_HELLO = 1, /* handshake: never reaches the receiver below */
+    FRAME_CHALLENGE = 2,
+    FRAME_PROOF = 3,
+    FRAME_WELCOME = 4,
+    FRAME_REJECT = 5,
+    FRAME_JOINED = 6,
+    FRAME_RAFT = 16,           /* a message of the consensus core */
+    FRAME_SNAPSHOT_CHUNK = 17, /* part of a snapshot's rows */
+    FRAME_SNAPSHOT_ACK = 18,
+    FRAME_REQUEST = 19, /* a command or query forwarded to the leader */
+    FRAME_REPLY = 20,
+    FRAME_CONFIRM = 21, /* leader asks: is this still the term? (linearizable reads) */
+    FRAME_CONFIRM_ACK = 22,
+    FRAME_PING = 23,    /* keeps an idle link checked; never reaches the receiver */
+    FRAME_CLOCK = 24,   /* what time is it? and the answer */
+    FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
+    FRAME_RESIGN = 26,  /* a leader steps down: it has no majority any more */
+    FRAME_PROBE = 27,   /* do you lead? and the answer, directly or through another */
+    FRAME_FORWARD = 28, /* a command or query for a member to forward to the leader */
+    FRAME_DURABLE = 29, /* what the sender's disk holds of the consensus */
+    FRAME_COMPARE = 30, /* is your state mine? which row differs? from a node whose state differs */
+    FRAME_COMPARED = 31, /* yes or no; digests of ranges of keys, and the rows of one */
+    FRAME_BUFFERS = 32   /* what do you hold of these tags? and the answer */
+};
+#define FRAME_TYPE_MAX FRAME_BUFFERS
+
+/* Write the header of a frame with this payload (at most FRAME_PAYLOAD_BYTES_MAX). */
+void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,
+                  size_t len);
+
+/* Append a whole frame. */
+void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_t len);
+
+/* True for the types of the handshake (HELLO to JOINED). */
+bool frame_is_handshake(enum frame_type type);
+
+struct frame {
+    enum frame_type type;
+    const uint8_t *payload; /* borrowed: until the decoder's next call or change of its input */
+    size_t len;
+};
+
+struct frame_decoder {
+    struct buf buf;    /* header and payload of a frame that came in pieces */
+    size_t max_bytes;  /* of a frame, header included */
+    bool handshake;    /* only frames of the handshake are expected now; otherwise only others */
+    bool buf_is_given; /* the last frame given lies in buf: empty it at the next call */
+    int error;         /* once broken, a stream stays so */
+};
+
+/* Expect a handshake: only its frames, of at most LIMIT_HANDSHAKE_BYTES. */
+void frame_decoder_init(struct frame_decoder *decoder);
+
+/* From the next frame on: no handshake frames, and LIMIT_FRAME_BYTES. */
+void frame_decoder_open(struct frame_decoder *decoder);
+
+/*
+ * Take input from *data, *len (both are moved past what was taken). Returns 1 with a frame; 0 when
+ * more input is needed (*len is 0 then); ERR_BAD_VERSION; ERR_TOO_LARGE (the announced length);
+ * ERR_BAD_MESSAGE (unknown or misplaced type, length too small, reserved bits); ERR_CORRUPT
+ * (checksum). After an error every call gives the same error.
+ */
+int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
+                       struct frame *ret_frame) MUST_CHECK;
+
+void frame_decoder_free(struct frame_decoder *decoder);
+
+/*
+ * --- configurations: which the members of a cluster are ---
+ *
+ * A plain struct, and its bytes, which a CHANGE entry, a snapshot's head and the store hold: the
+ * encoding of the consensus library, which decodes the entries that it is given itself. Everybody
+ * else reads them here, and all bounds are checked before anything is believed.
+ */
+
+enum conf_role {
+    ROLE_GONE = -1, /* no member (any more); never in a configuration */
+    ROLE_STANDBY = 0,
+    ROLE_VOTER = 1,
+    ROLE_SPARE = 2
+};
+
+struct conf_member {
+    uint64_t id; /* 1..LIMIT_NODE_ID */
+    enum conf_role role;
+    char address[LIMIT_ADDRESS_BYTES + 1];
+};
+
+/* Ids and addresses once each. */
+struct configuration {
+    unsigned count;
+    struct conf_member members[LIMIT_NODES];
+};
+
+/* Each member, in their order. conf is evaluated anew for each. */
+#define MEMBER_FOREACH(member, conf)                                                               \
+    for (__typeof__(&(conf)->members[0]) member = (conf)->members;                                 \
+         member < (conf)->members + (conf)->count; member++)
+
+/* Read one. 0, or ERR_BAD_MESSAGE for: short, long or not padded with zeros to a multiple of 8; a
+ * version other than 1; no members or more than LIMIT_NODES; no voter; ids not in 1..LIMIT_NODE_ID
+ * or twice; roles out of range; addresses above LIMIT_ADDRESS_BYTES or twice. What passes is
+ * decoded by the library without an error. */
+int configuration_decode(const void *data, size_t len,
+                         struct configuration *ret_configuration) MUST_CHECK;
+
+/* The same, for those that want the bytes alone. */
+int configuration_check(const void *data, size_t len) MUST_CHECK;
+
+/* Append the bytes of a configuration (of at most LIMIT_NODES members; it need not be sound). */
+void configuration_encode(const struct configuration *configuration, struct buf *buf);
+
+/* A member at the end. The count must be below LIMIT_NODES. */
+void configuration_add(struct configuration *configuration, uint64_t id, const char *address,
+                       enum conf_role role);
+
+/* NULL if it is no member. */
+const struct conf_member *configuration_find(const struct configuration *configuration,
+                                             uint64_t id);
+
+/* ROLE_GONE if it is no member. */
+enum conf_role configuration_role(const struct configuration *configuration, uint64_t id);
+
+unsigned configuration_voters(const struct configuration *configuration);
+
+/* --- payloads --- */
 
 /* The two functions of a message: append its bytes; and read it, 0 or ERR_BAD_MESSAGE for a payload
  * that is short, long or out of the bounds below. */
@@ -192,7 +338,7 @@ WIRE_MESSAGE(compared);
 /* --- buffers --- */
 
 /* A question, whose data is a QUERY_TAG_LIST; or its answer, whose data is a page of buffers
- * (segments_page.h). The receiver reads the data. */
+ * (id_table.h). The receiver reads the data. */
 struct wire_buffers {
     uint64_t number; /* the asker's, given back */
     bool answer;
@@ -203,7 +349,7 @@ WIRE_MESSAGE(buffers);
 
 /* --- handshakes --- */
 
-/* A committed configuration (configuration.h); index 0 and len 0: none. */
+/* A committed configuration (configuration_encode()); index 0 and len 0: none. */
 struct wire_conf {
     uint64_t index;
     const uint8_t *data; /* borrowed */

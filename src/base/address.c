@@ -12,27 +12,21 @@
 
 #include "src/base/assert.h"
 
-/* One to five digits, up to 65535: the resolver would take more modulo 65536. */
-static bool is_port(const char *text)
-{
-    size_t len = strlen(text);
-
-    return len > 0 && len < sizeof((struct address *)NULL)->port &&
-           strspn(text, "0123456789") == len && strtoul(text, NULL, 10) <= UINT16_MAX;
-}
-
 int address_split(const char *text, struct address *ret_address)
 {
     const char *colon = strrchr(text, ':');
     struct address address = {0};
+    size_t digits = colon != NULL ? strspn(colon + 1, "0123456789") : 0;
     bool bracketed;
     size_t len;
 
-    if (colon == NULL || colon == text || strlen(text) > LIMIT_ADDRESS_BYTES ||
-        !is_port(colon + 1)) {
+    /* A port has one to five digits, up to 65535: the resolver would take more modulo 65536. */
+    if (colon == NULL || colon == text || strlen(text) > LIMIT_ADDRESS_BYTES || digits == 0 ||
+        digits >= sizeof address.port || colon[1 + digits] != '\0' ||
+        strtoul(colon + 1, NULL, 10) > UINT16_MAX) {
         return ERR_INVALID;
     }
-    memcpy(address.port, colon + 1, strlen(colon + 1));
+    memcpy(address.port, colon + 1, digits);
     len = (size_t)(colon - text);
     bracketed = len > 1 && text[0] == '[' && text[len - 1] == ']';
     if (bracketed) {

@@ -65,17 +65,13 @@ static void block(struct ff1 *ff1, const uint8_t in[BLOCK_BYTES], uint8_t out[BL
     ASSERT(EVP_EncryptUpdate(ff1->aes, out, &len, in, BLOCK_BYTES) == 1 && len == BLOCK_BYTES);
 }
 
-static const EVP_CIPHER *cipher_of(size_t key_len)
-{
-    return key_len == 16   ? EVP_aes_128_ecb()
-           : key_len == 24 ? EVP_aes_192_ecb()
-                           : EVP_aes_256_ecb();
-}
-
 void ff1_key(struct ff1 *ff1, const uint8_t *key, size_t len, unsigned radix, unsigned digits)
 {
     unsigned u = digits / 2;
     unsigned v = digits - u;
+    const EVP_CIPHER *cipher = len == 16   ? EVP_aes_128_ecb()
+                               : len == 24 ? EVP_aes_192_ecb()
+                                           : EVP_aes_256_ecb();
     uint8_t p[BLOCK_BYTES] = {1, 2, 1, 0, 0, (uint8_t)radix, ROUNDS, (uint8_t)u};
 
     ASSERT(len == 16 || len == 24 || len == 32);
@@ -89,7 +85,7 @@ void ff1_key(struct ff1 *ff1, const uint8_t *key, size_t len, unsigned radix, un
         ff1->half_bytes++;
     }
     ASSERT(ff1->half_bytes > 0 && ff1->half_bytes <= HALF_BYTES_MAX);
-    ASSERT(EVP_EncryptInit_ex(ff1->aes, cipher_of(len), NULL, key, NULL) == 1);
+    ASSERT(EVP_EncryptInit_ex(ff1->aes, cipher, NULL, key, NULL) == 1);
     ASSERT(EVP_CIPHER_CTX_set_padding(ff1->aes, 0) == 1);
     block(ff1, p, ff1->start);
 }

@@ -110,15 +110,6 @@ static struct hash_link **bucket_of(const struct hash_table *table, uint32_t has
     return &table->chunks[number / CHUNK][number % CHUNK];
 }
 
-static void chunk_add(struct hash_table *table)
-{
-    uint32_t count = table->chunk_count + 1;
-
-    table->chunks = MUST_HAVE(realloc(table->chunks, count * sizeof(struct hash_link **)));
-    table->chunks[table->chunk_count] = MUST_HAVE(calloc(CHUNK, sizeof(struct hash_link *)));
-    table->chunk_count = count;
-}
-
 static void bucket_put(struct hash_table *table, struct hash_link *link)
 {
     struct hash_link **bucket = bucket_of(table, table->hash_of(link));
@@ -136,7 +127,9 @@ static void bucket_add(struct hash_table *table)
 
     ASSERT(number < UINT32_MAX);
     if (number == table->chunk_count * CHUNK) {
-        chunk_add(table);
+        table->chunks =
+            MUST_HAVE(reallocarray(table->chunks, table->chunk_count + 1, sizeof *table->chunks));
+        table->chunks[table->chunk_count++] = MUST_HAVE(calloc(CHUNK, sizeof(struct hash_link *)));
     }
     if (split != NULL) {
         *split = NULL;

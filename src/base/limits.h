@@ -33,7 +33,7 @@
 #define LIMIT_TAG_INCREMENT 1000000
 #define LIMIT_TINYID_BATCH 10000 /* batchSize=; more is as much */
 
-#define LIMIT_PREFETCH_TAGS 10000 /* prefetch.tags; more: a configuration error */
+#define LIMIT_PREFETCH_TAGS 10000 /* tags that a restart fetches; the busiest stay */
 
 /* --- strict tags (src/id) --- */
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */

@@ -42,19 +42,6 @@ void log_set_format(enum log_format format)
     atomic_store_explicit(&line_format, format, memory_order_relaxed);
 }
 
-static int print_head(char *line, enum log_level level, const char *at, const char *msg)
-{
-    uint64_t wall_ms = clock_wall_ms(clock_system());
-    time_t seconds = (time_t)(wall_ms / 1000);
-    char when[32];
-    struct tm tm;
-
-    ASSERT(gmtime_r(&seconds, &tm) != NULL);
-    ASSERT(strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm) > 0);
-    return snprintf(line, LINE_BYTES, "%s.%03uZ level=%s node=%llu at=%s msg=\"%s\"", when,
-                    (unsigned)(wall_ms % 1000), level_names[level], ull(own_node_id), at, msg);
-}
-
 /* What is in line, with a line end. */
 static void write_line(char *line, size_t len)
 {
@@ -80,14 +67,23 @@ static void write_line(char *line, size_t len)
 void log_line(enum log_level level, const char *at, const char *msg, const char *fields, ...)
 {
     char line[LINE_BYTES + 8];
+    uint64_t wall_ms;
+    time_t seconds;
+    char when[32];
     va_list args;
+    struct tm tm;
     size_t used;
     int len;
 
     if (level < atomic_load_explicit(&lowest_level, memory_order_relaxed)) {
         return;
     }
-    len = print_head(line, level, at, msg);
+    wall_ms = clock_wall_ms(clock_system());
+    seconds = (time_t)(wall_ms / 1000);
+    ASSERT(gmtime_r(&seconds, &tm) != NULL);
+    ASSERT(strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm) > 0);
+    len = snprintf(line, LINE_BYTES, "%s.%03uZ level=%s node=%llu at=%s msg=\"%s\"", when,
+                   (unsigned)(wall_ms % 1000), level_names[level], ull(own_node_id), at, msg);
     used = len < 0 ? 0 : (size_t)len;
     if (fields != NULL && used + 1 < LINE_BYTES) {
         line[used++] = ' ';

@@ -30,20 +30,6 @@ static const char *read_text(const char *path, char ret_text[TEXT_BYTES])
     return ret_text;
 }
 
-static void look_memory(struct process_figures *figures)
-{
-    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    char text[TEXT_BYTES];
-    uint64_t size;
-    uint64_t resident;
-
-    if (sscanf(read_text("/proc/self/statm", text), "%" SCNu64 " %" SCNu64, &size, &resident) ==
-        2) {
-        figures->virtual_bytes = size * page_bytes;
-        figures->resident_bytes = resident * page_bytes;
-    }
-}
-
 /* Newer kernels say how many there are; with others they are counted. */
 static uint64_t count_descriptors(void)
 {
@@ -63,16 +49,6 @@ static uint64_t count_descriptors(void)
     }
     (void)closedir(dir);
     return count - 1; /* that of the directory itself */
-}
-
-static void look_descriptors(struct process_figures *figures)
-{
-    struct rlimit limit;
-
-    figures->open_descriptors = count_descriptors();
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        figures->max_descriptors = limit.rlim_cur;
-    }
 }
 
 /* The place of the name; NULL: there is no room. */
@@ -141,23 +117,30 @@ static void look_threads(struct process_figures *figures)
     (void)closedir(dir);
 }
 
-static void look_cpu(struct process_figures *figures)
+void process_look(struct process_figures *ret_figures)
 {
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    char text[TEXT_BYTES];
+    struct rlimit limit;
     struct rusage usage;
+    uint64_t resident;
+    uint64_t size;
 
+    memset(ret_figures, 0, sizeof *ret_figures);
+    if (sscanf(read_text("/proc/self/statm", text), "%" SCNu64 " %" SCNu64, &size, &resident) ==
+        2) {
+        ret_figures->virtual_bytes = size * page_bytes;
+        ret_figures->resident_bytes = resident * page_bytes;
+    }
+    ret_figures->open_descriptors = count_descriptors();
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        ret_figures->max_descriptors = limit.rlim_cur;
+    }
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        figures->cpu_us =
+        ret_figures->cpu_us =
             (uint64_t)usage.ru_utime.tv_sec * 1000000 + (uint64_t)usage.ru_utime.tv_usec +
             (uint64_t)usage.ru_stime.tv_sec * 1000000 + (uint64_t)usage.ru_stime.tv_usec;
     }
-}
-
-void process_look(struct process_figures *ret_figures)
-{
-    memset(ret_figures, 0, sizeof *ret_figures);
-    look_memory(ret_figures);
-    look_descriptors(ret_figures);
-    look_cpu(ret_figures);
     look_threads(ret_figures);
 }
 

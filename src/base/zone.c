@@ -20,7 +20,7 @@ struct zone {
     char name[ZONE_NAME_BYTES_MAX + 1];
     GTimeZone *found; /* NULL: the system knows no such zone */
     uint64_t second;  /* UTC, of which: */
-    int64_t ahead_ms;
+    int64_t ahead_ms; /* its clocks are so far ahead of UTC then */
 };
 
 struct zones {
@@ -28,21 +28,6 @@ struct zones {
     unsigned count;
     unsigned oldest; /* once there are ZONES_MAX: the one that the next new one replaces */
 };
-
-/* By how much its clocks are ahead of UTC then. */
-static int64_t ahead_ms(GTimeZone *zone, uint64_t utc_s)
-{
-    gint interval = g_time_zone_find_interval(zone, G_TIME_TYPE_UNIVERSAL, (gint64)utc_s);
-
-    return (int64_t)g_time_zone_get_offset(zone, interval) * 1000;
-}
-
-static uint64_t local(uint64_t utc_ms, int64_t ahead)
-{
-    int64_t local_ms = (int64_t)utc_ms + ahead;
-
-    return local_ms > 0 ? (uint64_t)local_ms : 0;
-}
 
 bool zone_is_known(const char *zone)
 {
@@ -59,23 +44,6 @@ bool zone_is_known(const char *zone)
         (void)close(fd);
     }
     return known;
-}
-
-bool zone_local_ms(const char *zone, uint64_t utc_ms, uint64_t *ret_local_ms)
-{
-    GTimeZone *found;
-
-    if (zone[0] == '\0') {
-        *ret_local_ms = utc_ms;
-        return true;
-    }
-    found = g_time_zone_new_identifier(zone);
-    if (found == NULL) {
-        return false;
-    }
-    *ret_local_ms = local(utc_ms, ahead_ms(found, utc_ms / 1000));
-    g_time_zone_unref(found);
-    return true;
 }
 
 struct zones *zones_new(void)
@@ -123,6 +91,7 @@ static struct zone *zone_of(struct zones *zones, const char *name)
 bool zones_local_ms(struct zones *zones, const char *name, uint64_t utc_ms, uint64_t *ret_local_ms)
 {
     struct zone *zone;
+    int64_t local_ms;
 
     if (name[0] == '\0') {
         *ret_local_ms = utc_ms;
@@ -135,8 +104,15 @@ bool zones_local_ms(struct zones *zones, const char *name, uint64_t utc_ms, uint
         if (zone->found == NULL) { /* it may be there since */
             zone->found = g_time_zone_new_identifier(name);
         }
-        zone->ahead_ms = zone->found != NULL ? ahead_ms(zone->found, zone->second) : 0;
+        zone->ahead_ms = 0;
+        if (zone->found != NULL) {
+            gint interval =
+                g_time_zone_find_interval(zone->found, G_TIME_TYPE_UNIVERSAL, (gint64)zone->second);
+
+            zone->ahead_ms = (int64_t)g_time_zone_get_offset(zone->found, interval) * 1000;
+        }
     }
-    *ret_local_ms = local(utc_ms, zone->ahead_ms);
+    local_ms = (int64_t)utc_ms + zone->ahead_ms;
+    *ret_local_ms = local_ms > 0 ? (uint64_t)local_ms : 0;
     return zone->found != NULL;
 }

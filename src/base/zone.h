@@ -25,14 +25,12 @@
  * without dots. */
 bool zone_is_known(const char *zone);
 
-/* The time in ms since 1970 that the clocks of the zone show, as if it were one of UTC; "" is UTC.
- * utc_ms: below the year 10000. False: the system knows no such zone. */
-bool zone_local_ms(const char *zone, uint64_t utc_ms, uint64_t *ret_local_ms);
-
 struct zones *zones_new(void);
 void zones_free(struct zones *zones);
 
-/* The same. name: of ZONE_NAME_BYTES_MAX at most (ASSERT). */
+/* The time in ms since 1970 that the clocks of the zone show, as if it were one of UTC; "" is UTC.
+ * name: of ZONE_NAME_BYTES_MAX at most (ASSERT). utc_ms: below the year 10000. False: the system
+ * knows no such zone. */
 bool zones_local_ms(struct zones *zones, const char *name, uint64_t utc_ms, uint64_t *ret_local_ms);
 
 #endif

@@ -2,9 +2,9 @@
  * main.c - leafctl: looks at a cluster of leafd, and changes it, over HTTP.
  *
  * The happy path: the command line says which command (cmd/commands.c); the settings say which
- * servers (net/settings.h); the command runs, and what it has to show is printed.
+ * servers (net/cluster.h); the command runs, and what it has to show is printed.
  *
- * Failure modes: out/out.h. Thread: one.
+ * Failure modes: enum ctl_exit. Thread: one.
  */
 #include <locale.h>
 #include <signal.h>
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         buf_free(&ctl.out);
         return (int)code;
     }
-    code = args_parse(&ctl, COMMANDS, argc, argv, &action);
+    code = args_parse(&ctl, argc, argv, &action);
     if (code == CTL_DONE) {
         code = leafctl_act(&ctl, action);
     }

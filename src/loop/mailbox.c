@@ -110,17 +110,6 @@ int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max)
     return 0;
 }
 
-/* There is something in an empty box, whose mutex is held: is its loop to be woken now? What others
- * put in beside it is found with it. */
-static bool to_send(struct mailbox *mailbox)
-{
-    if (holding && !mailbox->held) {
-        mailbox->held = true;
-        SLIST_INSERT_HEAD(&held, mailbox, holds);
-    }
-    return !holding;
-}
-
 void mailbox_hold(void)
 {
     ASSERT(!holding);
@@ -157,7 +146,13 @@ static int mailbox_append(struct mailbox *mailbox, struct mailbox_item *item, si
     } else if (mailbox->count >= max) {
         rv = ERR_OVERLOADED;
     } else {
-        send = mailbox->count == 0 && to_send(mailbox);
+        /* Is the loop of an empty box to be woken now? What others put in beside it is found with
+         * it. */
+        send = mailbox->count == 0 && !holding;
+        if (mailbox->count == 0 && holding && !mailbox->held) {
+            mailbox->held = true;
+            SLIST_INSERT_HEAD(&held, mailbox, holds);
+        }
         STAILQ_INSERT_TAIL(&mailbox->list, item, link);
         mailbox->count++;
     }

@@ -151,25 +151,16 @@ bool listeners_are_joined(const struct config *config)
 
 /* --- tokens --- */
 
-static struct auth_settings auth_settings_of(const struct config *config)
-{
-    struct auth_settings settings = {
-        .web = {.hosts = config->auth.hosts,
-                .origins = config->auth.origins,
-                .own = {config->http.listen_address, config->node.http_address}},
-        .anonymous_roles = config->auth.anonymous_roles,
-    };
-
-    if (!listeners_are_joined(config)) {
-        settings.web.own[2] = config->admin.listen;
-    }
-    return settings;
-}
-
 static int open_auth(struct listeners *listeners)
 {
     const struct config *config = listeners->config;
-    const struct auth_settings settings = auth_settings_of(config);
+    const struct auth_settings wanted = {
+        .web = {.hosts = config->auth.hosts,
+                .origins = config->auth.origins,
+                .own = {config->http.listen_address, config->node.http_address,
+                        listeners_are_joined(config) ? NULL : config->admin.listen}},
+        .anonymous_roles = config->auth.anonymous_roles,
+    };
     struct config_error error = {""};
     char why[TOKENS_WHY_BYTES];
     char quoted[500];
@@ -178,8 +169,8 @@ static int open_auth(struct listeners *listeners)
     int rv = config_tokens_read(config, &text, &error);
 
     if (rv == 0) {
-        rv = auth_new(&settings, is_used ? (const char *)text.data : NULL, text.len,
-                      &listeners->auth, why);
+        rv = auth_new(&wanted, is_used ? (const char *)text.data : NULL, text.len, &listeners->auth,
+                      why);
         if (rv != 0) {
             (void)config_fail(&error, "auth.tokens-file %s: %s", config->auth.tokens_file, why);
         }
@@ -246,19 +237,19 @@ struct reload_part listeners_reload_part(struct listeners *listeners)
 static int open_listener(struct listeners *listeners, const struct http_service *service,
                          const char *name)
 {
-    const struct http_settings *settings = &listeners->settings[listeners->count];
-    int rv = http_server_start(settings, service, &listeners->servers[listeners->count]);
+    const struct http_settings *http = &listeners->settings[listeners->count];
+    int rv = http_server_start(http, service, &listeners->servers[listeners->count]);
 
     if (rv != 0) {
-        report_http_failed(name, settings->listen_address, settings->resp_address, rv, errno);
+        report_http_failed(name, http->listen_address, http->resp_address, rv, errno);
         return rv;
     }
     listeners->count++;
-    log_info("http", "listening", "%s=%s loops=%" PRIu32 " tls=%s", name, settings->listen_address,
-             settings->loops, settings->tls != NULL ? "true" : "false");
-    if (settings->resp_address[0] != '\0') {
-        log_info("http", "listening", "resp.listen=%s loops=%" PRIu32 " tls=%s",
-                 settings->resp_address, settings->loops, settings->resp_tls ? "true" : "false");
+    log_info("http", "listening", "%s=%s loops=%" PRIu32 " tls=%s", name, http->listen_address,
+             http->loops, http->tls != NULL ? "true" : "false");
+    if (http->resp_address[0] != '\0') {
+        log_info("http", "listening", "resp.listen=%s loops=%" PRIu32 " tls=%s", http->resp_address,
+                 http->loops, http->resp_tls ? "true" : "false");
     }
     return 0;
 }

@@ -14,8 +14,6 @@
 #include "src/base/crypto.h"
 #include "src/base/process.h"
 #include "src/node/config/config.h"
-#include "src/node/config/load.h"
-#include "src/node/config/table.h"
 #include "src/node/privileges.h"
 #include "src/node/recovery/recovery.h"
 #include "src/node/replace_lost.h"
@@ -46,14 +44,6 @@ static enum exit_code print_text(const struct buf *text)
     return written ? EXIT_CODE_STOPPED : EXIT_CODE_DISK;
 }
 
-static void print_version(struct buf *text)
-{
-    buf_printf(text, "leafd %s%s%s\nlibraries ", LEAFD_VERSION,
-               commit_built[0] != '\0' ? " commit " : "", commit_built);
-    libraries_json(text);
-    buf_printf(text, "\n");
-}
-
 /* The token, which is nowhere else, then the line that goes into the file. */
 static enum exit_code print_token(struct buf *text)
 {
@@ -74,42 +64,27 @@ static enum exit_code refuse_settings(int rv, const struct config_error *error)
     return exit_code_of(rv);
 }
 
-static enum exit_code prepare_and_run(struct config *config)
-{
-    struct config_error error;
-    int rv = privileges_drop(config, &error);
-
-    if (rv == 0) {
-        rv = lost_choose(config, &error);
-    }
-    return rv == 0 ? run_node(config) : refuse_settings(rv, &error);
-}
-
-static enum exit_code check_settings(const struct config *config)
-{
-    struct config_error error;
-    BUF_LOCAL(text);
-    int rv = privileges_check(config, &error);
-
-    if (rv != 0) {
-        return refuse_settings(rv, &error);
-    }
-    buf_printf(&text, "the settings are valid\n");
-    return print_text(&text);
-}
-
 static enum exit_code run_action(enum config_action action, struct config *config)
 {
+    struct config_error error;
     BUF_LOCAL(text);
+    int rv;
 
     switch (action) {
     case CONFIG_RUN:
-        return prepare_and_run(config);
+        rv = privileges_drop(config, &error);
+        if (rv == 0) {
+            rv = lost_choose(config, &error);
+        }
+        return rv == 0 ? run_node(config) : refuse_settings(rv, &error);
     case CONFIG_HELP:
         config_print_help(&text);
         return print_text(&text);
     case CONFIG_VERSION:
-        print_version(&text);
+        buf_printf(&text, "leafd %s%s%s\nlibraries ", LEAFD_VERSION,
+                   commit_built[0] != '\0' ? " commit " : "", commit_built);
+        libraries_json(&text);
+        buf_printf(&text, "\n");
         return print_text(&text);
     case CONFIG_PRINT:
         config_print(config, &text);
@@ -129,7 +104,12 @@ static enum exit_code run_action(enum config_action action, struct config *confi
     case CONFIG_NEW_TOKEN:
         return print_token(&text);
     case CONFIG_CHECK:
-        return check_settings(config);
+        rv = privileges_check(config, &error);
+        if (rv != 0) {
+            return refuse_settings(rv, &error);
+        }
+        buf_printf(&text, "the settings are valid\n");
+        return print_text(&text);
     }
     UNREACHABLE("action of the command line");
 }

@@ -36,7 +36,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/node/config/table.h"
+#include "src/node/config/config.h"
 
 /* --- Landlock: paths --- */
 
@@ -498,20 +498,6 @@ int sandbox_complete(struct sandbox *sandbox)
     return 0;
 }
 
-/* The directory, if there is one, or else the one that it is to be made in; owned. */
-static char *directory_of(const char *path)
-{
-    char *copy = MUST_HAVE(strdup(path));
-    char *parent;
-
-    if (access(path, F_OK) == 0) {
-        return copy;
-    }
-    parent = MUST_HAVE(strdup(dirname(copy)));
-    free(copy);
-    return parent;
-}
-
 void sandbox_tool(const char *file, const char *const directories[], size_t count)
 {
     struct paths *all = MUST_HAVE(malloc(sizeof *all));
@@ -527,9 +513,10 @@ void sandbox_tool(const char *file, const char *const directories[], size_t coun
         paths_put(all, of_system[i], NULL, false);
     }
     for (size_t i = 0; i < count; i++) {
-        char *directory = directory_of(directories[i]);
+        char *copy = MUST_HAVE(strdup(directories[i]));
 
-        paths_put(all, directory, directory, true);
+        /* Or else the one that it is to be made in. */
+        paths_put(all, access(copy, F_OK) == 0 ? copy : dirname(copy), copy, true);
     }
     rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
              ? sandbox_paths_restrict(all->list, all->count, &version)
@@ -604,17 +591,6 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
 }
 
 /* --- another user --- */
-
-static int become(const struct passwd *user, struct config_error *ret_error)
-{
-    if (initgroups(user->pw_name, user->pw_gid) != 0 ||
-        setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
-        setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0) {
-        return privileges_fail(ret_error, "cannot become user", user->pw_name);
-    }
-    ASSERT(setuid(0) != 0 && !is_root());
-    return 0;
-}
 
 static int check_readable(const char *path, const char *what, const char *user,
                           struct config_error *ret_error)
@@ -693,15 +669,16 @@ static int drop_to_user(const struct config *config, struct config_error *ret_er
                                  name, (unsigned)getuid());
     }
     rv = make_data_dir(config, user, ret_error);
-    if (rv == 0) {
-        rv = become(user, ret_error);
+    if (rv != 0) {
+        return rv;
     }
-    return rv == 0 ? check_files(config, ret_error) : rv;
-}
-
-static bool is_dumpable(const struct config *config)
-{
-    return config->process.sandbox == CONFIG_SANDBOX_DEBUG;
+    if (initgroups(user->pw_name, user->pw_gid) != 0 ||
+        setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
+        setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0) {
+        return privileges_fail(ret_error, "cannot become user", user->pw_name);
+    }
+    ASSERT(setuid(0) != 0 && !is_root());
+    return check_files(config, ret_error);
 }
 
 int privileges_drop(const struct config *config, struct config_error *ret_error)
@@ -718,7 +695,8 @@ int privileges_drop(const struct config *config, struct config_error *ret_error)
     if (rv == 0) {
         /* A change of user puts the second one back. */
         ASSERT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-        ASSERT(prctl(PR_SET_DUMPABLE, is_dumpable(config) ? 1 : 0, 0, 0, 0) == 0);
+        ASSERT(prctl(PR_SET_DUMPABLE, config->process.sandbox == CONFIG_SANDBOX_DEBUG, 0, 0, 0) ==
+               0);
     }
     return rv;
 }
@@ -729,6 +707,7 @@ void privileges_report(const struct config *config)
         log_warn("app", "running as root", "hint=\"set user, and give data.dir to that user\"");
     } else {
         log_info("app", "running without privileges", "uid=%u gid=%u dumpable=%s",
-                 (unsigned)geteuid(), (unsigned)getegid(), is_dumpable(config) ? "yes" : "no");
+                 (unsigned)geteuid(), (unsigned)getegid(),
+                 config->process.sandbox == CONFIG_SANDBOX_DEBUG ? "yes" : "no");
     }
 }

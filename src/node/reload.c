@@ -8,8 +8,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"
-#include "src/node/config/load.h"
-#include "src/node/config/table.h"
+#include "src/node/config/config.h"
 
 #define TEXT_BYTES 1500 /* of what a line of the log says of changes; the rest is cut */
 #define VALUE_BYTES 128
@@ -39,11 +38,6 @@ void reload_release(struct reload *reload)
     reload->in_force = NULL;
 }
 
-static const struct config *settings_before(const struct reload *reload)
-{
-    return reload->in_force != NULL ? reload->in_force : reload->started;
-}
-
 /* --- what changes --- */
 
 static const char *value_of(const struct config *config, size_t row)
@@ -57,29 +51,6 @@ static void put_comma(struct buf *out)
 {
     if (out->len > 0) {
         buf_printf(out, ", ");
-    }
-}
-
-/* Settings that parts take: "log.level = debug (was info)". */
-static void put_changed(const struct reload *reload, const struct config *next, struct buf *out)
-{
-    for (size_t row = 0; row < setting_count; row++) {
-        if (settings[row].live && !setting_same(row, settings_before(reload), next)) {
-            put_comma(out);
-            buf_printf(out, "%s = %.*s (was %.*s)", settings[row].name, VALUE_BYTES,
-                       value_of(next, row), VALUE_BYTES, value_of(settings_before(reload), row));
-        }
-    }
-}
-
-/* Those that keep the value of the start. */
-static void put_kept(const struct reload *reload, const struct config *next, struct buf *out)
-{
-    for (size_t row = 0; row < setting_count; row++) {
-        if (!settings[row].live && !setting_same(row, reload->started, next)) {
-            put_comma(out);
-            buf_printf(out, "%s", settings[row].name);
-        }
     }
 }
 
@@ -117,15 +88,6 @@ static void commit_all(struct reload *reload, struct buf *changes)
     }
 }
 
-static void reload_refuse(struct reload *reload, const char *part, const struct config_error *error)
-{
-    char reason[TEXT_BYTES];
-
-    http_reloads_add(&reload->counts->refused);
-    log_error("app", "the reload was refused, and nothing has changed", "part=%s reason=%s", part,
-              log_quote(error->text, strlen(error->text), reason, sizeof reason));
-}
-
 /* The lines are written at the lower one of both levels: they are about the change. */
 static void reload_log(const struct reload *reload, const struct config *next,
                        const struct buf *changes)
@@ -136,7 +98,12 @@ static void reload_log(const struct reload *reload, const struct config *next,
     log_info("app", "reloaded", "changed=%s",
              changes->len > 0 ? log_quote(changes->data, changes->len, text, sizeof text)
                               : "nothing");
-    put_kept(reload, next, &kept);
+    for (size_t row = 0; row < setting_count; row++) { /* those that keep the value of the start */
+        if (!settings[row].live && !setting_same(row, reload->started, next)) {
+            put_comma(&kept);
+            buf_printf(&kept, "%s", settings[row].name);
+        }
+    }
     if (kept.len > 0) {
         log_warn("app", "settings differ from those in force, and take a restart", "settings=%s",
                  log_quote(kept.data, kept.len, text, sizeof text));
@@ -145,10 +112,18 @@ static void reload_log(const struct reload *reload, const struct config *next,
 
 static void reload_take(struct reload *reload, struct config *next)
 {
-    enum log_level was = settings_before(reload)->log_level;
+    const struct config *before = reload->in_force != NULL ? reload->in_force : reload->started;
+    enum log_level was = before->log_level;
     BUF_LOCAL(changes);
 
-    put_changed(reload, next, &changes);
+    /* Settings that parts take: "log.level = debug (was info)". */
+    for (size_t row = 0; row < setting_count; row++) {
+        if (settings[row].live && !setting_same(row, before, next)) {
+            put_comma(&changes);
+            buf_printf(&changes, "%s = %.*s (was %.*s)", settings[row].name, VALUE_BYTES,
+                       value_of(next, row), VALUE_BYTES, value_of(before, row));
+        }
+    }
     commit_all(reload, &changes);
     log_set_level(was < next->log_level ? was : next->log_level);
     reload_log(reload, next, &changes);
@@ -164,12 +139,17 @@ bool reload_run(struct reload *reload)
 {
     struct config *next = MUST_HAVE(calloc(1, sizeof *next));
     const char *part = "settings";
+    enum config_action action;
     struct config_error error;
+    char reason[TEXT_BYTES];
 
-    if (config_load_again(reload->started, next, &error) != 0 ||
+    if (config_load(reload->started->given.argc, reload->started->given.argv,
+                    reload->started->given.env, next, &action, &error) != 0 ||
         prepare_all(reload, next, &part, &error) != 0) {
         config_free(next);
-        reload_refuse(reload, part, &error);
+        http_reloads_add(&reload->counts->refused);
+        log_error("app", "the reload was refused, and nothing has changed", "part=%s reason=%s",
+                  part, log_quote(error.text, strlen(error.text), reason, sizeof reason));
         return false;
     }
     reload_take(reload, next);
@@ -184,7 +164,7 @@ static int keys_prepare(void *data, const struct config *next, struct config_err
     char why[NET_KEYS_WHY_BYTES];
 
     ASSERT(keys->made == NULL);
-    if (node_keys_prepare(&next->node.keys, &keys->made, why) != 0) {
+    if (net_keys_make(&next->node.keys, &keys->made, why) != 0) {
         return config_fail(ret_error, "%s", why);
     }
     return 0;

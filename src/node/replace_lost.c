@@ -38,18 +38,6 @@ static uint64_t id_of(const char *name, uint64_t configured, const char **ret_re
     return strncmp(name, text, len) == 0 ? id : 0; /* no sign, no zero in front */
 }
 
-/* A directory of an id, or a file that begins one. */
-static bool counts_as_id(int root_fd, const char *name, const char *rest)
-{
-    struct stat st;
-
-    if (fstatat(root_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        return false;
-    }
-    return (*rest == '\0' && S_ISDIR(st.st_mode)) ||
-           (strcmp(rest, NEXT) == 0 && S_ISREG(st.st_mode) && st.st_size > 0);
-}
-
 /* The highest id that is there; the configured one where there is none. */
 static int find_id(const struct config *config, uint64_t *ret_id, struct config_error *ret_error)
 {
@@ -65,8 +53,12 @@ static int find_id(const struct config *config, uint64_t *ret_id, struct config_
     while ((entry = readdir(stream)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
         const char *rest;
         uint64_t id = id_of(entry->d_name, config->node.node_id, &rest);
+        struct stat st;
 
-        if (id > *ret_id && counts_as_id(dirfd(stream), entry->d_name, rest)) {
+        /* A directory of an id, or a file that begins one. */
+        if (id > *ret_id && fstatat(dirfd(stream), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            ((*rest == '\0' && S_ISDIR(st.st_mode)) ||
+             (strcmp(rest, NEXT) == 0 && S_ISREG(st.st_mode) && st.st_size > 0))) {
             *ret_id = id;
         }
     }

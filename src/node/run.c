@@ -175,19 +175,14 @@ static void handover_look_cb(uv_timer_t *timer)
     listeners_drain(&server->listeners, grace_left_ms(server), drained_cb, server);
 }
 
-/* Over so long idle connections end: a client that uses one now and then learns of the end by a
- * reply before. */
-static uint32_t retire_ms(const struct config *config)
-{
-    uint32_t least_ms = at_most_ms(config->shutdown.grace_ms / 2, LIMIT_HTTP_RETIRE_MS);
-
-    return config->shutdown.delay_ms > least_ms ? config->shutdown.delay_ms : least_ms;
-}
-
 static void server_down(struct server *server, const char *why)
 {
     const struct config *config = server->config;
+    /* Over so long idle connections end: a client that uses one now and then learns of the end by a
+     * reply before. */
+    uint32_t retire_ms = at_most_ms(config->shutdown.grace_ms / 2, LIMIT_HTTP_RETIRE_MS);
 
+    retire_ms = retire_ms > config->shutdown.delay_ms ? retire_ms : config->shutdown.delay_ms;
     signals_stop_now(&server->signals);
     supervisor_stopping(&server->supervisor);
     server->began_ms = now_ms();
@@ -196,7 +191,7 @@ static void server_down(struct server *server, const char *why)
     log_info("app", "stopping", "%s delay_ms=%" PRIu32 " grace_ms=%" PRIu32, why,
              config->shutdown.delay_ms, config->shutdown.grace_ms);
     server_move(server, HANDOVER);
-    listeners_retire(&server->listeners, retire_ms(config));
+    listeners_retire(&server->listeners, retire_ms);
     node_drain(server->node);
     ASSERT(uv_timer_start(&server->look, handover_look_cb, 0, HANDOVER_LOOK_MS) == 0);
 }

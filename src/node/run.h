@@ -9,7 +9,7 @@
  *      |             v
  *      |          handover  /readyz refuses and leadership goes to another node; HTTP still serves,
  *      |             |      so that clients of the other nodes feel the change of leader, no more;
- *      |             |      its connections retire (http/server/conns.h)
+ *      |             |      its connections retire (http/server/conn.h)
  *      |             v
  *      |          draining  HTTP accepts no more, answers what is under way; connections end
  *      |             v

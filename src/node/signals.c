@@ -43,36 +43,20 @@ static void blocked_set(sigset_t *ret_set)
     }
 }
 
-static void ignore_signal(int number)
-{
-    struct sigaction action;
-
-    ASSERT(sigaction(number, NULL, &action) == 0);
-    if (action.sa_handler == SIG_DFL) {
-        ASSERT(signal(number, SIG_IGN) != SIG_ERR);
-    }
-}
-
 void signals_setup(void)
 {
     sigset_t set;
 
     for (size_t i = 0; i < COUNT_OF(ignored); i++) {
-        ignore_signal(ignored[i]);
+        struct sigaction action;
+
+        ASSERT(sigaction(ignored[i], NULL, &action) == 0);
+        if (action.sa_handler == SIG_DFL) {
+            ASSERT(signal(ignored[i], SIG_IGN) != SIG_ERR);
+        }
     }
     blocked_set(&set);
     ASSERT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
-}
-
-static const char *signal_name(const struct signalfd_siginfo *info)
-{
-    size_t i = 0;
-
-    while (info->ssi_signo != (uint32_t)blocked[i].number) {
-        i++;
-        ASSERT(i < COUNT_OF(blocked));
-    }
-    return blocked[i].name;
 }
 
 static void blocked_cb(uv_poll_t *poll, int status, int events)
@@ -88,11 +72,17 @@ static void blocked_cb(uv_poll_t *poll, int status, int events)
                      (unsigned)info.ssi_pid);
             signals->owner->reload(signals);
         } else {
+            size_t i = 0;
+
+            while (info.ssi_signo != (uint32_t)blocked[i].number) {
+                i++;
+                ASSERT(i < COUNT_OF(blocked));
+            }
             log_info(
                 "app", "this signal does nothing",
                 "signal=%s sender_pid=%u hint=\"SIGHUP reads the settings again, SIGTERM stops "
                 "the node\"",
-                signal_name(&info), (unsigned)info.ssi_pid);
+                blocked[i].name, (unsigned)info.ssi_pid);
         }
     }
 }

@@ -7,7 +7,6 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/id/alloc/segments_page.h"
 #include "src/id/backend/id_backend.h"
 
 bool buffers_look(const struct buffers *buffers, const void *data, size_t len,

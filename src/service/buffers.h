@@ -9,7 +9,7 @@
  * that brought the frame; one whose link breaks meanwhile, or that does not answer by the deadline,
  * has no page. None of these is an error: the request says of each member which it is. Nothing is
  * sent twice. More than LIMIT_BUFFERS_WAITS: ERR_OVERLOADED. Stopping: ERR_SHUTTING_DOWN. What a
- * peer says may be false, but can be shown (segments_page.h).
+ * peer says may be false, but can be shown (id_table.h).
  *
  * Thread: the raft loop.
  */

@@ -3,6 +3,7 @@
  */
 #include "src/service/health.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -22,7 +23,7 @@ _Static_assert((int)DIFFERS_MEMBERS == ID_DIFFERS_MEMBERS &&
                    (int)DIFFERS_ADDRESS == ID_DIFFERS_ADDRESS,
                "so is a difference");
 
-enum id_node_state health_state(const struct raft_context *on)
+static enum id_node_state health_state(const struct raft_context *on)
 {
     return on->stopping ? ID_NODE_STOPPING : (enum id_node_state)driver_state(on->driver);
 }
@@ -52,7 +53,7 @@ static void update_held(struct health *health)
     const struct raft_context *on = health->of.on;
     uint64_t held = allocator_counts(health->of.allocator)->held;
 
-    if (!leader_route_is_known(health->of.route) && held > 0) {
+    if (!leader_route_is_known(&health->of.requests->route) && held > 0) {
         if (timer_is_armed(&health->held_look)) {
             return;
         }
@@ -101,7 +102,7 @@ static void update_members(struct health *health)
     SEE(health, members, conf->count);
     SEE(health, voters, configuration_voters(conf));
     SEE(health, differs,
-        health->of.differences->now | (health->of.layout->differs ? ID_DIFFERS_LAYOUT : 0));
+        health->of.differences->now | (*health->of.layout_differs ? ID_DIFFERS_LAYOUT : 0));
     SEE(health, drained, state_placement(on->state, on->node_id).drained);
     SEE(health, member_change, change != NULL && !change->given_up);
     SEE(health, level, state_level(on->state));
@@ -112,8 +113,8 @@ static void update_leader(struct health *health)
 {
     uint64_t through;
 
-    SEE(health, leader_known, leader_route_is_known(health->of.route));
-    if (leader_route_through(health->of.route, &through)) {
+    SEE(health, leader_known, leader_route_is_known(&health->of.requests->route));
+    if (leader_route_through(&health->of.requests->route, &through)) {
         SEE(health, leader_through, through);
     }
 }
@@ -160,6 +161,172 @@ void health_update(struct health *health)
     update_held(health);
     update_burnt(health);
     update_leader(health);
+}
+
+/* --- figures --- */
+
+static void look_consensus(const struct health *health, struct id_figures *now)
+{
+    const struct raft_context *on = health->of.on;
+    const struct driver *driver = on->driver;
+
+    now->role = health_state(on);
+    now->leader_id = driver_leader(driver);
+    now->term = driver_term(driver);
+    now->commit_index = driver->commit;
+    now->applied_index = driver_applied(driver)->index;
+    now->last_index = driver_last_index(driver);
+    now->log_entries = driver->log.count;
+    now->log_bytes = driver->log.bytes;
+    now->elections = driver->counts.elections;
+    now->leaderships = driver->counts.leaderships;
+    now->snapshots_sent = driver->transfers.sent;
+    now->snapshots_received = driver->counts.installs;
+    now->compactions = driver->counts.compactions;
+}
+
+static void look_requests(const struct health *health, struct id_figures *now)
+{
+    const struct allocator_counts *counts = allocator_counts(health->of.allocator);
+    const struct window_counts *windows = windows_counts(health->of.windows);
+    const struct rounds *rounds = &health->of.requests->serving.round;
+
+    now->requests_pending = health->of.requests->count;
+    now->refills_in_flight = counts->in_flight;
+    now->ids_granted = counts->granted;
+    now->covers_short = allocator_usage(health->of.allocator)->short_count;
+    now->windows = windows->open;
+    now->window_ids = windows->left;
+    now->window_entries = windows->entries;
+    now->window_waits = windows->waits;
+    now->rounds_confirmed = rounds->confirmed_count;
+    now->rounds_abandoned = rounds->abandoned_count;
+    histogram_add(&now->refill, &counts->took);
+    histogram_add(&now->strict, strict_took(health->of.strict));
+    fsm_worker_counts(health->of.context->fsm, &now->workers, &now->worker_names_shared);
+}
+
+static void look_disk(const struct health *health, struct id_disk_figures *now)
+{
+    struct disk *disk = health->of.on->disk;
+    struct disk_figures seen;
+
+    if (disk->ops->figures == NULL) {
+        return;
+    }
+    disk->ops->figures(disk, &seen);
+    *now = (struct id_disk_figures){
+        .map_bytes = seen.space.map_bytes,
+        .used_bytes = seen.space.used_bytes,
+        .disk_bytes = seen.space.disk_bytes,
+        .disk_free_bytes = seen.space.disk_free_bytes,
+        .views_ended = seen.space.views_ended,
+        .commit = seen.commit,
+        .flush = seen.flush,
+    };
+}
+
+static void look_member(const struct health *health, const struct conf_member *from,
+                        struct id_member_figures *member)
+{
+    const struct raft_context *on = health->of.on;
+    const struct clock_link *link = clock_sync_link(health->of.clocks, from->id);
+    struct node_info info;
+
+    member->id = from->id;
+    member->voter = from->role == ROLE_VOTER;
+    member->reachable = context_reaches(on, from->id);
+    member->has_match = driver_match(on->driver, from->id, &member->match_index);
+    member->has_rtt = link != NULL;
+    member->rtt_us = link != NULL ? link->rtt_us : 0;
+    member->has_clock =
+        clock_check_peer(&health->of.clocks->check, from->id, clock_now_ms(on->real_clock),
+                         clock_wall_ms(on->real_clock), &member->clock_off_ms);
+    if (state_node(on->state, from->id, &info)) {
+        member->levels = info.levels;
+        _Static_assert(sizeof info.version == sizeof member->version, "a version fits");
+        memcpy(member->version, info.version, sizeof member->version);
+    }
+}
+
+/* What an operator makes or sets is no growth (but of a strict tag, which keeps its generation),
+ * nor is what a new period or key passes over. */
+static void look_growth(struct figures_growth *growth, const struct id_tag *tag,
+                        const struct tag_row *row, uint64_t now_ms)
+{
+    bool is_same = growth->tag == tag && growth->generation == row->generation;
+    uint64_t grown = is_same && row->max_id > growth->max_id ? row->max_id - growth->max_id : 0;
+    struct shape shape;
+
+    if (growth->tag != tag) {
+        *growth = (struct figures_growth){.tag = tag};
+    }
+    if (grown > 0 && row->shape_len > 0 &&
+        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0) {
+        grown = shape_grown(&shape, growth->max_id, row->max_id);
+    }
+    grown /= increment_of(row->increment);
+    if (meter_note(&growth->ids, grown, FIGURES_GROWTH_HALF_MS, now_ms) || !is_same) {
+        growth->generation = row->generation;
+        growth->max_id = row->max_id;
+    }
+}
+
+static int faster_first(const void *a, const void *b)
+{
+    double left = ((const struct id_tag_figures *)a)->per_s;
+    double right = ((const struct id_tag_figures *)b)->per_s;
+
+    return (left < right) - (left > right);
+}
+
+static void look_busiest(struct health *health, struct id_figures *now)
+{
+    const struct raft_context *on = health->of.on;
+    const struct usage *usage = allocator_usage(health->of.allocator);
+
+    _Static_assert(USAGE_BUSIEST == ID_BUSIEST_TAGS, "all of them are told");
+    for (size_t i = 0; i < usage->count; i++) {
+        const struct id_tag *tag = usage->busiest[i];
+        const struct tag_row *row = fsm_tag(health->of.context->fsm, tag->name, tag->name_len);
+        struct id_tag_figures *to = &now->busiest[now->busiest_count];
+        double per_s = (double)tag->refill.rate.per_s;
+        double by_all;
+
+        if (row == NULL || row->deleted || per_s < USAGE_RATE_MIN_PER_S) {
+            continue;
+        }
+        look_growth(&health->growths[i], tag, row, context_now_ms(on));
+        by_all = (double)health->growths[i].ids.per_s;
+        by_all = by_all > per_s ? by_all : per_s;
+        memcpy(to->name, tag->name, tag->name_len);
+        to->name_len = tag->name_len;
+        to->per_s = per_s;
+        to->ends_s = (double)dates_left(health->of.dates, row, by_all) / by_all;
+        to->lasts_s = usage_lasts_s(tag);
+        to->cover_s = tag->refill.cover_s;
+        to->is_short = tag->refill.is_short;
+        now->busiest_count++;
+    }
+    qsort(now->busiest, now->busiest_count, sizeof now->busiest[0], faster_first);
+}
+
+void health_measure(struct health *health)
+{
+    const struct configuration *conf = driver_configuration(health->of.on->driver);
+    struct id_figures now;
+
+    memset(&now, 0, sizeof now);
+    look_consensus(health, &now);
+    look_requests(health, &now);
+    look_disk(health, &now.disk);
+    now.backups = health->of.backups->figures;
+    ASSERT(conf->count <= LIMIT_NODES);
+    MEMBER_FOREACH (member, conf) {
+        look_member(health, member, &now.members[now.member_count++]);
+    }
+    look_busiest(health, &now);
+    id_figures_put(&health->figures, &now);
 }
 
 /* --- status --- */
@@ -288,4 +455,19 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
         fill_member(on, &conf->members[i], &ret_status->members[i]);
         fill_link(&health->of, &ret_status->members[i]);
     }
+}
+
+/* --- begin and end --- */
+
+void health_init(struct health *health, const struct health_sources *of, uint64_t start_last)
+{
+    health->of = *of;
+    health->start_last = start_last;
+    health->held_look.wakes = WAKE_SEEN;
+    ASSERT(pthread_mutex_init(&health->figures.mutex, NULL) == 0);
+}
+
+void health_free(struct health *health)
+{
+    ASSERT(pthread_mutex_destroy(&health->figures.mutex) == 0);
 }

@@ -3,13 +3,19 @@
  */
 #include "src/service/id_service.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
+#include "src/base/utf8.h"
 #include "src/id/snowflake/snowflake.h"
+
+#define RECALLED_AGAIN_MS 100   /* longer than a follower takes to apply what it has proposed */
+#define RECALLED_SLOWLY_MS 5000 /* the log does not reach a node that is cut off from its leader */
+#define LAYOUT_AGAIN_MS 100     /* a layout that the log refuses is not proposed in every turn */
 
 _Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");
 
@@ -239,6 +245,139 @@ static bool on_is_over(const struct service *base)
     return !TAILQ_EMPTY(&service_of(base)->context.over);
 }
 
+/*
+ * --- what the node proposes by itself: that it holds no segment of a tag that leaves trend mode
+ *
+ * The happy path: recalls_turn() looks whether a tag waits for this node, and proposes one command
+ * for as many as it takes, one command at a time. A command that fails is due again after a pause.
+ */
+
+/* A tag that changed may wait for this node to say that it holds no segment of it. */
+static void recalls_look(struct id_service *service)
+{
+    service->recalls.look = true;
+    service->recalls.after_len = 0;
+    timer_cancel(service->context.on->timers, &service->recalls.pause);
+}
+
+static void on_recalled_said(struct node_command *command, int status)
+{
+    struct id_service *service = CONTAINER(command, struct id_service, recalls.command);
+
+    if (status != 0) {
+        service->recalls.after_len = 0;
+        context_arm_in(service->context.on, &service->recalls.pause, RECALLED_AGAIN_MS);
+    }
+}
+
+/* The next of the tags that wait for this node, as many as a command takes; 0: none. */
+static unsigned gather_recalled(struct id_service *service, struct buf *payload)
+{
+    const struct id_context *context = &service->context;
+    uint64_t node_id = context->on->node_id;
+    struct recalls *recalls = &service->recalls;
+    const struct tag_row *row =
+        fsm_recall_next(context->fsm, node_id, recalls->after, recalls->after_len);
+    unsigned count = 0;
+
+    if (row == NULL) {
+        return 0;
+    }
+    command_put(payload, COMMAND_RECALLED, NULL);
+    while (row != NULL && count < LIMIT_GRANTS_PER_ENTRY) {
+        struct recalled_item item = {row->name, row->name_len, row->generation};
+        const struct id_tag *tag = id_table_find(service->table, row->name, row->name_len);
+
+        /* What the command says is true now: the allocator has heard of the row. */
+        ASSERT(tag == NULL || tag->refill.generation >= row->generation);
+        ASSERT_IMPLIES(tag != NULL && tag->refill.generation == row->generation,
+                       segment_left(&tag->buffer) == 0);
+        command_item_put(payload, COMMAND_RECALLED, &item);
+        ASSERT(row->name_len <= sizeof recalls->after);
+        recalls->after_len = row->name_len;
+        memcpy(recalls->after, row->name, row->name_len);
+        row = fsm_recall_next(context->fsm, node_id, recalls->after, recalls->after_len);
+        count++;
+    }
+    ASSERT(count > 0);
+    command_items_end(payload);
+    return count;
+}
+
+/* Say of all tags that wait for it that this node holds nothing of them. A follower applies what it
+ * has said later than the leader: it goes through all tags once, and again after a pause, until
+ * none waits. */
+static void recalls_turn(struct id_service *service)
+{
+    const struct raft_context *on = service->context.on;
+    const struct leader_route *route = &service->replica->requests.route;
+    struct recalls *recalls = &service->recalls;
+    struct buf payload = BUF_INIT;
+
+    if (!recalls->look || recalls->command.in_flight || timer_is_armed(&recalls->pause) ||
+        !leader_route_is_known(route)) {
+        return;
+    }
+    if (gather_recalled(service, &payload) == 0) {
+        recalls->look = recalls->after_len > 0;
+        recalls->after_len = 0;
+        context_arm_in(on, &recalls->pause,
+                       leader_route_is_direct(route) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
+        return;
+    }
+    node_command_send(&recalls->command, on, &payload, false);
+}
+
+/* --- and the layout of snowflake ids, as the leader of the first term --- */
+
+/* A threshold_ms of 0: this node proposes none. */
+static void layout_propose(struct id_service *service)
+{
+    const struct raft_context *on = service->context.on;
+    struct layout *layout = &service->layout;
+    struct buf payload = BUF_INIT;
+
+    if (service->config.lease.threshold_ms == 0 || layout->command.in_flight ||
+        timer_is_armed(&layout->pause) || !driver_leads(on->driver)) {
+        return;
+    }
+    command_put(&payload, COMMAND_LAYOUT, &service->config.lease.layout);
+    context_arm_in(on, &layout->pause, LAYOUT_AGAIN_MS);
+    node_command_send(&layout->command, on, &payload, false);
+}
+
+static void layout_compare(struct id_service *service, const struct snowflake_layout *known)
+{
+    const struct snowflake_layout *setting = &service->config.lease.layout;
+
+    service->layout.compared = true;
+    service->layout.differs =
+        service->config.lease.workers > 0 &&
+        !(snowflake_bits_equal(setting, known) && setting->epoch_ms == known->epoch_ms);
+    if (service->layout.differs) {
+        log_warn("raft", "the layout of snowflake ids is not what the log knows, which holds",
+                 "setting=%u+%u+%u log=%u+%u+%u epoch_ms=%llu log_epoch_ms=%llu hint=\"it is fixed "
+                 "at the cluster's first start: correct snowflake.layout\"",
+                 setting->time_bits, setting->worker_bits, setting->sequence_bits, known->time_bits,
+                 known->worker_bits, known->sequence_bits, ull(setting->epoch_ms),
+                 ull(known->epoch_ms));
+    }
+}
+
+static void layout_turn(struct id_service *service)
+{
+    struct snowflake_layout known;
+
+    if (service->layout.compared) {
+        return;
+    }
+    if (fsm_layout(service->context.fsm, &known)) {
+        layout_compare(service, &known);
+    } else {
+        layout_propose(service);
+    }
+}
+
 /* --- what the machine tells --- */
 
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
@@ -258,7 +397,7 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
     service->recalled = false;
     allocator_tag_changed(service->allocator, row);
     if (row->recalling) {
-        recalls_look(&service->recalls);
+        recalls_look(service);
     }
 }
 
@@ -409,7 +548,7 @@ static void figures_due_cb(struct timer *timer, uint64_t now_ms)
     struct id_service *service = CONTAINER(timer, struct id_service, figures_due);
 
     timer_arm(service->context.on->timers, timer, now_ms + FIGURES_MS);
-    figures_look(&service->figures);
+    health_measure(&service->health);
 }
 
 /* What answers and shows. */
@@ -417,39 +556,32 @@ static void start_views(struct id_service *service, const struct store_loaded *l
 {
     struct replica *replica = service->replica;
     struct id_context *context = &service->context;
-    const struct figures_sources figures = {.context = context,
-                                            .on = context->on,
-                                            .requests = &replica->requests,
-                                            .allocator = service->allocator,
-                                            .strict = service->strict,
-                                            .windows = service->windows,
-                                            .clocks = &replica->clock_sync,
-                                            .backups = &service->backups,
-                                            .dates = &service->dates,
-                                            .disk = context->on->disk};
+    const struct health_sources of = {.context = context,
+                                      .on = context->on,
+                                      .requests = &replica->requests,
+                                      .allocator = service->allocator,
+                                      .strict = service->strict,
+                                      .windows = service->windows,
+                                      .lease = service->lease,
+                                      .table = service->table,
+                                      .differences = &replica->differences,
+                                      .layout_differs = &service->layout.differs,
+                                      .births = &replica->births,
+                                      .clocks = &replica->clock_sync,
+                                      .backups = &service->backups,
+                                      .dates = &service->dates,
+                                      .cluster_id = replica->config.cluster_id};
 
-    layout_init(&service->layout, context, &service->config.lease);
-    recalls_init(&service->recalls, context, &replica->requests.route, service->table);
+    service->layout = (struct layout){.command.wakes = WAKE_LAYOUT, .pause.wakes = WAKE_LAYOUT};
+    service->recalls = (struct recalls){.look = true, /* also after a restart */
+                                        .command.on_done = on_recalled_said,
+                                        .command.wakes = WAKE_RECALLS,
+                                        .pause.wakes = WAKE_RECALLS};
     buffers_init(&service->buffers, context, service->allocator);
     growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
     backups_init(&service->backups, context, &service->growth, replica->config.cluster_id,
                  replica->config.driver.seed);
-    service->health.of = (struct health_sources){.context = context,
-                                                 .on = context->on,
-                                                 .route = &replica->requests.route,
-                                                 .allocator = service->allocator,
-                                                 .strict = service->strict,
-                                                 .windows = service->windows,
-                                                 .lease = service->lease,
-                                                 .table = service->table,
-                                                 .differences = &replica->differences,
-                                                 .layout = &service->layout,
-                                                 .births = &replica->births,
-                                                 .clocks = &replica->clock_sync,
-                                                 .cluster_id = replica->config.cluster_id};
-    service->health.start_last = loaded->first_index + loaded->entry_count - 1;
-    service->health.held_look.wakes = WAKE_SEEN;
-    figures_init(&service->figures, &figures);
+    health_init(&service->health, &of, loaded->first_index + loaded->entry_count - 1);
     timer_init(&service->figures_due, figures_due_cb);
     context_arm_in(service->context.on, &service->figures_due, 0);
 }
@@ -577,7 +709,7 @@ static void publish_cuts(struct id_service *service)
         return;
     }
     service->cut_changes = cuts->changes;
-    id_cuts_put(&service->figures.box, &cuts->now);
+    id_cuts_put(&service->health.figures, &cuts->now);
     if (service->waker != NULL) {
         service->waker->wake(service->waker, NULL, 0);
     }
@@ -597,10 +729,10 @@ static void on_turn(struct service *base, uint32_t woken)
         backups_turn(&service->backups);
     }
     if (woken & WAKE_RECALLS) {
-        recalls_turn(&service->recalls);
+        recalls_turn(service);
     }
     if (woken & WAKE_LAYOUT) {
-        layout_turn(&service->layout);
+        layout_turn(service);
     }
     if (woken & WAKE_LEASE) {
         lease_turn(service->lease);
@@ -681,33 +813,153 @@ static int on_query(struct service *base, const void *data, size_t len, struct b
     return fsm_query(service_of(base)->context.fsm, data, len, reply);
 }
 
+/* Not what a leader proposes by itself. */
 static bool on_accepts(const struct service *base, enum cluster_request_kind kind, const void *data,
                        size_t len)
 {
+    struct command_list batch;
+    int type = command_number(data, len);
+
     (void)base;
-    return leading_accepts(kind, data, len);
+    return kind == CLUSTER_REQUEST_LEADER
+               ? windows_read(data, len, &batch) == 0
+               : type != COMMAND_LAYOUT && type != COMMAND_WINDOW && type != COMMAND_KEYED;
 }
 
+/* Would this put make a tag whose name has what nobody sees? One that is there stays of use. The
+ * name of a tag that was deleted is as good as new. */
+static bool hides_in_name(const struct fsm *fsm, const struct tag_put *put, char *why, size_t size)
+{
+    const struct tag_row *row;
+    char place[LOOKS_WHY_BYTES];
+
+    if (!looks_hidden(put->name, put->name_len, place)) {
+        return false;
+    }
+    row = fsm_tag(fsm, put->name, put->name_len);
+    (void)snprintf(why, size, "name: %s", place);
+    return row == NULL || row->deleted;
+}
+
+/* Puts that a leader does not propose, which apply would carry out. True: the result is as if apply
+ * had refused. */
+static bool refuse_puts(const struct fsm *fsm, struct command_list list,
+                        struct put_result *ret_refused)
+{
+    char known[SHAPE_ZONE_BYTES_MAX + 1] = "";
+    struct tag_put put;
+    bool refused = false;
+
+    *ret_refused = (struct put_result){.status = ERR_INVALID};
+    while (!refused && command_next(&list, &put)) {
+        refused = hides_in_name(fsm, &put, ret_refused->why, sizeof ret_refused->why) ||
+                  dates_refuse(fsm, &put, known, ret_refused->why, sizeof ret_refused->why);
+        ret_refused->failed_at += !refused;
+    }
+    return refused;
+}
+
+/* The same of a client's new name for a worker id. */
+static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *acquire)
+{
+    char place[LOOKS_WHY_BYTES];
+    const struct worker_row *row;
+    bool refused =
+        acquire->kind == WORKER_CLIENT && looks_hidden(acquire->name, acquire->name_len, place);
+
+    for (size_t at = 0; refused && (row = fsm_worker_at(fsm, at)) != NULL; at++) {
+        refused = tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) != 0;
+    }
+    return refused;
+}
+
+/* Would apply carry out a command that must not be in the log: names that hide something, time
+ * zones that this system does not have? */
 static enum service_admission ids_admit_cb(struct service *base, const void *data, size_t len,
                                            uint64_t *ret_adds_bytes, struct buf *reply)
 {
     const struct id_context *context = &service_of(base)->context;
+    int type = command_type(data, len);
+    bool is_put = command_puts_tags(type);
+    struct command command;
+    struct put_result puts;
 
-    return leading_admit(context->fsm, context->on->memory_bytes > 0, data, len, ret_adds_bytes,
-                         reply);
+    *ret_adds_bytes = 0;
+    if ((!is_put && !command_acquires(type)) || command_read(data, len, &command) != 0) {
+        return SERVICE_ADMITS;
+    }
+    if (is_put && refuse_puts(context->fsm, command.list, &puts)) {
+        put_result_encode(&puts, reply);
+        return SERVICE_ANSWERS;
+    }
+    if (!is_put && refuse_worker(context->fsm, &command.acquire)) {
+        worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, reply);
+        return SERVICE_ANSWERS;
+    }
+    if (is_put && context->on->memory_bytes > 0) {
+        *ret_adds_bytes = fsm_adds(context->fsm, command.list);
+    }
+    return SERVICE_ADMITS;
 }
 
+/* The happy path of a batch of monotonic ids: it is confirmed, takes ids (window.h), and is
+ * answered. If the windows are too short it waits until an entry of this leader's has extended
+ * them. Where it has keys, the ids are answered once an entry of this leader's has bound them to
+ * the keys (docs/monotonic.md, R3, R9). */
 static enum service_lead on_lead(struct service *base, struct service_lead_ask *ask)
 {
     struct id_service *service = service_of(base);
+    struct window_taken *taken = service->taken;
+    const struct window_terms terms = {.round = ask->round_term, .now = ask->term};
+    struct command_list batch;
 
-    return leading_lead(service->windows, service->context.fsm, ask, service->taken);
+    ask->status = windows_read(ask->payload->data, ask->payload->len, &batch);
+    if (ask->status == 0) {
+        ask->status = windows_take(service->windows, service->context.fsm, terms, batch, taken);
+    }
+    if (ask->status == ERR_STALE) {
+        return SERVICE_STALE;
+    }
+    if (ask->status == ERR_EMPTY) {
+        return SERVICE_WAITS;
+    }
+    if (ask->status != 0) {
+        return SERVICE_LED;
+    }
+    results_encode(RESULT_STRICT, taken->results, taken->count, ask->reply);
+    if (taken->keyed == 0) {
+        return SERVICE_LED;
+    }
+    windows_keyed(&batch, taken, ask->term, ask->entry); /* R9 */
+    return SERVICE_APPENDS;
 }
 
+/* R9: the ids of reply are bound to their keys, or were not, as apply said. */
 static int on_led(struct service *base, const struct buf *payload, const void *result, size_t len,
                   struct buf *reply)
 {
-    return leading_led(payload, result, len, service_of(base)->taken, reply);
+    struct strict_result *results = service_of(base)->taken->results;
+    struct strict_result said[LIMIT_STRICT_ITEMS];
+    struct command_list batch;
+    struct strict_item item;
+    size_t count = 0;
+    size_t said_count = 0;
+    size_t at = 0;
+
+    if (windows_read(payload->data, payload->len, &batch) != 0 ||
+        results_decode(RESULT_STRICT, reply->data, reply->len, results, LIMIT_STRICT_ITEMS,
+                       &count) != 0 ||
+        results_decode(RESULT_STRICT, result, len, said, LIMIT_STRICT_ITEMS, &said_count) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    for (size_t i = 0; i < count && command_next(&batch, &item); i++) {
+        if (window_item_is_keyed(&item, &results[i]) && at < said_count) {
+            results[i] = said[at++];
+        }
+    }
+    reply->len = 0;
+    results_encode(RESULT_STRICT, results, count, reply);
+    return 0;
 }
 
 static bool on_own_command(struct service *base, struct buf *command, bool *ret_more)
@@ -825,7 +1077,7 @@ static void on_release(struct service *base)
 {
     struct id_service *service = service_of(base);
 
-    figures_free(&service->figures);
+    health_free(&service->health);
     snowflake_release(&service->snowflake);
     id_table_free(service->table);
 }

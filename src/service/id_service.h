@@ -4,11 +4,11 @@
  * what has become of them.
  *
  *   allocator, strict, lease   segments, strict and monotonic ids, worker ids
- *   windows (leading.h)        what it answers as the leader
+ *   windows                    what it answers as the leader
  *   prefetch, recalls,         what it does by itself
  *   layout, dates
  *   buffers, backups           requests of other kinds
- *   growth, health, figures,   what others may see
+ *   growth, health,            what others may see
  *   change_log
  *
  * The happy path: id_service_init(); replica_start() with its `base`; id_service_submit() for each
@@ -21,6 +21,7 @@
 #ifndef LEAFD_SERVICE_ID_SERVICE_H
 #define LEAFD_SERVICE_ID_SERVICE_H
 
+#include "raft/cluster/context.h"
 #include "raft/cluster/replica.h"
 #include "src/id/alloc/allocator.h"
 #include "src/id/alloc/prefetch.h"
@@ -30,11 +31,8 @@
 #include "src/service/buffers.h"
 #include "src/service/change_log.h"
 #include "src/service/dates.h"
-#include "src/service/figures.h"
 #include "src/service/health.h"
-#include "src/service/layout.h"
-#include "src/service/leading.h"
-#include "src/service/recalls.h"
+#include "src/service/window.h"
 
 struct id_service_config {
     struct allocator_config allocator;
@@ -43,6 +41,24 @@ struct id_service_config {
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
     uint32_t refill_percent;         /* see id_backend.h */
+};
+
+/* Tags that leave trend mode: this node is to say that it holds no segment of them. */
+struct recalls {
+    struct node_command command;
+    bool look;                        /* there may be some that wait for this node */
+    struct timer pause;               /* armed: all were looked at a moment ago */
+    char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was named; empty: from the start */
+    uint16_t after_len;
+};
+
+/* The layout of snowflake ids: the leader of the first term puts its setting into the log, which
+ * holds from then on; a node whose setting is another one says so, which stops nothing. */
+struct layout {
+    struct node_command command;
+    struct timer pause; /* armed: it was proposed a moment ago */
+    bool compared;      /* the setting, with the log's */
+    bool differs;
 };
 
 struct id_service {
@@ -72,7 +88,6 @@ struct id_service {
     struct backups backups;
     struct buffers buffers;
     struct health health;
-    struct figures figures;
     struct timer figures_due;
     struct change_log change_log;
     struct id_waker *waker; /* NULL: no loop waits for news of cuts */

@@ -66,7 +66,7 @@ void node_backend_open(struct node_backend *backend, struct id_service *service,
                  .table = service->table,
                  .snowflake = &service->snowflake, /* without workers: to decode ids */
                  .health = &service->health.seen,
-                 .figures = &service->figures.box,
+                 .figures = &service->health.figures,
                  .clock = service->context.on->real_clock,
                  .refill_percent = service->config.refill_percent}};
 }

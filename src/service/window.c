@@ -55,7 +55,7 @@ struct windows {
     struct window_list uses;   /* the one used longest ago first */
     struct window_list wanted; /* oldest first */
     bool closing;
-    struct batcher returns; /* of COMMAND_GIVE_BACKs; a place's note: the ids that it has */
+    struct returns returns;
     struct window_counts counts;
 };
 
@@ -521,21 +521,8 @@ void windows_lost(struct windows *windows, const struct buf *command)
 
 /* --- giving back --- */
 
-static void windows_returned_cb(struct batcher *batcher, struct batch_item *item, uint64_t note,
-                                int err, const void *result, uint64_t now_ms)
-{
-    struct windows *windows = CONTAINER(batcher, struct windows, returns);
-    bool taken = err == 0 && *(const int32_t *)result == 0;
-
-    (void)item;
-    (void)now_ms;
-    windows->counts.returned += taken ? note : 0;
-    windows->counts.burnt_stop += taken ? 0 : note;
-}
-
 void windows_close(struct windows *windows, uint64_t deadline_ms)
 {
-    struct batch *batch = NULL;
     struct window *window;
 
     windows->closing = true;
@@ -548,26 +535,14 @@ void windows_close(struct windows *windows, uint64_t deadline_ms)
         }
         item.end = window->high - increment_of(window->increment) + 1;
         window->closed = true; /* R10: before anybody hears of it */
-        if (batch == NULL) {
-            batch = batch_begin(&windows->returns);
-            batch->request.deadline_ms = deadline_ms;
-            command_put(&batch->request.payload, COMMAND_GIVE_BACK,
-                        &(struct command_list){.wall_ms = clock_wall_ms(windows->clock)});
-        }
-        batch_put(batch, NULL, left_of(window), &item);
-        if (batch->count == LIMIT_GRANTS_PER_ENTRY) {
-            batch_send(batch);
-            batch = NULL;
-        }
+        returns_put(&windows->returns, &item, left_of(window), deadline_ms);
     }
-    if (batch != NULL) {
-        batch_send(batch);
-    }
+    returns_send(&windows->returns);
 }
 
 bool windows_given_back(const struct windows *windows)
 {
-    return windows->returns.batch_count == 0;
+    return windows->returns.batcher.batch_count == 0;
 }
 
 bool windows_are_closed(const struct windows *windows)
@@ -590,20 +565,14 @@ const struct window_counts *windows_counts(const struct windows *windows)
 struct windows *windows_new(const struct clock *clock, struct timers *timers,
                             struct id_proposer *proposer)
 {
-    static const struct batcher_ops returns_ops = {.result = windows_returned_cb};
-    const struct batcher_config returns = {.kind = ID_REQUEST_COMMAND,
-                                           .command = COMMAND_GIVE_BACK,
-                                           .result = RESULT_STATUSES,
-                                           .items = LIMIT_GRANTS_PER_ENTRY,
-                                           .batches = 1,
-                                           .abandon_ms = RETURN_ABANDON_MS};
     struct windows *windows = MUST_HAVE(calloc(1, sizeof *windows));
 
     windows->clock = clock;
     hash_table_init(&windows->table, window_hash_of);
     TAILQ_INIT(&windows->uses);
     TAILQ_INIT(&windows->wanted);
-    batcher_init(&windows->returns, &returns, &returns_ops, clock, timers, proposer);
+    returns_init(&windows->returns, &windows->counts.returned, &windows->counts.burnt_stop,
+                 RETURN_ABANDON_MS, clock, timers, proposer);
     return windows;
 }
 
@@ -611,7 +580,7 @@ void windows_free(struct windows *windows)
 {
     if (windows != NULL) {
         windows_forget(windows);
-        batcher_release(&windows->returns);
+        batcher_release(&windows->returns.batcher);
         hash_table_free(&windows->table);
         free(windows);
     }

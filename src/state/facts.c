@@ -191,9 +191,22 @@ int facts_load(struct facts *facts, const struct row_loaded *row)
 
 /* --- members --- */
 
+_Static_assert(offsetof(struct node_info, node_id) == 0 &&
+                   offsetof(struct placement, node_id) == 0 &&
+                   offsetof(struct member_move, node_id) == 0,
+               "records of nodes");
+
 void members_init(struct members *members, struct journal *journal)
 {
-    *members = (struct members){.journal = journal};
+    static const struct node_table infos = {STATE_TABLE_NODES, &node_info_format,
+                                            sizeof(struct node_info)};
+    static const struct node_table moves = {STATE_TABLE_ADDRESSES, &member_move_format,
+                                            sizeof(struct member_move)};
+    static const struct node_table placements = {STATE_TABLE_PLACEMENTS, &placement_format,
+                                                 sizeof(struct placement)};
+
+    *members = (struct members){
+        .journal = journal, .infos.of = &infos, .moves.of = &moves, .placements.of = &placements};
 }
 
 void members_clear(struct members *members)
@@ -201,9 +214,9 @@ void members_clear(struct members *members)
     uint64_t move_changes = members->move_changes + 1;
 
     node_set_free(&members->removed);
-    free(members->infos);
-    free(members->moves);
-    free(members->placements);
+    free(members->infos.items);
+    free(members->moves.items);
+    free(members->placements.items);
     members_init(members, members->journal);
     members->move_changes = move_changes;
 }
@@ -248,11 +261,6 @@ void members_reached(struct members *members, const struct member *now, size_t c
 
 /* --- commands --- */
 
-static bool same_change(const struct member_change *a, const struct member_change *b)
-{
-    return a->kind == b->kind && a->node_id == b->node_id && strcmp(a->address, b->address) == 0;
-}
-
 int members_begin(struct members *members, const struct member_change *change, uint64_t index)
 {
     const struct member_change *now = &members->change;
@@ -262,7 +270,8 @@ int members_begin(struct members *members, const struct member_change *change, u
     if (node_set_has(&members->removed, change->node_id)) {
         return ERR_REMOVED;
     }
-    if (under_way && same_change(now, change)) {
+    if (under_way && now->kind == change->kind && now->node_id == change->node_id &&
+        strcmp(now->address, change->address) == 0) {
         return 0;
     }
     if (under_way && (change->kind != MEMBER_REMOVE || now->kind != MEMBER_ADD ||
@@ -294,34 +303,15 @@ int members_end(struct members *members, uint64_t index, bool given_up)
 
 /* --- where members are reached that have moved --- */
 
-static struct member_move *move_find(const struct members *members, uint64_t node_id)
-{
-    for (size_t i = 0; i < members->move_count; i++) {
-        if (members->moves[i].node_id == node_id) {
-            return &members->moves[i];
-        }
-    }
-    return NULL;
-}
-
 static void move_set(struct members *members, const struct member_move *move)
 {
-    struct member_move *row = move_find(members, move->node_id);
+    const struct member_move *row = node_rows_find(&members->moves, move->node_id);
 
     ASSERT(member_move_is_sound(move));
-    if (row != NULL && strcmp(row->address, move->address) == 0) {
-        return;
+    if (row == NULL || strcmp(row->address, move->address) != 0) {
+        node_rows_put(&members->moves, members->journal, move);
+        members->move_changes++;
     }
-    journal_node(members->journal, STATE_TABLE_ADDRESSES, move->node_id, &member_move_format, row,
-                 move);
-    if (row == NULL) {
-        ASSERT(members->move_count < LIMIT_NODE_ID);
-        members->moves = array_room(members->moves, members->move_count, &members->move_capacity,
-                                    sizeof *members->moves);
-        row = &members->moves[members->move_count++];
-    }
-    *row = *move;
-    members->move_changes++;
 }
 
 int members_move(struct members *members, const struct member_move *move)
@@ -335,38 +325,21 @@ int members_move(struct members *members, const struct member_move *move)
 
 void members_move_forget(struct members *members, uint64_t node_id)
 {
-    struct member_move *row = move_find(members, node_id);
-
-    if (row == NULL) {
-        return;
-    }
-    journal_node(members->journal, STATE_TABLE_ADDRESSES, node_id, &member_move_format, row, NULL);
-    *row = members->moves[--members->move_count];
-    members->move_changes++;
+    members->move_changes += node_rows_drop(&members->moves, members->journal, node_id);
 }
 
 const char *members_address(const struct members *members, uint64_t node_id)
 {
-    const struct member_move *row = move_find(members, node_id);
+    const struct member_move *row = node_rows_find(&members->moves, node_id);
 
     return row != NULL ? row->address : NULL;
 }
 
 /* --- where nodes are, and their share of the work --- */
 
-static struct placement *placement_find(const struct members *members, uint64_t node_id)
-{
-    for (size_t i = 0; i < members->placement_count; i++) {
-        if (members->placements[i].node_id == node_id) {
-            return &members->placements[i];
-        }
-    }
-    return NULL;
-}
-
 struct placement members_placement(const struct members *members, uint64_t node_id)
 {
-    const struct placement *row = placement_find(members, node_id);
+    const struct placement *row = node_rows_find(&members->placements, node_id);
 
     return row != NULL ? *row
                        : (struct placement){.node_id = node_id, .weight = NODE_WEIGHT_DEFAULT};
@@ -374,40 +347,22 @@ struct placement members_placement(const struct members *members, uint64_t node_
 
 void members_place_forget(struct members *members, uint64_t node_id)
 {
-    struct placement *row = placement_find(members, node_id);
-
-    if (row != NULL) {
-        journal_node(members->journal, STATE_TABLE_PLACEMENTS, node_id, &placement_format, row,
-                     NULL);
-        *row = members->placements[--members->placement_count];
-    }
+    (void)node_rows_drop(&members->placements, members->journal, node_id);
 }
 
 /* A placement of defaults alone has no row: nothing then is left of what was set. */
 static void placement_set(struct members *members, const struct placement *placement)
 {
-    struct placement *row = placement_find(members, placement->node_id);
     struct placement now = members_placement(members, placement->node_id);
 
     ASSERT(placement_is_sound(placement) && placement->set == 0);
     if (placement->zone[0] == '\0' && placement->weight == NODE_WEIGHT_DEFAULT &&
         !placement->drained) {
         members_place_forget(members, placement->node_id);
-        return;
+    } else if (strcmp(now.zone, placement->zone) != 0 || now.weight != placement->weight ||
+               now.drained != placement->drained) {
+        node_rows_put(&members->placements, members->journal, placement);
     }
-    if (strcmp(now.zone, placement->zone) == 0 && now.weight == placement->weight &&
-        now.drained == placement->drained) {
-        return;
-    }
-    journal_node(members->journal, STATE_TABLE_PLACEMENTS, placement->node_id, &placement_format,
-                 row, placement);
-    if (row == NULL) {
-        ASSERT(members->placement_count < LIMIT_NODE_ID);
-        members->placements = array_room(members->placements, members->placement_count,
-                                         &members->placement_capacity, sizeof *members->placements);
-        row = &members->placements[members->placement_count++];
-    }
-    *row = *placement;
 }
 
 int members_place(struct members *members, const struct placement *placement)
@@ -432,46 +387,27 @@ int members_place(struct members *members, const struct placement *placement)
 
 /* --- what nodes report --- */
 
-static struct node_info *info_find(const struct members *members, uint64_t node_id)
-{
-    for (size_t i = 0; i < members->info_count; i++) {
-        if (members->infos[i].node_id == node_id) {
-            return &members->infos[i];
-        }
-    }
-    return NULL;
-}
-
 const struct node_info *members_info(const struct members *members, uint64_t node_id)
 {
-    return info_find(members, node_id);
+    return node_rows_find(&members->infos, node_id);
 }
 
 static void info_set(struct members *members, const struct node_info *info)
 {
-    struct node_info *row = info_find(members, info->node_id);
+    const struct node_info *row = members_info(members, info->node_id);
 
-    ASSERT(info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID);
-    if (row != NULL && row->store_id == info->store_id && row->incarnation == info->incarnation &&
-        row->levels.min == info->levels.min && row->levels.max == info->levels.max &&
-        strcmp(row->version, info->version) == 0 &&
-        strcmp(row->http_address, info->http_address) == 0 &&
-        strcmp(row->peer_address, info->peer_address) == 0) {
-        return;
+    if (row == NULL || row->store_id != info->store_id || row->incarnation != info->incarnation ||
+        row->levels.min != info->levels.min || row->levels.max != info->levels.max ||
+        strcmp(row->version, info->version) != 0 ||
+        strcmp(row->http_address, info->http_address) != 0 ||
+        strcmp(row->peer_address, info->peer_address) != 0) {
+        node_rows_put(&members->infos, members->journal, info);
     }
-    journal_node(members->journal, STATE_TABLE_NODES, info->node_id, &node_info_format, row, info);
-    if (row == NULL) {
-        ASSERT(members->info_count < LIMIT_NODE_ID);
-        members->infos = array_room(members->infos, members->info_count, &members->info_capacity,
-                                    sizeof *members->infos);
-        row = &members->infos[members->info_count++];
-    }
-    *row = *info;
 }
 
 void members_report(struct members *members, const struct node_info *info)
 {
-    const struct node_info *known = info_find(members, info->node_id);
+    const struct node_info *known = members_info(members, info->node_id);
     struct member_move move = {.node_id = info->node_id};
 
     if (known != NULL && known->store_id == info->store_id && info->peer_address[0] != '\0' &&
@@ -502,16 +438,8 @@ static int change_load(struct members *members, const struct row_loaded *row)
 static int info_load(struct members *members, const struct row_loaded *row)
 {
     struct node_info info = {0};
-    int err;
+    int err = node_rows_read(&members->infos, row, &info);
 
-    if (row->key_len != ROW_NODE_KEY_BYTES) {
-        return ERR_CORRUPT;
-    }
-    info.node_id = row_key_node(row->key);
-    err = row_read(row->value, row->value_len, &node_info_format, &info);
-    if (err == 0 && info_find(members, info.node_id) != NULL) {
-        err = ERR_EXISTS;
-    }
     if (err == 0) {
         info_set(members, &info);
     }
@@ -521,16 +449,8 @@ static int info_load(struct members *members, const struct row_loaded *row)
 static int move_load(struct members *members, const struct row_loaded *row)
 {
     struct member_move move = {0};
-    int err;
+    int err = node_rows_read(&members->moves, row, &move);
 
-    if (row->key_len != ROW_NODE_KEY_BYTES) {
-        return ERR_CORRUPT;
-    }
-    move.node_id = row_key_node(row->key);
-    err = row_read(row->value, row->value_len, &member_move_format, &move);
-    if (err == 0 && move_find(members, move.node_id) != NULL) {
-        err = ERR_EXISTS;
-    }
     if (err == 0) {
         move_set(members, &move);
     }
@@ -540,19 +460,13 @@ static int move_load(struct members *members, const struct row_loaded *row)
 static int placement_load(struct members *members, const struct row_loaded *row)
 {
     struct placement placement = {0};
-    int err;
+    int err = node_rows_read(&members->placements, row, &placement);
 
-    if (row->key_len != ROW_NODE_KEY_BYTES) {
-        return ERR_CORRUPT;
-    }
-    placement.node_id = row_key_node(row->key);
-    err = row_read(row->value, row->value_len, &placement_format, &placement);
-    if (err == 0 && placement_find(members, placement.node_id) != NULL) {
-        err = ERR_EXISTS;
-    }
     if (err == 0) {
         placement_set(members, &placement);
-        err = placement_find(members, placement.node_id) != NULL ? 0 : ERR_CORRUPT; /* defaults */
+        err = node_rows_find(&members->placements, placement.node_id) != NULL
+                  ? 0
+                  : ERR_CORRUPT; /* defaults */
     }
     return err;
 }

@@ -85,16 +85,10 @@ struct members {
     struct journal *journal;
     struct member_change change; /* kind 0: none */
     struct node_set removed;
-    struct node_info *infos; /* in no order; as many as there ever were nodes */
-    size_t info_count;
-    size_t info_capacity;
-    struct member_move *moves; /* in no order */
-    size_t move_count;
-    size_t move_capacity;
-    struct placement *placements; /* in no order; none of a node that has only defaults */
-    size_t placement_count;
-    size_t placement_capacity;
-    uint64_t move_changes; /* how often one changed since the start; no part of the state */
+    struct node_rows infos;      /* struct node_info; as many as there ever were nodes */
+    struct node_rows moves;      /* struct member_move */
+    struct node_rows placements; /* struct placement; none of a node that has only defaults */
+    uint64_t move_changes;       /* how often one changed since the start; no part of the state */
 };
 
 void members_init(struct members *members, struct journal *journal);

@@ -307,3 +307,58 @@ void node_set_free(struct node_set *set)
     free(set->ids);
     *set = (struct node_set){0};
 }
+
+/* --- node_rows --- */
+
+void *node_rows_find(const struct node_rows *rows, uint64_t node_id)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        char *item = (char *)rows->items + i * rows->of->size;
+
+        if (*(const uint64_t *)(void *)item == node_id) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+void node_rows_put(struct node_rows *rows, struct journal *journal, const void *record)
+{
+    uint64_t node_id = *(const uint64_t *)record;
+    void *item = node_rows_find(rows, node_id);
+
+    ASSERT(node_id >= 1 && node_id <= LIMIT_NODE_ID);
+    journal_node(journal, rows->of->table, node_id, rows->of->format, item, record);
+    if (item == NULL) {
+        ASSERT(rows->count < LIMIT_NODE_ID);
+        rows->items = array_room(rows->items, rows->count, &rows->capacity, rows->of->size);
+        item = (char *)rows->items + rows->count++ * rows->of->size;
+    }
+    memcpy(item, record, rows->of->size);
+}
+
+bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t node_id)
+{
+    void *item = node_rows_find(rows, node_id);
+
+    if (item == NULL) {
+        return false;
+    }
+    journal_node(journal, rows->of->table, node_id, rows->of->format, item, NULL);
+    memmove(item, (char *)rows->items + --rows->count * rows->of->size, rows->of->size);
+    return true;
+}
+
+int node_rows_read(const struct node_rows *rows, const struct row_loaded *row, void *ret_record)
+{
+    uint64_t node_id;
+    int err;
+
+    if (row->key_len != ROW_NODE_KEY_BYTES) {
+        return ERR_CORRUPT;
+    }
+    node_id = row_key_node(row->key);
+    memcpy(ret_record, &node_id, sizeof node_id);
+    err = row_read(row->value, row->value_len, rows->of->format, ret_record);
+    return err == 0 && node_rows_find(rows, node_id) != NULL ? ERR_EXISTS : err;
+}

@@ -1,6 +1,6 @@
 /*
  * journal.h - what all tables of the replicated state write into, those of the cluster and those of
- * the machine (journal); and sets of nodes, with a row for each (node_set).
+ * the machine (journal); and sets and tables of nodes, with a row for each (node_set, node_rows).
  *
  * Failure modes: none. Thread: one owner (the raft loop).
  */
@@ -171,5 +171,33 @@ int node_set_load_row(struct node_set *set, struct journal *journal,
 void node_set_copy(struct node_set *to, const struct node_set *from);
 /* Leaves it empty and usable. */
 void node_set_free(struct node_set *set);
+
+/*
+ * --- node_rows: a table with a record for each of some nodes, and its row. A record begins with
+ * its node's id, a uint64_t, which stands in the row's key.
+ */
+
+struct node_table {
+    uint8_t table;
+    const struct row_format *format;
+    size_t size; /* of a record */
+};
+
+struct node_rows {
+    const struct node_table *of;
+    void *items; /* in no order */
+    size_t count;
+    size_t capacity;
+};
+
+/* NULL: it has none. Borrowed until the next change. */
+void *node_rows_find(const struct node_rows *rows, uint64_t node_id);
+/* The node's record is a copy of this from now on. */
+void node_rows_put(struct node_rows *rows, struct journal *journal, const void *record);
+/* False: there was none. */
+bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t node_id);
+/* A row into a record of zeros, which is not put yet. 0, ERR_EXISTS, or as row_read(). */
+int node_rows_read(const struct node_rows *rows, const struct row_loaded *row,
+                   void *ret_record) MUST_CHECK;
 
 #endif

@@ -87,14 +87,6 @@ static int state_read(const struct state *state, const void *data, size_t len,
     return err != 0 ? err : machine->ops->read(machine, data, len, &ret_command->of);
 }
 
-/* Did this node have another digest at that index, as far as it still remembers? */
-static bool digest_differs(const struct state *state, const struct digest_command *digest)
-{
-    const struct state_digest_mark *mark = &state->marks[digest->index % STATE_DIGEST_MARKS];
-
-    return digest->index != 0 && mark->index == digest->index && mark->digest != digest->digest;
-}
-
 /* The status that is its result. */
 static int apply_clusters(struct state *state, uint64_t index,
                           const struct cluster_command *command)
@@ -134,14 +126,21 @@ static int apply_type(struct state *state, const struct machine_entry *entry,
                       const struct state_command *command, struct buf *result)
 {
     const struct cluster_command *cluster = &command->cluster;
+    const struct state_digest_mark *mark;
 
     if (!command->is_clusters) {
         state->machine->ops->apply(state->machine, entry, result);
         return 0;
     }
     status_result_encode(apply_clusters(state, entry->index, cluster), result);
-    return cluster->type == COMMAND_DIGEST && digest_differs(state, &cluster->digest) ? ERR_DIVERGED
-                                                                                      : 0;
+    if (cluster->type != COMMAND_DIGEST || cluster->digest.index == 0) {
+        return 0;
+    }
+    /* Did this node have another digest at that index, as far as it still remembers? */
+    mark = &state->marks[cluster->digest.index % STATE_DIGEST_MARKS];
+    return mark->index == cluster->digest.index && mark->digest != cluster->digest.digest
+               ? ERR_DIVERGED
+               : 0;
 }
 
 /* Carry it out, unless it was before or must not be (session.h). */

@@ -20,8 +20,6 @@
 
 #include "src/base/assert.h"
 #include "storage/lmdb/dir.h"
-#include "storage/lmdb/env.h"
-#include "storage/lmdb/format.h"
 #include "storage/lmdb/record.h"
 
 /*
@@ -163,18 +161,6 @@ static int claim_page(struct walk *walk, uint64_t page, bool free)
     }
     walk->seen[page] = 1;
     walk->highest = page > walk->highest ? page : walk->highest;
-    return 0;
-}
-
-/* Pages between the end of the file and the last page can only be free ones. */
-static int check_unwritten(struct walk *walk)
-{
-    ASSERT(walk->highest <= walk->last_page);
-    for (uint64_t page = walk->file_pages; page <= walk->last_page; page++) {
-        if (walk->seen[page] == 0) {
-            return bad_page(walk, page, "neither free nor in the file");
-        }
-    }
     return 0;
 }
 
@@ -495,8 +481,11 @@ static int check_pages(const uint8_t *map, size_t size, const struct meta_page *
     if (err == 0 && whole) {
         err = walk_tree(&walk, TREE_FREE);
     }
-    if (err == 0 && whole && ret_highest == NULL) {
-        err = check_unwritten(&walk);
+    /* Pages between the end of the file and the last page can only be free ones. */
+    ASSERT(walk.highest <= walk.last_page);
+    for (uint64_t page = walk.file_pages;
+         err == 0 && whole && ret_highest == NULL && page <= walk.last_page; page++) {
+        err = walk.seen[page] != 0 ? 0 : bad_page(&walk, page, "neither free nor in the file");
     }
     free(walk.seen);
     if (err == 0 && walk.commit != meta->txn) {
@@ -581,19 +570,6 @@ static bool is_unfinished(const uint8_t *map, size_t size, const struct meta_pag
     return true;
 }
 
-static int check_trees(const uint8_t *map, size_t size, const struct meta_page *newest,
-                       const struct meta_page *older, struct unfinished *ret_unfinished,
-                       struct store_error *ret_error)
-{
-    int err = check_pages(map, size, newest, true, NULL, ret_error);
-
-    if (err != 0) {
-        return err;
-    }
-    err = check_pages(map, size, older, false, NULL, ret_error);
-    return err != 0 && is_unfinished(map, size, newest, older, ret_unfinished) ? 0 : err;
-}
-
 /* One write of 16 bytes, the last two fields, within a sector: it is there or it is not. */
 static int finish_commit(const char *path, const struct unfinished *unfinished,
                          struct store_error *ret_error)
@@ -650,7 +626,14 @@ static int check_file(const uint8_t *map, size_t size, struct unfinished *ret_un
                                " do not follow each other",
                                metas[0].txn, metas[1].txn);
     }
-    return check_trees(map, size, &metas[newest], &metas[1 - newest], ret_unfinished, ret_error);
+    err = check_pages(map, size, &metas[newest], true, NULL, ret_error);
+    if (err != 0) {
+        return err;
+    }
+    err = check_pages(map, size, &metas[1 - newest], false, NULL, ret_error);
+    return err != 0 && is_unfinished(map, size, &metas[newest], &metas[1 - newest], ret_unfinished)
+               ? 0
+               : err;
 }
 
 int lmdb_file_check(const char *path, struct store_error *ret_error)
@@ -790,8 +773,7 @@ int lmdb_checker_start(struct lmdb_checker *checker, const char *dir, struct sto
     return 0;
 }
 
-/* The child ends once no process can let it run. */
-static int child_end(struct lmdb_checker *checker)
+int lmdb_checker_end(struct lmdb_checker *checker)
 {
     int status = 0;
 
@@ -802,11 +784,6 @@ static int child_end(struct lmdb_checker *checker)
     while (waitpid(checker->pid, &status, 0) < 0 && errno == EINTR) {
     }
     return status;
-}
-
-void lmdb_checker_cancel(struct lmdb_checker *checker)
-{
-    (void)child_end(checker);
 }
 
 static bool read_report(int fd, struct report *ret_report)
@@ -834,7 +811,7 @@ int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store
     bool sent = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
     struct report report;
     bool whole = sent && read_report(checker->report_fd, &report);
-    int status = child_end(checker);
+    int status = lmdb_checker_end(checker);
 
     if (WIFSIGNALED(status)) {
         return store_error_set(ret_error, ERR_CORRUPT,

@@ -71,7 +71,7 @@ int lmdb_checker_start(struct lmdb_checker *checker, const char *dir,
 int lmdb_checker_run(struct lmdb_checker *checker, const char *dir,
                      struct store_error *ret_error) MUST_CHECK;
 
-/* End a child that was not let run. */
-void lmdb_checker_cancel(struct lmdb_checker *checker);
+/* End a child that was not let run: it ends once no process can do so. Its status. */
+int lmdb_checker_end(struct lmdb_checker *checker);
 
 #endif

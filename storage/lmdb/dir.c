@@ -110,16 +110,6 @@ static int dir_check_content(const struct lmdb_dir *dir, struct store_error *ret
     return err;
 }
 
-static int dir_check_mode(const char *path, mode_t mode, struct store_error *ret_error)
-{
-    return (mode & (S_IRWXG | S_IRWXO)) == 0
-               ? 0
-               : store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
-                                 "%s has mode %04o, so others than its owner have rights on it: "
-                                 "chmod 700 it, or set data.loose-mode = true",
-                                 path, (unsigned)(mode & 07777));
-}
-
 /* A user that is not ours can change what is its own at any time. */
 static int dir_check_owner(const char *path, uid_t owner, struct store_error *ret_error)
 {
@@ -201,8 +191,11 @@ static int dir_make(const struct lmdb_dir *dir, bool loose_mode, struct store_er
     if (err == 0 && !made && !loose_mode) {
         err = dir_check_owner(dir->path, st.st_uid, ret_error);
     }
-    if (err == 0 && !made && !loose_mode) {
-        err = dir_check_mode(dir->path, st.st_mode, ret_error);
+    if (err == 0 && !made && !loose_mode && (st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
+                              "%s has mode %04o, so others than its owner have rights on it: "
+                              "chmod 700 it, or set data.loose-mode = true",
+                              dir->path, (unsigned)(st.st_mode & 07777));
     }
     if (err == 0) {
         err = dir_check_entries(dir, loose_mode, ret_error);
@@ -230,19 +223,11 @@ static int locked_by(int fd, const char *dir, struct store_error *ret_error)
                            pid[0] != '\0' ? pid : "(unknown)");
 }
 
-static void note_lock(struct lmdb_dir *dir)
-{
-    struct stat st;
-
-    ASSERT(fstat(dir->lock_fd, &st) == 0);
-    dir->device = st.st_dev;
-    dir->lock_file = st.st_ino;
-}
-
 int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
     LMDB_PATH(path, dir->path, LOCK);
     int err = dir_make(dir, loose_mode, ret_error);
+    struct stat st;
     int fd;
 
     ASSERT(dir->lock_fd < 0);
@@ -264,7 +249,9 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
     }
     dir->lock_fd = fd;
     if (err == 0) {
-        note_lock(dir);
+        ASSERT(fstat(fd, &st) == 0);
+        dir->device = st.st_dev;
+        dir->lock_file = st.st_ino;
     }
     return err;
 }

@@ -3,12 +3,245 @@
  */
 #include "storage/lmdb/record.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "src/base/assert.h"
+#include "src/base/clock.h"
 #include "src/base/hash.h"
+
+/* --- env --- */
+
+static const char *const table_names[LMDB_TABLES] = {LMDB_TABLE_NAMES};
+
+int lmdb_error(struct store_error *ret_error, int rc, const char *what)
+{
+    int err = ERR_IO;
+
+    ASSERT(rc != 0);
+    if (rc == MDB_MAP_FULL) {
+        err = ERR_DISK_FULL;
+    } else if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND || rc == MDB_INVALID ||
+               rc == MDB_NOTFOUND || rc == MDB_KEYEXIST || rc == MDB_INCOMPATIBLE) {
+        err = ERR_CORRUPT;
+    } else if (rc == MDB_VERSION_MISMATCH) {
+        err = ERR_BAD_VERSION;
+    } else if (rc == MDB_TXN_FULL) {
+        err = ERR_TOO_LARGE;
+    } else if (rc > 0) {
+        err = store_error_of(rc);
+    }
+    return store_error_set(ret_error, err, "%s: %s", what, mdb_strerror(rc));
+}
+
+/* The tables live as long as the environment; opening them takes a transaction. */
+static int open_tables(struct lmdb_env *env, unsigned flags, struct store_error *ret_error)
+{
+    struct lmdb_txn txn;
+    int rc = 0;
+    int err = lmdb_begin(env, flags & MDB_RDONLY, &txn, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    for (unsigned i = 0; i < LMDB_TABLES && rc == 0; i++) {
+        rc = mdb_dbi_open(txn.txn, table_names[i], flags & MDB_CREATE, &env->tables[i]);
+    }
+    return lmdb_end(&txn, rc == 0 ? 0 : lmdb_error(ret_error, rc, "opening the tables"));
+}
+
+int lmdb_env_open(struct lmdb_env *env, const char *path, uint64_t map_bytes, unsigned flags,
+                  struct store_error *ret_error)
+{
+    int rc;
+    int err;
+
+    ASSERT((flags & ~(unsigned)(MDB_CREATE | MDB_RDONLY | MDB_NOLOCK)) == 0);
+    *env = (struct lmdb_env){.env = NULL};
+    rc = mdb_env_create(&env->env);
+    if (rc == 0 && map_bytes > 0) {
+        rc = mdb_env_set_mapsize(env->env, map_bytes);
+    }
+    if (rc == 0) {
+        rc = mdb_env_set_maxdbs(env->env, LMDB_TABLES);
+    }
+    if (rc == 0) {
+        rc = mdb_env_open(env->env, path, MDB_NOTLS | (flags & ~(unsigned)MDB_CREATE), 0600);
+    }
+    err = rc != 0 ? lmdb_error(ret_error, rc, path) : open_tables(env, flags, ret_error);
+    if (err != 0) {
+        lmdb_env_close(env);
+    }
+    return err;
+}
+
+void lmdb_env_close(struct lmdb_env *env)
+{
+    if (env->env != NULL) {
+        mdb_env_close(env->env);
+    }
+    *env = (struct lmdb_env){.env = NULL};
+}
+
+int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_txn,
+               struct store_error *error)
+{
+    int rc;
+
+    ASSERT(env->env != NULL && error != NULL);
+    ASSERT(flags == 0 || flags == MDB_RDONLY);
+    *ret_txn = (struct lmdb_txn){.env = env, .error = error};
+    rc = mdb_txn_begin(env->env, NULL, flags, &ret_txn->txn);
+    return rc == 0 ? 0 : lmdb_error(error, rc, "beginning a transaction");
+}
+
+int lmdb_rows_begin(struct lmdb_txn *txn)
+{
+    int rc = 0;
+
+    if (txn->rows == NULL) { /* LMDB closes it with the transaction */
+        rc = mdb_cursor_open(txn->txn, txn->env->tables[LMDB_STATE], &txn->rows);
+    }
+    return rc == 0 ? 0 : lmdb_error(txn->error, rc, table_names[LMDB_STATE]);
+}
+
+int lmdb_end(struct lmdb_txn *txn, int err)
+{
+    uint64_t began_us;
+    int rc;
+
+    ASSERT(txn->txn != NULL && err <= 0);
+    if (err != 0) {
+        lmdb_abort(txn);
+        return err;
+    }
+    began_us = clock_now_us(clock_system());
+    rc = mdb_txn_commit(txn->txn);
+    txn->flush_us = clock_now_us(clock_system()) - began_us;
+    txn->txn = NULL;
+    txn->rows = NULL;
+    return rc == 0 ? 0 : lmdb_error(txn->error, rc, "commit");
+}
+
+void lmdb_abort(struct lmdb_txn *txn)
+{
+    ASSERT(txn->txn != NULL);
+    mdb_txn_abort(txn->txn);
+    txn->txn = NULL;
+    txn->rows = NULL;
+}
+
+/* What mdb_reader_list() says of a reader: its process, thread and transaction. */
+static int note_reader(const char *line, void *data)
+{
+    uint64_t *oldest = data;
+    size_t number;
+
+    if (sscanf(line, "%*d %*x %zu", &number) == 1 && number < *oldest) {
+        *oldest = number;
+    }
+    return 0;
+}
+
+/* Pages on LMDB's free list (its database 0, as mdb_stat reads it) that it would take: each record
+ * is a count and as many page numbers, by the transaction that left them. One that is as old as
+ * the oldest reader, or younger, is not touched: also of other processes (mdb_copy, mdb_stat), but
+ * for those that died as such. (Those of the last commit it takes after the next one: that is soon
+ * enough.) */
+static uint64_t free_pages(const struct lmdb_env *env)
+{
+    uint64_t oldest = UINT64_MAX; /* transaction that is read at */
+    struct store_error ignored;
+    struct lmdb_txn txn;
+    MDB_cursor *cursor = NULL;
+    MDB_val key;
+    MDB_val value;
+    uint64_t pages = 0;
+    int dead;
+
+    (void)mdb_reader_check(env->env, &dead);
+    (void)mdb_reader_list(env->env, note_reader, &oldest);
+    if (lmdb_begin(env, MDB_RDONLY, &txn, &ignored) != 0) {
+        return 0;
+    }
+    if (mdb_cursor_open(txn.txn, 0, &cursor) == 0) {
+        while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0 &&
+               key.mv_size == sizeof(size_t) && value.mv_size >= sizeof(size_t)) {
+            size_t number;
+            size_t count;
+
+            memcpy(&number, key.mv_data, sizeof number);
+            memcpy(&count, value.mv_data, sizeof count);
+            if (number >= oldest) {
+                break;
+            }
+            pages += count;
+        }
+        mdb_cursor_close(cursor);
+    }
+    lmdb_abort(&txn);
+    return pages;
+}
+
+uint64_t lmdb_env_file_bytes(const struct lmdb_env *env)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+
+    ASSERT(mdb_env_info(env->env, &info) == 0);
+    ASSERT(mdb_env_stat(env->env, &stat) == 0);
+    ASSERT((info.me_last_pgno + 1) * stat.ms_psize <= info.me_mapsize);
+    return (info.me_last_pgno + 1) * stat.ms_psize;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The free list is read only when the file has grown so far that it matters: the file never
+ * shrinks, so its size alone would say "low" for ever after one burst. What it holds free needs no
+ * disk. */
+void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
+                    struct store_space *ret_space)
+{
+    struct store_space space = {.disk_free_bytes = UINT64_MAX};
+    struct statvfs fs;
+    MDB_envinfo info;
+    MDB_stat stat;
+    uint64_t low_bytes;
+    uint64_t file_free_bytes;
+    uint64_t reusable_bytes = 0;
+
+    ASSERT(mdb_env_info(env->env, &info) == 0);
+    ASSERT(mdb_env_stat(env->env, &stat) == 0);
+    space.map_bytes = info.me_mapsize;
+    space.used_bytes = lmdb_env_file_bytes(env);
+    low_bytes = least(space.map_bytes / 4, LIMIT_STORE_LOW_BYTES);
+    if (low_bytes < space.map_bytes / 100 * LIMIT_STORE_LOW_PERCENT) {
+        low_bytes = space.map_bytes / 100 * LIMIT_STORE_LOW_PERCENT;
+    }
+    if (statvfs(dir, &fs) == 0) {
+        space.disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+        space.disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    }
+    space.room_bytes = least(space.map_bytes - space.used_bytes, space.disk_free_bytes);
+    if (space.map_bytes - space.used_bytes < low_bytes ||
+        space.disk_free_bytes < LIMIT_STORE_LOW_BYTES || space.room_bytes < enough_bytes) {
+        reusable_bytes = least(free_pages(env) * stat.ms_psize, space.used_bytes);
+        space.used_bytes -= reusable_bytes;
+        space.room_bytes += reusable_bytes;
+    }
+    file_free_bytes = space.disk_free_bytes > UINT64_MAX - reusable_bytes
+                          ? UINT64_MAX
+                          : space.disk_free_bytes + reusable_bytes;
+    space.low =
+        space.map_bytes - space.used_bytes < low_bytes || file_free_bytes < LIMIT_STORE_LOW_BYTES;
+    *ret_space = space;
+}
 
 /* --- record --- */
 
@@ -19,7 +252,7 @@ void lmdb_log_key(uint64_t index, uint8_t key[LMDB_LOG_KEY_BYTES])
     }
 }
 
-uint64_t lmdb_log_index(const uint8_t key[LMDB_LOG_KEY_BYTES])
+static uint64_t log_index(const uint8_t key[LMDB_LOG_KEY_BYTES])
 {
     uint64_t index = 0;
 
@@ -35,11 +268,10 @@ const char *lmdb_record_name(enum lmdb_table table, const MDB_val *key,
     size_t at;
 
     if (table == LMDB_LOG && key->mv_size == LMDB_LOG_KEY_BYTES) {
-        (void)snprintf(text, LMDB_RECORD_NAME_BYTES, "log entry %" PRIu64,
-                       lmdb_log_index(key->mv_data));
+        (void)snprintf(text, LMDB_RECORD_NAME_BYTES, "log entry %" PRIu64, log_index(key->mv_data));
         return text;
     }
-    at = (size_t)snprintf(text, LMDB_RECORD_NAME_BYTES, "%s record ", lmdb_table_name(table));
+    at = (size_t)snprintf(text, LMDB_RECORD_NAME_BYTES, "%s record ", table_names[table]);
     ASSERT(at < LMDB_RECORD_NAME_BYTES);
     (void)store_key_print(text + at, LMDB_RECORD_NAME_BYTES - at, key->mv_data, key->mv_size);
     return text;
@@ -48,7 +280,7 @@ const char *lmdb_record_name(enum lmdb_table table, const MDB_val *key,
 /* The checksum of a record before its payload: table letter, key. */
 static uint32_t crc_begin(enum lmdb_table table, const MDB_val *key)
 {
-    return hash_crc32c_more(hash_crc32c(lmdb_table_name(table), 1), key->mv_data, key->mv_size);
+    return hash_crc32c_more(hash_crc32c(table_names[table], 1), key->mv_data, key->mv_size);
 }
 
 int lmdb_record_open(enum lmdb_table table, const MDB_val *key, const MDB_val *value,
@@ -161,7 +393,7 @@ int lmdb_table_empty(const struct lmdb_txn *txn, enum lmdb_table table)
 {
     int rc = mdb_drop(txn->txn, txn->env->tables[table], 0);
 
-    return rc == 0 ? 0 : lmdb_error(txn->error, rc, lmdb_table_name(table));
+    return rc == 0 ? 0 : lmdb_error(txn->error, rc, table_names[table]);
 }
 
 size_t lmdb_table_leaves(const struct lmdb_txn *txn, enum lmdb_table table)
@@ -182,14 +414,14 @@ int lmdb_record_each(const struct lmdb_txn *txn, enum lmdb_table table, lmdb_rec
     int rc = mdb_cursor_open(txn->txn, txn->env->tables[table], &cursor);
 
     if (rc != 0) {
-        return lmdb_error(txn->error, rc, lmdb_table_name(table));
+        return lmdb_error(txn->error, rc, table_names[table]);
     }
     while (err == 0 && (rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
         err = fn(data, &key, &value);
     }
     mdb_cursor_close(cursor);
     if (err == 0 && rc != MDB_NOTFOUND) {
-        err = lmdb_error(txn->error, rc, lmdb_table_name(table));
+        err = lmdb_error(txn->error, rc, table_names[table]);
     }
     return err;
 }
@@ -213,7 +445,7 @@ int lmdb_meta_put(const struct lmdb_txn *txn, const char *name, const struct buf
     return lmdb_record_put(txn, LMDB_META, &key, &value, 0);
 }
 
-int lmdb_meta_malformed(const struct lmdb_txn *txn, const char *name)
+static int malformed(const struct lmdb_txn *txn, const char *name)
 {
     return store_error_set(txn->error, ERR_CORRUPT, "meta record %s is malformed", name);
 }
@@ -254,7 +486,7 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     version = reader_u32(&reader);
     text = reader_str16(&reader, &len);
     if (len != strlen(LMDB_FORMAT_MAGIC) || memcmp(text, LMDB_FORMAT_MAGIC, len) != 0) {
-        return lmdb_meta_malformed(txn, LMDB_IDENTITY);
+        return malformed(txn, LMDB_IDENTITY);
     }
     if (version != LMDB_FORMAT_VERSION && version != LMDB_FORMAT_OWED) {
         return store_error_set(txn->error, ERR_BAD_VERSION,
@@ -271,7 +503,7 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     identity.node_id = reader_u64(&reader);
     identity.store_id = reader_u64(&reader);
     if (!reader_done(&reader) || len > LIMIT_CLUSTER_ID_BYTES) {
-        return lmdb_meta_malformed(txn, LMDB_IDENTITY);
+        return malformed(txn, LMDB_IDENTITY);
     }
     memcpy(identity.cluster_id, text, len);
     *ret_identity = identity;
@@ -303,7 +535,7 @@ static int read_local(const struct lmdb_txn *txn, unsigned number, uint32_t chec
     len = reader_left(&reader);
     data = reader_bytes(&reader, len);
     if (len == 0 || len > LIMIT_LOCAL_RECORD_BYTES) {
-        return lmdb_meta_malformed(txn, name);
+        return malformed(txn, name);
     }
     ASSERT(*local == NULL);
     store_local_set(local, data, (uint32_t)len);
@@ -326,22 +558,12 @@ static int read_locals(const struct lmdb_txn *txn, struct reader *list, struct s
         uint32_t checksum = reader_u32(list);
 
         if (list->bad || number < from || number >= LIMIT_LOCAL_RECORDS) {
-            return lmdb_meta_malformed(txn, LMDB_NOW);
+            return malformed(txn, LMDB_NOW);
         }
         err = read_local(txn, number, checksum, &meta->locals[number]);
         from = number + 1;
     }
     return err;
-}
-
-static int write_local(const struct lmdb_txn *txn, unsigned number, const struct store_local *local)
-{
-    char name[NAME_BYTES];
-    BUF_LOCAL(payload);
-
-    buf_put(&payload, local->data, local->len);
-    ASSERT(payload.len >= 1 && payload.len <= LIMIT_LOCAL_RECORD_BYTES);
-    return lmdb_meta_put(txn, local_name(number, name), &payload);
 }
 
 /* --- now --- */
@@ -369,7 +591,7 @@ static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
     position.digest = reader_u64(&reader);
     position.conf = reader_str32(&reader, &conf_len);
     if (reader.bad || conf_len > LIMIT_CONF_BYTES) {
-        return lmdb_meta_malformed(txn, LMDB_NOW);
+        return malformed(txn, LMDB_NOW);
     }
     position.conf_len = (uint32_t)conf_len;
     if (number != mdb_txn_id(txn->txn)) {
@@ -428,9 +650,7 @@ static int read_owed(const struct lmdb_txn *txn, struct lmdb_owed *ret_owed)
     ret_owed->digest = reader_u64(&reader);
     ret_owed->first = reader_u32(&reader);
     ret_owed->end = reader_u32(&reader);
-    return reader_done(&reader) && ret_owed->first < ret_owed->end
-               ? 0
-               : lmdb_meta_malformed(txn, LMDB_OWED);
+    return reader_done(&reader) && ret_owed->first < ret_owed->end ? 0 : malformed(txn, LMDB_OWED);
 }
 
 static int meta_delete(const struct lmdb_txn *txn, const char *name)
@@ -523,12 +743,18 @@ int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identi
 int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
                     const struct store_meta *after)
 {
+    char name[NAME_BYTES];
     int err = 0;
 
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
-        ASSERT_IMPLIES(before->locals[i] != NULL, after->locals[i] != NULL);
-        if (after->locals[i] != before->locals[i]) {
-            err = write_local(txn, i, after->locals[i]);
+        const struct store_local *local = after->locals[i];
+        BUF_LOCAL(payload);
+
+        ASSERT_IMPLIES(before->locals[i] != NULL, local != NULL);
+        if (local != before->locals[i]) {
+            ASSERT(local->len >= 1 && local->len <= LIMIT_LOCAL_RECORD_BYTES);
+            buf_put(&payload, local->data, local->len);
+            err = lmdb_meta_put(txn, local_name(i, name), &payload);
         }
     }
     return err != 0 ? err : write_now(txn, after);
@@ -569,7 +795,7 @@ static int load_entry(void *data, const MDB_val *key, const MDB_val *value)
     char name[LMDB_RECORD_NAME_BYTES];
     int err;
 
-    if (key->mv_size != LMDB_LOG_KEY_BYTES || lmdb_log_index(key->mv_data) != index) {
+    if (key->mv_size != LMDB_LOG_KEY_BYTES || log_index(key->mv_data) != index) {
         return store_error_set(error, ERR_CORRUPT,
                                "log entry %" PRIu64 " is missing: %s stands in its place", index,
                                lmdb_record_name(LMDB_LOG, key, name));
@@ -669,15 +895,6 @@ static int load_state_row(void *data, const MDB_val *key, const MDB_val *value)
     return err;
 }
 
-static int load_rows(struct load *load)
-{
-    struct store_position table = load->meta.position;
-    int err = lmdb_record_each(&load->txn, LMDB_STATE, load_state_row, load);
-
-    table.digest = load->owed.digest;
-    return err != 0 ? err : store_meta_verify_digest(&table, load->digest, load->txn.error);
-}
-
 /* Each slice is there, and consists of rows. Their digest is looked at once they are put in place.
  */
 static int load_owed(const struct load *load)
@@ -692,7 +909,7 @@ static int load_owed(const struct load *load)
         while (err == 0 && store_rows_next(&reader, &row)) {
         }
         if (err == 0 && !reader_done(&reader)) {
-            err = lmdb_meta_malformed(&load->txn, name);
+            err = malformed(&load->txn, name);
         }
     }
     return err;
@@ -714,7 +931,13 @@ int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store
         err = load_log(&load);
     }
     if (err == 0) {
-        err = load_rows(&load);
+        err = lmdb_record_each(&load.txn, LMDB_STATE, load_state_row, &load);
+    }
+    if (err == 0) {
+        struct store_position table = load.meta.position;
+
+        table.digest = load.owed.digest;
+        err = store_meta_verify_digest(&table, load.digest, ret_error);
     }
     if (err == 0) {
         err = load_owed(&load);

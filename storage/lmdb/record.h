@@ -1,24 +1,108 @@
 /*
- * record.h - the table meta, the records of all tables, and the whole of a store read and verified
- * (record, meta, load).
+ * record.h - what leafd keeps in an LMDB environment: the environment with its three tables,
+ * transactions on it and LMDB's errors (env), the records of the tables (record, meta), and the
+ * whole of a store read and verified (load).
  *
- * Happy path: a record is put behind a checksum of its table, key and payload, and checked when it
- * is found again; load reads all of them.
+ * Tables (named databases):
+ *   log    8-byte big-endian index -> {crc32c u32, term u64, type u8, data}
+ *   meta   name -> {crc32c u32, fields}:
+ *            identity   format u32, a magic text (the "not empty" sentinel), cluster id, node id,
+ *                       store id
+ *            now        number of LMDB's transaction; term, vote; first and last entry of the log;
+ *                       position; number and checksum of each local record
+ *            local.NN   a local record
+ *            owed       while rows are owed: digest of the rows in state; first slice, and the one
+ *                       after the last
+ *            owed.NNNNNNNN  a slice: rows that are applied, and to be put into state
+ *   state  row key -> {crc32c u32, row value}
+ * Integers are little-endian except the keys of log. A checksum covers the table's letter, the key
+ * and the payload, so a record cannot stand in for another.
  *
- * Failure modes: ERR_CORRUPT names the record and what differs; ERR_BAD_VERSION: a store of another
- * format. Thread: as storage/store.h.
+ * The format is a number for all that leafd keeps in the store: these records, the rows of the
+ * state and the commands of the log. A store of another format than this build's is refused. While
+ * rows are owed it has the number after it, so that a leafd which knows nothing of them says so.
+ *
+ * Happy path: open; begin a transaction; a record is put behind a checksum of its table, key and
+ * payload, and checked when it is found again; load reads all of them; commit or abort.
+ *
+ * Never with MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP or MDB_MAPASYNC.
+ *
+ * Failure modes: LMDB's return codes become ERR_* with a text; ERR_CORRUPT names the record and
+ * what differs; ERR_BAD_VERSION: a store of another format. Thread: as storage/store.h.
  */
 #ifndef LEAFD_STORAGE_LMDB_RECORD_H
 #define LEAFD_STORAGE_LMDB_RECORD_H
 
-#include "storage/lmdb/env.h"
+#include <lmdb.h>
+
 #include "storage/store.h"
+
+#define LMDB_FORMAT_VERSION 6
+#define LMDB_FORMAT_OWED 7 /* the same, and rows are owed */
+#define LMDB_FORMAT_MAGIC "leafd store"
+#define LMDB_LOG_KEY_BYTES 8
+#define LMDB_CRC_BYTES 4
+
+enum lmdb_table { LMDB_META, LMDB_LOG, LMDB_STATE, LMDB_TABLES };
+
+#define LMDB_TABLE_NAMES "meta", "log", "state" /* in that order */
+
+/* Records of meta. */
+#define LMDB_IDENTITY "identity"
+#define LMDB_NOW "now" /* the transaction's number is its first field, a u64 */
+#define LMDB_OWED "owed"
+
+struct lmdb_env {
+    MDB_env *env; /* NULL: closed */
+    MDB_dbi tables[LMDB_TABLES];
+};
+
+/* A transaction, and where what goes wrong in it is written. */
+struct lmdb_txn {
+    MDB_txn *txn;
+    const struct lmdb_env *env;
+    struct store_error *error;
+    MDB_cursor *rows;  /* of the table of rows, at the row last looked at; see lmdb_rows_begin() */
+    uint64_t flush_us; /* once it has ended: what writing and syncing took */
+};
+
+/* LMDB's return code as an ERR_* with "<what>: <LMDB's text>"; rc is not 0. */
+int lmdb_error(struct store_error *ret_error, int rc, const char *what);
+
+/* Open environment and tables. map_bytes: 0 takes what the file says. flags: 0, MDB_CREATE (make
+ * the tables) or MDB_RDONLY | MDB_NOLOCK. On failure nothing is left open. */
+int lmdb_env_open(struct lmdb_env *env, const char *path, uint64_t map_bytes, unsigned flags,
+                  struct store_error *ret_error) MUST_CHECK;
+
+/* No transaction may be open. NULL-safe on an all-zero struct, which is what it leaves. */
+void lmdb_env_close(struct lmdb_env *env);
+
+/* Begin a transaction. flags: 0 or MDB_RDONLY. error is used until the transaction ends. */
+int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_txn,
+               struct store_error *error) MUST_CHECK;
+
+/* Many rows follow: from now on each is looked for near the last one before the tree is searched
+ * from its root. In a transaction that writes; it ends with it. 0 or an error. */
+int lmdb_rows_begin(struct lmdb_txn *txn) MUST_CHECK;
+
+/* End a transaction that came to err: commit it if that is 0, else abort it. 0: it is durable; err;
+ * or the commit's own error, after which it is unknown whether it is. */
+int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;
+void lmdb_abort(struct lmdb_txn *txn);
+
+/* What the file takes, or will once it is written. It never shrinks. */
+uint64_t lmdb_env_file_bytes(const struct lmdb_env *env);
+
+/* How much room is left in the map and on the disk that holds `dir`: what could be written now. The
+ * free list, which takes a while to read, counts where there is less than enough_bytes without it,
+ * or so little that it would be low. Not within a transaction of the thread. */
+void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
+                    struct store_space *ret_space);
 
 /*
  * --- record: records of the tables, each after a checksum of its table, key and payload.
  *
- * Happy path: put a payload under a key; get finds it again and checks it. format.h says what the
- * tables hold.
+ * Happy path: put a payload under a key; get finds it again and checks it.
  * Errors read like "log entry 17: checksum is 1234abcd, stored is 0badf00d".
  */
 
@@ -65,18 +149,14 @@ typedef int (*lmdb_record_fn)(void *data, const MDB_val *key, const MDB_val *val
 int lmdb_record_each(const struct lmdb_txn *txn, enum lmdb_table table, lmdb_record_fn fn,
                      void *data) MUST_CHECK;
 
-/* The key of a log entry and back. */
+/* The key of a log entry. */
 void lmdb_log_key(uint64_t index, uint8_t key[LMDB_LOG_KEY_BYTES]);
-uint64_t lmdb_log_index(const uint8_t key[LMDB_LOG_KEY_BYTES]);
 
 /* The same for a record of meta, by its name; a missing one is ERR_CORRUPT. */
 int lmdb_meta_get(const struct lmdb_txn *txn, const char *name,
                   struct reader *ret_payload) MUST_CHECK;
 int lmdb_meta_put(const struct lmdb_txn *txn, const char *name,
                   const struct buf *payload) MUST_CHECK;
-
-/* ERR_CORRUPT: a record of meta does not decode. */
-int lmdb_meta_malformed(const struct lmdb_txn *txn, const char *name);
 
 /*
  * --- meta: the table meta: who the store belongs to, and its struct store_meta.

@@ -24,7 +24,6 @@
 #include "src/base/hash.h"
 #include "storage/lmdb/check.h"
 #include "storage/lmdb/dir.h"
-#include "storage/lmdb/env.h"
 #include "storage/lmdb/record.h"
 
 #define MAP_STEP_BYTES (UINT64_C(1) << 20) /* whole pages, of whatever size */
@@ -160,25 +159,6 @@ static int entry_term(void *engine, uint64_t index, uint64_t *ret_term,
     }
     *ret_term = reader_u64(&reader);
     return 0;
-}
-
-static int commit_append(struct commit *commit, const struct store_op *op, uint64_t last_before)
-{
-    int err = delete_entries(commit, op->index, last_before + 1);
-
-    for (uint32_t i = 0; i < op->entry_count && err == 0; i++) {
-        err = put_entry(commit, op->index + i, &op->entries[i]);
-    }
-    return err;
-}
-
-static int commit_compaction(struct commit *commit)
-{
-    uint64_t count = store_meta_compact(&commit->meta);
-    uint64_t first = commit->meta.first_index;
-
-    ASSERT(count <= LIMIT_COMPACT_PER_COMMIT && count < first);
-    return delete_entries(commit, first - count, first);
 }
 
 /* --- the rows --- */
@@ -378,17 +358,6 @@ static bool owes_all(struct commit *commit, const struct store_op *op)
     return true;
 }
 
-/* Does it delete a row that is owed? */
-static bool deletes_owed(const struct commit *commit, const struct store_op *op)
-{
-    for (uint32_t i = 0; i < op->row_count; i++) {
-        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* before: the state's position before it. */
 static int commit_apply(struct commit *commit, const struct store_op *op,
                         const struct store_position *before)
@@ -400,9 +369,12 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     uint32_t count = 0;
     int err = 0;
 
-    if (deletes_owed(commit, op)) {
-        all = false;
-        err = settle(commit, UINT32_MAX, before);
+    for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
+        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
+            all = false;
+            err = settle(commit, UINT32_MAX, before);
+            break;
+        }
     }
     if (all || !nothing_owed(owed)) {
         rows = MUST_HAVE(calloc(op->row_count + 1, sizeof *rows));
@@ -429,17 +401,6 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     return err;
 }
 
-static int drop_owed(struct commit *commit)
-{
-    struct lmdb_owed *owed = &commit->owed;
-    int err = 0;
-
-    while (err == 0 && !nothing_owed(owed)) {
-        err = lmdb_slice_drop(&commit->txn, owed->first++);
-    }
-    return err;
-}
-
 static int commit_install(struct commit *commit, const struct store_op *op)
 {
     struct reader reader;
@@ -447,8 +408,8 @@ static int commit_install(struct commit *commit, const struct store_op *op)
     int err = store_rows_check(op->rows_stream, op->rows_stream_len, op->position.digest,
                                commit->txn.error);
 
-    if (err == 0) {
-        err = drop_owed(commit);
+    while (err == 0 && !nothing_owed(&commit->owed)) {
+        err = lmdb_slice_drop(&commit->txn, commit->owed.first++);
     }
     commit->owed.digest = op->position.digest;
     if (err == 0) {
@@ -465,6 +426,7 @@ static int commit_install(struct commit *commit, const struct store_op *op)
     return err;
 }
 
+/* Entries at the front of the log are dropped once the whole list is in. */
 static int commit_op(struct commit *commit, const struct store_op *op)
 {
     uint64_t last_before = commit->meta.last_index;
@@ -477,7 +439,11 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     }
     switch (op->kind) {
     case STORE_APPEND:
-        return commit_append(commit, op, last_before);
+        err = delete_entries(commit, op->index, last_before + 1);
+        for (uint32_t i = 0; i < op->entry_count && err == 0; i++) {
+            err = put_entry(commit, op->index + i, &op->entries[i]);
+        }
+        return err;
     case STORE_APPLY:
         return commit_apply(commit, op, &before);
     case STORE_INSTALL:
@@ -485,7 +451,7 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     case STORE_HARD_STATE:
     case STORE_LOCAL:
     case STORE_COMPACT:
-        return 0; /* the meta alone; entries are dropped once the whole list is in */
+        return 0; /* the meta alone */
     case STORE_READ:
         break;
     }
@@ -506,7 +472,13 @@ static int commit_list(struct commit *commit, const struct store_op_list *list, 
     STAILQ_FOREACH (op, list, link) {
         err = err == 0 ? commit_op(commit, op) : err;
     }
-    err = err == 0 ? commit_compaction(commit) : err;
+    if (err == 0) {
+        uint64_t count = store_meta_compact(&commit->meta);
+        uint64_t first = commit->meta.first_index;
+
+        ASSERT(count <= LIMIT_COMPACT_PER_COMMIT && count < first);
+        err = delete_entries(commit, first - count, first);
+    }
     if (nothing_owed(&commit->owed)) {
         commit->owed.first = commit->owed.end = 0;
     }
@@ -670,20 +642,6 @@ static int view_move(struct lmdb_view *view, MDB_cursor_op op)
     return rc == 0 ? 0 : lmdb_error(&view->error, rc, "reading a snapshot");
 }
 
-/* On the first row. */
-static int view_begin(struct lmdb_view *view, const struct lmdb_env *env)
-{
-    int err = lmdb_begin(env, MDB_RDONLY, &view->txn, &view->error);
-    int rc;
-
-    if (err != 0) {
-        return err;
-    }
-    rc = mdb_cursor_open(view->txn.txn, env->tables[LMDB_STATE], &view->cursor);
-    return rc != 0 ? lmdb_error(&view->error, rc, "opening a snapshot")
-                   : view_move(view, MDB_FIRST);
-}
-
 static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
@@ -704,6 +662,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
     struct store_space space;
     struct lmdb_view *view;
     int err;
+    int rc;
 
     if (lmdb->view_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
@@ -713,7 +672,12 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
     view = MUST_HAVE(calloc(1, sizeof *view));
     view->floor_bytes = space.room_bytes / 2;
     view->began_low = space.low;
-    err = view_begin(view, &lmdb->env);
+    err = lmdb_begin(&lmdb->env, MDB_RDONLY, &view->txn, &view->error);
+    if (err == 0) { /* on the first row */
+        rc = mdb_cursor_open(view->txn.txn, lmdb->env.tables[LMDB_STATE], &view->cursor);
+        err = rc != 0 ? lmdb_error(&view->error, rc, "opening a snapshot")
+                      : view_move(view, MDB_FIRST);
+    }
     /* Nothing was committed since: reads and commits are one thread's. */
     store_position_copy(&view->position, &lmdb->now.position);
     LIST_INSERT_HEAD(&lmdb->views, view, link);
@@ -822,22 +786,6 @@ static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
     return err != 0 ? err : lmdb_dir_rename(&lmdb->dir, LMDB_DB_NEW, LMDB_DB, ret_error);
 }
 
-/* A fresh one goes where there is none, and nothing that a node would take for one. */
-static int make_fresh(struct store_lmdb *lmdb, bool *ret_made, struct store_error *ret_error)
-{
-    const struct lmdb_dir *dir = &lmdb->dir;
-    uint64_t store_id;
-    int err = lmdb_marker_read(dir, &store_id, ret_error);
-
-    if (err != ERR_NOT_FOUND || lmdb_dir_has(dir, LMDB_DB)) {
-        return store_error_set(ret_error, ERR_EXISTS, "there is a store in %.100s already",
-                               dir->path);
-    }
-    err = make_new(lmdb, ret_error);
-    *ret_made = err == 0;
-    return err;
-}
-
 static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_error *ret_error)
 {
     const struct lmdb_dir *dir = &lmdb->dir;
@@ -845,14 +793,15 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
     int err;
 
     *ret_made = false;
-    if (lmdb->use == STORE_LMDB_FRESH) {
-        return make_fresh(lmdb, ret_made, ret_error);
-    }
-    if (lmdb_dir_has(dir, LMDB_DB)) {
+    if (lmdb->use != STORE_LMDB_FRESH && lmdb_dir_has(dir, LMDB_DB)) {
         /* The start that gave it its name may have ended before that was durable. */
         return lmdb_dir_sync(dir, ".", ret_error);
     }
     err = lmdb_marker_read(dir, &store_id, ret_error);
+    if (lmdb->use == STORE_LMDB_FRESH && (err != ERR_NOT_FOUND || lmdb_dir_has(dir, LMDB_DB))) {
+        return store_error_set(ret_error, ERR_EXISTS, "there is a store in %.100s already",
+                               dir->path);
+    }
     if (err == 0 && lmdb_dir_has(dir, LMDB_DB_NEW)) {
         /* The crash was between marker and rename: what is there is whole, and was never opened. */
         *ret_made = true;
@@ -893,7 +842,7 @@ static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, b
         err = make_or_find(lmdb, ret_made, ret_error);
     }
     if (err != 0) {
-        lmdb_checker_cancel(checker);
+        (void)lmdb_checker_end(checker);
         return err;
     }
     return lmdb_checker_run(checker, lmdb->dir.path, ret_error);
@@ -937,28 +886,20 @@ static int check_marker(const struct store_lmdb *lmdb, struct store_error *ret_e
     return 0;
 }
 
-/* Identity and meta, as the last commit left them. */
-static int read_meta(struct store_lmdb *lmdb, struct store_error *ret_error)
-{
-    struct lmdb_txn txn;
-    int err = lmdb_begin(&lmdb->env, MDB_RDONLY, &txn, ret_error);
-
-    if (err == 0) {
-        err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now, &lmdb->owed);
-        lmdb_abort(&txn);
-    }
-    return err;
-}
-
 static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wanted,
                         struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB);
+    struct lmdb_txn txn;
     int err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), 0, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
     if (err == 0) {
-        err = read_meta(lmdb, ret_error);
+        err = lmdb_begin(&lmdb->env, MDB_RDONLY, &txn, ret_error);
+    }
+    if (err == 0) {
+        err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now, &lmdb->owed);
+        lmdb_abort(&txn);
     }
     if (err == 0) {
         err = check_identity(lmdb, wanted, ret_error);

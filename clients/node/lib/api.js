@@ -50,7 +50,8 @@ export function listingOf(reply, secure) {
                 snowflake: snowflake === true });
         }
     }
-    return { self: listing.self, rows };
+    const uid = typeof listing.uid === "string" ? listing.uid : undefined;
+    return { self: listing.self, uid, rows };
 }
 
 const isId = (value) => Number.isInteger(value) && value > 0;

@@ -26,7 +26,9 @@ export class Discovery {
     #againMs = AGAIN_MS;
     #first; // ends once the first listing was taken, or there was none
     #known = false; // it has ended
-    #found; // the last listing: {self, rows}
+    #found; // the last listing: {self, uid, rows}
+    #uid; // of the client's cluster: that of the first listing which had one
+    #told = false; // that another has another
     #proven = new Set(); // nodes by number and address
     #answered = new Set(); // of these, since the last listing
 
@@ -68,8 +70,9 @@ export class Discovery {
         for (const node of first.route(first.current)) {
             const reply = await this.#exchange(node);
             older ||= reply?.status === 404;
-            found = reply && api.listingOf(reply, node.secure);
+            found = this.#listing(node, reply);
             if (found !== undefined) {
+                this.#uid ??= found.uid;
                 const own = found.rows.get(found.self);
                 if (own !== undefined && [node.of, node.url].includes(own.address.url)) {
                     this.#proven.add(keyOf(own));
@@ -121,7 +124,7 @@ export class Discovery {
             return true; // for another door
         }
         const reply = await this.#exchange(node);
-        const listing = reply && api.listingOf(reply, node.secure);
+        const listing = this.#listing(node, reply);
         const lister = listing?.rows.get(self);
         if (listing?.self !== row.id || lister === undefined ||
             lister.address.url !== rows.get(self)?.address.url) {
@@ -133,6 +136,20 @@ export class Discovery {
             this.#list();
         }
         return true;
+    }
+
+    /** What the node answered; undefined: no listing, or one of another cluster. */
+    #listing(node, reply) {
+        const listing = reply && api.listingOf(reply, node.secure);
+        const uid = listing?.uid;
+        if (uid === undefined || this.#uid === undefined || uid === this.#uid) {
+            return listing;
+        }
+        if (!this.#told) {
+            this.#told = true;
+            this.#core.tell({ kind: "other_cluster", from: node.url });
+        }
+        return undefined;
     }
 
     /** Gives the doors what was found, with tiers of each. */

@@ -120,7 +120,7 @@ final class Answer
     }
 
     /**
-     * @return ?array{self: int, rows: array<int, array>} of GET /api/nodes; null: it is no listing. Rows
+     * @return ?array{self: int, uid: ?string, rows: array<int, array>} of GET /api/nodes; null: it is no listing. Rows
      * that cannot be asked are left out. $scheme: of the node that was asked
      */
     public function listing(string $scheme, int $most): ?array
@@ -143,7 +143,8 @@ final class Answer
                     'snowflake' => ($row['snowflake'] ?? null) === true];
             }
         }
-        return ['self' => $all['self'], 'rows' => $rows];
+        $uid = $all['uid'] ?? null;
+        return ['self' => $all['self'], 'uid' => is_string($uid) ? $uid : null, 'rows' => $rows];
     }
 
     /** The number that a text was found to have. */

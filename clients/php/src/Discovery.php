@@ -18,18 +18,21 @@ final class Discovery
     private const OLDER_MS = 60000;
     private const AFTER_FAILURES_MS = 1000;
     private const LISTED_MAX = 48;
+    private const RESOLVE_AGAIN_MS = 30000;
+    private const SERVICES_MAX = 64;
     private const TIME_LEAST_MS = 1000; // that one call spends on it
     private const LAST_TIER = 3;
     private const REQUEST = ['GET', '/api/nodes', [], null];
 
     private array $state;
+    private array $services = ['at' => 0, 'urls' => []]; // hosts and ports of SRV records
 
     /** $attempt: (URL, request, [ms of a connection, ms of all]) to Answer */
     public function __construct(private readonly Settings $settings, private readonly Shelf $shelf,
         private readonly \Closure $attempt)
     {
         $this->state = ['asked' => null, 'again' => self::AGAIN_MS, 'self' => 0, 'rows' => [],
-            'proven' => []];
+            'proven' => [], 'uid' => null];
     }
 
     /** A round begins, at the node of this URL; true: there is a new listing. */
@@ -52,13 +55,49 @@ final class Discovery
         }
     }
 
+    /** Looks up the SRV records of endpoints, where that is due: dns_get_record() takes its time. */
+    public function resolve(bool $failed): void
+    {
+        $names = preg_grep('~\+srv://~', [...$this->settings->endpoints, ...$this->settings->adminEndpoints]);
+        if ($names === []) {
+            return;
+        }
+        $this->services = $this->shelf->get('services') ?? $this->services;
+        $at = $this->services['at'];
+        $least = $failed ? self::AFTER_FAILURES_MS : self::RESOLVE_AGAIN_MS;
+        if ($this->services['urls'] !== [] && hrtime(true) - $at < $least * 1_000_000) {
+            return;
+        }
+        $this->services['at'] = hrtime(true);
+        foreach (array_unique($names) as $url) {
+            [$scheme, $name] = explode('+srv://', $url);
+            $found = [];
+            foreach (@dns_get_record($name, DNS_SRV) ?: [] as $record) {
+                $place = "{$record['target']}:{$record['port']}";
+                if (preg_match('~\A' . Settings::HOST . ':[1-9]\d*\z~', $place)) {
+                    $found[] = strtolower($scheme) . "://$place";
+                }
+            }
+            if ($found !== []) {
+                $this->services['urls'][$url] = array_slice($found, 0, self::SERVICES_MAX);
+            }
+        }
+        $this->shelf->put('services', $this->services);
+    }
+
+    /** @return list<string> the endpoints, in place of an SRV record what is known of it */
+    private function given(array $endpoints): array
+    {
+        return array_merge(...array_map(fn ($url) => $this->services['urls'][$url] ?? [$url], $endpoints));
+    }
+
     /** @return list<string> URLs; those of $current's tier first, beginning there, then by tiers */
     public function order(string $which, ?string $current): array
     {
         $endpoints = $which === 'ids' ? $this->settings->endpoints : $this->settings->adminEndpoints;
         $listed = $this->settings->endpoints === $endpoints ? array_column($this->state['rows'], 'url') : [];
         $tiers = [];
-        foreach (array_unique([...$endpoints, ...$listed]) as $url) {
+        foreach (array_unique([...$this->given($endpoints), ...$listed]) as $url) {
             $tiers[$this->tier($url, $which)][] = $url;
         }
         $order = [];
@@ -95,7 +134,7 @@ final class Discovery
     public function isProven(string $url): bool
     {
         $row = $this->row($url);
-        return $row === null || in_array($url, $this->settings->endpoints, true) ||
+        return $row === null || in_array($url, $this->given($this->settings->endpoints), true) ||
             isset($this->state['proven']["$row[id] $url"]);
     }
 
@@ -124,8 +163,8 @@ final class Discovery
             if ($listing !== null) {
                 $own = $listing['rows'][$listing['self']]['url'] ?? null;
                 $proven = $own === $url ? ["$listing[self] $url" => true] : [];
-                $this->state = ['again' => self::AGAIN_MS, 'proven' => $proven + $this->state['proven']] +
-                    $listing + $this->state;
+                $this->state = ['again' => self::AGAIN_MS, 'proven' => $proven + $this->state['proven'],
+                    'uid' => $this->state['uid'] ?? $listing['uid']] + $listing + $this->state;
                 $this->shelf->put('nodes', $this->state);
                 return true;
             }
@@ -136,7 +175,7 @@ final class Discovery
         return false;
     }
 
-    /** ['self' => number, 'rows' => by numbers]; null: there is no listing */
+    /** As Answer::listing(); null also for one of another cluster. */
     private function ask(string $url, int $share, bool &$older = false): ?array
     {
         $connectMs = $this->settings->numbers['connect_ms'];
@@ -147,7 +186,10 @@ final class Discovery
             return null; // it is too long
         }
         $older = $older || ($answer->broken === null && $answer->status === 404);
-        return $answer->broken === null ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
+        $listing = $answer->broken === null
+            ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
+        return isset($listing['uid'], $this->state['uid']) && $listing['uid'] !== $this->state['uid']
+            ? null : $listing;
     }
 
     private function row(?string $url): ?array

@@ -152,6 +152,7 @@ final class Nodes
     /** @return list<string> URLs in the order in which a round asks them, of what is known by now */
     private function route(string $which, bool $failed): array
     {
+        $this->discovery->resolve($failed);
         if ($this->settings->discover && $this->discovery->look($this->current['ids'], $failed)) {
             foreach ($this->current as $kind => $current) {
                 $better = $current === null ? [] : $this->discovery->better($kind, $current);
@@ -252,6 +253,10 @@ final class Nodes
     private function attempt(string $url, array $request, array $limits): Answer
     {
         $answer = new Answer();
+        if (str_contains($url, '+srv://')) {
+            $answer->broken = 'there is no SRV record of ' . explode('://', $url)[1];
+            return $answer;
+        }
         $handle = $this->handle($url, $request, $answer);
         $this->multi ??= curl_multi_init();
         curl_multi_add_handle($this->multi, $handle);

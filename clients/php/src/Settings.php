@@ -143,10 +143,11 @@ final class Settings
         }
         $host = self::HOST;
         foreach ($list as $url) {
-            $good = is_string($url) && preg_match("~\\Ahttps?://$host(:(\\d{1,5}))?/?\\z~i", $url, $part);
-            if (!$good || (isset($part[4]) && ((int)$part[4] < 1 || (int)$part[4] > 65535))) {
+            $good = is_string($url) &&
+                preg_match("~\\Ahttps?(://$host(:(\\d{1,5}))?|\\+srv://[A-Za-z0-9_.-]{1,253})/?\\z~i", $url, $part);
+            if (!$good || (isset($part[5]) && ((int)$part[5] < 1 || (int)$part[5] > 65535))) {
                 throw LeafdException::badSetting($name, $url,
-                    'base URLs like http://10.0.0.1:8080 or https://leafd.example');
+                    'base URLs like http://10.0.0.1:8080 or https://leafd.example, or http+srv://NAME');
             }
             $found[] = rtrim($url, '/');
         }

@@ -142,7 +142,8 @@ class Client:
         # Other admin endpoints are of another listener, which no listing has.
         same = self._settings.admin_endpoints == self._settings.endpoints
         self._discovery = Discovery([self._ids, self._admin] if same else [self._ids],
-                                    self._settings.zone, lambda: self._listed.set()) \
+                                    self._settings.zone, lambda: self._listed.set(),
+                                    self._tell) \
             if self._settings.discover else None
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []

@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, S
 
 from ._door import LAST_TIER, NEVER, Door, Listed
 from ._errors import LeafdError
+from ._events import Event
 from ._http import Reply, Request
 from ._journey import Journey
 from ._settings import Address, Settings, address
@@ -45,9 +46,10 @@ class Row(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """self_id: of the node that gave it; rows: by their numbers."""
+    """self_id: of the node that gave it; uid: of its cluster; rows: by their numbers."""
 
     self_id: int
+    uid: Optional[str]
     rows: Dict[int, Row]
 
 
@@ -78,7 +80,8 @@ def listing_of(reply: Optional[Reply], secure: bool) -> Optional[Listing]:
             continue  # such as a port of 0
         rows[row["id"]] = Row(row["id"], where, row.get("zone"), weight,
                               row.get("state") == "ready", row.get("snowflake") is True)
-    return Listing(body["self"], rows)
+    uid = body.get("uid")
+    return Listing(body["self"], uid if isinstance(uid, str) else None, rows)
 
 
 class Discovery:
@@ -86,11 +89,14 @@ class Discovery:
     none."""
 
     def __init__(self, doors: List[Door], zone: Optional[str],
-                 on_known: Callable[[], None]) -> None:
+                 on_known: Callable[[], None], tell: Callable[[Event], None]) -> None:
         self.known = False
         self._doors = doors
         self._zone = zone
         self._on_known = on_known
+        self._tell = tell
+        self._uid: Optional[str] = None  # of the client's cluster: the first that a listing had
+        self._told = False  # that a listing has another
         self._again_s = 0.0
         self._asked_at = -NEVER
         self._found: Optional[Listing] = None
@@ -158,9 +164,10 @@ class Discovery:
         for node in first.route(first.current):
             reply, = yield [node]
             older = older or (reply is not None and reply.status == 404)
-            found = listing_of(reply, node.secure)
+            found = self._listing(node, reply)
             if found is None:
                 continue
+            self._uid = self._uid or found.uid
             self._again_s = AGAIN_S
             self._found = found
             self._answered = set()
@@ -174,6 +181,16 @@ class Discovery:
             self._found = None
             self._list_at_doors()
         return False
+
+    def _listing(self, node: Address, reply: Optional[Reply]) -> Optional[Listing]:
+        """None also for one of another cluster."""
+        listing = listing_of(reply, node.secure)
+        if listing is None or not self._uid or not listing.uid or listing.uid == self._uid:
+            return listing
+        if not self._told:
+            self._told = True
+            self._tell(Event("other_cluster", from_url=str(node)))
+        return None
 
     def _list_at_doors(self) -> None:
         for door in self._doors:
@@ -202,7 +219,7 @@ class Discovery:
         replies = yield nodes
         right = False
         for node, key, reply in zip(nodes, keys, replies):
-            listing = listing_of(reply, node.secure)
+            listing = self._listing(node, reply)
             same = None if listing is None or lister is None else listing.rows.get(lister.id)
             right = listing is not None and lister is not None and same is not None \
                 and listing.self_id == key[0] and same.address == lister.address

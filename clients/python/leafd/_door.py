@@ -31,9 +31,16 @@ class Listed(NamedTuple):
     proven: bool
 
 
+def _node(address: Address, place: Optional[str]) -> Address:
+    if not address.is_service or place is None:
+        return address._replace(ip=place)
+    host, _, port = place.rpartition(":")
+    return Address(address.secure, host, int(port))
+
+
 class Door:
-    """An endpoint, or a node that is listed, is as many nodes as its name has addresses; one whose
-    name was not resolved yet is one."""
+    """An endpoint, or a node that is listed, is as many nodes as its name has addresses, or records
+    of services; one whose name was not resolved yet is one."""
 
     def __init__(self, addresses: List[Address], stats: Stats,
                  tell: Callable[[Event], None] = lambda _: None,
@@ -49,7 +56,7 @@ class Door:
         self.known: Tuple[Address, ...] = ()  # also those that are not proven
         self.nodes: Tuple[Address, ...] = ()  # which may be asked for ids
         self._listed: Dict[Address, Listed] = {}
-        self._ips: Dict[Address, Sequence[Optional[str]]] = {}
+        self._places: Dict[Address, Sequence[Optional[str]]] = {}
         self._began = False  # where the first listing says
         self.lock = threading.Lock()  # made anew in a child of fork
         self._rebuild()
@@ -60,10 +67,10 @@ class Door:
         """Its nodes are always the same."""
         return not self.names and not self.discovers
 
-    def found(self, address: Address, ips: List[str]) -> None:
-        """These are all addresses of the name, at least one."""
+    def found(self, address: Address, places: List[str]) -> None:
+        """These are all addresses of the name, at least one; of a service HOST:PORT of each."""
         with self.lock:
-            self._ips[address] = tuple(sorted(set(ips)))
+            self._places[address] = tuple(sorted(set(places)))
             self._rebuild()
 
     def list(self, rows: Sequence[Listed]) -> None:
@@ -75,12 +82,15 @@ class Door:
     def _rebuild(self) -> None:
         every = list(dict.fromkeys([*self.addresses, *self._listed]))
         self.names = [one for one in every if one.is_name]
-        self.known = tuple([one._replace(ip=ip) for one in every
-                            for ip in self._ips.get(one, (None,))][:NODES_MAX])
+        given: Dict[Address, bool] = {}  # by the program, not by a listing alone
+        for one in every:
+            for place in self._places.get(one, (None,)):
+                given.setdefault(_node(one, place), one in self.addresses)
+        self.known = tuple(list(given)[:NODES_MAX])
         nodes = []
         for node in self.known:
             row = self.row(node)
-            if node._replace(ip=None) in self.addresses or (row is not None and row.proven):
+            if given[node] or (row is not None and row.proven):
                 nodes.append(node)
         self.nodes = tuple(nodes)
         if self.current not in self.nodes:

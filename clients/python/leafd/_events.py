@@ -11,7 +11,7 @@ from typing import Callable, NamedTuple, Optional
 
 _log = logging.getLogger("leafd")
 _log.addHandler(logging.NullHandler())
-_WARNINGS = frozenset({"failover", "refill_failed", "fenced", "clock_back"})
+_WARNINGS = frozenset({"failover", "refill_failed", "fenced", "clock_back", "other_cluster"})
 
 
 class Event(NamedTuple):
@@ -23,6 +23,7 @@ class Event(NamedTuple):
     fenced               name: its worker id is another's
     clock_back           name, ms: the clock is so far, over 5 ms, behind the ids that were made
     aged, generation     tag, ids: so many were dropped, as too old or of an older generation
+    other_cluster        from_url: what that node answered is of another cluster; told once
     """
 
     kind: str

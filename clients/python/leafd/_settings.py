@@ -29,7 +29,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class Address(NamedTuple):
-    """One base URL; with ip, the node at that address of the host's name."""
+    """One base URL; with ip, the node at that address of the host's name. Port 0: host is the name of
+    an SRV record, whose nodes have addresses of their own."""
 
     secure: bool
     host: str
@@ -46,12 +47,18 @@ class Address(NamedTuple):
         return False
 
     @property
+    def is_service(self) -> bool:
+        return self.port == 0
+
+    @property
     def authority(self) -> str:
         """What Host says."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
     def __str__(self) -> str:
+        if self.is_service:
+            return f"{'https' if self.secure else 'http'}+srv://{self.host}"
         node = f" ({self.ip})" if self.ip else ""
         return f"{'https' if self.secure else 'http'}://{self.authority}{node}"
 
@@ -161,9 +168,14 @@ def idempotency_key(value: object) -> str:
 
 def address(name: str, url: object) -> Address:
     """Of one base URL."""
-    rule = "a base URL like http://10.0.0.1:8080 or https://leafd.example"
+    rule = "a base URL like http://10.0.0.1:8080 or https://leafd.example, or http+srv://NAME"
     if not isinstance(url, str) or re.search(r"[^\x21-\x7e]", url):
         raise bad_setting(name, url, rule)
+    service = re.fullmatch(r"(https?)\+srv://([^/]*)/?", url, re.IGNORECASE)
+    if service is not None:
+        if not _HOST.fullmatch(service[2]) or len(service[2]) > HOST_MAX:
+            raise bad_setting(name, url, rule)
+        return Address(service[1].lower() == "https", service[2], 0)
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Set,
 from ._http import Reader, Reply
 from ._journey import Limits
 from ._settings import Address
+from ._srv import services
 
 READ_BYTES = 65536
 IDLE_MAX = 8  # open connections that wait for a request, for each node
@@ -63,9 +64,10 @@ class Resolver:
 
     def _run(self, lookup: "_Lookup") -> None:
         lookup.run()
-        if lookup.found:
+        places = lookup.services or ips_of(lookup.found)
+        if places:
             with self._lock:
-                self._tell(lookup.address, ips_of(lookup.found))
+                self._tell(lookup.address, places)
         lookup.done.set()
 
     def close(self) -> None:
@@ -97,10 +99,14 @@ class _Lookup:
         self.address = address
         self.done = threading.Event()
         self.found: _Found = []
+        self.services: List[str] = []  # of an SRV record, which has no addresses
         self.error: Optional[OSError] = None
 
     def run(self) -> None:
         try:
+            if self.address.is_service:
+                self.services = services(self.address.host)
+                return
             self.found = socket.getaddrinfo(self.address.host, self.address.port, 0,
                                             socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
@@ -198,6 +204,8 @@ class Connection:
 def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
             limits: Limits) -> Connection:
     until = limits.until
+    if address.is_service:
+        raise OSError(f"there is no SRV record of {address.host}")
     found = resolver.find(address, until)
     began = time.monotonic()
     connected = min(began + limits.connect_s, until)

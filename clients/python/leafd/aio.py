@@ -33,6 +33,7 @@ from ._journey import Journey, Known, Usual, settled
 from ._settings import Address, Settings
 from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
     made_up_name, no_generator, strict_ids
+from ._srv import services
 from ._wire import IDLE_MAX, READ_BYTES, ips_of
 
 __all__ = ["Client", "Segment", "Snowflake", "Strict", "Texts"]
@@ -100,6 +101,8 @@ async def _within(seconds: float, work: "Coroutine[Any, Any, None]") -> bool:
 
 async def _connect(address: Address, connect_s: float) -> socket.socket:
     loop = asyncio.get_running_loop()
+    if address.is_service:
+        raise OSError(f"there is no SRV record of {address.host}")
     found = await loop.getaddrinfo(address.ip or address.host, address.port,
                                    type=socket.SOCK_STREAM)
     until = time.monotonic() + connect_s
@@ -244,7 +247,8 @@ class Client:
         self._listed = _Waiters()  # for the first listing of nodes, or that there is none
         same = self._settings.admin_endpoints == self._settings.endpoints
         self._discovery = Discovery([self._ids, self._admin] if same else [self._ids],
-                                    self._settings.zone, lambda: self._listed.wake()) \
+                                    self._settings.zone, lambda: self._listed.wake(),
+                                    self._tell) \
             if self._settings.discover else None
         self._layout: Optional[Layout] = None
         self._sources: List[Union[Segment, Snowflake]] = []
@@ -365,14 +369,18 @@ class Client:
         return time.monotonic() + deadline_ms / 1000
 
     async def _resolve(self, address: Address) -> None:
+        loop = asyncio.get_running_loop()
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port,
-                                                                 type=socket.SOCK_STREAM)
+            if address.is_service:
+                places = await loop.run_in_executor(None, services, address.host)
+            else:
+                places = ips_of(await loop.getaddrinfo(address.host, address.port,
+                                                       type=socket.SOCK_STREAM))
         except (OSError, UnicodeError):
             return  # what was known stays
         for door in (self._ids, self._admin):
-            if found and address in door.names:
-                door.found(address, ips_of(found))
+            if places and address in door.names:
+                door.found(address, places)
         self._pool.keep({*self._ids.known, *self._admin.known})
 
     async def _begin(self, journey: Journey) -> None:

@@ -113,7 +113,7 @@ pub struct Event {
     pub kind: String,
     /// Of the tag, or of the holder of the worker id.
     pub name: String,
-    /// failover: the endpoint before.
+    /// failover: the endpoint before; other_cluster: the one whose answer was ignored.
     pub from: String,
     /// failover: the endpoint from now on.
     pub to: String,

@@ -238,18 +238,18 @@ static void test_each_order_of_the_generator_is_needed(void **state)
     static const struct orders_needless needless[] = {
         {"snowflake_set_layout: store &snowflake->ready (1) release to relaxed", first},
         {"snowflake_claim: load &snowflake->ready (1) acquire to relaxed", first},
-        {"slot_claim: compare_exchange &slot->word (1) acq_rel to release", swap},
+        {"slot_claim: compare_exchange word_at (1) acq_rel to release", swap},
         {"snowflake_kill: fetch_or &slot->word (1) acq_rel to acquire", one},
         {"snowflake_kill: fetch_or &slot->word (1) acq_rel to release", one},
         {"snowflake_kill: fetch_or &slot->word (1) acq_rel to relaxed", one},
         {"snowflake_kill: store &slot->limit_ms (1) release to relaxed", one},
-        {"snowflake_last_used_ms: load &slot->word (1) acquire to relaxed", one},
-        {"snowflake_claim: exchange &snowflake->wanted (1) acq_rel to acquire", one},
-        {"snowflake_claim: exchange &snowflake->wanted (1) acq_rel to release", one},
-        {"snowflake_claim: exchange &snowflake->wanted (1) acq_rel to relaxed", one},
+        {"last_begin_ms: load word (1) acquire to relaxed", one},
+        {"claim_end: exchange &snowflake->wanted (1) acq_rel to acquire", one},
+        {"claim_end: exchange &snowflake->wanted (1) acq_rel to release", one},
+        {"claim_end: exchange &snowflake->wanted (1) acq_rel to relaxed", one},
         {"snowflake_extend: store &slot->until_ms (1) release to relaxed", refusal},
-        {"time_check: load &slot->until_ms (1) acquire to relaxed", refusal},
-        {"named_last_used_ms: load &named->count (1) acquire to relaxed", unnamed},
+        {"unit_check: load &slot->until_ms (1) acquire to relaxed", refusal},
+        {"snowflake_last_used_ms: load &named->count (1) acquire to relaxed", unnamed},
     };
 
     (void)state;

@@ -16,7 +16,6 @@
 #include <cmocka.h>
 
 #include "http/api/ids.h"
-#include "http/api/id_text.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
 
@@ -224,7 +223,7 @@ static void test_order_by_clock(void **state)
     struct waiters waiters = {0};
 
     (void)state;
-    assert_null(waiters_next_clock(&waiters, NULL));
+    assert_null(waiters_of_clock(&waiters, NULL, true));
     w[0].clock = &clocks[1];
     w[1].clock = &clocks[0];
     w[2].clock = &clocks[1];
@@ -232,17 +231,17 @@ static void test_order_by_clock(void **state)
         assert_int_equal(waiters_add(&waiters, &w[i], NULL, 1), 0);
     }
     assert_int_equal(waiters_add(&waiters, &w[5], tag, 1), 0);
-    assert_ptr_equal(waiters_first_of_clock(&waiters, NULL), &w[3]);
-    assert_ptr_equal(waiters_first_of_clock(&waiters, &clocks[0]), &w[1]);
-    assert_ptr_equal(waiters_first_of_clock(&waiters, &clocks[1]), &w[0]);
-    assert_ptr_equal(waiters_next_clock(&waiters, NULL), &w[1]);
-    assert_ptr_equal(waiters_next_clock(&waiters, &clocks[0]), &w[0]);
-    assert_null(waiters_next_clock(&waiters, &clocks[1])); /* the tag's is none */
+    assert_ptr_equal(waiters_of_clock(&waiters, NULL, false), &w[3]);
+    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[0], false), &w[1]);
+    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[1], false), &w[0]);
+    assert_ptr_equal(waiters_of_clock(&waiters, NULL, true), &w[1]);
+    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[0], true), &w[0]);
+    assert_null(waiters_of_clock(&waiters, &clocks[1], true)); /* the tag's is none */
     waiters_remove(&waiters, &w[0]);
-    assert_ptr_equal(waiters_first_of_clock(&waiters, &clocks[1]), &w[2]);
+    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[1], false), &w[2]);
     waiters_remove(&waiters, &w[1]);
-    assert_null(waiters_first_of_clock(&waiters, &clocks[0]));
-    assert_ptr_equal(waiters_next_clock(&waiters, NULL), &w[2]);
+    assert_null(waiters_of_clock(&waiters, &clocks[0], false));
+    assert_ptr_equal(waiters_of_clock(&waiters, NULL, true), &w[2]);
     for (size_t i = 2; i < 6; i++) {
         waiters_remove(&waiters, &w[i]);
     }

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "http/api/context.h"
-#include "http/api/status.h"
+#include "http/api/route.h"
 #include "http/api/tests/guarded.h"
 #include "src/base/assert.h"
 
@@ -397,7 +397,7 @@ static void test_a_stream_whose_token_is_renamed(void **state)
 
     client_printf(f->client,
                   "GET /api/live HTTP/1.1\r\nHost: x\r\n" GUARDED_TOKEN("reader") "\r\n");
-    while (!live_is_watched(f->api)) { /* the test's own limit of time ends it; so below */
+    while (live_viewers(f->api) == 0) { /* the test's own limit of time ends it; so below */
         (void)sched_yield();
     }
     assert_int_equal(count_of(f, "reader", true), 1); /* it counts first */
@@ -419,7 +419,7 @@ static void test_a_stream_whose_token_is_renamed(void **state)
     while (count_of(f, "reader", true) != 0) { /* it counts until last */
         (void)sched_yield();
     }
-    assert_false(live_is_watched(f->api));
+    assert_int_equal(live_viewers(f->api), 0);
 }
 
 /* What a line says goes before what the settings say of all. */

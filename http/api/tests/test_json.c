@@ -141,7 +141,10 @@ static int read_whole(const struct buf *body, struct body_fault *fault)
     bool done = false;
     int rv = 0;
 
-    tag_bulk_begin(&bulk, body->data, body->len, &(struct command_list){.wall_ms = 1}, &command);
+    bulk = (struct tag_bulk){.text = (const char *)body->data,
+                             .len = body->len,
+                             .head = {.wall_ms = 1},
+                             .command = &command};
     while (rv == 0 && !done) {
         rv = tag_bulk_step(&bulk, LIMIT_JSON_SLICE_BYTES, &done, fault);
     }
@@ -413,7 +416,7 @@ static int read_into(struct buf *command, const char *body, size_t len, size_t s
     bool done = false;
     int rv = 0;
 
-    tag_bulk_begin(&bulk, body, len, &(struct command_list){.wall_ms = 1}, command);
+    bulk = (struct tag_bulk){.text = body, .len = len, .head = {.wall_ms = 1}, .command = command};
     while (rv == 0 && !done) {
         rv = tag_bulk_step(&bulk, slice, &done, fault);
     }

@@ -603,7 +603,8 @@ static void test_status_has_the_address_of_resp(void **state)
 static void test_nodes(void **state)
 {
     static const char want[] =
-        "{\"self\":2,\"nodes\":[{\"id\":2,\"http_address\":\"h:2\",\"zone\":\"eu-1\",\"weight\":"
+        "{\"self\":2,\"uid\":\"00000000-0000-0007-0000-000000000009\",\"nodes\":[{\"id\":2,\"http_"
+        "address\":\"h:2\",\"zone\":\"eu-1\",\"weight\":"
         "100,\"state\":\"ready\",\"snowflake\":true},{\"id\":3,\"http_address\":\"h:3\",\"zone\":"
         "null,\"weight\":7,\"state\":\"drained\",\"snowflake\":false}]}";
     struct fixture *f = *state;
@@ -611,6 +612,7 @@ static void test_nodes(void **state)
     struct reply reply;
 
     set_cluster(f);
+    f->fake.cluster.uid = (struct uid){.high = 7, .low = 9};
     f->fake.cluster.member_count = 3; /* the third one has not registered */
     memcpy(members[0].http_address, "h:2", sizeof "h:2");
     memcpy(members[0].placement.zone, "eu-1", sizeof "eu-1");

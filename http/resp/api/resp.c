@@ -13,7 +13,6 @@
 #include "http/api/audited.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
-#include "http/api/id_text.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
@@ -34,7 +33,6 @@
 
 struct resp_method {
     struct route route; /* its path is the method, in capitals */
-    uint8_t traffic;    /* enum traffic */
     uint32_t words_min; /* with the method */
     uint32_t words_max;
     const char *usage;
@@ -256,62 +254,48 @@ struct hello {
     uint32_t name;
 };
 
-static bool read_hello(struct conn *conn, struct hello *hello)
-{
-    uint32_t count = resp_caller(conn)->words.count;
-    uint32_t i = 2;
-
-    while (i < count) {
-        if (i + 2 < count && caller_word_is(conn, i, "AUTH")) {
-            hello->user = i + 1;
-            i += 3;
-        } else if (i + 1 < count && caller_word_is(conn, i, "SETNAME")) {
-            hello->name = i + 1;
-            i += 2;
-        } else {
-            return caller_wrong_words(conn);
-        }
-    }
-    return true;
-}
-
-static void put_hello(struct conn *conn)
-{
-    const struct api_loop *loop = api_loop(conn);
-    const struct resp_caller *caller = resp_caller(conn);
-    struct buf *out = reply_begin(conn);
-
-    reply_map(out, caller->version, 7);
-    reply_pair(out, "server", "leafd");
-    reply_pair(out, "version", gate_may(conn, ROLE_HEALTH) ? loop->api->build->version : "0");
-    reply_number(out, "proto", caller->version);
-    reply_number(out, "id", caller->id);
-    reply_pair(out, "mode", "standalone");
-    reply_pair(out, "role", "master");
-    reply_text(out, "modules");
-    reply_array(out, 0);
-}
-
 static int handle_hello(struct conn *conn)
 {
     struct resp_caller *caller = resp_caller(conn);
+    const struct http_build *build = api_loop(conn)->api->build;
+    uint32_t count = caller->words.count;
     unsigned version = caller->version;
     struct hello hello = {0};
+    struct buf *out;
 
-    if (caller->words.count > 1) {
+    if (count > 1) {
         version = caller_word_is(conn, 1, "2") ? 2 : caller_word_is(conn, 1, "3") ? 3 : 0;
     }
     if (version == 0) {
         return reply_error(conn, 400, RESP_NO_PROTOCOL,
                            "unsupported protocol version; there are 2 and 3");
     }
-    if (!read_hello(conn, &hello) ||
-        (hello.user != 0 && !take_word_token(conn, hello.user, hello.user + 1)) ||
+    for (uint32_t i = 2; i < count;) {
+        if (i + 2 < count && caller_word_is(conn, i, "AUTH")) {
+            hello.user = i + 1;
+            i += 3;
+        } else if (i + 1 < count && caller_word_is(conn, i, "SETNAME")) {
+            hello.name = i + 1;
+            i += 2;
+        } else {
+            return caller_wrong_words(conn);
+        }
+    }
+    if ((hello.user != 0 && !take_word_token(conn, hello.user, hello.user + 1)) ||
         (hello.name != 0 && !caller_name(conn, hello.name))) {
         return ANSWERED;
     }
     caller->version = version;
-    put_hello(conn);
+    out = reply_begin(conn);
+    reply_map(out, version, 7);
+    reply_pair(out, "server", "leafd");
+    reply_pair(out, "version", gate_may(conn, ROLE_HEALTH) ? build->version : "0");
+    reply_number(out, "proto", version);
+    reply_number(out, "id", caller->id);
+    reply_pair(out, "mode", "standalone");
+    reply_pair(out, "role", "master");
+    reply_text(out, "modules");
+    reply_array(out, 0);
     return 200;
 }
 
@@ -361,20 +345,50 @@ static int handle_get(struct conn *conn)
     return look_at_tag(conn, got_cb, true);
 }
 
-/* The tag is there, so nothing is set: as Redis answers SETNX, and SET with NX. */
-static int set_before_cb(struct conn *conn, struct call *call)
+/* As Redis answers SETNX, and SET with NX. */
+static int put_set(struct conn *conn, bool made)
 {
-    (void)call;
-    if (resp_caller(conn)->words.count == 3) {
-        reply_integer(reply_begin(conn), 0);
+    const struct resp_caller *caller = resp_caller(conn);
+    struct buf *out = reply_begin(conn);
+
+    if (caller->words.count == 3) {
+        reply_integer(out, made ? 1 : 0);
+    } else if (made) {
+        reply_simple(out, "OK");
     } else {
-        reply_nil(reply_begin(conn), resp_caller(conn)->version);
+        reply_nil(out, caller->version);
     }
     return 200;
 }
 
-/* Programs that keep a counter in Redis make it so, unless it is there. Here an operator has made
- * it; one that is not there is the error of INCR. */
+static int set_made_cb(struct conn *conn, struct call *call)
+{
+    bool made = false;
+    int status = ANSWERED;
+
+    return tag_made(conn, call, &made, &status) ? put_set(conn, made) : status;
+}
+
+/* The tag is there, so nothing is set. Else a client that may make tags makes it: the next INCR
+ * gives the number after the one that was set. For others it is the error of INCR. */
+static int set_before_cb(struct conn *conn, struct call *call)
+{
+    size_t len;
+    size_t number_len;
+    const char *name = caller_word(conn, 1, &len);
+    const char *text = caller_word(conn, 2, &number_len);
+    uint64_t number;
+
+    if (call->request.status != ERR_UNKNOWN_TAG || !gate_may(conn, ROLE_TAGS)) {
+        return call->request.status != 0 ? call->request.status : put_set(conn, false);
+    }
+    if (text_parse_decimal(text, number_len, 0, INT64_MAX - 1, &number) != 0) {
+        return ERR_INVALID; /* it was refused before */
+    }
+    return tag_make(conn, name, len, number + 1, set_made_cb);
+}
+
+/* Programs that keep a counter in Redis make it so, unless it is there. */
 static int handle_set_unless_there(struct conn *conn)
 {
     char shown[SHOWN_BYTES];
@@ -385,52 +399,22 @@ static int handle_set_unless_there(struct conn *conn)
     if (resp_caller(conn)->words.count == 4 && !caller_word_is(conn, 3, "NX")) {
         return caller_wrong_words(conn);
     }
-    if (text_parse_decimal(text, len, 0, UINT64_MAX, &number) != 0) {
-        return reply_error(conn, 400, "bad_request", "the number %s is not a whole number from 0",
-                           text_show(text, len, shown, sizeof shown));
+    if (text_parse_decimal(text, len, 0, INT64_MAX - 1, &number) != 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "the number %s is not a whole number from 0 to %llu",
+                           text_show(text, len, shown, sizeof shown), ull(INT64_MAX - 1));
     }
-    return look_at_tag(conn, set_before_cb, false);
-}
-
-/* The id's parts by the cluster's own layout. False: answered. */
-static bool decode_own(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
-{
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-
-    if (!snowflake_is_known(conn)) {
-        return false;
-    }
-    *ret_parts = snowflake_decode(&snowflake->layout, id);
-    return true;
-}
-
-/* By the layout that LAYOUT names. False: answered. */
-static bool decode_named(struct conn *conn, uint64_t id, struct snowflake_parts *ret_parts)
-{
-    const struct layout_words *named;
-    const char *name;
-    size_t len;
-
-    if (resp_caller(conn)->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
-        return caller_wrong_words(conn);
-    }
-    name = caller_word(conn, 3, &len);
-    named = layout_named(conn, name, len);
-    if (named == NULL) {
-        return false;
-    }
-    return named_layout_decode(&named->row.layout, id, ret_parts) ||
-           reply_error(conn, 400, "bad_request",
-                       "id %llu is of no time that can be shown in layout %s", ull(id),
-                       named->row.name);
+    return look_at_tag(conn, set_before_cb, true);
 }
 
 static int handle_decode(struct conn *conn)
 {
-    unsigned version = resp_caller(conn)->version;
+    const struct resp_caller *caller = resp_caller(conn);
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const struct layout_words *named;
     char time[TEXT_TIME_BYTES];
     char shown[SHOWN_BYTES];
-    struct snowflake_parts parts = {0};
+    struct snowflake_parts parts;
     struct buf *out;
     size_t len;
     const char *text = caller_word(conn, 1, &len);
@@ -440,12 +424,28 @@ static int handle_decode(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
                            text_show(text, len, shown, sizeof shown), ull(INT64_MAX));
     }
-    if (resp_caller(conn)->words.count > 2 ? !decode_named(conn, id, &parts)
-                                           : !decode_own(conn, id, &parts)) {
-        return ANSWERED;
+    if (caller->words.count == 2) { /* by the cluster's own layout */
+        if (!snowflake_is_known(conn)) {
+            return ANSWERED;
+        }
+        parts = snowflake_decode(&snowflake->layout, id);
+    } else {
+        if (caller->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
+            return caller_wrong_words(conn);
+        }
+        text = caller_word(conn, 3, &len);
+        named = layout_named(conn, text, len);
+        if (named == NULL) {
+            return ANSWERED;
+        }
+        if (!named_layout_decode(&named->row.layout, id, &parts)) {
+            return reply_error(conn, 400, "bad_request",
+                               "id %llu is of no time that can be shown in layout %s", ull(id),
+                               named->row.name);
+        }
     }
     out = reply_begin(conn);
-    reply_map(out, version, 5);
+    reply_map(out, caller->version, 5);
     reply_number(out, "id", id);
     reply_number(out, "timestamp_ms", parts.unix_ms);
     reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
@@ -742,9 +742,10 @@ static int handle_snowflake(struct conn *conn)
 
 #define WORDS(min, max) .words_min = (min), .words_max = (max)
 #define ANY_WORDS(min) WORDS(min, LIMIT_RESP_WORDS)
-#define METHOD(name_, role_, handle_, ...)                                                         \
+#define METHOD(name_, role_, traffic_, handle_, ...)                                               \
     .route = {.path = (name_),                                                                     \
               .role = (role_),                                                                     \
+              .traffic = (traffic_),                                                               \
               .listeners = LISTENER_IDS,                                                           \
               .takes_options = true, /* its words, which are its handler's to read */              \
               .handle = (handle_),                                                                 \
@@ -754,49 +755,51 @@ static int handle_snowflake(struct conn *conn)
 static int handle_command(struct conn *conn);
 
 static const struct resp_method methods[] = {
-    {METHOD("INCR", ROLE_IDS, handle_incr, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(2, 2),
-     .usage = "INCR tag", .summary = "Take one id of a tag."},
-    {METHOD("INCRBY", ROLE_IDS, handle_incrby, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(3, 3),
+    {METHOD("INCR", ROLE_IDS, TRAFFIC_SEGMENT, handle_incr, TAG), WORDS(2, 2), .usage = "INCR tag",
+     .summary = "Take one id of a tag."},
+    {METHOD("INCRBY", ROLE_IDS, TRAFFIC_SEGMENT, handle_incrby, TAG), WORDS(3, 3),
      .usage = "INCRBY tag count",
      .summary = "Take so many ids of a tag that follow each other; the last one is the answer."},
-    {METHOD("LEAFD.NEXT", ROLE_IDS, handle_next, TAG), .traffic = TRAFFIC_SEGMENT, WORDS(2, 6),
+    {METHOD("LEAFD.NEXT", ROLE_IDS, TRAFFIC_SEGMENT, handle_next, TAG), WORDS(2, 6),
      .usage = "LEAFD.NEXT tag [COUNT count] [KEY key]",
      .summary = "Take an id of a tag, or so many as an array; with an idempotency key."},
-    {METHOD("LEAFD.SNOWFLAKE", ROLE_IDS, handle_snowflake), .traffic = TRAFFIC_SNOWFLAKE,
-     WORDS(1, 5), .usage = "LEAFD.SNOWFLAKE [COUNT count] [LAYOUT name]",
+    {METHOD("LEAFD.SNOWFLAKE", ROLE_IDS, TRAFFIC_SNOWFLAKE, handle_snowflake), WORDS(1, 5),
+     .usage = "LEAFD.SNOWFLAKE [COUNT count] [LAYOUT name]",
      .summary = "Take a snowflake id, or so many as an array."},
-    {METHOD("LEAFD.DECODE", ROLE_IDS, handle_decode), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
+    {METHOD("LEAFD.DECODE", ROLE_IDS, TRAFFIC_DECODE, handle_decode), WORDS(2, 4),
      .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Take a snowflake id apart."},
-    {METHOD("LEAFD.AT", ROLE_IDS, handle_at), .traffic = TRAFFIC_DECODE, WORDS(2, 4),
+    {METHOD("LEAFD.AT", ROLE_IDS, TRAFFIC_DECODE, handle_at), WORDS(2, 4),
      .usage = "LEAFD.AT time [LAYOUT name]", .summary = "The smallest snowflake id of a time."},
-    {METHOD("GET", ROLE_READ, handle_get, TAG), .traffic = TRAFFIC_READ, WORDS(2, 2),
-     .usage = "GET tag", .summary = "The max_id of a tag: all its ids lie below it."},
-    {METHOD("SET", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(4, 4),
-     .usage = "SET tag number NX", .summary = "Nil: the tag is there. No tag is made or changed."},
-    {METHOD("SETNX", ROLE_IDS, handle_set_unless_there, TAG), .traffic = TRAFFIC_READ, WORDS(3, 3),
-     .usage = "SETNX tag number", .summary = "0: the tag is there. No tag is made or changed."},
-    {METHOD("PING", ROLE_NONE, handle_ping), .traffic = TRAFFIC_RESP, WORDS(1, 2),
-     .usage = "PING [message]", .summary = "PONG, or the message."},
-    {METHOD("ECHO", ROLE_NONE, handle_echo), .traffic = TRAFFIC_RESP, WORDS(2, 2),
-     .usage = "ECHO message", .summary = "The message."},
-    {METHOD("HELLO", ROLE_NONE, handle_hello), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+    {METHOD("GET", ROLE_READ, TRAFFIC_READ, handle_get, TAG), WORDS(2, 2), .usage = "GET tag",
+     .summary = "The max_id of a tag: all its ids lie below it."},
+    {METHOD("SET", ROLE_IDS, TRAFFIC_READ, handle_set_unless_there, TAG), WORDS(4, 4),
+     .usage = "SET tag number NX",
+     .summary = "OK: the tag is made. Nil: it is there, and not changed."},
+    {METHOD("SETNX", ROLE_IDS, TRAFFIC_READ, handle_set_unless_there, TAG), WORDS(3, 3),
+     .usage = "SETNX tag number",
+     .summary = "1: the tag is made. 0: it is there, and not changed."},
+    {METHOD("PING", ROLE_NONE, TRAFFIC_RESP, handle_ping), WORDS(1, 2), .usage = "PING [message]",
+     .summary = "PONG, or the message."},
+    {METHOD("ECHO", ROLE_NONE, TRAFFIC_RESP, handle_echo), WORDS(2, 2), .usage = "ECHO message",
+     .summary = "The message."},
+    {METHOD("HELLO", ROLE_NONE, TRAFFIC_RESP, handle_hello), ANY_WORDS(1),
      .usage = "HELLO [2|3 [AUTH user token] [SETNAME name]]",
      .summary = "Choose the version of RESP, and say who asks."},
-    {METHOD("AUTH", ROLE_NONE, handle_auth), .traffic = TRAFFIC_RESP, WORDS(2, 3),
+    {METHOD("AUTH", ROLE_NONE, TRAFFIC_RESP, handle_auth), WORDS(2, 3),
      .usage = "AUTH [user] token", .summary = "Say who asks."},
-    {METHOD("CLIENT", ROLE_NONE, handle_client), .traffic = TRAFFIC_RESP, ANY_WORDS(2),
+    {METHOD("CLIENT", ROLE_NONE, TRAFFIC_RESP, handle_client), ANY_WORDS(2),
      .usage = "CLIENT SETNAME name|GETNAME|SETINFO attribute value|ID|NO-EVICT on|NO-TOUCH on",
      .summary = "The connection's name and number."},
-    {METHOD("COMMAND", ROLE_NONE, handle_command), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+    {METHOD("COMMAND", ROLE_NONE, TRAFFIC_RESP, handle_command), ANY_WORDS(1),
      .usage = "COMMAND [COUNT|INFO [name ...]|DOCS [name ...]]",
      .summary = "What may be asked here."},
-    {METHOD("CONFIG", ROLE_NONE, handle_config), .traffic = TRAFFIC_RESP, ANY_WORDS(2),
+    {METHOD("CONFIG", ROLE_NONE, TRAFFIC_RESP, handle_config), ANY_WORDS(2),
      .usage = "CONFIG GET name ...", .summary = "Empty: Redis's settings are not leafd's."},
-    {METHOD("INFO", ROLE_NONE, handle_info), .traffic = TRAFFIC_RESP, ANY_WORDS(1),
+    {METHOD("INFO", ROLE_NONE, TRAFFIC_RESP, handle_info), ANY_WORDS(1),
      .usage = "INFO [section ...]", .summary = "What this node is."},
-    {METHOD("SELECT", ROLE_NONE, handle_select), .traffic = TRAFFIC_RESP, WORDS(2, 2),
-     .usage = "SELECT 0", .summary = "There is one database, number 0."},
-    {METHOD("QUIT", ROLE_NONE, handle_quit), .traffic = TRAFFIC_RESP, WORDS(1, 1), .usage = "QUIT",
+    {METHOD("SELECT", ROLE_NONE, TRAFFIC_RESP, handle_select), WORDS(2, 2), .usage = "SELECT 0",
+     .summary = "There is one database, number 0."},
+    {METHOD("QUIT", ROLE_NONE, TRAFFIC_RESP, handle_quit), WORDS(1, 1), .usage = "QUIT",
      .summary = "End the connection."},
 };
 
@@ -846,14 +849,6 @@ static void put_info(struct buf *out, const struct resp_method *method)
     }
 }
 
-static void put_docs(struct buf *out, unsigned version, const struct resp_method *method)
-{
-    put_method_name(out, method);
-    reply_map(out, version, 2);
-    reply_pair(out, "summary", method->summary);
-    reply_pair(out, "group", "leafd");
-}
-
 /* Tell of all, or of those named from the third word on. */
 static int put_methods(struct conn *conn, bool docs)
 {
@@ -869,7 +864,10 @@ static int put_methods(struct conn *conn, bool docs)
         const struct resp_method *method = all ? &methods[i] : resp_method_find(name, len);
 
         if (docs && method != NULL) {
-            put_docs(&list, caller->version, method);
+            put_method_name(&list, method);
+            reply_map(&list, caller->version, 2);
+            reply_pair(&list, "summary", method->summary);
+            reply_pair(&list, "group", "leafd");
         } else if (method != NULL) {
             put_info(&list, method);
         } else if (!docs) {
@@ -930,25 +928,6 @@ static void resp_end(struct conn *conn)
     conn->caller = NULL;
 }
 
-/* What Redis's clients know such errors by. */
-static const char *kind_of(int status, const char *code)
-{
-    switch (status) {
-    case 401:
-        return strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
-    case 403:
-        return strcmp(code, "client_cut") == 0 ? "CUT" : "NOPERM";
-    case 423:
-        return "PAUSED";
-    case 429:
-        return "BUSY";
-    case 503:
-        return strcmp(code, "overloaded") == 0 ? "BUSY" : "TRYAGAIN";
-    default:
-        return strcmp(code, RESP_NO_PROTOCOL) == 0 ? "NOPROTO" : "ERR";
-    }
-}
-
 /* What an answer's body is, is all of it; parts are those of an array. */
 HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
@@ -963,8 +942,30 @@ HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer
 
 static void resp_put_error(struct conn *conn, struct buf *out, const struct answer_error *error)
 {
+    const char *code = error->code;
+    const char *kind; /* what Redis's clients know such errors by */
+
     (void)conn;
-    reply_failure(out, kind_of(error->status, error->code), error->code, error->message);
+    switch (error->status) {
+    case 401:
+        kind = strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
+        break;
+    case 403:
+        kind = strcmp(code, "client_cut") == 0 ? "CUT" : "NOPERM";
+        break;
+    case 423:
+        kind = "PAUSED";
+        break;
+    case 429:
+        kind = "BUSY";
+        break;
+    case 503:
+        kind = strcmp(code, "overloaded") == 0 ? "BUSY" : "TRYAGAIN";
+        break;
+    default:
+        kind = strcmp(code, RESP_NO_PROTOCOL) == 0 ? "NOPROTO" : "ERR";
+    }
+    reply_failure(out, kind, code, error->message);
 }
 
 static int resp_refuse(struct conn *conn);
@@ -992,7 +993,7 @@ HOT static void resp_admit(struct conn *conn)
         return;
     }
     request->route = &method->route;
-    request->traffic = method->traffic;
+    request->traffic = method->route.traffic;
     if (method->route.names_tag) {
         request->name_at = words->word[1].at;
         request->name_len = words->word[1].len;

@@ -615,7 +615,7 @@ static void test_turns(void **state)
 
 #define MIN_PER_S 1024
 
-static const struct rate_rule rule = {.write_ms = 10000, .min_per_s = MIN_PER_S};
+static const struct http_settings rule = {.write_ms = 10000, .min_rate_bytes = MIN_PER_S};
 
 /* A client that takes so much a second, for so long; what is said in the end. */
 static enum rate_verdict read_at(uint64_t per_s, unsigned seconds, uint64_t held, bool is_short)
@@ -686,7 +686,7 @@ static void test_nothing_to_take(void **state)
 
 static void test_no_rate(void **state)
 {
-    const struct rate_rule no_rate = {.write_ms = 60};
+    const struct http_settings no_rate = {.write_ms = 60};
     struct rate rate;
 
     (void)state;

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "raft/core/driver.h"
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "raft/transport/handshake.h"
 #include "raft/core/tests/core_frames.h"
 #include "raft/tests/raft_ring.h"

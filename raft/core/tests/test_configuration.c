@@ -4,7 +4,7 @@
  *
  * Thread: one.
  */
-#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * test_guard_leader.c - G13 and leader_watch.h: when a follower gives its leader up; G14: a
+ * test_guard_leader.c - G13 and leader_watch: when a follower gives its leader up; G14: a
  * follower that has become the sole voter. The core alone showing the defect, the driver showing
  * that it is gone, and whole replicas whose leader ends. See test_guard.c.
  *

@@ -1,6 +1,6 @@
 /*
  * test_resign.c - a leader that steps down tells the others, and they do not wait for it
- * (leader_watch.h): one driver on a bench, and whole replicas whose leader hears nobody.
+ * (leader_watch, consensus.h): one driver on a bench, and whole replicas whose leader hears nobody.
  *
  * Thread: one.
  */

@@ -12,7 +12,7 @@
 #include "raft/transport/handshake.h"
 #include "raft/transport/net_keys.h"
 #include "raft/transport/tests/net_fixture.h"
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 
 struct net_client {
     struct net_world *world;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "raft/transport/tests/net_hex.h"
 #include "src/base/container.h"
 #include "src/base/err.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "raft/transport/handshake.h"
 #include "src/base/container.h"
 #include "src/base/err.h"

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "raft/transport/tests/net_hex.h"
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 #include "src/base/err.h"
 
 static int store_refused; /* what admit says */

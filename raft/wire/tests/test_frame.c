@@ -3,7 +3,7 @@
  *
  * Thread: one.
  */
-#include "raft/wire/frame.h"
+#include "raft/wire/wire.h"
 
 #include <stdarg.h>
 #include <setjmp.h>

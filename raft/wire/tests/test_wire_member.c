@@ -14,10 +14,8 @@
 
 #include <cmocka.h>
 
-#include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
 #include "raft/transport/tests/net_hex.h"
-#include "raft/wire/configuration.h"
 #include "raft/wire/wire.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"

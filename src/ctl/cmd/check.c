@@ -59,10 +59,9 @@ static void status_put_members(json_t *status, struct buf *out)
                                                 {"peers", "{peer_address}"},
                                                 {"http", "{http_address}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
 
     members_prepare(status);
-    grid_init(&grid, titles);
     buf_put(out, "\n", 1);
     ctl_put_rows(out, &grid, json_object_get(status, "members"), 2);
 }
@@ -120,7 +119,7 @@ static enum ctl_exit status_show(struct ctl *ctl, const char *before)
     if (code != CTL_DONE) {
         return code;
     }
-    ctl_put(ctl, answer.json, status_put);
+    ctl_put(ctl, answer.json, NULL, status_put);
     return ctl_flush(ctl);
 }
 
@@ -561,30 +560,33 @@ static void check_ready(struct check *checking, size_t which, const char *name)
     }
 }
 
+/* The members in this zone. */
+static size_t count_zone(const json_t *status, const char *zone)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < field_count(status, "members"); i++) {
+        count += field_is(field_item(status, "members", i), "zone", zone);
+    }
+    return count;
+}
+
 /* As a node warns of itself (raft/cluster/announce.c). */
 static void check_zones(struct check *checking, const json_t *status)
 {
     size_t count = field_count(status, "members");
+    const char *shared = NULL;
 
     for (size_t i = 0; i < count; i++) {
+        const char *zone = field_text(field_item(status, "members", i), "zone");
+
+        shared = zone != NULL && count_zone(status, zone) > 1 ? zone : shared;
+    }
+    for (size_t i = 0; shared != NULL && i < count; i++) {
         const json_t *member = field_item(status, "members", i);
         const char *zone = field_text(member, "zone");
-        const char *shared = NULL;
 
-        for (size_t k = 0; zone != NULL && k < count * count; k++) {
-            const char *a = field_text(field_item(status, "members", k / count), "zone");
-            const char *b = field_text(field_item(status, "members", k % count), "zone");
-
-            if (k / count == k % count || a == NULL || b == NULL || strcmp(a, b) != 0) {
-                continue;
-            }
-            zone = strcmp(a, zone) == 0 ? NULL : zone;
-            shared = a;
-            if (zone == NULL) {
-                break;
-            }
-        }
-        if (zone != NULL && shared != NULL) {
+        if (zone != NULL && count_zone(status, zone) == 1) {
             finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
                         "is the setting zone spelt as on the other nodes?",
                         "node %" PRId64 " alone is in zone %s, while others share %s",
@@ -623,16 +625,6 @@ static void check_server(struct check *checking, size_t which)
     } else if (code != CTL_INTERNAL) {
         finding_add(&checking->findings, SEVERITY_CRITICAL, "server", NULL,
                     "is it up, and is this its address?", "%s", check_reason(&answer));
-    }
-}
-
-static void check_level(struct check *checking)
-{
-    const struct ask ask = {.target = "/api/cluster/level"};
-    ANSWER_LOCAL(answer);
-
-    if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
-        find_in_level(&checking->findings, answer.json);
     }
 }
 
@@ -710,7 +702,12 @@ enum ctl_exit run_check(struct ctl *ctl)
         check_server(&checking, i);
     }
     if (checking.answered > 0) {
-        check_level(&checking);
+        const struct ask ask = {.target = "/api/cluster/level"};
+        ANSWER_LOCAL(answer);
+
+        if (cluster_ask(ctl->cluster, &ask, &answer) == CTL_DONE) {
+            find_in_level(&checking.findings, answer.json);
+        }
         check_anonymous(&checking);
         check_tags(&checking);
     }

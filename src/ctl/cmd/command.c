@@ -10,9 +10,169 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/utf8.h"
+
+/* --- text --- */
+
+void clean_put(struct buf *out, const char *text, size_t len)
+{
+    while (len > 0) {
+        uint32_t code = 0;
+        size_t step = utf8_step(text, len, &code);
+
+        if (step == 0) {
+            buf_printf(out, "\\x%02x", (unsigned char)*text);
+            step = 1;
+        } else if (!looks_unseen(code)) {
+            buf_put(out, text, step);
+        } else if (code < 0x80) {
+            buf_printf(out, "\\x%02x", (unsigned)code);
+        } else {
+            buf_printf(out, "\\u{%x}", (unsigned)code);
+        }
+        text += step;
+        len -= step;
+    }
+}
+
+void clean_text(struct buf *out, const char *text)
+{
+    if (text == NULL) {
+        buf_put(out, "-", 1);
+    } else {
+        clean_put(out, text, strlen(text));
+    }
+}
+
+/* Columns that clean text takes in a terminal: wide characters count twice. */
+static size_t clean_width(const char *text)
+{
+    size_t width = 0;
+
+    for (size_t left = strlen(text), step; left > 0; text += step, left -= step) {
+        uint32_t code = 0;
+        int columns;
+
+        step = utf8_step(text, left, &code);
+        columns = step == 0 ? 1 : wcwidth((wchar_t)code);
+        step = step == 0 ? 1 : step;
+        width += columns < 0 ? 1 : (size_t)columns;
+    }
+    return width;
+}
+
+/* --- units --- */
+
+const char *units_bytes(uint64_t bytes, char out[UNITS_BYTES])
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+
+    while (value >= 1023.95 && unit < 6) {
+        value /= 1024;
+        unit++;
+    }
+    (void)snprintf(out, UNITS_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, names[unit]);
+    return out;
+}
+
+const char *units_ms(uint64_t ms, char out[UNITS_BYTES])
+{
+    uint64_t s = ms / 1000;
+
+    if (ms < 1000) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " ms", ms);
+    } else if (s < 120) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " s", s);
+    } else if (s < 2 * 3600) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " min", s / 60);
+    } else if (s < UINT64_C(48) * 3600) {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " h %" PRIu64 " min", s / 3600, s / 60 % 60);
+    } else {
+        (void)snprintf(out, UNITS_BYTES, "%" PRIu64 " d", s / 86400);
+    }
+    return out;
+}
+
+/* --- tables --- */
+
+static const char *grid_title(const struct grid *grid, size_t column)
+{
+    const char *title = grid->titles[column].title;
+
+    return *title == '>' ? title + 1 : title;
+}
+
+static void grid_count_columns(struct grid *grid)
+{
+    for (grid->columns = 0; grid->titles[grid->columns].title != NULL; grid->columns++) {
+        ASSERT(grid->columns < GRID_COLUMNS_MAX);
+        grid->widths[grid->columns] = strlen(grid_title(grid, grid->columns));
+    }
+}
+
+void grid_cell(struct grid *grid, const char *text)
+{
+    size_t before = grid->text.len;
+    size_t *widest;
+    size_t width;
+
+    if (grid->columns == 0) {
+        grid_count_columns(grid);
+    }
+    clean_text(&grid->text, text);
+    width = clean_width(buf_text(&grid->text) + before);
+    buf_put(&grid->text, "", 1);
+    widest = &grid->widths[grid->cells++ % grid->columns];
+    *widest = width > *widest ? width : *widest;
+}
+
+/* One cell, and the blanks that bring it to its column's width; the last one ends the line. */
+static void grid_put(const struct grid *grid, size_t column, const char *text, unsigned indent,
+                     struct buf *out)
+{
+    bool right = grid->titles[column].title[0] == '>';
+    int blanks = (int)(grid->widths[column] - clean_width(text));
+
+    buf_printf(out, "%*s%s", (column == 0 ? (int)indent : 0) + (right ? blanks : 0), "", text);
+    if (column + 1 < grid->columns) {
+        buf_printf(out, "%*s", right ? 2 : blanks + 2, "");
+        return;
+    }
+    while (out->len > 0 && out->data[out->len - 1] == ' ') {
+        out->len--;
+    }
+    buf_put(out, "\n", 1);
+}
+
+void grid_print(struct grid *grid, unsigned indent, struct buf *out)
+{
+    const char *text = buf_text(&grid->text);
+
+    if (grid->columns == 0) {
+        grid_count_columns(grid);
+    }
+    ASSERT(grid->cells % grid->columns == 0);
+    for (size_t column = 0; !grid->titled && column < grid->columns; column++) {
+        grid_put(grid, column, grid_title(grid, column), indent, out);
+    }
+    grid->titled = true;
+    for (size_t cell = 0; cell < grid->cells; cell++) {
+        grid_put(grid, cell % grid->columns, text, indent, out);
+        text += strlen(text) + 1;
+    }
+    grid->cells = grid->text.len = 0;
+}
+
+void grid_free(struct grid *grid)
+{
+    buf_free(&grid->text);
+}
 
 /* --- messages and output --- */
 
@@ -84,15 +244,21 @@ static int dump_piece(const char *bytes, size_t len, void *data)
 
 void ctl_put_json(struct ctl *ctl, const json_t *json)
 {
+    if (json == NULL) {
+        buf_printf(&ctl->out, "null\n");
+        return;
+    }
     ASSERT(json_dump_callback(json, dump_piece, &ctl->out,
                               JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) == 0);
     buf_put(&ctl->out, "\n", 1);
 }
 
-void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put)
+void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put)
 {
     if (ctl->json) {
         ctl_put_json(ctl, json);
+    } else if (form != NULL) {
+        ctl_put_form(&ctl->out, form, json);
     } else {
         put(ctl, json);
     }
@@ -225,9 +391,9 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
     BUF_LOCAL(cell);
 
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        for (size_t column = 0; column < grid->columns; column++) {
+        for (const struct grid_column *column = grid->titles; column->title != NULL; column++) {
             cell.len = 0;
-            ctl_put_form(&cell, grid->titles[column].form, json_array_get(rows, i));
+            ctl_put_form(&cell, column->form, json_array_get(rows, i));
             grid_cell(grid, buf_text(&cell));
         }
     }
@@ -255,13 +421,13 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
 }
 
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, ctl_put_t *put)
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_get(ctl, target, &answer);
 
     if (code == CTL_DONE) {
-        ctl_put(ctl, answer.json, put);
+        ctl_put(ctl, answer.json, form, put);
     }
     return code;
 }
@@ -276,25 +442,23 @@ static void percent_encode(struct buf *out, const char *text)
     }
 }
 
-void target_init(struct target *target, const char *path, const char *name)
+void target_put(struct buf *target, const char *path, const char *name)
 {
-    *target = (struct target){0};
-    buf_printf(&target->text, "%s", path);
+    buf_printf(target, "%s", path);
     if (name != NULL) {
-        percent_encode(&target->text, name);
+        percent_encode(target, name);
     }
 }
 
-void target_add(struct target *target, const char *option, const char *value)
+void target_add(struct buf *target, const char *option, const char *value)
 {
     if (value != NULL) {
-        buf_printf(&target->text, "%c%s=", target->has_option ? '&' : '?', option);
-        percent_encode(&target->text, value);
-        target->has_option = true;
+        buf_printf(target, "%c%s=", strchr(buf_text(target), '?') != NULL ? '&' : '?', option);
+        percent_encode(target, value);
     }
 }
 
-void target_add_number(struct target *target, const char *option, uint64_t value)
+void target_add_number(struct buf *target, const char *option, uint64_t value)
 {
     char text[24];
 
@@ -302,20 +466,33 @@ void target_add_number(struct target *target, const char *option, uint64_t value
     target_add(target, option, text);
 }
 
-void target_free(struct target *target)
-{
-    buf_free(&target->text);
-}
-
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct target *target,
-                       const json_t *body, bool once, struct answer *ret)
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+                       bool once, struct answer *ret)
 {
     char *text = body != NULL ? MUST_HAVE(json_dumps(body, JSON_COMPACT)) : NULL;
     const struct ask ask = {
-        .method = method, .target = buf_text(&target->text), .body = text, .once = once};
+        .method = method, .target = buf_text(target), .body = text, .once = once};
     enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
 
     free(text);
+    return code;
+}
+
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
+                         const char *form, ctl_put_t *put)
+{
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = ctl_send(ctl, method, target, body, false, &answer);
+    bool gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
+
+    json_decref(body);
+    if (code != CTL_DONE) {
+        return ctl_failed(code, &answer);
+    }
+    code = gone ? CTL_DONE : ctl_must_be_object(&answer);
+    if (code == CTL_DONE && !(gone && ctl->json)) {
+        ctl_put(ctl, answer.json, form, put);
+    }
     return code;
 }
 
@@ -343,18 +520,18 @@ static bool pages_advance(struct pages *pages)
 bool pages_next(struct pages *pages)
 {
     struct ask ask;
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
 
     answer_free(&pages->answer);
     if (pages->code != CTL_DONE || (pages->begun && pages->after == NULL)) {
         return false;
     }
     pages->begun = true;
-    target_init(&target, pages->path, NULL);
+    target_put(&target, pages->path, NULL);
     target_add(&target, "prefix", pages->prefix);
     target_add_number(&target, "limit", pages->limit);
     target_add(&target, "after", pages->after);
-    ask = (struct ask){.target = buf_text(&target.text)};
+    ask = (struct ask){.target = buf_text(&target)};
     pages->code = pages->server != NULL
                       ? cluster_ask_one(pages->ctl->cluster, *pages->server, &ask, &pages->answer)
                       : cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
@@ -385,7 +562,6 @@ enum ctl_exit pages_end(struct pages *pages)
 /* While the command line is read. */
 struct parsing {
     struct ctl *ctl;
-    const struct command *commands;
     enum args_action *action;
     int argc;
     char **argv;
@@ -401,9 +577,8 @@ static const struct command *args_find(const struct parsing *parsing, unsigned *
 {
     const struct command *by_default = NULL;
 
-    for (const struct command *c = parsing->commands; parsing->count > 0 && c->family != NULL;
-         c++) {
-        if (strcmp(c->family, parsing->words[0]) != 0) {
+    for (EACH_COMMAND(c)) {
+        if (parsing->count == 0 || strcmp(c->family, parsing->words[0]) != 0) {
             continue;
         }
         if (c->name == NULL || (parsing->count > 1 && strcmp(c->name, parsing->words[1]) == 0)) {
@@ -424,7 +599,7 @@ static enum ctl_exit args_unknown(const struct parsing *parsing)
     if (parsing->count == 0) {
         return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
     }
-    for (const struct command *c = parsing->commands; c->family != NULL; c++) {
+    for (EACH_COMMAND(c)) {
         if (strcmp(c->family, parsing->words[0]) == 0) {
             buf_printf(&names, " %s", c->name);
         }
@@ -448,93 +623,86 @@ static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, co
     return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
 }
 
-static bool args_is_name(const char *word, size_t len, const char *name)
+/* The place in the list of the option that a word names, by its letter or by name; SIZE_MAX: none. */
+static size_t args_place(const struct option_about *list, const char *word, size_t len)
 {
-    return strlen(name) == len && memcmp(word, name, len) == 0;
+    size_t at = 0;
+
+    for (EACH_OPTION(option, list)) {
+        if (word[1] != '-'
+                ? word[1] == option->letter
+                : strlen(option->name) == len && memcmp(word + 2, option->name, len) == 0) {
+            return at;
+        }
+        at++;
+    }
+    return SIZE_MAX;
 }
 
-/* One of every command. False: it is none of them. */
-static bool args_take_common(struct parsing *parsing, const char *name, size_t len,
-                             const char *given, enum ctl_exit *ret_code)
+/* One of the command that the words so far name. */
+static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, size_t len,
+                                   const char *given)
 {
     struct ctl *ctl = parsing->ctl;
-    const char *value;
+    unsigned used;
+    const struct command *command = args_find(parsing, &used);
+    size_t at;
 
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        if (args_is_name(name, len, SETTINGS_ABOUT[setting].name)) {
-            *ret_code = args_value_of(parsing, name - 2, given, &value);
-            if (*ret_code == CTL_DONE) {
-                settings_set(&ctl->settings, setting, value);
-            }
-            return true;
-        }
+    ctl->command = parsing->of_options = command;
+    if (command == NULL) {
+        return ctl_fail(CTL_USAGE, "there is no option %s before a command", word);
     }
-    if (args_is_name(name, len, "json") || args_is_name(name, len, "help") ||
-        args_is_name(name, len, "version")) {
-        ctl->json |= *name == 'j';
-        *parsing->action = *name == 'h'   ? ARGS_HELP
-                           : *name == 'v' ? ARGS_VERSION
-                                          : *parsing->action;
-        *ret_code = given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", name - 2);
-        return true;
+    at = args_place(command->options, word, len);
+    if (at == SIZE_MAX) {
+        return ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
     }
-    if (args_is_name(name, len, "token")) {
-        *ret_code = ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
-                                        "machine: put it into a file, for --token-file");
-        return true;
+    ASSERT(at < COMMAND_OPTIONS_MAX);
+    if (ctl->args.values[at] != NULL) {
+        return ctl_fail(CTL_USAGE, "%s is given twice", word);
     }
-    return false;
+    if (command->options[at].value == NULL) {
+        ctl->args.values[at] = "";
+        return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
+    }
+    return args_value_of(parsing, word, given, &ctl->args.values[at]);
 }
 
-static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, const char *name,
-                                   size_t len, const char *given)
-{
-    const struct command *command = parsing->ctl->command;
-    const struct option_about *options = command != NULL ? command->options : NULL;
-
-    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
-        bool by_letter = word[1] != '-' && len == 1 && options[i].letter == *name;
-
-        ASSERT(i < COMMAND_OPTIONS_MAX);
-        if (!by_letter && (word[1] != '-' || !args_is_name(name, len, options[i].name))) {
-            continue;
-        }
-        if (parsing->ctl->args.values[i] != NULL) {
-            return ctl_fail(CTL_USAGE, "%s is given twice", word);
-        }
-        if (options[i].value == NULL) {
-            parsing->ctl->args.values[i] = "";
-            return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
-        }
-        return args_value_of(parsing, word, given, &parsing->ctl->args.values[i]);
-    }
-    return command == NULL
-               ? ctl_fail(CTL_USAGE, "there is no option %s before a command", word)
-               : ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
-}
-
+/* --name, --name=VALUE, -n or -nVALUE. */
 static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
 {
-    const char *name = word[1] == '-' ? word + 2 : word + 1;
-    const char *equals = word[1] == '-' ? strchr(name, '=') : NULL;
-    size_t len = equals != NULL ? (size_t)(equals - name) : word[1] == '-' ? strlen(name) : 1;
-    const char *given = equals != NULL ? equals + 1 : NULL;
-    enum ctl_exit code = CTL_DONE;
-    unsigned used;
+    static const struct option_about others[] = {{"help", 'h', NULL, NULL},
+                                                 {"version", 0, NULL, NULL},
+                                                 {"token", 0, NULL, NULL},
+                                                 {NULL, 0, NULL, NULL}};
+    enum { OTHER_HELP, OTHER_VERSION, OTHER_TOKEN };
+    struct ctl *ctl = parsing->ctl;
+    bool is_long = word[1] == '-';
+    const char *name = word + 1 + is_long;
+    size_t len = is_long ? strcspn(name, "=") : 1;
+    const char *given = name[len] != '\0' ? name + len + is_long : NULL;
+    size_t setting = args_place(SETTINGS_ABOUT, word, len);
+    size_t other = is_long || given == NULL ? args_place(others, word, len) : SIZE_MAX;
+    const char *value;
 
-    if (word[1] != '-' && name[1] != '\0') {
-        given = name + 1; /* -n5 */
-    }
-    if (word[1] == '-' && args_take_common(parsing, name, len, given, &code)) {
-        return code;
-    }
-    if (strcmp(word, "-h") == 0) {
-        *parsing->action = ARGS_HELP;
+    if (setting < SETTINGS) {
+        if (args_value_of(parsing, word, given, &value) != CTL_DONE) {
+            return CTL_USAGE;
+        }
+        settings_set(&ctl->settings, (enum setting)setting, value);
         return CTL_DONE;
     }
-    parsing->ctl->command = args_find(parsing, &used);
-    parsing->of_options = parsing->ctl->command;
-    return args_take_own(parsing, word, name, len, given);
+    if (other == OTHER_TOKEN) {
+        return ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
+                                   "machine: put it into a file, for --token-file");
+    }
+    if (setting == SIZE_MAX && other == SIZE_MAX) {
+        return args_take_own(parsing, word, len, given);
+    }
+    ctl->json |= setting == SETTINGS;
+    *parsing->action = other == OTHER_HELP      ? ARGS_HELP
+                       : other == OTHER_VERSION ? ARGS_VERSION
+                                                : *parsing->action;
+    return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", word);
 }
 
 /* --- all of it --- */
@@ -587,11 +755,9 @@ static enum ctl_exit args_take_operands(struct parsing *parsing)
     return CTL_DONE;
 }
 
-enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
-                         enum args_action *ret_action)
+enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action)
 {
-    struct parsing parsing = {
-        .ctl = ctl, .commands = commands, .action = ret_action, .argc = argc, .argv = argv};
+    struct parsing parsing = {.ctl = ctl, .action = ret_action, .argc = argc, .argv = argv};
     enum ctl_exit code = CTL_DONE;
 
     *ret_action = ARGS_RUN;
@@ -615,14 +781,22 @@ enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int ar
 
 const char *ctl_option(const struct ctl *ctl, const char *name)
 {
-    const struct option_about *options = ctl->command->options;
+    size_t at = 0;
 
-    for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
-        if (strcmp(options[i].name, name) == 0) {
-            return ctl->args.values[i];
+    for (EACH_OPTION(option, ctl->command->options)) {
+        if (strcmp(option->name, name) == 0) {
+            return ctl->args.values[at];
+        }
+        at++;
+    }
+    for (EACH_COMMAND(command)) {
+        for (EACH_OPTION(option, command->options)) {
+            if (strcmp(option->name, name) == 0) {
+                return NULL;
+            }
         }
     }
-    UNREACHABLE("a command asks for an option that it does not have");
+    UNREACHABLE("a command asks for an option that there is not");
 }
 
 bool ctl_has(const struct ctl *ctl, const char *name)

@@ -10,6 +10,11 @@
  * end, or by ctl_flush(). An answer may lack any field, or have another type there: something that
  * is no leafd may have answered.
  *
+ * Names come from whatever client may make a tag, messages from whatever answers at an address.
+ * What a terminal would take for a command (control characters, also those of C1 in UTF-8), what
+ * reverses the direction of text, and what is no UTF-8 is shown as \xNN or \u{NNNN}; a backslash
+ * stays as it is. Everything that is printed for people goes through clean_put().
+ *
  * Thread: one.
  */
 #ifndef LEAFD_CTL_CMD_COMMAND_H
@@ -22,7 +27,6 @@
 #include "src/base/buf.h"
 #include "src/base/container.h"
 #include "src/ctl/net/cluster.h"
-#include "src/ctl/out/out.h"
 
 #define COMMAND_OPTIONS_MAX 24
 #define COMMAND_OPERANDS_MAX 4
@@ -40,6 +44,16 @@ struct command {
     bool is_default; /* of its family: its name may be left out */
     bool is_offline; /* it asks no server */
 };
+
+/* In the parentheses of a loop: over all commands; over the options of one, which may be NULL. */
+#define EACH_COMMAND(at)                                                                           \
+    const struct command *at = COMMANDS;                                                           \
+    at->family != NULL;                                                                            \
+    at++
+#define EACH_OPTION(option, list)                                                                  \
+    const struct option_about *option = (list);                                                    \
+    option != NULL && option->name != NULL;                                                        \
+    option++
 
 /* Family and name, for "%s%s%s". */
 #define COMMAND_WORDS(command)                                                                     \
@@ -60,17 +74,69 @@ struct ctl {
     struct buf out;
 };
 
+/* --- text --- */
+
+/* Append len bytes of text, cleaned. Line ends are no exception. */
+void clean_put(struct buf *out, const char *text, size_t len);
+
+/* The same of a C string; NULL is shown as "-". */
+void clean_text(struct buf *out, const char *text);
+
+/* --- units --- */
+
+#define UNITS_BYTES 40
+
+/* 12 B, 3.4 KiB, 1.2 GiB */
+const char *units_bytes(uint64_t bytes, char out[UNITS_BYTES]);
+
+/* 850 ms, 12 s, 5 min, 3 h 20 min, 12 d */
+const char *units_ms(uint64_t ms, char out[UNITS_BYTES]);
+
+/* --- tables ---
+ *
+ * The happy path: grid_cell() for each cell of each row in turn, grid_print(). A title that begins
+ * with '>' is, as are its cells, aligned right. Rows are kept until they are printed: a list of a
+ * million is printed page by page. */
+
+#define GRID_COLUMNS_MAX 12
+
+struct grid_column {
+    const char *title;
+    const char *form; /* of what fills it: ctl_put_form() */
+};
+
+struct grid {
+    const struct grid_column *titles; /* borrowed; end with one that is NULL */
+    size_t columns;                   /* 0: there was no cell yet */
+    size_t cells;
+    struct buf text; /* of all cells, each ended by a NUL */
+    size_t widths[GRID_COLUMNS_MAX];
+    bool titled; /* the titles were printed */
+};
+
+/* The next cell; NULL is shown as "-". */
+void grid_cell(struct grid *grid, const char *text);
+
+/* Append the titles, the first time, and all rows, with so many blanks before each; then the grid
+ * is empty again, and keeps its widths. */
+void grid_print(struct grid *grid, unsigned indent, struct buf *out);
+
+void grid_free(struct grid *grid);
+
+/* One of these columns that is freed at the end of its block. */
+#define GRID_LOCAL(name, columns)                                                                  \
+    struct grid name __attribute__((cleanup(grid_free))) = {.titles = (columns)}
+
 /* --- the command line: leafctl [SETTINGS] FAMILY [NAME] [OPERANDS] [OPTIONS] --- */
 
 enum args_action { ARGS_RUN, ARGS_HELP, ARGS_VERSION };
 
-/* commands ends with one without a family. Options and settings may stand anywhere, as --name VALUE
+/* Options and settings may stand anywhere, as --name VALUE
  * or --name=VALUE; after "--" everything is an operand. ctl->command is NULL for help of all. Texts
  * are borrowed from argv. CTL_USAGE: it is wrong, and that was printed. */
-enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
-                         enum args_action *ret_action);
+enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action);
 
-/* The value of an option of the command; NULL: not given. */
+/* The value of an option; NULL: not given, or this command has none of that name. */
 const char *ctl_option(const struct ctl *ctl, const char *name);
 bool ctl_has(const struct ctl *ctl, const char *name);
 
@@ -110,13 +176,14 @@ enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer);
 /* Print what was appended. CTL_OUTPUT: it cannot be written, and that was printed. */
 enum ctl_exit ctl_flush(struct ctl *ctl) MUST_CHECK;
 
-/* Append JSON in one line, ASCII alone: nothing in it can do anything to a terminal. */
+/* Append JSON in one line, ASCII alone: nothing in it can do anything to a terminal. NULL, which an
+ * answer lacks, is null. */
 void ctl_put_json(struct ctl *ctl, const json_t *json);
 
 typedef void ctl_put_t(struct ctl *ctl, json_t *json);
 
-/* Append it: with --json as it is, otherwise as put() says it. */
-void ctl_put(struct ctl *ctl, json_t *json, ctl_put_t *put);
+/* Append it: with --json as it is, otherwise this form of it, or without one as put() says it. */
+void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put);
 
 /* Append a form with the fields of an object: "{name}", or "{name:how}", "{a.b}" for a field of a
  * field. Without how it is a text. A number in how is a width, filled with blanks. Otherwise how is
@@ -140,31 +207,27 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
 
 /* Append what GET target answers, as ctl_put() does. */
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, ctl_put_t *put);
+enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put);
 
 /* Is the answer an object? If not that is printed, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);
 
-/* A path, and options after it. */
-struct target {
-    struct buf text;
-    bool has_option;
-};
+/* Append an option to a target, percent-encoded; value NULL: it is left out. */
+void target_add(struct buf *target, const char *option, const char *value);
+void target_add_number(struct buf *target, const char *option, uint64_t value);
 
-/* path, and name percent-encoded after it unless it is NULL. */
-void target_init(struct target *target, const char *path, const char *name);
-
-/* An option; value NULL: it is left out. */
-void target_add(struct target *target, const char *option, const char *value);
-void target_add_number(struct target *target, const char *option, uint64_t value);
-void target_free(struct target *target);
-
-/* One that is freed at the end of its block. */
-#define TARGET_LOCAL(name) struct target name __attribute__((cleanup(target_free))) = {0}
+/* Append path, and name percent-encoded after it unless it is NULL. */
+void target_put(struct buf *target, const char *path, const char *name);
 
 /* Send a change with this body (NULL: none). The answer is the caller's in any case. */
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct target *target,
-                       const json_t *body, bool once, struct answer *ret);
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+                       bool once, struct answer *ret);
+
+/* The same, sent until it is answered (method NULL: GET), and printed if it fails. What comes is
+ * appended as ctl_put() does. After a DELETE without one (204) put() gets NULL, and with --json
+ * nothing is appended. body: freed. */
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
+                         const char *form, ctl_put_t *put);
 
 /* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
 
@@ -299,21 +362,18 @@ extern const struct command COMMANDS[];
 enum ctl_exit run_status(struct ctl *ctl);
 enum ctl_exit run_check(struct ctl *ctl);
 enum ctl_exit run_top(struct ctl *ctl);
-enum ctl_exit run_events(struct ctl *ctl);
-enum ctl_exit run_audit(struct ctl *ctl);
+enum ctl_exit run_history(struct ctl *ctl);
 enum ctl_exit run_tags_list(struct ctl *ctl);
 enum ctl_exit run_tags_get(struct ctl *ctl);
 enum ctl_exit run_tags_put(struct ctl *ctl);
 enum ctl_exit run_tags_pause(struct ctl *ctl);
-enum ctl_exit run_tags_resume(struct ctl *ctl);
 enum ctl_exit run_tags_delete(struct ctl *ctl);
 enum ctl_exit run_next(struct ctl *ctl);
 enum ctl_exit run_decode(struct ctl *ctl);
 enum ctl_exit run_at(struct ctl *ctl);
 enum ctl_exit run_workers_list(struct ctl *ctl);
 enum ctl_exit run_workers_acquire(struct ctl *ctl);
-enum ctl_exit run_workers_renew(struct ctl *ctl);
-enum ctl_exit run_workers_release(struct ctl *ctl);
+enum ctl_exit run_workers_change(struct ctl *ctl);
 enum ctl_exit run_workers_pools(struct ctl *ctl);
 enum ctl_exit run_clients_list(struct ctl *ctl);
 enum ctl_exit run_clients_cut(struct ctl *ctl);
@@ -323,9 +383,7 @@ enum ctl_exit run_members_list(struct ctl *ctl);
 enum ctl_exit run_members_add(struct ctl *ctl);
 enum ctl_exit run_members_remove(struct ctl *ctl);
 enum ctl_exit run_members_replace(struct ctl *ctl);
-enum ctl_exit run_members_drain(struct ctl *ctl);
-enum ctl_exit run_members_resume(struct ctl *ctl);
-enum ctl_exit run_members_weight(struct ctl *ctl);
+enum ctl_exit run_members_work(struct ctl *ctl);
 enum ctl_exit run_members_address(struct ctl *ctl);
 enum ctl_exit run_leader(struct ctl *ctl);
 enum ctl_exit run_level_show(struct ctl *ctl);

@@ -258,10 +258,10 @@ const struct command COMMANDS[] = {
      false},
     {"events", NULL, NULL, "what happened: elections, members, links, level, alarms",
      "A node knows what it saw since its start: name all nodes with --server.", EVENTS_OPTIONS,
-     run_events, false, false},
+     run_history, false, false},
     {"audit", NULL, NULL, "what was changed and what was refused, and by whom",
      "A node keeps what came to it since its start: name all nodes with --server.", AUDIT_OPTIONS,
-     run_audit, false, false},
+     run_history, false, false},
     {"tags", "list", "[PREFIX]", "tags, in the order of their names",
      "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
      "/api/tags of another cluster takes them as they are.",
@@ -273,7 +273,7 @@ const struct command COMMANDS[] = {
      "What nodes hold of it is kept. A node that is cut off does not learn of it.",
      TAGS_PAUSE_OPTIONS, run_tags_pause, false, false},
     {"tags", "resume", "TAG", "hand out ids of a paused tag again", NULL, TAGS_DELETE_OPTIONS,
-     run_tags_resume, false, false},
+     run_tags_pause, false, false},
     {"tags", "delete", "TAG", "delete a tag; its ids never come again", NULL, TAGS_DELETE_OPTIONS,
      run_tags_delete, false, false},
     {"next", NULL, "TAG", "take ids, one a line",
@@ -292,9 +292,9 @@ const struct command COMMANDS[] = {
      "get a worker id for a generator outside of leafd, or keep one from being used", NULL,
      WORKERS_ACQUIRE_OPTIONS, run_workers_acquire, false, false},
     {"workers", "renew", "ID", "hold a worker id longer", NULL, WORKERS_RENEW_OPTIONS,
-     run_workers_renew, false, false},
+     run_workers_change, false, false},
     {"workers", "release", "ID", "give a worker id back", NULL, WORKERS_RELEASE_OPTIONS,
-     run_workers_release, false, false},
+     run_workers_change, false, false},
     {"workers", "pools", "[POOLS]", "worker ids of each zone; with POOLS: these instead",
      "POOLS is like a=0-31,b=32-63, or empty for none. A zone with a pool takes from that alone, "
      "all "
@@ -319,11 +319,11 @@ const struct command COMMANDS[] = {
     {"members", "drain", "ID", "give a node's work to the others, until it is resumed",
      "Its /readyz refuses, its HTTP connections end after their answers, and it leads no more. It "
      "stays so over its restarts.",
-     PLACE_OPTIONS, run_members_drain, false, false},
+     PLACE_OPTIONS, run_members_work, false, false},
     {"members", "resume", "ID", "a drained node takes work again", NULL, WAIT_OPTIONS,
-     run_members_resume, false, false},
+     run_members_work, false, false},
     {"members", "weight", "ID WEIGHT", "how much of its zone's work a node is given, 0 to 1000",
-     NULL, PLACE_OPTIONS, run_members_weight, false, false},
+     NULL, PLACE_OPTIONS, run_members_work, false, false},
     {"clients", "list", NULL, "clients that are cut, until when, and by whom", NULL, NULL,
      run_clients_list, true, false},
     {"clients", "cut", "ADDRESS[/PREFIX]|TOKEN", "no node serves a client for a time",
@@ -382,9 +382,6 @@ const struct command COMMANDS[] = {
 /* --- the table as text --- */
 
 #define TEXT_COLUMN 30
-#define EACH_COMMAND(at) (const struct command *at = COMMANDS; at->family != NULL; at++)
-#define EACH_OPTION(option, list)                                                                  \
-    (const struct option_about *option = (list); option != NULL && option->name != NULL; option++)
 
 /* --- help --- */
 
@@ -414,18 +411,16 @@ static void describe_put_line(const char *what, const char *text, struct buf *ou
 
 static void describe_put_options(const struct option_about *list, struct buf *out)
 {
-    for
-        EACH_OPTION(option, list)
-        {
-            BUF_LOCAL(what);
+    for (EACH_OPTION(option, list)) {
+        BUF_LOCAL(what);
 
-            if (option->letter != 0) {
-                buf_printf(&what, "-%c, ", option->letter);
-            }
-            buf_printf(&what, "--%s%s%s", option->name, option->value != NULL ? " " : "",
-                       option->value != NULL ? option->value : "");
-            describe_put_line(buf_text(&what), option->text, out);
+        if (option->letter != 0) {
+            buf_printf(&what, "-%c, ", option->letter);
         }
+        buf_printf(&what, "--%s%s%s", option->name, option->value != NULL ? " " : "",
+                   option->value != NULL ? option->value : "");
+        describe_put_line(buf_text(&what), option->text, out);
+    }
 }
 
 static void describe_put_settings(struct buf *out)
@@ -440,14 +435,12 @@ void describe_all(struct buf *out)
     buf_printf(out,
                "leafctl - look at a cluster of leafd, and change it\n\nusage: leafctl [SETTINGS] "
                "COMMAND\n\ncommands:\n");
-    for
-        EACH_COMMAND(at)
-        {
-            BUF_LOCAL(what);
+    for (EACH_COMMAND(at)) {
+        BUF_LOCAL(what);
 
-            describe_words(at, &what);
-            describe_put_line(buf_text(&what), at->summary, out);
-        }
+        describe_words(at, &what);
+        describe_put_line(buf_text(&what), at->summary, out);
+    }
     describe_put_settings(out);
     buf_printf(out, "\nleafctl COMMAND --help explains a command; leafctl --version prints the "
                     "version.\n");
@@ -483,24 +476,20 @@ static void complete_put(const char *dashes, const char *word, const char *text,
 
 static void complete_put_options(const struct option_about *list, struct buf *out)
 {
-    for
-        EACH_OPTION(option, list)
-        {
-            complete_put("--", option->name, option->text, out);
-        }
+    for (EACH_OPTION(option, list)) {
+        complete_put("--", option->name, option->text, out);
+    }
 }
 
 /* What the value of this option is, if it is one of the list: "FILE"; NULL: nothing. */
 static const char *complete_value_of(const struct option_about *list, const char *word)
 {
-    for
-        EACH_OPTION(option, list)
-        {
-            if (word[1] == '-' ? strcmp(word + 2, option->name) == 0
-                               : word[1] != '\0' && word[1] == option->letter && word[2] == '\0') {
-                return option->value;
-            }
+    for (EACH_OPTION(option, list)) {
+        if (word[1] == '-' ? strcmp(word + 2, option->name) == 0
+                           : word[1] != '\0' && word[1] == option->letter && word[2] == '\0') {
+            return option->value;
         }
+    }
     return NULL;
 }
 
@@ -518,20 +507,15 @@ static void complete_read(const char *const *words, size_t count, const char **r
             *ret_value = NULL;
         } else if (*word == '-') {
             *ret_value = complete_value_of(SETTINGS_ABOUT, word);
-            for
-                EACH_COMMAND(at)
-                {
-                    *ret_value =
-                        *ret_value == NULL ? complete_value_of(at->options, word) : *ret_value;
-                }
+            for (EACH_COMMAND(at)) {
+                *ret_value = *ret_value == NULL ? complete_value_of(at->options, word) : *ret_value;
+            }
         } else if (*ret_family == NULL) {
             *ret_family = word;
         } else if (*ret_name == NULL) {
-            for
-                EACH_COMMAND(at)
-                {
-                    has_names |= at->name != NULL && strcmp(at->family, *ret_family) == 0;
-                }
+            for (EACH_COMMAND(at)) {
+                has_names |= at->name != NULL && strcmp(at->family, *ret_family) == 0;
+            }
             *ret_name = has_names ? word : NULL;
         }
     }
@@ -546,27 +530,24 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
     bool file = false;
 
     complete_read(words, count > 0 ? count - 1 : 0, &family, &name, &value);
-    for
-        EACH_COMMAND(at)
-        {
-            bool own = family != NULL && strcmp(at->family, family) == 0;
-            bool this = own && (name != NULL       ? at->name != NULL && strcmp(at->name, name) == 0
-                                : at->name != NULL ? at->is_default
-                                                   : true);
+    for (EACH_COMMAND(at)) {
+        bool own = family != NULL && strcmp(at->family, family) == 0;
+        bool this = own && (name != NULL       ? at->name != NULL && strcmp(at->name, name) == 0
+                            : at->name != NULL ? at->is_default
+                                               : true);
 
-            if (value != NULL) {
-                continue;
-            }
-            if (*last == '-') {
-                complete_put_options(this ? at->options : NULL, out);
-            } else if (family == NULL &&
-                       (at == COMMANDS || strcmp(at[-1].family, at->family) != 0)) {
-                complete_put("", at->family, at->name == NULL ? at->summary : NULL, out);
-            } else if (own && name == NULL && at->name != NULL) {
-                complete_put("", at->name, at->summary, out);
-            }
-            file |= this && out->len == 0 && is_file(at->operands);
+        if (value != NULL) {
+            continue;
         }
+        if (*last == '-') {
+            complete_put_options(this ? at->options : NULL, out);
+        } else if (family == NULL && (at == COMMANDS || strcmp(at[-1].family, at->family) != 0)) {
+            complete_put("", at->family, at->name == NULL ? at->summary : NULL, out);
+        } else if (own && name == NULL && at->name != NULL) {
+            complete_put("", at->name, at->summary, out);
+        }
+        file |= this && out->len == 0 && is_file(at->operands);
+    }
     if (value == NULL && *last == '-') {
         complete_put_options(SETTINGS_ABOUT, out);
         complete_put("--", "help", NULL, out);
@@ -637,38 +618,34 @@ static void manual_put_text(const char *text, struct buf *out)
 
 static void manual_put_options(const struct option_about *list, struct buf *out)
 {
-    for
-        EACH_OPTION(option, list)
-        {
-            if (option->letter != 0) {
-                buf_printf(out, "*-%c*, ", option->letter);
-            }
-            buf_printf(out, "*--%s*", option->name);
-            if (option->value != NULL) {
-                buf_printf(out, " ");
-                manual_put_text(option->value, out);
-            }
-            buf_printf(out, "\n\t");
-            manual_put_text(option->text, out);
-            buf_printf(out, "\n\n");
+    for (EACH_OPTION(option, list)) {
+        if (option->letter != 0) {
+            buf_printf(out, "*-%c*, ", option->letter);
         }
+        buf_printf(out, "*--%s*", option->name);
+        if (option->value != NULL) {
+            buf_printf(out, " ");
+            manual_put_text(option->value, out);
+        }
+        buf_printf(out, "\n\t");
+        manual_put_text(option->text, out);
+        buf_printf(out, "\n\n");
+    }
 }
 
 void complete_manual(struct buf *out)
 {
     buf_printf(out, "# COMMANDS\n\n");
-    for
-        EACH_COMMAND(at)
-        {
-            buf_printf(out, "## ");
-            describe_words(at, out); /* a heading is taken as it is */
-            buf_printf(out, "%s\n\n", at->options != NULL ? " [OPTIONS]" : "");
-            manual_put_text(at->summary, out);
-            buf_printf(out, ".%s", at->text != NULL ? " " : "");
-            manual_put_text(at->text != NULL ? at->text : "", out);
-            buf_printf(out, "\n\n");
-            manual_put_options(at->options, out);
-        }
+    for (EACH_COMMAND(at)) {
+        buf_printf(out, "## ");
+        describe_words(at, out); /* a heading is taken as it is */
+        buf_printf(out, "%s\n\n", at->options != NULL ? " [OPTIONS]" : "");
+        manual_put_text(at->summary, out);
+        buf_printf(out, ".%s", at->text != NULL ? " " : "");
+        manual_put_text(at->text != NULL ? at->text : "", out);
+        buf_printf(out, "\n\n");
+        manual_put_options(at->options, out);
+    }
     buf_printf(out, "# SETTINGS\n\n");
     manual_put_options(SETTINGS_ABOUT, out);
 }

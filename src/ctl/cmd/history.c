@@ -21,39 +21,24 @@
 #define TOP_TAGS_MAX 100000 /* of a node; of more it is said so */
 #define TOP_SHOWN 20
 
-/* The nodes that answered, each by its address. */
-struct nodes {
-    char *names[SERVERS_MAX];
-    size_t count;
-};
-
-/* Is it the first address of its node? */
-static bool nodes_add(struct nodes *nodes, const char *server)
+/* Is it the first address of its node? Then it is one of those that answered. */
+static bool nodes_add(json_t **nodes, const char *server)
 {
-    for (size_t i = 0; i < nodes->count; i++) {
-        if (strcmp(nodes->names[i], server) == 0) {
-            return false;
-        }
+    *nodes = *nodes != NULL ? *nodes : MUST_HAVE(json_object());
+    if (json_object_get(*nodes, server) != NULL) {
+        return false;
     }
-    ASSERT(nodes->count < SERVERS_MAX);
-    nodes->names[nodes->count++] = MUST_HAVE(strdup(server));
+    ASSERT(json_object_set_new(*nodes, server, json_true()) == 0);
     return true;
-}
-
-static void nodes_free(struct nodes *nodes)
-{
-    while (nodes->count > 0) {
-        free(nodes->names[--nodes->count]);
-    }
 }
 
 /* --- audit and events --- */
 
 /* What differs between the two commands. */
 struct history_kind {
+    const char *family; /* of the command */
     const char *path;
     const char *list; /* name of the array */
-    bool (*is_wanted)(const struct ctl *ctl, const json_t *entry);
     const char *form;
 };
 
@@ -62,25 +47,36 @@ struct history {
     const struct history_kind *kind;
     json_t *entries;            /* of this round, with "server" */
     int64_t after[SERVERS_MAX]; /* numbers that were seen; -1: the same node as another one */
-    bool known[SERVERS_MAX];    /* it answered, and its node is among these: */
-    struct nodes nodes;
-    enum ctl_exit failed; /* the last failure */
+    bool known[SERVERS_MAX];    /* it answered, and its node is among `nodes` */
+    json_t *nodes;              /* that answered, by address */
+    enum ctl_exit failed;       /* the last failure */
 };
+
+static bool history_is_wanted(const struct ctl *ctl, const json_t *entry)
+{
+    const char *who = ctl_option(ctl, "who");
+    const char *kind = ctl_option(ctl, "kind");
+    bool refused = field_is(entry, "outcome", "refused");
+
+    return (!ctl_has(ctl, "refused") || refused) && (!ctl_has(ctl, "changes") || !refused) &&
+           (who == NULL || field_is(entry, "who", who)) &&
+           (kind == NULL || field_is(entry, "kind", kind));
+}
 
 /* One page of a server. False: there is no more. */
 static bool history_read_page(struct history *history, size_t which)
 {
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     json_t *list;
     json_t *entry;
     size_t i;
     enum ctl_exit code;
 
-    target_init(&target, history->kind->path, NULL);
+    target_put(&target, history->kind->path, NULL);
     target_add_number(&target, "after", (uint64_t)history->after[which]);
     target_add_number(&target, "limit", HISTORY_PAGE);
-    const struct ask ask = {.target = buf_text(&target.text)};
+    const struct ask ask = {.target = buf_text(&target)};
 
     code = cluster_ask_one(history->ctl->cluster, which, &ask, &answer);
     if (code != CTL_DONE) {
@@ -101,7 +97,7 @@ static bool history_read_page(struct history *history, size_t which)
             continue;
         }
         history->after[which] = number;
-        if (history->kind->is_wanted(history->ctl, entry)) {
+        if (history_is_wanted(history->ctl, entry)) {
             ASSERT(json_object_set_new(entry, "server", json_string(answer.server)) == 0);
             ASSERT(json_array_append(history->entries, entry) == 0);
         }
@@ -144,13 +140,18 @@ static enum ctl_exit history_print(struct history *history, size_t shown)
     return ctl_flush(ctl);
 }
 
-static enum ctl_exit history_run(struct ctl *ctl, const struct history_kind *kind)
+enum ctl_exit run_history(struct ctl *ctl)
 {
-    struct history history = {.ctl = ctl, .kind = kind, .entries = json_array()};
+    static const struct history_kind kinds[] = {
+        {"events", "/api/events", "events", "{time:24}  {server}  {kind:10}  {text}"},
+        {"audit", "/api/audit", "entries",
+         "{time:24}  {server}  {outcome:7}  {status:n}  {who}  {address}  {what}"}};
+    struct history history = {.ctl = ctl, .kind = kinds, .entries = json_array()};
     uint64_t shown = HISTORY_SHOWN;
     uint64_t rounds = 0;
     enum ctl_exit code = ctl_number_option(ctl, "limit", 1, UINT32_MAX, &shown);
 
+    history.kind += strcmp(ctl->command->family, kinds[0].family) != 0;
     code = code == CTL_DONE ? ctl_number_option(ctl, "times", 1, UINT32_MAX, &rounds) : code;
     for (uint64_t round = 0; code == CTL_DONE; round++) {
         for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
@@ -161,7 +162,7 @@ static enum ctl_exit history_run(struct ctl *ctl, const struct history_kind *kin
                 pages++;
             }
         }
-        if (history.nodes.count == 0) {
+        if (json_object_size(history.nodes) == 0) {
             code = history.failed;
             break;
         }
@@ -171,42 +172,9 @@ static enum ctl_exit history_run(struct ctl *ctl, const struct history_kind *kin
         }
         (void)poll(NULL, 0, FOLLOW_MS);
     }
-    nodes_free(&history.nodes);
+    json_decref(history.nodes);
     json_decref(history.entries);
     return code;
-}
-
-static bool audit_is_wanted(const struct ctl *ctl, const json_t *entry)
-{
-    const char *who = ctl_option(ctl, "who");
-    bool refused = field_is(entry, "outcome", "refused");
-
-    return (!ctl_has(ctl, "refused") || refused) && (!ctl_has(ctl, "changes") || !refused) &&
-           (who == NULL || field_is(entry, "who", who));
-}
-
-enum ctl_exit run_audit(struct ctl *ctl)
-{
-    static const struct history_kind kind = {
-        "/api/audit", "entries", audit_is_wanted,
-        "{time:24}  {server}  {outcome:7}  {status:n}  {who}  {address}  {what}"};
-
-    return history_run(ctl, &kind);
-}
-
-static bool event_is_wanted(const struct ctl *ctl, const json_t *entry)
-{
-    const char *kind = ctl_option(ctl, "kind");
-
-    return kind == NULL || field_is(entry, "kind", kind);
-}
-
-enum ctl_exit run_events(struct ctl *ctl)
-{
-    static const struct history_kind kind = {"/api/events", "events", event_is_wanted,
-                                             "{time:24}  {server}  {kind:10}  {text}"};
-
-    return history_run(ctl, &kind);
 }
 
 /* --- rates --- */
@@ -317,7 +285,7 @@ struct look {
     size_t asked;
     bool cut; /* some node has more tags in use than are looked at */
     enum ctl_exit failed;
-    struct nodes nodes; /* that answered */
+    json_t *nodes; /* that answered, by address */
 };
 
 static void top_ask(struct ctl *ctl, struct look *look, size_t which)
@@ -348,7 +316,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
                                                 {">held", "{left:n}"}, {">lasts", "{lasts}"},
                                                 {">step", "{step:n}"}, {">nodes", "{nodes:n}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
     int64_t sum = 0;
     char text[UNITS_BYTES];
     const char *tag;
@@ -362,7 +330,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
         sum = sum < INT64_MAX - per_s ? sum + per_s : INT64_MAX;
     }
     buf_printf(&ctl->out, "%zu of %zu nodes, %zu tags in use%s, %" PRId64 " ids a second\n\n",
-               look->nodes.count, look->asked, json_object_size(look->rates),
+               json_object_size(look->nodes), look->asked, json_object_size(look->rates),
                look->cut ? " and more" : "", sum);
     json_array_foreach(busiest, i, row)
     {
@@ -375,7 +343,6 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
                    0);
         }
     }
-    grid_init(&grid, titles);
     ctl_put_rows(&ctl->out, &grid, busiest, 0);
 }
 
@@ -397,17 +364,18 @@ static enum ctl_exit top_show(struct ctl *ctl, const char *before)
     }
     busiest = rates_busiest(look.rates, (size_t)shown);
     buf_printf(&ctl->out, "%s", before);
-    if (look.nodes.count == 0) {
+    if (json_object_size(look.nodes) == 0) {
         code = look.failed;
     } else if (ctl->json) {
-        json = MUST_HAVE(json_pack("{s:i, s:i, s:O}", "nodes_asked", (int)look.asked,
-                                   "nodes_answered", (int)look.nodes.count, "tags", busiest));
+        json =
+            MUST_HAVE(json_pack("{s:i, s:i, s:O}", "nodes_asked", (int)look.asked, "nodes_answered",
+                                (int)json_object_size(look.nodes), "tags", busiest));
         ctl_put_json(ctl, json);
         json_decref(json);
     } else {
         top_put(ctl, &look, busiest);
     }
-    nodes_free(&look.nodes);
+    json_decref(look.nodes);
     json_decref(busiest);
     json_decref(look.rates);
     return code == CTL_DONE ? ctl_flush(ctl) : code;

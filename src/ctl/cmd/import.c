@@ -66,17 +66,6 @@ struct importing {
     size_t sent;
 };
 
-/* An option that not each of the commands has. */
-static const char *import_option(const struct ctl *ctl, const char *name)
-{
-    for (const struct option_about *at = ctl->command->options; at->name != NULL; at++) {
-        if (strcmp(at->name, name) == 0) {
-            return ctl_option(ctl, name);
-        }
-    }
-    return NULL;
-}
-
 /* --- reading: files and databases --- */
 
 static enum ctl_exit import_read_whole(const char *path, struct buf *out, int64_t *ret_made_s)
@@ -108,11 +97,15 @@ static enum ctl_exit import_read_whole(const char *path, struct buf *out, int64_
 
 static enum ctl_exit import_read_file(struct importing *importing)
 {
-    const char *named = import_option(importing->ctl, "format");
+    const char *named = ctl_option(importing->ctl, "format");
     BUF_LOCAL(why);
     enum ctl_exit code;
 
-    importing->form = named != NULL ? form_of_name(named) : FORM_UNKNOWN;
+    importing->form = named != NULL ? FORM_SQL : FORM_UNKNOWN;
+    while (named != NULL && importing->form < FORMS &&
+           strcmp(FORM_NAMES[importing->form], named) != 0) {
+        importing->form++;
+    }
     if (importing->form == FORMS) {
         return ctl_fail(CTL_USAGE,
                         "format: \"%s\" is none of sql, tsv, outfile, csv, csv-doubled, "
@@ -136,6 +129,18 @@ static enum ctl_exit import_read_database(struct importing *importing, struct ro
                ? CTL_DONE
                : ctl_fail(CTL_DATA, "%s: %s: %s; nothing was imported", importing->from,
                           importing->table, buf_text(&why));
+}
+
+/* The rows of the database as they are by now, and their tags; both are to be freed. */
+static enum ctl_exit import_read_again(struct importing *importing, struct rows *rows,
+                                       struct import_tags *now)
+{
+    enum ctl_exit code = import_read_database(importing, rows);
+
+    if (code == CTL_DONE) {
+        tags_check(importing->source, rows, &importing->rules, now);
+    }
+    return code;
 }
 
 static void import_print_messages(const char *kind, const struct messages *messages)
@@ -170,7 +175,7 @@ static enum ctl_exit import_prepare(struct importing *importing)
     }
     errors = importing->rows.errors.count + importing->tags.errors.count;
     ctl_progress("%s: %s, %zu rows, %zu errors, %zu warnings", importing->from,
-                 importing->is_live ? importing->table : form_name(importing->form),
+                 importing->is_live ? importing->table : FORM_NAMES[importing->form],
                  importing->rows.count, errors, importing->tags.warnings.count);
     import_print_messages("warning", &importing->tags.warnings);
     import_print_messages("error", &importing->rows.errors);
@@ -190,11 +195,8 @@ static enum ctl_exit import_check_still(struct importing *importing, const char 
     struct rows rows = {.count = 0};
     struct import_tags now = {.count = 0};
     size_t moved = 0;
-    enum ctl_exit code = importing->is_live ? import_read_database(importing, &rows) : CTL_DONE;
+    enum ctl_exit code = importing->is_live ? import_read_again(importing, &rows, &now) : CTL_DONE;
 
-    if (code == CTL_DONE) {
-        tags_check(importing->source, &rows, &importing->rules, &now);
-    }
     for (size_t i = 0; i < now.count; i++) {
         const struct import_tag *again = &now.list[i];
         const struct import_tag *tag = tags_find(&importing->tags, again->name, again->name_len);
@@ -362,27 +364,27 @@ static enum ctl_exit import_compare(struct importing *importing)
 
 /* --- sending --- */
 
-/* A tag as POST /api/tags takes it. */
-static json_t *tag_json(const struct import_tag *tag)
+/* A number as JSON; 0: none. */
+static json_t *json_unless_0(uint64_t number)
+{
+    return number != 0 ? json_integer((json_int_t)number) : NULL;
+}
+
+/* A tag as POST /api/tags takes it. max_step 0: leafd decides. */
+static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
 {
     char max_id[24];
-    json_t *json;
+    json_t *text = NULL;
 
-    (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
-    json = MUST_HAVE(json_pack("{s:s%, s:s}", "tag", tag->name, tag->name_len, "max_id", max_id));
-    if (tag->step != 0) {
-        ASSERT(json_object_set_new(json, "step", json_integer((json_int_t)tag->step)) == 0);
-    }
-    if (tag->increment != 0) {
-        ASSERT(json_object_set_new(json, "increment", json_integer((json_int_t)tag->increment)) ==
-                   0 &&
-               json_object_set_new(json, "offset", json_integer((json_int_t)tag->offset)) == 0);
-    }
     if (tag->has_description) {
-        ASSERT(json_object_set_new(json, "description",
-                                   json_stringn(tag->description, tag->description_len)) == 0);
+        text = MUST_HAVE(json_stringn(tag->description, tag->description_len));
     }
-    return json;
+    (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
+    return MUST_HAVE(json_pack("{s:s%, s:s, s:o*, s:o*, s:o*, s:o*, s:o*}", "tag", tag->name,
+                               tag->name_len, "max_id", max_id, "step", json_unless_0(tag->step),
+                               "increment", json_unless_0(tag->increment), "offset",
+                               tag->increment != 0 ? json_integer((json_int_t)tag->offset) : NULL,
+                               "description", text, "max_step", json_unless_0(max_step)));
 }
 
 /* Of one call that failed: what is done, and what to do. */
@@ -444,10 +446,7 @@ static enum ctl_exit import_send(struct importing *importing, bool force)
         if (tag->state > IMPORT_CHANGE || tag_needs_force(tag) != force) {
             continue;
         }
-        json = tag_json(tag);
-        if (tag->step > DEFAULT_MAX_STEP) {
-            ASSERT(json_object_set_new(json, "max_step", json_integer((json_int_t)tag->step)) == 0);
-        }
+        json = tag_json(tag, tag->step > DEFAULT_MAX_STEP ? tag->step : 0);
         text = MUST_HAVE(json_dumps(json, JSON_COMPACT));
         json_decref(json);
         body.len = group == 0 ? 0 : body.len;
@@ -497,13 +496,10 @@ static enum ctl_exit import_check_guard(struct importing *importing)
     struct rows rows = {.count = 0};
     struct import_tags now = {.count = 0};
     size_t open = 0;
-    enum ctl_exit code = import_read_database(importing, &rows);
+    enum ctl_exit code = import_read_again(importing, &rows, &now);
 
-    if (code == CTL_DONE) {
-        tags_check(importing->source, &rows, &importing->rules, &now);
-        import_print_messages("error", &now.errors);
-        open = now.errors.count;
-    }
+    import_print_messages("error", &now.errors);
+    open = now.errors.count;
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
         const struct import_tag *again = tags_find(&now, tag->name, tag->name_len);
@@ -739,16 +735,16 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     struct ctl *ctl = importing->ctl;
     struct database *database = &importing->database;
     const char *path = ctl->args.operands[0];
-    const char *table = import_option(ctl, "table");
+    const char *table = ctl_option(ctl, "table");
     size_t given = path != NULL;
 
     *database = (struct database){.table = table != NULL              ? table
                                            : source->table[0] != '\0' ? source->table
                                                                       : NULL,
-                                  .query = import_option(ctl, "query"),
-                                  .pattern = import_option(ctl, "pattern")};
+                                  .query = ctl_option(ctl, "query"),
+                                  .pattern = ctl_option(ctl, "pattern")};
     for (size_t i = 0; i < ENGINES; i++) {
-        const char *address = import_option(ctl, engines[i]);
+        const char *address = ctl_option(ctl, engines[i]);
 
         if (address != NULL) {
             database->engine = (enum engine)i;
@@ -788,14 +784,14 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
                                        char *columns)
 {
     struct ctl *ctl = importing->ctl;
-    const char *ahead = import_option(ctl, "ahead");
-    bool finish = import_option(ctl, "finish") != NULL;
-    const char *settle = import_option(ctl, "settle");
+    const char *ahead = ctl_option(ctl, "ahead");
+    bool finish = ctl_has(ctl, "finish");
+    const char *settle = ctl_option(ctl, "settle");
     enum ctl_exit code = ctl_number("settle", settle, 0, 3600, &importing->settle_s);
 
     importing->rules.is_ahead = ahead != NULL || finish;
-    importing->rules.every_number |= import_option(ctl, "every-number") != NULL;
-    importing->rules.increment = import_option(ctl, "keep-increment") != NULL;
+    importing->rules.every_number |= ctl_has(ctl, "every-number");
+    importing->rules.increment = ctl_has(ctl, "keep-increment");
     if (code == CTL_DONE && ahead != NULL && strcmp(ahead, "auto") != 0) {
         code = ctl_number("ahead (or auto)", ahead, 1, INT64_MAX, &importing->rules.ahead_ids);
     }
@@ -806,19 +802,18 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
         return ctl_fail(CTL_USAGE, "--ahead, --finish and --settle need a database that is asked, "
                                    "not a file: a file does not show what was handed out since");
     }
-    if ((import_option(ctl, "guard") != NULL && ahead == NULL) || (ahead != NULL && finish) ||
-        (import_option(ctl, "remove-guard") != NULL && !finish)) {
+    if ((ctl_has(ctl, "guard") && ahead == NULL) || (ahead != NULL && finish) ||
+        (ctl_has(ctl, "remove-guard") && !finish)) {
         return ctl_fail(CTL_USAGE, "--guard goes with --ahead, --remove-guard with --finish, and "
                                    "--ahead not with --finish");
     }
-    if (import_option(ctl, "guard") != NULL &&
-        !database_can_guard(&importing->database, importing->source)) {
+    if (ctl_has(ctl, "guard") && !database_can_guard(&importing->database, importing->source)) {
         return ctl_fail(CTL_USAGE, "--guard: only a table of Leaf, TinyID or CosId, and sequences "
                                    "of PostgreSQL have one");
     }
     if (columns != NULL && !import_take_columns(source, columns)) {
         return ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed",
-                        import_option(ctl, "columns"));
+                        ctl_option(ctl, "columns"));
     }
     return CTL_DONE;
 }
@@ -833,7 +828,7 @@ enum ctl_exit run_import(struct ctl *ctl)
                    {"cosid", &SOURCE_COSID},
                    {"sql", &SOURCE_TAGS},
                    {"csv", &SOURCE_TAGS}};
-    const char *named = import_option(ctl, "columns");
+    const char *named = ctl_option(ctl, "columns");
     struct source source = SOURCE_LEAF;
     char *list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
     struct importing importing = {.ctl = ctl, .source = &source, .settle_s = SETTLE_S};
@@ -847,14 +842,13 @@ enum ctl_exit run_import(struct ctl *ctl)
     code = code == CTL_DONE ? import_prepare(&importing) : code;
     if (code == CTL_DONE && ctl_has(ctl, "print")) {
         for (size_t i = 0; i < importing.tags.count; i++) {
-            json_t *json = tag_json(&importing.tags.list[i]);
+            json_t *json = tag_json(&importing.tags.list[i], 0);
 
             ctl_put_json(ctl, json);
             json_decref(json);
         }
     } else if (code == CTL_DONE) {
-        code = import_option(ctl, "finish") != NULL ? import_finish(&importing)
-                                                    : import_take_over(&importing);
+        code = ctl_has(ctl, "finish") ? import_finish(&importing) : import_take_over(&importing);
     }
     tags_free(&importing.tags);
     rows_free(&importing.rows);

@@ -21,38 +21,24 @@
 #define WAIT_DEFAULT_S 120
 #define WAIT_EACH_MS 3000 /* of one request */
 
-struct change {
-    const char *method;
-    const char *path;
-    const char *name;  /* after the path; NULL: nothing */
-    json_t *body;      /* taken over; NULL: none */
-    const char *again; /* what to run when it continues */
-    bool force;
-    bool in_turn; /* wait for another change that is under way */
-};
-
-static void message_put(struct ctl *ctl, json_t *json)
-{
-    ctl_put_form(&ctl->out, "{message}\n", json);
-}
-
-/* Ask until it is done. */
-static enum ctl_exit change_wait(struct ctl *ctl, const struct change *change)
+/* Ask until it is done; again names the command of this family that waits for it when it continues.
+ * body: freed; NULL: none. in_turn: wait for another change that is under way. */
+static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf *target,
+                                 json_t *body, const char *again, bool in_turn)
 {
     uint64_t wait_s = WAIT_DEFAULT_S;
     enum ctl_exit code = ctl_number_option(ctl, "wait", 1, 86400, &wait_s);
     uint64_t deadline_ms = clock_now_ms(clock_system()) + wait_s * 1000;
+    bool force = ctl_has(ctl, "force");
     bool printed = false;
-    TARGET_LOCAL(target);
 
-    target_init(&target, change->path, change->name);
-    target_add_number(&target, "timeout_ms", WAIT_EACH_MS);
-    target_add(&target, "force", change->force ? "1" : NULL);
+    target_add_number(target, "timeout_ms", WAIT_EACH_MS);
+    target_add(target, "force", force ? "1" : NULL);
     while (code == CTL_DONE) {
         ANSWER_LOCAL(answer);
 
-        code = ctl_send(ctl, change->method, &target, change->body, change->force, &answer);
-        if (code != CTL_DONE && change->in_turn && answer.status == 409 &&
+        code = ctl_send(ctl, method, target, body, force, &answer);
+        if (code != CTL_DONE && in_turn && answer.status == 409 &&
             strcmp(answer.code, "in_progress") == 0) {
             (void)poll(NULL, 0, ASK_PAUSE_MS); /* that is answered at once */
             code = CTL_DONE;
@@ -65,7 +51,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const struct change *change)
             break;
         }
         if (answer.status == 200) {
-            ctl_put(ctl, answer.json, message_put);
+            ctl_put(ctl, answer.json, "{message}\n", NULL);
             break;
         }
         if (!printed) {
@@ -75,13 +61,23 @@ static enum ctl_exit change_wait(struct ctl *ctl, const struct change *change)
             printed = true;
         }
         if (clock_now_ms(clock_system()) >= deadline_ms) {
-            code =
-                ctl_fail(CTL_UNKNOWN, "not done after %" PRIu64 " s; it continues. %s waits for it",
-                         wait_s, change->again);
+            code = ctl_fail(
+                CTL_UNKNOWN,
+                "not done after %" PRIu64 " s; it continues. leafctl %s%s%s waits for it", wait_s,
+                ctl->command->family, again != NULL ? " " : "", again != NULL ? again : "");
         }
     }
-    json_decref(change->body);
+    json_decref(body);
     return code;
+}
+
+/* POST to this path. */
+static enum ctl_exit change_post(struct ctl *ctl, const char *path, json_t *body, const char *again)
+{
+    BUF_LOCAL(target);
+
+    target_put(&target, path, NULL);
+    return change_wait(ctl, "POST", &target, body, again, false);
 }
 
 /* The node's id and, where an address follows it, that. */
@@ -115,10 +111,9 @@ static void members_put(struct ctl *ctl, json_t *json)
                                                 {"peers", "{peer_address}"},
                                                 {"http", "{http_address}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
 
     members_prepare(json);
-    grid_init(&grid, titles);
     ctl_put_rows(&ctl->out, &grid, json_object_get(json, "members"), 0);
 }
 
@@ -137,14 +132,9 @@ enum ctl_exit run_members_list(struct ctl *ctl)
 
 static enum ctl_exit member_add(struct ctl *ctl, uint64_t id, const char *address)
 {
-    const struct change change = {
-        .method = "POST",
-        .path = "/api/cluster/members",
-        .body = json_pack("{s:I, s:s}", "id", (json_int_t)id, "peer_address", address),
-        .again = "leafctl members add",
-        .force = ctl_has(ctl, "force")};
-
-    return change_wait(ctl, &change);
+    return change_post(ctl, "/api/cluster/members",
+                       json_pack("{s:I, s:s}", "id", (json_int_t)id, "peer_address", address),
+                       "add");
 }
 
 enum ctl_exit run_members_add(struct ctl *ctl)
@@ -155,16 +145,14 @@ enum ctl_exit run_members_add(struct ctl *ctl)
     return code == CTL_DONE ? member_add(ctl, id, ctl->args.operands[1]) : code;
 }
 
-static enum ctl_exit member_remove(struct ctl *ctl, bool in_turn)
+/* Change the member that the first operand names. */
+static enum ctl_exit member_change(struct ctl *ctl, const char *method, json_t *body,
+                                   const char *again, bool in_turn)
 {
-    const struct change change = {.method = "DELETE",
-                                  .path = "/api/cluster/members/",
-                                  .name = ctl->args.operands[0],
-                                  .again = "leafctl members remove",
-                                  .force = ctl_has(ctl, "force"),
-                                  .in_turn = in_turn};
+    BUF_LOCAL(target);
 
-    return change_wait(ctl, &change);
+    target_put(&target, "/api/cluster/members/", ctl->args.operands[0]);
+    return change_wait(ctl, method, &target, body, again, in_turn);
 }
 
 /* A healthy voter goes only when it is meant: the command does not show how little is left. */
@@ -209,7 +197,7 @@ enum ctl_exit run_members_remove(struct ctl *ctl)
     if (code == CTL_DONE && !ctl_has(ctl, "yes")) {
         code = member_ask_remove(ctl, id);
     }
-    return code == CTL_DONE ? member_remove(ctl, false) : code;
+    return code == CTL_DONE ? member_change(ctl, "DELETE", NULL, "remove", false) : code;
 }
 
 /* The dead one leaves first: with it among the voters, the new one's vote would be needed. But a
@@ -227,7 +215,7 @@ enum ctl_exit run_members_replace(struct ctl *ctl)
                         "another one than %" PRIu64,
                         old);
     }
-    code = code == CTL_DONE ? member_remove(ctl, true) : code;
+    code = code == CTL_DONE ? member_change(ctl, "DELETE", NULL, "remove", true) : code;
     if (code != CTL_DONE) {
         return code;
     }
@@ -246,60 +234,34 @@ enum ctl_exit run_members_address(struct ctl *ctl)
     uint64_t id = 0;
     enum ctl_exit code = member_operands(ctl, 0, 1, &id);
 
-    if (code != CTL_DONE) {
-        return code;
-    }
-    const struct change change = {.method = "PUT",
-                                  .path = "/api/cluster/members/",
-                                  .name = ctl->args.operands[0],
-                                  .body = json_pack("{s:s}", "peer_address", ctl->args.operands[1]),
-                                  .again = "leafctl members address",
-                                  .force = ctl_has(ctl, "force")};
-
-    return change_wait(ctl, &change);
-}
-
-/* --- work for nodes --- */
-
-#define NODE_PATH_BYTES 64
-
-/* what: "/drain", "/resume"; "": its fields. */
-static enum ctl_exit node_change(struct ctl *ctl, const char *method, const char *what,
-                                 json_t *body, bool force, const char *again)
-{
-    char path[NODE_PATH_BYTES];
-    uint64_t id = 0;
-    enum ctl_exit code = member_operands(ctl, 0, 0, &id);
-    const struct change change = {
-        .method = method, .path = path, .body = body, .again = again, .force = force};
-
-    if (code != CTL_DONE) {
-        json_decref(body);
-        return code;
-    }
-    (void)snprintf(path, sizeof path, "/api/nodes/%" PRIu64 "%s", id, what);
-    return change_wait(ctl, &change);
-}
-
-enum ctl_exit run_members_drain(struct ctl *ctl)
-{
-    return node_change(ctl, "POST", "/drain", NULL, ctl_has(ctl, "force"), "leafctl members drain");
-}
-
-enum ctl_exit run_members_resume(struct ctl *ctl)
-{
-    return node_change(ctl, "POST", "/resume", NULL, false, "leafctl members resume");
-}
-
-enum ctl_exit run_members_weight(struct ctl *ctl)
-{
-    uint64_t weight = 0;
-    enum ctl_exit code = ctl_number("WEIGHT", ctl->args.operands[1], 0, 1000, &weight);
-
     return code == CTL_DONE
-               ? node_change(ctl, "PUT", "", json_pack("{s:I}", "weight", (json_int_t)weight),
-                             ctl_has(ctl, "force"), "leafctl members weight")
+               ? member_change(ctl, "PUT",
+                               json_pack("{s:s}", "peer_address", ctl->args.operands[1]), "address",
+                               false)
                : code;
+}
+
+/* `drain`, `resume` and `weight` of a node: what is at it is the command's name. */
+enum ctl_exit run_members_work(struct ctl *ctl)
+{
+    const char *weight_text = ctl->args.operands[1];
+    const char *what = ctl->command->name;
+    uint64_t weight = 0;
+    uint64_t id = 0;
+    enum ctl_exit code = ctl_number("WEIGHT", weight_text, 0, 1000, &weight);
+    BUF_LOCAL(target);
+
+    code = code == CTL_DONE ? member_operands(ctl, 0, 0, &id) : code;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    buf_printf(&target, "/api/nodes/%" PRIu64, id);
+    if (weight_text != NULL) {
+        return change_wait(ctl, "PUT", &target, json_pack("{s:I}", what, (json_int_t)weight), what,
+                           false);
+    }
+    buf_printf(&target, "/%s", what);
+    return change_wait(ctl, "POST", &target, NULL, what, false);
 }
 
 /* --- clients that are cut --- */
@@ -313,19 +275,23 @@ static void cuts_put(struct ctl *ctl, json_t *json)
                                                 {"by", "{by}"},
                                                 {"reason", "{reason}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid);
+    GRID_LOCAL(grid, titles);
 
-    grid_init(&grid, titles);
     ctl_put_rows(&ctl->out, &grid, json_object_get(json, "cuts"), 0);
 }
 
 enum ctl_exit run_clients_list(struct ctl *ctl)
 {
-    return ctl_show(ctl, CUTS_PATH, cuts_put);
+    return ctl_show(ctl, CUTS_PATH, NULL, cuts_put);
 }
 
+/* json NULL: the cut has ended. */
 static void cut_put(struct ctl *ctl, json_t *json)
 {
+    if (json == NULL) {
+        buf_printf(&ctl->out, "restored\n");
+        return;
+    }
     ctl_put_form(&ctl->out, "{who} is cut until {until}\n", json);
     if (field_text(json, "warning") != NULL) {
         ctl_progress("%s", field_text(json, "warning"));
@@ -335,23 +301,11 @@ static void cut_put(struct ctl *ctl, json_t *json)
 /* body: taken over; NULL: the cut ends. */
 static enum ctl_exit cut_change(struct ctl *ctl, json_t *body)
 {
-    TARGET_LOCAL(target);
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code;
+    BUF_LOCAL(target);
 
-    target_init(&target, CUTS_PATH "/", ctl->args.operands[0]);
-    target_add(&target, "force", body != NULL && ctl_has(ctl, "force") ? "1" : NULL);
-    code = ctl_send(ctl, body != NULL ? "PUT" : "DELETE", &target, body, false, &answer);
-    code = code != CTL_DONE       ? ctl_failed(code, &answer)
-           : answer.status == 204 ? CTL_DONE
-                                  : ctl_must_be_object(&answer);
-    if (code == CTL_DONE && answer.status != 204) {
-        ctl_put(ctl, answer.json, cut_put);
-    } else if (code == CTL_DONE) {
-        buf_printf(&ctl->out, "%s", ctl->json ? "" : "restored\n");
-    }
-    json_decref(body);
-    return code;
+    target_put(&target, CUTS_PATH "/", ctl->args.operands[0]);
+    target_add(&target, "force", ctl_has(ctl, "force") ? "1" : NULL);
+    return ctl_change(ctl, body != NULL ? "PUT" : "DELETE", &target, body, NULL, cut_put);
 }
 
 enum ctl_exit run_clients_cut(struct ctl *ctl)
@@ -389,18 +343,6 @@ enum ctl_exit run_clients_restore(struct ctl *ctl)
 
 /* --- leader and level --- */
 
-/* POST one number. */
-static enum ctl_exit number_change(struct ctl *ctl, const char *path, const char *field,
-                                   uint64_t number, const char *again)
-{
-    const struct change change = {.method = "POST",
-                                  .path = path,
-                                  .body = json_pack("{s:I}", field, (json_int_t)number),
-                                  .again = again};
-
-    return change_wait(ctl, &change);
-}
-
 enum ctl_exit run_leader(struct ctl *ctl)
 {
     ANSWER_LOCAL(answer);
@@ -410,9 +352,9 @@ enum ctl_exit run_leader(struct ctl *ctl)
 
     if (ctl->args.operands[0] != NULL) {
         code = member_operands(ctl, 0, 0, &id);
-        return code == CTL_DONE
-                   ? number_change(ctl, "/api/cluster/leader", "id", id, "leafctl leader")
-                   : code;
+        return code == CTL_DONE ? change_post(ctl, "/api/cluster/leader",
+                                              json_pack("{s:I}", "id", (json_int_t)id), NULL)
+                                : code;
     }
     code = ctl_get(ctl, "/api/cluster", &answer);
     if (code != CTL_DONE) {
@@ -441,7 +383,7 @@ static void level_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_level_show(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/cluster/level", level_put);
+    return ctl_show(ctl, "/api/cluster/level", NULL, level_put);
 }
 
 enum ctl_exit run_level_raise(struct ctl *ctl)
@@ -456,7 +398,7 @@ enum ctl_exit run_level_raise(struct ctl *ctl)
         code = ctl_get(ctl, "/api/cluster/level", &answer);
         level = code == CTL_DONE ? (uint64_t)field_number(answer.json, "level", 0) + 1 : 0;
     }
-    return code == CTL_DONE
-               ? number_change(ctl, "/api/cluster/level", "level", level, "leafctl level raise")
-               : code;
+    return code == CTL_DONE ? change_post(ctl, "/api/cluster/level",
+                                          json_pack("{s:I}", "level", (json_int_t)level), "raise")
+                            : code;
 }

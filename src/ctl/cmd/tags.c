@@ -1,5 +1,7 @@
 /*
- * tags.c - `tags list|get|put|pause|resume|delete`. Thread: one.
+ * tags.c - what clients use: `tags`, their ids (`next`), and snowflake ids: `decode`, `at`,
+ * `workers`, `layouts`. Ids of an answer that never came are skipped, so a request for ids may be
+ * repeated. Thread: one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,10 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
+#include "src/id/codec/snowflake_layout.h"
 
-/* --- list --- */
+#define NEXT_MAX 1000000000
+
+/* --- tags --- */
 
 /* What a tag has; in CSV only the first of them. */
 static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step",   "max",
@@ -158,7 +164,7 @@ enum ctl_exit run_tags_list(struct ctl *ctl)
     for (size_t i = 0; listing.csv && i < CSV_FIELDS; i++) {
         buf_printf(&ctl->out, "%s%s", FIELDS[i], i + 1 < CSV_FIELDS ? "," : "\r\n");
     }
-    grid_init(&listing.grid, titles);
+    listing.grid.titles = titles;
     code = tags_put_pages(&listing);
     grid_free(&listing.grid);
     return code;
@@ -167,7 +173,7 @@ enum ctl_exit run_tags_list(struct ctl *ctl)
 /* --- one tag --- */
 
 /* The target of the tag that the first operand names. */
-static enum ctl_exit tag_target(struct ctl *ctl, struct target *target)
+static enum ctl_exit tag_target(struct ctl *ctl, struct buf *target)
 {
     const char *name = ctl->args.operands[0];
     size_t len = strlen(name);
@@ -176,7 +182,7 @@ static enum ctl_exit tag_target(struct ctl *ctl, struct target *target)
         return ctl_fail(CTL_USAGE, "a tag's name has 1 to %d bytes, not %zu", LIMIT_TAG_NAME_BYTES,
                         len);
     }
-    target_init(target, "/api/tags/", name);
+    target_put(target, "/api/tags/", name);
     return CTL_DONE;
 }
 
@@ -202,15 +208,16 @@ static void tag_put(struct ctl *ctl, json_t *tag)
 
 enum ctl_exit run_tags_get(struct ctl *ctl)
 {
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     enum ctl_exit code = tag_target(ctl, &target);
 
-    return code == CTL_DONE ? ctl_show(ctl, buf_text(&target.text), tag_put) : code;
+    return code == CTL_DONE ? ctl_show(ctl, buf_text(&target), NULL, tag_put) : code;
 }
 
 /* Send the fields, which are freed, and show the tag. */
-static enum ctl_exit put_fields(struct ctl *ctl, struct target *target, json_t *body, bool force)
+static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *body)
 {
+    bool force = ctl_has(ctl, "force");
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
@@ -230,16 +237,16 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct target *target, json_t *
                    ctl->json              ? ""
                    : answer.status == 201 ? "made:\n"
                                           : "changed:\n");
-        ctl_put(ctl, answer.json, tag_put);
+        ctl_put(ctl, answer.json, NULL, tag_put);
     }
     return code;
 }
 
-/* Pause or resume a tag that is there: a name that is mistyped is not made. */
-static enum ctl_exit put_paused(struct ctl *ctl, bool paused)
+/* `pause` or `resume` a tag that is there: a name that is mistyped is not made. */
+enum ctl_exit run_tags_pause(struct ctl *ctl)
 {
-    const char *reason = paused ? ctl_option(ctl, "reason") : NULL;
-    TARGET_LOCAL(target);
+    bool paused = strcmp(ctl->command->name, "pause") == 0;
+    BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     enum ctl_exit code = tag_target(ctl, &target);
 
@@ -250,21 +257,9 @@ static enum ctl_exit put_paused(struct ctl *ctl, bool paused)
     if (code != CTL_DONE) {
         return ctl_failed(code, &answer);
     }
-    return put_fields(ctl, &target,
-                      MUST_HAVE(reason != NULL
-                                    ? json_pack("{s:b, s:s}", "paused", paused, "reason", reason)
-                                    : json_pack("{s:b}", "paused", paused)),
-                      false);
-}
-
-enum ctl_exit run_tags_pause(struct ctl *ctl)
-{
-    return put_paused(ctl, true);
-}
-
-enum ctl_exit run_tags_resume(struct ctl *ctl)
-{
-    return put_paused(ctl, false);
+    return put_fields(
+        ctl, &target,
+        MUST_HAVE(json_pack("{s:b, s:s*}", "paused", paused, "reason", ctl_option(ctl, "reason"))));
 }
 
 enum ctl_exit run_tags_put(struct ctl *ctl)
@@ -281,7 +276,7 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
                                                {"description", "description", 0, 0},
                                                {"shape", "shape", 0, 0}};
     json_t *body = MUST_HAVE(json_object());
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     enum ctl_exit code = tag_target(ctl, &target);
 
     for (size_t i = 0; i < COMMAND_OPTIONS_MAX; i++) {
@@ -297,12 +292,12 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
         json_decref(body);
         return code;
     }
-    return put_fields(ctl, &target, body, ctl_has(ctl, "force"));
+    return put_fields(ctl, &target, body);
 }
 
 enum ctl_exit run_tags_delete(struct ctl *ctl)
 {
-    TARGET_LOCAL(target);
+    BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     enum ctl_exit code = tag_target(ctl, &target);
 
@@ -319,4 +314,336 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
         buf_printf(&ctl->out, "deleted; made again it continues above its ids\n");
     }
     return CTL_DONE;
+}
+
+/* --- next --- */
+
+/* Append the ids of a range, or the range. False: it is none, or has more than are left. */
+static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
+{
+    int64_t first = field_number(range, "first", -1);
+    int64_t last = field_number(range, "last", -1);
+    int64_t by = field_number(range, "increment", 1);
+
+    if (first < 0 || last < first || by < 1 || (last - first) % by != 0 ||
+        (uint64_t)(last - first) / (uint64_t)by >= *left) {
+        return false;
+    }
+    *left -= (uint64_t)(last - first) / (uint64_t)by + 1;
+    if (as_range) {
+        buf_printf(&ctl->out, "%" PRId64 " %" PRId64, first, last);
+        if (by > 1) {
+            buf_printf(&ctl->out, " %" PRId64, by);
+        }
+        buf_put(&ctl->out, "\n", 1);
+        return true;
+    }
+    for (uint64_t id = (uint64_t)first; id <= (uint64_t)last; id += (uint64_t)by) {
+        buf_printf(&ctl->out, "%" PRIu64 "\n", id);
+    }
+    return true;
+}
+
+/* Append the ranges of an answer. False: they are not so many ids. */
+static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_t count)
+{
+    size_t before = ctl->out.len;
+    uint64_t left = count;
+
+    if (ctl->json) {
+        ctl_put_json(ctl, answer->json);
+        return true;
+    }
+    for (size_t i = 0; i < field_count(answer->json, "ranges"); i++) {
+        if (!ids_put_range(ctl, field_item(answer->json, "ranges", i), ctl_has(ctl, "ranges"),
+                           &left)) {
+            left = count;
+            break;
+        }
+    }
+    ctl->out.len = left == 0 ? ctl->out.len : before;
+    return left == 0;
+}
+
+/* The same of the lines of a body: ids of a layout, which do not follow each other. */
+static bool ids_put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
+{
+    const char *body = (const char *)answer->body.data;
+    uint64_t lines = 0;
+
+    for (size_t i = 0; i < answer->body.len; i++) {
+        bool ends = body[i] == '\n' && i > 0 && body[i - 1] != '\n';
+
+        if (!ends && (body[i] < '0' || body[i] > '9')) {
+            return false;
+        }
+        lines += ends || i + 1 == answer->body.len;
+    }
+    if (lines == count) {
+        buf_put(&ctl->out, body, answer->body.len);
+        buf_put(&ctl->out, "\n", body[answer->body.len - 1] != '\n' ? 1 : 0);
+    }
+    return lines == count;
+}
+
+static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count, const char *key)
+{
+    uint64_t timeout_ms = ctl->settings.timeout_ms < LIMIT_TIMEOUT_MS / 2 ? ctl->settings.timeout_ms
+                                                                          : LIMIT_TIMEOUT_MS / 2;
+    const char *layout = ctl_option(ctl, "layout");
+    BUF_LOCAL(target);
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code;
+
+    target_put(&target, path, ctl->args.operands[0]);
+    target_add_number(&target, "count", count);
+    target_add(&target, "format", layout == NULL ? "json" : NULL);
+    target_add(&target, "stepped", !ctl_has(ctl, "snowflake") && layout == NULL ? "1" : NULL);
+    target_add(&target, "contiguous", ctl_has(ctl, "contiguous") ? "1" : NULL);
+    target_add(&target, "as", ctl_has(ctl, "numbers") ? "number" : NULL);
+    target_add(&target, "layout", layout);
+    target_add_number(&target, "timeout_ms", timeout_ms > 500 ? timeout_ms - 500 : timeout_ms);
+    const struct ask ask = {.target = buf_text(&target), .key = key};
+    code = cluster_ask(ctl->cluster, &ask, &answer);
+    if (code == CTL_NOT_FOUND) {
+        ctl_progress(layout != NULL ? "those that there are: leafctl layouts"
+                                    : "make it: leafctl tags put TAG");
+    }
+    if (code != CTL_DONE) {
+        return ctl_failed(code, &answer);
+    }
+    code = layout == NULL ? ctl_must_be_object(&answer) : CTL_DONE;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    return (layout == NULL ? ids_put_ranges : ids_put_lines)(ctl, &answer, count)
+               ? ctl_flush(ctl)
+               : ctl_fail(CTL_INTERNAL, "%s: the answer has not the %" PRIu64 " ids asked for",
+                          answer.server, count);
+}
+
+enum ctl_exit run_next(struct ctl *ctl)
+{
+    bool has_layout = ctl_has(ctl, "layout");
+    const char *path =
+        has_layout || ctl_has(ctl, "snowflake") ? "/api/snowflake/get/" : "/api/segment/get/";
+    const char *key = ctl_option(ctl, "idempotency-key");
+    bool whole = key != NULL || ctl_has(ctl, "contiguous");
+    uint64_t wanted = 1;
+    enum ctl_exit code =
+        ctl_number_option(ctl, "count", 1, whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
+
+    if (ctl->args.operands[0][0] == '\0') {
+        return ctl_fail(CTL_USAGE, "a tag's name is not empty");
+    }
+    if (has_layout && (ctl->json || ctl_has(ctl, "ranges"))) {
+        return ctl_fail(CTL_USAGE, "layout: its ids come one a line, without ranges and json");
+    }
+    for (const char *c = key; code == CTL_DONE && c != NULL && *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~') {
+            return ctl_fail(CTL_USAGE, "idempotency-key: only ASCII without control characters");
+        }
+    }
+    for (uint64_t had = 0; code == CTL_DONE && had < wanted;) {
+        uint64_t count = wanted - had < LIMIT_COUNT ? wanted - had : LIMIT_COUNT;
+
+        code = next_ask(ctl, path, count, key);
+        had += code == CTL_DONE ? count : 0;
+        if (code != CTL_DONE && had > 0) {
+            ctl_progress("%" PRIu64 " of %" PRIu64 " ids were printed", had, wanted);
+        }
+    }
+    return code;
+}
+
+/* --- decode --- */
+
+enum ctl_exit run_decode(struct ctl *ctl)
+{
+    const char *text = ctl->args.operands[0];
+    struct snowflake_parts parts;
+    enum id_form form;
+    uint64_t id = 0;
+    BUF_LOCAL(target);
+
+    if (!long_id_read(text, strlen(text), &form, &parts) &&
+        ctl_number("ID", text, 0, INT64_MAX, &id) != CTL_DONE) {
+        return CTL_USAGE;
+    }
+    target_put(&target, "/api/snowflake/decode/", text);
+    target_add(&target, "layout", ctl_option(ctl, "layout"));
+    return ctl_show(ctl, buf_text(&target),
+                    "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
+                    "sequence  {sequence:n}\n",
+                    NULL);
+}
+
+enum ctl_exit run_at(struct ctl *ctl)
+{
+    BUF_LOCAL(target);
+
+    target_put(&target, "/api/snowflake/at", NULL);
+    target_add(&target, "time", ctl->args.operands[0]);
+    target_add(&target, "format", "json");
+    target_add(&target, "layout", ctl_option(ctl, "layout"));
+    return ctl_show(ctl, buf_text(&target), "{id}\n", NULL);
+}
+
+/* --- worker ids --- */
+
+/* The rows of a page that are to be shown, with their state as of the log's time. */
+static void workers_prepare(struct ctl *ctl, json_t *page)
+{
+    json_t *rows = json_object_get(page, "workers");
+
+    for (size_t i = 0; i < json_array_size(rows);) {
+        json_t *row = json_array_get(rows, i);
+        bool granted = field_is(row, "state", "held");
+        bool held =
+            granted && field_number(row, "until_ms", 0) >= field_number(page, "log_time_ms", 0);
+
+        if (granted && !held) {
+            ASSERT(json_object_set_new(row, "state", json_string("over")) == 0);
+        }
+        if (held || !ctl_has(ctl, "held") || json_array_remove(rows, i) != 0) {
+            i++;
+        }
+    }
+}
+
+enum ctl_exit run_workers_list(struct ctl *ctl)
+{
+    static const struct grid_column titles[] = {
+        {">id", "{worker_id:n}"},     {"state", "{state}"},
+        {"kind", "{kind}"},           {"name", "{name}"},
+        {"address", "{address}"},     {">epoch", "{epoch:n}"},
+        {"until", "{until_ms:time}"}, {NULL, NULL}};
+    struct pages pages = {.ctl = ctl, .path = "/api/workers", .limit = LIMIT_WORKERS_PER_PAGE};
+    GRID_LOCAL(grid, titles);
+
+    while (pages_next(&pages)) {
+        if (ctl->json) {
+            ctl_put_json(ctl, pages.answer.json);
+        } else {
+            workers_prepare(ctl, pages.answer.json);
+            ctl_put_rows(&ctl->out, &grid, json_object_get(pages.answer.json, "workers"), 0);
+        }
+        pages.code = ctl_flush(ctl);
+    }
+    return pages_end(&pages);
+}
+
+static void worker_put(struct ctl *ctl, json_t *json)
+{
+    if (json == NULL) {
+        buf_printf(&ctl->out, "released\n");
+        return;
+    }
+    ctl_put_form(&ctl->out, "worker id {worker_id:n}, epoch {epoch:n}: times ", json);
+    ctl_put_form(&ctl->out, field_number(json, "from_ms", 0) > 0 ? "above {from_ms:time}" : "",
+                 json);
+    ctl_put_form(&ctl->out, " up to {until_ms:time}\n", json);
+}
+
+/* Send a change of a worker id, or for a new one (id NULL); show what was granted. body: freed. */
+static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char *id,
+                                 const struct body_field *fields, size_t count, json_t *body)
+{
+    BUF_LOCAL(target);
+
+    if (ctl_add_fields(ctl, fields, count, body) != CTL_DONE) {
+        json_decref(body);
+        return CTL_USAGE;
+    }
+    target_put(&target, id != NULL ? "/api/workers/" : "/api/workers", id);
+    target_add(&target, "force", ctl_has(ctl, "force") ? "1" : NULL);
+    return ctl_change(ctl, method, &target, body, NULL, worker_put);
+}
+
+#define WINDOW                                                                                     \
+    {                                                                                              \
+        "window-ms", "window_ms", LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS                         \
+    }
+enum ctl_exit run_workers_acquire(struct ctl *ctl)
+{
+    static const struct body_field fields[] = {{"worker-id", "worker_id", 0, LIMIT_WORKER_IDS - 1},
+                                               {"from-ms", "from_ms", 0, INT64_MAX},
+                                               {"layout", "layout", 0, 0},
+                                               {"zone", "zone", 0, 0},
+                                               {"address", "address", 0, 0},
+                                               WINDOW};
+    json_t *body = MUST_HAVE(json_object());
+
+    if (json_object_set_new(body, "name", json_string(ctl->args.operands[0])) != 0) {
+        json_decref(body);
+        return ctl_fail(CTL_USAGE, "the name is not UTF-8");
+    }
+    return worker_send(ctl, "POST", NULL, fields, COUNT_OF(fields), body);
+}
+
+/* `renew` or `release` an id that was acquired: its epoch is needed. */
+enum ctl_exit run_workers_change(struct ctl *ctl)
+{
+    static const struct body_field fields[] = {
+        {"epoch", "epoch", 1, INT64_MAX},
+        WINDOW,
+        {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
+    const char *method = strcmp(ctl->command->name, "renew") == 0 ? "PUT" : "DELETE";
+    const char *text = ctl->args.operands[0];
+    uint64_t id = 0;
+    enum ctl_exit code = ctl_number("ID", text, 0, LIMIT_WORKER_IDS - 1, &id);
+
+    if (code == CTL_DONE && !ctl_has(ctl, "epoch")) {
+        code = ctl_fail(CTL_USAGE, "--epoch is missing: leafctl workers list shows it");
+    }
+    return code == CTL_DONE
+               ? worker_send(ctl, method, text, fields, COUNT_OF(fields), MUST_HAVE(json_object()))
+               : code;
+}
+
+enum ctl_exit run_workers_pools(struct ctl *ctl)
+{
+    const char *pools = ctl->args.operands[0];
+    json_t *body = pools != NULL ? json_pack("{s:s}", "pools", pools) : NULL;
+    BUF_LOCAL(target);
+
+    if (pools != NULL && body == NULL) {
+        return ctl_fail(CTL_USAGE, "POOLS is not UTF-8");
+    }
+    target_put(&target, "/api/workers/pools", NULL);
+    return ctl_change(ctl, pools != NULL ? "PUT" : NULL, &target, body, "{pools}\n", NULL);
+}
+
+/* --- layouts --- */
+
+static void layouts_put(struct ctl *ctl, json_t *json)
+{
+    static const struct grid_column titles[] = {{"name", "{name}"},
+                                                {">unit", "{unit_ms:n}"},
+                                                {">time", "{time_bits:n}"},
+                                                {">worker", "{worker_bits:n}"},
+                                                {">sequence", "{sequence_bits:n}"},
+                                                {"order", "{order}"},
+                                                {"epoch", "{epoch}"},
+                                                {"state", "{state}"},
+                                                {NULL, NULL}};
+    json_t *rows = json_object_get(json, "layouts");
+    char text[TEXT_TIME_BYTES];
+    GRID_LOCAL(grid, titles);
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_t *row = json_array_get(rows, i);
+        int64_t epoch_ms = field_number(row, "epoch_ms", 0);
+
+        (void)json_object_set_new(row, "epoch",
+                                  json_string(text_time_rfc3339((uint64_t)epoch_ms, text)));
+        (void)json_object_set_new(row, "state",
+                                  json_string(field_true(row, "deleted") ? "deleted" : ""));
+    }
+    ctl_put_rows(&ctl->out, &grid, rows, 0);
+}
+
+enum ctl_exit run_layouts_list(struct ctl *ctl)
+{
+    return ctl_show(ctl, "/api/layouts", NULL, layouts_put);
 }

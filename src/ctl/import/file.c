@@ -592,24 +592,8 @@ static int json_read(struct file_reading *file)
 
 /* --- which form --- */
 
-static const char *const FORM_NAMES[FORMS] = {"unknown", "sql",         "tsv",           "outfile",
-                                              "csv",     "csv-doubled", "csv-backslash", "json"};
-
-const char *form_name(enum form form)
-{
-    ASSERT(form < FORMS);
-    return FORM_NAMES[form];
-}
-
-enum form form_of_name(const char *name)
-{
-    unsigned form = FORM_SQL;
-
-    while (form < FORMS && strcmp(FORM_NAMES[form], name) != 0) {
-        form++;
-    }
-    return (enum form)form;
-}
+const char *const FORM_NAMES[FORMS] = {"unknown", "sql",         "tsv",           "outfile",
+                                       "csv",     "csv-doubled", "csv-backslash", "json"};
 
 static bool begins_sql(const char *data)
 {

@@ -140,10 +140,7 @@ enum form {
     FORMS
 };
 
-const char *form_name(enum form form);
-
-/* FORMS: there is none of that name. */
-enum form form_of_name(const char *name);
+extern const char *const FORM_NAMES[FORMS];
 
 /* The rows of a file's bytes; a NUL stands after them. *form: FORM_UNKNOWN becomes what it is. */
 int file_read(const struct source *source, const char *table, const char *data, size_t len,

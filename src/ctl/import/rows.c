@@ -476,12 +476,20 @@ static void row_check(struct tag_checking *checking, const struct row *row)
 
 /* --- tags by name --- */
 
-/* Equal ones stay in the order of the file. */
 static int tag_by_name(const void *a, const void *b)
 {
     const struct import_tag *one = a;
     const struct import_tag *two = b;
-    int order = tag_name_compare(one->name, one->name_len, two->name, two->name_len);
+
+    return tag_name_compare(one->name, one->name_len, two->name, two->name_len);
+}
+
+/* Equal ones stay in the order of the file. */
+static int tag_by_row(const void *a, const void *b)
+{
+    const struct import_tag *one = a;
+    const struct import_tag *two = b;
+    int order = tag_by_name(a, b);
 
     return order != 0 ? order : (one->row > two->row) - (one->row < two->row);
 }
@@ -497,8 +505,7 @@ static void tags_merge_equal(struct tag_checking *checking)
         struct import_tag *last = kept > 0 ? &tags->list[kept - 1] : NULL;
         char places[2][ROW_PLACE_BYTES];
 
-        if (last == NULL ||
-            tag_name_compare(last->name, last->name_len, tag->name, tag->name_len) != 0) {
+        if (last == NULL || tag_by_name(last, tag) != 0) {
             tags->list[kept++] = *tag;
             continue;
         }
@@ -517,20 +524,24 @@ static void tags_merge_equal(struct tag_checking *checking)
     tags->count = kept;
 }
 
+static size_t length_without_blanks(const struct import_tag *tag)
+{
+    size_t len = tag->name_len;
+
+    while (len > 0 && tag->name[len - 1] == ' ') {
+        len--;
+    }
+    return len;
+}
+
 /* Names as MySQL may compare them: without case of ASCII, and blanks at the end. */
 static int tag_by_fold(const void *a, const void *b)
 {
     const struct import_tag *one = *(struct import_tag *const *)a;
     const struct import_tag *two = *(struct import_tag *const *)b;
-    size_t lens[2] = {one->name_len, two->name_len};
+    size_t lens[2] = {length_without_blanks(one), length_without_blanks(two)};
     int order;
 
-    while (lens[0] > 0 && one->name[lens[0] - 1] == ' ') {
-        lens[0]--;
-    }
-    while (lens[1] > 0 && two->name[lens[1] - 1] == ' ') {
-        lens[1]--;
-    }
     order = strncasecmp(one->name, two->name, lens[0] < lens[1] ? lens[0] : lens[1]);
     return order != 0 ? order : (lens[0] > lens[1]) - (lens[0] < lens[1]);
 }
@@ -568,7 +579,7 @@ void tags_check(const struct source *source, const struct rows *rows,
     for (size_t i = 0; i < rows->count; i++) {
         row_check(&checking, &rows->list[i]);
     }
-    qsort(ret_tags->list, ret_tags->count, sizeof *ret_tags->list, tag_by_name);
+    qsort(ret_tags->list, ret_tags->count, sizeof *ret_tags->list, tag_by_row);
     tags_merge_equal(&checking);
     tags_warn_of_alike(&checking);
 }
@@ -586,19 +597,7 @@ void tags_free(struct import_tags *tags)
 
 struct import_tag *tags_find(const struct import_tags *tags, const char *name, size_t len)
 {
-    size_t low = 0;
-    size_t high = tags->count;
+    const struct import_tag key = {.name = name, .name_len = len};
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        struct import_tag *tag = &tags->list[middle];
-        int order = tag_name_compare(tag->name, tag->name_len, name, len);
-
-        if (order == 0) {
-            return tag;
-        }
-        low = order < 0 ? middle + 1 : low;
-        high = order < 0 ? high : middle;
-    }
-    return NULL;
+    return bsearch(&key, tags->list, tags->count, sizeof key, tag_by_name);
 }

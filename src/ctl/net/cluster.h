@@ -1,8 +1,18 @@
 /*
- * cluster.h - asks the servers that were given until one answers, within a deadline.
+ * cluster.h - which servers to ask, and as whom; asks them until one answers, within a deadline.
  *
- * The happy path: cluster_new(), cluster_ask() for each request. It begins with the server that
- * answered last. Connections are kept; no redirect is followed and no proxy is asked.
+ * The happy path: settings_set() for each flag; settings_load(), which adds the environment
+ * (LEAFCTL_SERVER for --server, and so on) and the file for what no flag has set, and looks at the
+ * files that hold secrets; cluster_new(), cluster_ask() for each request. It begins with the server
+ * that answered last. Connections are kept; no redirect is followed and no proxy is asked.
+ *
+ * The file is --config, LEAFCTL_CONFIG, or leafctl/config below XDG_CONFIG_HOME or ~/.config, with
+ * lines NAME = VALUE and comments after '#'. It names files of secrets and has none, so it may be
+ * read by others; but a user that can write to it can send the token to another server, so it must
+ * belong to the user or to root, and nobody else may write to it. A file with a token or a key must
+ * not be readable by others. A token is never on the command line, where every user of the machine
+ * could see it. Where nothing names a server, the nodes that `make run` started in the current
+ * folder are asked, if it runs; otherwise those of SETTINGS_SERVER_DEFAULT.
  *
  * What is repeated: a request that cannot have been sent goes to the next server. One that may have
  * been carried out, and one that got 429 (but not `share`) or 503, is asked again, there or
@@ -15,20 +25,87 @@
  * which also names the other one's address. That one is asked from then on, but not if it is a
  * loopback address of another machine: here that would be another node.
  *
- * Failure modes: an exit code with a text in the answer, which says what to do next; other codes of
- * HTTP than 2xx are failures. An answer beyond ANSWER_BODY_BYTES is one, unless a sink takes it.
- * Ownership: an answer is the caller's, answer_free(). Thread: one.
+ * Failure modes: of a setting, a text that names it, the value and the rule; of a request, an exit
+ * code with a text in the answer, which says what to do next; other codes of HTTP than 2xx are
+ * failures. An answer beyond ANSWER_BODY_BYTES is one, unless a sink takes it. Ownership: texts of
+ * the settings are their own, an answer is the caller's, answer_free(). Thread: one.
  */
 #ifndef LEAFD_CTL_NET_CLUSTER_H
 #define LEAFD_CTL_NET_CLUSTER_H
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "src/base/address.h"
+#include "src/base/buf.h"
 #include "src/base/container.h"
-#include "src/ctl/net/settings.h"
-#include "src/ctl/out/out.h"
+#include "src/base/err.h"
+
+/* --- exit codes --- */
+
+/* docs/leafctl.md says what each means. 1 and 2 are those of monitoring plugins; the others follow
+ * sysexits(3) where it has a fitting one. */
+enum ctl_exit {
+    CTL_DONE = 0,
+    CTL_WARNING = 1,      /* `check` has something to say */
+    CTL_CRITICAL = 2,     /* `check` found what cannot wait */
+    CTL_NOT_FOUND = 4,    /* no such tag, member or worker id */
+    CTL_USAGE = 64,       /* the command line, a setting or a file that it names is wrong */
+    CTL_DATA = 65,        /* a file of data is damaged, or has rows that break a rule */
+    CTL_UNREACHABLE = 69, /* no server answered; nothing was done */
+    CTL_INTERNAL = 70,    /* a bug, here or in an answer */
+    CTL_OUTPUT = 74,      /* what was to be written could not be */
+    CTL_UNKNOWN = 75,     /* no answer in time: perhaps it was done, or it continues */
+    CTL_REFUSED = 76,     /* the cluster refused */
+    CTL_DENIED = 77       /* a token, a role or the right listener is missing */
+};
+
+/* --- settings --- */
+
+enum setting {
+    SETTING_SERVER,
+    SETTING_CA,
+    SETTING_CERT,
+    SETTING_KEY,
+    SETTING_TOKEN_FILE,
+    SETTING_TIMEOUT,
+    SETTING_CONFIG,
+    SETTINGS
+};
+
+#define SETTINGS_SERVER_DEFAULT "127.0.0.1:9080,127.0.0.1:8080"
+#define SETTINGS_LOCAL "data" /* where `make run` keeps its cluster */
+#define SETTINGS_TIMEOUT_DEFAULT_MS 10000
+#define SETTINGS_TIMEOUT_MAX_S 3600
+#define SETTINGS_FILE_BYTES (64 << 10) /* of any file that is read; more: refused */
+#define SETTINGS_TOKEN_BYTES 4096      /* a longer token is refused */
+
+struct settings {
+    char *values[SETTINGS]; /* NULL: not set */
+    char *token;            /* NULL: none */
+    uint32_t timeout_ms;
+    bool local; /* the servers are those that `make run` started in this folder */
+};
+
+/* An option, for help and documents. */
+struct option_about {
+    const char *name;  /* "prefix"; NULL: the end of the list */
+    char letter;       /* 'n' for -n; 0: none */
+    const char *value; /* "TEXT"; NULL: it has none */
+    const char *text;
+};
+
+/* What every command takes: the settings in their order, and then --json. */
+extern const struct option_about SETTINGS_ABOUT[];
+
+/* From a flag. */
+void settings_set(struct settings *settings, enum setting setting, const char *value);
+
+/* All that no flag has set. 0, or ERR_INVALID with *why. */
+int settings_load(struct settings *settings, struct buf *why) MUST_CHECK;
+
+void settings_free(struct settings *settings);
 
 /* --- servers --- */
 

@@ -29,11 +29,125 @@ struct allocator {
     struct prefetch *prefetch; /* NULL: nobody hears of segments */
     struct usage usage;
     struct batcher grants;
-    struct batcher returns; /* of COMMAND_GIVE_BACKs */
+    struct returns returns;
     struct allocator_counts counts;
     bool has_rekeyable; /* a tag of the table has a shape with {key} */
     bool stopped;       /* segments were given back: none is asked for or published any more */
 };
+
+/* --- usage --- */
+
+_Static_assert(2ULL * LIMIT_TAG_STEP <= UINT32_MAX, "ids in both slots are counted in 32 bits");
+
+/* A faster tag takes the place of the slowest. */
+static void offer(struct usage *usage, struct id_tag *tag)
+{
+    struct id_tag **slowest = &usage->busiest[0];
+
+    for (size_t i = 0; i < usage->count; i++) {
+        if (usage->busiest[i] == tag) {
+            return;
+        }
+        if (usage->busiest[i]->refill.rate.per_s < (*slowest)->refill.rate.per_s) {
+            slowest = &usage->busiest[i];
+        }
+    }
+    if (usage->count < USAGE_BUSIEST) {
+        usage->busiest[usage->count++] = tag;
+    } else if (tag->refill.rate.per_s > (*slowest)->refill.rate.per_s) {
+        *slowest = tag;
+    }
+}
+
+uint64_t usage_lasts_s(const struct id_tag *tag)
+{
+    uint32_t state = atomic_load_explicit(&tag->state, memory_order_relaxed);
+    double per_s = (double)tag->refill.rate.per_s;
+
+    return per_s < USAGE_RATE_MIN_PER_S || (state != ID_TAG_ACTIVE && state != ID_TAG_EXHAUSTED)
+               ? UINT64_MAX
+               : (uint64_t)((double)segment_left(&tag->buffer) / per_s);
+}
+
+static void judge_cover(struct usage *usage, struct id_tag *tag, uint64_t now_ms)
+{
+    struct refill *refill = &tag->refill;
+    uint8_t now_s = (uint8_t)(now_ms / 1000);
+    bool was_short = refill->is_short;
+
+    if (refill->cover_s == 0 || usage_lasts_s(tag) >= refill->cover_s) {
+        refill->is_short = false;
+        refill->short_loads = 0;
+    } else if (refill->short_loads == 0) {
+        refill->short_loads = 1;
+        refill->short_since_s = now_s;
+    } else {
+        /* Refills are wanted, or there are none: waiting for more of them does not help. */
+        bool in_vain = atomic_load_explicit(&tag->refill_wanted, memory_order_relaxed) ||
+                       atomic_load_explicit(&tag->room, memory_order_relaxed) == 0;
+
+        refill->is_short = refill->is_short || refill->short_loads > REFILL_GRACE_LOADS ||
+                           (in_vain && (uint8_t)(now_s - refill->short_since_s) >= USAGE_GRACE_S);
+    }
+    ASSERT_IMPLIES(was_short, usage->short_count > 0);
+    usage->short_count += (size_t)refill->is_short - (size_t)was_short;
+}
+
+/* tag->refill.rate and is_short are as of now. */
+static void usage_look(struct usage *usage, struct id_tag *tag)
+{
+    uint64_t now_ms = clock_now_ms(usage->clock);
+    uint32_t left = (uint32_t)segment_left(&tag->buffer);
+    uint32_t used = tag->unseen > left ? tag->unseen - left : 0;
+
+    timer_arm_by(usage->timers, &usage->next, now_ms + USAGE_LOOK_MS);
+    if (meter_note(&tag->refill.rate, used, USAGE_HALF_MS, now_ms)) {
+        tag->unseen -= used;
+    }
+    if (tag->refill.rate.per_s > 0) {
+        offer(usage, tag);
+    }
+    judge_cover(usage, tag, now_ms);
+}
+
+static void usage_look_cb(struct timer *timer, uint64_t now_ms)
+{
+    struct usage *usage = CONTAINER(timer, struct usage, next);
+    struct id_tag *tag = id_table_after(usage->table, usage->last);
+
+    (void)now_ms;
+    for (unsigned i = 0; tag != NULL && i < USAGE_LOOKS; i++) {
+        usage_look(usage, tag);
+        usage->last = tag;
+        tag = id_table_after(usage->table, tag);
+    }
+    if (tag == NULL) {
+        usage->last = NULL;
+    }
+    for (size_t i = 0; i < usage->count; i++) {
+        usage_look(usage, usage->busiest[i]);
+    }
+}
+
+/* Ids of the tag came to this node, and are in its slots from now on or handed out. */
+static void usage_add(struct usage *usage, struct id_tag *tag, uint32_t count)
+{
+    uint32_t at_ms = tag->refill.rate.at_ms;
+
+    if (at_ms == 0 || (uint32_t)clock_now_ms(usage->clock) - at_ms >= USAGE_LOOK_MS) {
+        usage_look(usage, tag);
+    }
+    tag->unseen += count <= UINT32_MAX - tag->unseen ? count : 0;
+}
+
+/* Ids were taken out of the slots, and nobody gets them. */
+static void usage_burnt(struct id_tag *tag, uint64_t count)
+{
+    ASSERT(count <= 2ULL * LIMIT_TAG_STEP);
+    tag->unseen -= count < tag->unseen ? (uint32_t)count : tag->unseen;
+}
+
+/* --- segments --- */
 
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker)
 {
@@ -178,24 +292,20 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
     refill_reset(&tag->refill, generation);
 }
 
-/* The rules that every granted range keeps. */
-static bool grant_is_sane(const struct grant_result *result)
-{
-    return result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
-           ids_end(result->first, result->size, result->increment) <= TAG_MAX_ID_END &&
-           result->step > 0 && result->step <= result->max_step &&
-           result->max_step <= LIMIT_TAG_STEP;
-}
-
 /* What the cluster said about one tag. */
 static void tag_result(struct allocator *allocator, struct id_tag *tag,
                        const struct grant_result *result, uint64_t now_ms)
 {
     bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED ||
                  result->status == ERR_WRONG_MODE;
+    /* The rules that every granted range keeps. */
+    bool is_sane =
+        result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
+        ids_end(result->first, result->size, result->increment) <= TAG_MAX_ID_END &&
+        result->step > 0 && result->step <= result->max_step && result->max_step <= LIMIT_TAG_STEP;
 
     if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
-        (result->status == 0 && !grant_is_sane(result))) {
+        (result->status == 0 && !is_sane)) {
         allocator->counts.burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
         return;
@@ -333,22 +443,6 @@ void allocator_tag_changed(struct allocator *allocator, const struct tag_row *ro
     }
 }
 
-/* The tag has this generation. Nothing if it is not in the table, or no older than that here. */
-static void outdate(struct allocator *allocator, const char *name, size_t name_len,
-                    uint32_t generation)
-{
-    struct id_tag *tag = id_table_find(allocator->table, name, name_len);
-
-    if (tag == NULL || generation <= tag->refill.generation) {
-        return;
-    }
-    tag_generation(allocator, tag, generation);
-    /* What has become of it is not known here. The next one to need ids asks, and the grant tells,
-     * unless this node's log does before. */
-    atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
-    tag_wake(allocator, tag);
-}
-
 int allocator_take_marks(struct allocator *allocator, const void *command, size_t len,
                          const void *marks, size_t marks_len)
 {
@@ -363,7 +457,16 @@ int allocator_take_marks(struct allocator *allocator, const void *command, size_
     }
     reader_init(&reader, marks, marks_len);
     while (tag_names_next(&names, &name, &name_len)) {
-        outdate(allocator, name, name_len, reader_u32(&reader));
+        struct id_tag *tag = id_table_find(allocator->table, name, name_len);
+        uint32_t generation = reader_u32(&reader);
+
+        if (tag != NULL && generation > tag->refill.generation) {
+            tag_generation(allocator, tag, generation);
+            /* What has become of it is not known here. The next one to need ids asks, and the grant
+             * tells, unless this node's log does before. */
+            atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
+            tag_wake(allocator, tag);
+        }
     }
     ASSERT(reader_done(&reader));
     return 0;
@@ -445,48 +548,8 @@ struct giving {
     row_of_fn row_of;
     void *data;
     uint64_t deadline_ms;
-    struct batch *gathered; /* NULL: nothing */
     size_t tag_count;
 };
-
-/* note: ids that were offered. */
-static void returns_settle(struct batcher *batcher, struct batch_item *item, uint64_t note, int err,
-                           const void *result, uint64_t now_ms)
-{
-    struct allocator *allocator = CONTAINER(batcher, struct allocator, returns);
-    bool taken = err == 0 && *(const int32_t *)result == 0;
-
-    (void)item;
-    (void)now_ms;
-    allocator->counts.returned += taken ? note : 0;
-    allocator->counts.burnt[ID_BURN_STOP] += taken ? 0 : note;
-}
-
-static void gather_returned(struct giving *giving, const struct give_back_item *item, uint64_t ids)
-{
-    struct allocator *allocator = giving->allocator;
-
-    if (giving->gathered == NULL) {
-        giving->gathered = batch_begin(&allocator->returns);
-        giving->gathered->request.deadline_ms = giving->deadline_ms;
-        command_put(&giving->gathered->request.payload, COMMAND_GIVE_BACK,
-                    &(struct command_list){.wall_ms = clock_wall_ms(allocator->clock)});
-    }
-    batch_put(giving->gathered, NULL, ids, item);
-    giving->tag_count++;
-    if (giving->gathered->count == LIMIT_GRANTS_PER_ENTRY) {
-        batch_send(giving->gathered);
-        giving->gathered = NULL;
-    }
-}
-
-/* May the range that ends the node's newest segment be the top of its tag? This node may be behind
- * the cluster; then the state machine says no. */
-static bool may_be_top(const struct tag_row *row, const struct id_tag *tag, uint64_t end)
-{
-    return row != NULL && !row->deleted && row->mode == TAG_MODE_TREND &&
-           row->generation == tag->refill.generation && row->max_id <= end;
-}
 
 static void give_tag(struct giving *giving, struct id_tag *tag)
 {
@@ -513,10 +576,14 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
     usage_burnt(tag, total);
     row = giving->row_of(giving->data, tag->name, tag->name_len);
     end = ids_end(top.first, top.count, top.increment);
-    if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && may_be_top(row, tag, end)) {
+    /* May it be the top of its tag? Where this node is behind the cluster, the machine says no. */
+    if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && row != NULL && !row->deleted &&
+        row->mode == TAG_MODE_TREND && row->generation == tag->refill.generation &&
+        row->max_id <= end) {
         struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first, end};
 
-        gather_returned(giving, &item, top.count);
+        returns_put(&giving->allocator->returns, &item, top.count, giving->deadline_ms);
+        giving->tag_count++;
         given = top.count;
     }
     ASSERT(given <= total);
@@ -536,14 +603,12 @@ void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_
     for (; tag != NULL; tag = id_table_next(allocator->table, "", 0, tag->name, tag->name_len)) {
         give_tag(&giving, tag);
     }
-    if (giving.gathered != NULL) {
-        batch_send(giving.gathered);
-    }
+    returns_send(&allocator->returns);
 }
 
 bool allocator_given_back(const struct allocator *allocator)
 {
-    return allocator->returns.batch_count == 0;
+    return allocator->returns.batcher.batch_count == 0;
 }
 
 /* --- begin and end --- */
@@ -553,19 +618,12 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
                                 struct id_proposer *proposer)
 {
     static const struct batcher_ops grants_ops = {.pack = grants_pack, .result = grants_settle};
-    static const struct batcher_ops returns_ops = {.result = returns_settle};
     const struct batcher_config grants = {.kind = ID_REQUEST_COMMAND,
                                           .command = COMMAND_GRANT,
                                           .result = RESULT_GRANTS,
                                           .items = LIMIT_GRANTS_PER_ENTRY,
                                           .batches = LIMIT_GRANT_ENTRIES_IN_FLIGHT,
                                           .abandon_ms = config->retry_ms};
-    const struct batcher_config returns = {.kind = ID_REQUEST_COMMAND,
-                                           .command = COMMAND_GIVE_BACK,
-                                           .result = RESULT_STATUSES,
-                                           .items = LIMIT_GRANTS_PER_ENTRY,
-                                           .batches = 1,
-                                           .abandon_ms = config->retry_ms};
     struct allocator *allocator = MUST_HAVE(calloc(1, sizeof *allocator));
 
     ASSERT(config->request_ms > 0 && config->retry_ms > 0);
@@ -574,8 +632,10 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->clock = clock;
     batcher_init(&allocator->grants, &grants, &grants_ops, clock, timers, proposer);
     allocator->grants.took = &allocator->counts.took;
-    batcher_init(&allocator->returns, &returns, &returns_ops, clock, timers, proposer);
-    usage_init(&allocator->usage, table, clock, timers);
+    returns_init(&allocator->returns, &allocator->counts.returned,
+                 &allocator->counts.burnt[ID_BURN_STOP], config->retry_ms, clock, timers, proposer);
+    allocator->usage = (struct usage){.table = table, .clock = clock, .timers = timers};
+    timer_init(&allocator->usage.next, usage_look_cb);
     return allocator;
 }
 
@@ -585,7 +645,7 @@ void allocator_free(struct allocator *allocator)
         return;
     }
     batcher_release(&allocator->grants);
-    batcher_release(&allocator->returns);
-    usage_free(&allocator->usage);
+    batcher_release(&allocator->returns.batcher);
+    timer_cancel(allocator->usage.timers, &allocator->usage.next);
     free(allocator);
 }

@@ -305,3 +305,58 @@ void batcher_release(struct batcher *batcher)
         free(batch);
     }
 }
+
+/* --- returns --- */
+
+static void returns_settle(struct batcher *batcher, struct batch_item *item, uint64_t note, int err,
+                           const void *result, uint64_t now_ms)
+{
+    struct returns *returns = CONTAINER(batcher, struct returns, batcher);
+    bool taken = err == 0 && *(const int32_t *)result == 0;
+
+    (void)item;
+    (void)now_ms;
+    *(taken ? returns->returned : returns->lost) += note;
+}
+
+void returns_init(struct returns *returns, uint64_t *returned, uint64_t *lost, uint32_t abandon_ms,
+                  const struct clock *clock, struct timers *timers, struct id_proposer *proposer)
+{
+    static const struct batcher_ops ops = {.result = returns_settle};
+    const struct batcher_config config = {.kind = ID_REQUEST_COMMAND,
+                                          .command = COMMAND_GIVE_BACK,
+                                          .result = RESULT_STATUSES,
+                                          .items = LIMIT_GRANTS_PER_ENTRY,
+                                          .batches = 1,
+                                          .abandon_ms = abandon_ms};
+
+    *returns = (struct returns){.returned = returned, .lost = lost};
+    batcher_init(&returns->batcher, &config, &ops, clock, timers, proposer);
+}
+
+void returns_put(struct returns *returns, const struct give_back_item *item, uint64_t ids,
+                 uint64_t deadline_ms)
+{
+    if (returns->gathered == NULL) {
+        struct batch *batch = batch_begin(&returns->batcher);
+
+        batch->request.deadline_ms = deadline_ms;
+        command_put(&batch->request.payload, COMMAND_GIVE_BACK,
+                    &(struct command_list){.wall_ms = clock_wall_ms(returns->batcher.clock)});
+        returns->gathered = batch;
+    }
+    batch_put(returns->gathered, NULL, ids, item);
+    if (returns->gathered->count == LIMIT_GRANTS_PER_ENTRY) {
+        returns_send(returns);
+    }
+}
+
+void returns_send(struct returns *returns)
+{
+    struct batch *batch = returns->gathered;
+
+    returns->gathered = NULL;
+    if (batch != NULL) {
+        batch_send(batch);
+    }
+}

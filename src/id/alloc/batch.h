@@ -135,4 +135,24 @@ void batch_put(struct batch *batch, struct batch_item *item, uint64_t note,
 /* It has places and a deadline. It may be answered at any call from now on, and also at once. */
 void batch_send(struct batch *batch);
 
+/*
+ * --- returns: ranges of ids that go back to the cluster, by COMMAND_GIVE_BACKs.
+ *
+ * The happy path: returns_put() for each range, which nobody uses any more; returns_send() after
+ * the last. What became of the ids is added to two counters of the owner's: taken back, or lost:
+ * refused, or not answered in time.
+ */
+struct returns {
+    struct batcher batcher; /* a place's note: the ids that it has */
+    struct batch *gathered; /* not sent yet; NULL: none */
+    uint64_t *returned;
+    uint64_t *lost;
+};
+
+void returns_init(struct returns *returns, uint64_t *returned, uint64_t *lost, uint32_t abandon_ms,
+                  const struct clock *clock, struct timers *timers, struct id_proposer *proposer);
+void returns_put(struct returns *returns, const struct give_back_item *item, uint64_t ids,
+                 uint64_t deadline_ms);
+void returns_send(struct returns *returns);
+
 #endif

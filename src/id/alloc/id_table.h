@@ -129,7 +129,7 @@ struct id_segment_info {
     uint32_t step;                     /* last segment's size; 0 when none came yet */
     bool refill_in_flight;
     uint64_t last_refill_ago_ms; /* UINT64_MAX: never */
-    uint64_t rate_per_s;         /* ids that it handed out, of late (usage.h) */
+    uint64_t rate_per_s;         /* ids that it handed out, of late (allocator.h) */
     uint64_t lasts_s;            /* what it holds, at that rate; UINT64_MAX: it is not used */
     uint32_t cover_s;            /* and how long that is to be at least; 0: not said */
 };
@@ -198,5 +198,24 @@ struct id_tag *id_table_after(struct id_table *table, const struct id_tag *tag);
  * begins with prefix; NULL at the end. Owner only. */
 struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t prefix_len,
                              const char *after, size_t after_len);
+
+/*
+ * --- segments_page: the bytes of a page of buffers (id_segments_page): what one node tells another
+ * of what it holds in memory.
+ *
+ * They are for people to look at; no id is ever handed out by them. Little-endian, a part of
+ * FRAME_BUFFERS (raft/wire/wire.h), whose golden bytes include them.
+ *
+ * Failure modes: a page of another node may say anything. What cannot be shown is refused: names
+ * that are none, out of order or twice, more ids left than a segment had, too many tags.
+ *
+ * Thread: pure functions, any.
+ */
+
+/* At most LIMIT_TAGS_PER_PAGE items. */
+void segments_page_put(struct buf *buf, const struct id_segments_page *page);
+
+/* 0, and the items are the caller's; or ERR_BAD_MESSAGE, and there are none. */
+int segments_page_read(const void *data, size_t len, struct id_segments_page *ret_page) MUST_CHECK;
 
 #endif

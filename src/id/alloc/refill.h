@@ -7,7 +7,7 @@
  *     min keeps, d >= 30 min halves unless that falls below step.
  *  2. At least pace * cover_ms, where pace is how fast the last segment was used up (ids a second),
  *     so that a buffer outlasts a failover at once and not after many doublings. It is no rate for
- *     people (usage.h): it rises at once, and keeps between two segments.
+ *     people (allocator.h): it rises at once, and keeps between two segments.
  *  3. At least the demand of parked requests.
  *  4. At most max_step, at least step.
  *
@@ -38,9 +38,9 @@ struct refill {
     uint32_t size;       /* size of the last segment received; 0: none yet */
     uint32_t generation; /* the tag's generation the slots belong to */
     uint32_t unused;     /* ids that were unused just after it arrived, itself included */
-    struct meter rate;   /* ids that this node hands out: usage.h's */
+    struct meter rate;   /* ids that this node hands out: the allocator's */
     uint8_t loads;       /* segments received, up to UINT8_MAX */
-    bool is_short;       /* it lasts less than cover_s, as usage.h judges; the next two as well: */
+    bool is_short; /* it lasts less than cover_s, as the allocator judges; the next two as well: */
     uint8_t short_since_s; /* low bits of the second since which it does, if it did before */
     uint8_t short_loads;   /* 0: it lasts; else 1 and the segments since then, up to UINT8_MAX */
     uint64_t last_load_ms; /* monotonic; when the last segment arrived */

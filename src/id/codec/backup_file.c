@@ -263,22 +263,16 @@ static int read_head(struct look *look)
     return 0;
 }
 
-/* Do keys rise, over all blocks? */
-static bool rises(const struct backup_row *before, const struct backup_row *after)
-{
-    size_t len = before->key_len < after->key_len ? before->key_len : after->key_len;
-    int order = before->key != NULL ? memcmp(before->key, after->key, len) : -1;
-
-    return order < 0 || (order == 0 && before->key_len < after->key_len);
-}
-
 static int look_at_rows(struct look *look, const struct backup_block *block)
 {
     struct reader records = block->payload;
     struct backup_row row;
 
     while (backup_row_next(&records, &row)) {
-        if (!rises(&look->last, &row)) {
+        /* Keys rise, over all blocks. */
+        if (look->last.key != NULL &&
+            tag_name_compare((const char *)look->last.key, look->last.key_len,
+                             (const char *)row.key, row.key_len) >= 0) {
             return malformed(look, block, "a row that is out of order");
         }
         look->last = row;

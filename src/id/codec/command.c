@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 #define ITEM_SIZE_MAX 128
 #define ITEM 1 /* stands before each item */
@@ -469,19 +470,13 @@ static const struct field GRANT_RESULT_FIELDS[] = {
     FIELD_NUMBER(struct grant_result, step),      FIELD_NUMBER(struct grant_result, max_step),
     FIELD_NUMBER(struct grant_result, increment), /* of the stepped form */
 };
-#define GRANT_RESULT_FIELD_COUNT (sizeof GRANT_RESULT_FIELDS / sizeof *GRANT_RESULT_FIELDS)
 
 static bool grant_result_is_sound(const void *data)
 {
     const struct grant_result *result = data;
 
-    return result->status <= 0 && (result->status == 0) == (result->size > 0);
-}
-
-static bool stepped_grant_result_is_sound(const void *data)
-{
-    return grant_result_is_sound(data) &&
-           ((const struct grant_result *)data)->increment <= LIMIT_TAG_INCREMENT;
+    return result->status <= 0 && (result->status == 0) == (result->size > 0) &&
+           result->increment <= LIMIT_TAG_INCREMENT;
 }
 
 static const struct field STRICT_RESULT_FIELDS[] = {
@@ -489,20 +484,15 @@ static const struct field STRICT_RESULT_FIELDS[] = {
     FIELD_NUMBER(struct strict_result, generation), FIELD_NUMBER(struct strict_result, first),
     FIELD_NUMBER(struct strict_result, increment), /* of the stepped form */
 };
-#define STRICT_RESULT_FIELD_COUNT (sizeof STRICT_RESULT_FIELDS / sizeof *STRICT_RESULT_FIELDS - 1)
+#define STRICT_RESULT_FIELD_COUNT (COUNT_OF(STRICT_RESULT_FIELDS) - 1)
 FIELDS_FLAT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT)
 
 static bool strict_result_is_sound(const void *data)
 {
     const struct strict_result *result = data;
 
-    return result->status <= 0 && (result->status == 0 || !result->replayed);
-}
-
-static bool stepped_strict_result_is_sound(const void *data)
-{
-    return strict_result_is_sound(data) &&
-           ((const struct strict_result *)data)->increment <= LIMIT_TAG_INCREMENT;
+    return result->status <= 0 && (result->status == 0 || !result->replayed) &&
+           result->increment <= LIMIT_TAG_INCREMENT;
 }
 
 static const struct field STATUS_FIELDS[] = {{FIELD_KIND_U32, 0, sizeof(int32_t), 0}};
@@ -516,17 +506,17 @@ static bool status_result_is_sound(const void *status)
 static const struct item_format *results_of(enum result_type type)
 {
     static const struct item_format GRANT_RESULTS =
-        ITEM_FORMAT(FIELDS_FIRST(GRANT_RESULT_FIELDS, GRANT_RESULT_FIELD_COUNT - 1),
+        ITEM_FORMAT(FIELDS_FIRST(GRANT_RESULT_FIELDS, COUNT_OF(GRANT_RESULT_FIELDS) - 1),
                     struct grant_result, grant_result_is_sound, LIMIT_GRANTS_PER_ENTRY);
     static const struct item_format STEPPED_GRANT_RESULTS =
-        ITEM_FORMAT(FIELDS(GRANT_RESULT_FIELDS), struct grant_result, stepped_grant_result_is_sound,
+        ITEM_FORMAT(FIELDS(GRANT_RESULT_FIELDS), struct grant_result, grant_result_is_sound,
                     LIMIT_GRANTS_PER_ENTRY);
     static const struct item_format STRICT_RESULTS =
         ITEM_FORMAT(FIELDS_STRAIGHT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT),
                     struct strict_result, strict_result_is_sound, LIMIT_STRICT_ITEMS);
     static const struct item_format STEPPED_STRICT_RESULTS =
-        ITEM_FORMAT(FIELDS(STRICT_RESULT_FIELDS), struct strict_result,
-                    stepped_strict_result_is_sound, LIMIT_STRICT_ITEMS);
+        ITEM_FORMAT(FIELDS(STRICT_RESULT_FIELDS), struct strict_result, strict_result_is_sound,
+                    LIMIT_STRICT_ITEMS);
     static const struct item_format STATUS_RESULTS =
         ITEM_FORMAT(FIELDS(STATUS_FIELDS), int32_t, status_result_is_sound, LIMIT_GRANTS_PER_ENTRY);
 
@@ -556,22 +546,6 @@ static enum result_type stepped_type(enum result_type type)
                                    : type;
 }
 
-/* Has one of them an increment? */
-static bool results_are_stepped(enum result_type type, const void *results, size_t count)
-{
-    const struct grant_result *grants = results;
-    const struct strict_result *strict = results;
-    uint32_t any = 0;
-
-    for (size_t i = 0; i < count && type == RESULT_STRICT; i++) {
-        any |= strict[i].increment;
-    }
-    for (size_t i = 0; i < count && type == RESULT_GRANTS; i++) {
-        any |= grants[i].increment;
-    }
-    return any != 0;
-}
-
 /* The head of a result of the type, or of its stepped form. */
 static bool result_head_read(struct reader *reader, const void *data, size_t len,
                              enum result_type type, bool *ret_stepped)
@@ -583,9 +557,17 @@ static bool result_head_read(struct reader *reader, const void *data, size_t len
 
 void results_encode(enum result_type type, const void *results, size_t count, struct buf *buf)
 {
-    if (results_are_stepped(type, results, count)) {
-        type = stepped_type(type);
+    const struct grant_result *grants = results;
+    const struct strict_result *strict = results;
+    uint32_t any = 0; /* has one of them an increment? */
+
+    for (size_t i = 0; i < count && type == RESULT_STRICT; i++) {
+        any |= strict[i].increment;
     }
+    for (size_t i = 0; i < count && type == RESULT_GRANTS; i++) {
+        any |= grants[i].increment;
+    }
+    type = any != 0 ? stepped_type(type) : type;
     message_head_put(buf, type);
     message_items_put(buf, results_of(type), results, count);
 }
@@ -595,21 +577,11 @@ int results_decode(enum result_type type, const void *data, size_t len, void *re
 {
     struct reader reader;
     bool stepped;
-    int err;
 
-    if (!result_head_read(&reader, data, len, type, &stepped)) {
-        return ERR_BAD_MESSAGE;
-    }
-    err = message_items_read(&reader, results_of(stepped ? stepped_type(type) : type), ret_results,
-                             max, ret_count);
-    for (size_t i = 0; err == 0 && !stepped && i < *ret_count; i++) {
-        if (type == RESULT_STRICT) {
-            ((struct strict_result *)ret_results)[i].increment = 0;
-        } else if (type == RESULT_GRANTS) {
-            ((struct grant_result *)ret_results)[i].increment = 0;
-        }
-    }
-    return err;
+    return result_head_read(&reader, data, len, type, &stepped)
+               ? message_items_read(&reader, results_of(stepped ? stepped_type(type) : type),
+                                    ret_results, max, ret_count)
+               : ERR_BAD_MESSAGE;
 }
 
 static const struct field PUT_RESULT_FIELDS[] = {

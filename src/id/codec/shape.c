@@ -31,11 +31,8 @@ static int shape_refuse(const char **ret_why, const char *why)
 
 /* --- reading a shape --- */
 
-static bool is_zone_char(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '/' ||
-           c == '_' || c == '-' || c == '+';
-}
+static const char ZONE_CHARS[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_-+";
 
 /* No name has a dot, begins with a slash or has two in a row: it is no path out of the database. */
 static int take_zone(struct shape_date *date, const char **at, const char *end,
@@ -43,8 +40,8 @@ static int take_zone(struct shape_date *date, const char **at, const char *end,
 {
     size_t len = 0;
 
-    while (*at < end && is_zone_char(**at) && len < SHAPE_ZONE_BYTES_MAX &&
-           (**at != '/' || (len > 0 && date->zone[len - 1] != '/'))) {
+    while (*at < end && **at != '\0' && strchr(ZONE_CHARS, **at) != NULL &&
+           len < SHAPE_ZONE_BYTES_MAX && (**at != '/' || (len > 0 && date->zone[len - 1] != '/'))) {
         date->zone[len++] = *(*at)++;
     }
     date->zone[len] = '\0';
@@ -160,15 +157,6 @@ bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms)
            period <= shape_period(unit, utc_ms + DAY_MS);
 }
 
-/* The digits of one part in a period's number. */
-static unsigned part_of(const struct shape_date *date, enum date_part part, uint32_t period)
-{
-    for (enum date_part finer = date->unit; finer > part; finer--) {
-        period /= PARTS[finer].below;
-    }
-    return period % PARTS[part].below;
-}
-
 /* --- texts --- */
 
 size_t shape_date_bytes(const struct shape_date *date)
@@ -189,7 +177,13 @@ size_t shape_date_put(const struct shape_date *date, const char *text, size_t te
 
     for (unsigned i = 0; i < date->count; i++) {
         size_t digits = PARTS[date->part[i]].digits;
-        unsigned number = part_of(date, date->part[i], period);
+        unsigned part = date->part[i];
+        uint32_t number = period;
+
+        for (unsigned finer = date->unit; finer > part; finer--) {
+            number /= PARTS[finer].below;
+        }
+        number %= PARTS[part].below;
 
         memcpy(out + len, text + from, date->at[i] - from);
         len += date->at[i] - from;
@@ -605,18 +599,6 @@ static void mod97(const char *text, size_t len, char check[MOD97_DIGITS])
     check[1] = (char)('0' + rest % 10);
 }
 
-/* The check of what stands before it: `number` is where the number stands in that. */
-static size_t put_check(const struct shape *shape, const char *text, size_t len, size_t number_at,
-                        size_t number_len, char *check)
-{
-    if (shape->check == SHAPE_CHECK_LUHN) {
-        *check = luhn(text + number_at, number_len);
-    } else if (shape->check == SHAPE_CHECK_MOD97) {
-        mod97(text, len, check);
-    }
-    return check_bytes(shape);
-}
-
 /* --- ids --- */
 
 void shape_prepare(const struct shape *shape, uint64_t id, struct ff1 *ff1)
@@ -639,26 +621,22 @@ static const char *alphabet_of(const struct shape *shape)
     return shape->base == 32 ? CROCKFORD : DIGITS;
 }
 
-/* The first text of a shape with {key}; returns its bytes. */
-static size_t first_put_with_key(const struct shape *shape, unsigned key, char *text)
-{
-    size_t at = shape->key_at;
-
-    memcpy(text, shape->text[0], at);
-    text[at] = DIGITS[key];
-    memcpy(text + at + 1, shape->text[0] + at, shape->text_len[0] - at);
-    return (size_t)shape->text_len[0] + 1;
-}
-
 /* The text before the number of the id. */
 static size_t first_put(const struct shape *shape, uint64_t id, char *text)
 {
+    size_t at = shape->key_at;
+
     if (shape->date.count > 0) {
         return shape_date_put(&shape->date, shape->text[0], shape->text_len[0],
                               (uint32_t)(id / shape->numbers), text);
     }
-    return shape->has_key ? first_put_with_key(shape, shape_key_of(shape, id), text)
-                          : put_text(shape, 0, text);
+    if (!shape->has_key) {
+        return put_text(shape, 0, text);
+    }
+    memcpy(text, shape->text[0], at);
+    text[at] = DIGITS[shape_key_of(shape, id)];
+    memcpy(text + at + 1, shape->text[0] + at, shape->text_len[0] - at);
+    return (size_t)shape->text_len[0] + 1;
 }
 
 size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *text)
@@ -681,7 +659,12 @@ size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *
     ASSERT(number == 0);
     len += digits;
     len += put_text(shape, 1, text + len);
-    len += put_check(shape, text, len, number_at, digits, text + len);
+    if (shape->check == SHAPE_CHECK_LUHN) {
+        text[len] = luhn(text + number_at, digits);
+    } else if (shape->check == SHAPE_CHECK_MOD97) {
+        mod97(text, len, text + len);
+    }
+    len += check_bytes(shape);
     len += put_text(shape, 2, text + len);
     ASSERT(len <= SHAPE_ID_BYTES_MAX);
     return len;

@@ -3,6 +3,7 @@
  */
 #include "src/id/codec/snowflake_layout.h"
 
+#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -262,6 +263,14 @@ bool layout_name_fits(const char *name, size_t len)
 static const char HEX[] = "0123456789abcdef";
 static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"; /* 5 bits a character */
 
+/* -1: it is none. */
+static int digit_at(const char *alphabet, char c)
+{
+    const char *at = c == '\0' ? NULL : strchr(alphabet, c);
+
+    return at != NULL ? (int)(at - alphabet) : -1;
+}
+
 struct halves {
     uint64_t high;
     uint64_t low;
@@ -290,13 +299,6 @@ static void put_uuid(const struct snowflake_parts *parts, uint64_t random, char 
     }
 }
 
-static int hex_of(char c)
-{
-    const char *at = c == '\0' ? NULL : strchr(HEX, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
-
-    return at != NULL ? (int)(at - HEX) : -1;
-}
-
 static bool read_uuid(const char *text, struct snowflake_parts *ret_parts)
 {
     struct halves value = {0, 0};
@@ -304,7 +306,7 @@ static bool read_uuid(const char *text, struct snowflake_parts *ret_parts)
 
     for (size_t at = 0; at < UUID_TEXT_BYTES; at++) {
         bool dash = at == 8 || at == 13 || at == 18 || at == 23;
-        int number = dash ? 0 : hex_of(text[at]);
+        int number = dash ? 0 : digit_at(HEX, (char)tolower((unsigned char)text[at]));
         uint64_t *half = digit < 16 ? &value.high : &value.low;
 
         if (dash ? text[at] != '-' : number < 0) {
@@ -342,20 +344,13 @@ static void put_ulid(const struct snowflake_parts *parts, uint64_t random, char 
     }
 }
 
-static int crockford_of(char c)
-{
-    const char *at = c == '\0' ? NULL : strchr(CROCKFORD, c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-
-    return at != NULL ? (int)(at - CROCKFORD) : -1;
-}
-
 static bool read_ulid(const char *text, struct snowflake_parts *ret_parts)
 {
     uint64_t time = 0;
     uint64_t upper = 0;
 
     for (size_t i = 0; i < ULID_TEXT_BYTES; i++) {
-        int number = crockford_of(text[i]);
+        int number = digit_at(CROCKFORD, (char)toupper((unsigned char)text[i]));
 
         if (number < 0) {
             return false;

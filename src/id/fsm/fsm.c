@@ -183,7 +183,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
 
     switch (command->type) {
     case COMMAND_GRANT:
-        fsm_segments_grant(&fsm->recalls, entry->node_id, &command->list, result);
+        fsm_ids_grant(&fsm->recalls, TAG_MODE_TREND, entry->node_id, &command->list, result);
         return;
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BY:
@@ -203,7 +203,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         fsm_segments_give_back(&fsm->tags, &command->list, result);
         return;
     case COMMAND_WINDOW:
-        fsm_windows_grant(&fsm->recalls, &command->list, result);
+        fsm_ids_grant(&fsm->recalls, TAG_MODE_MONOTONIC, 0, &command->list, result);
         return;
     case COMMAND_KEYED:
         fsm_keyed_apply(&strict, &command->list, result);
@@ -298,6 +298,11 @@ const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id)
 const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at)
 {
     return fsm_workers_at(&fsm->workers, at);
+}
+
+void fsm_worker_counts(const struct fsm *fsm, uint64_t *ret_held, uint64_t *ret_shared)
+{
+    fsm_workers_count(&fsm->workers, ret_held, ret_shared);
 }
 
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)
@@ -440,11 +445,8 @@ static void fsm_notify_all(const struct fsm *fsm)
 static int fsm_load_end(struct machine *machine, uint64_t index, uint64_t log_ms)
 {
     struct fsm *fsm = fsm_from(machine);
-    int err = fsm_tags_check(&fsm->tags);
+    int err = fsm->tags.hollow_count > 0 ? ERR_CORRUPT : fsm_recalls_check(&fsm->recalls);
 
-    if (err == 0) {
-        err = fsm_recalls_check(&fsm->recalls);
-    }
     if (err == 0) {
         err = fsm_keys_order(&fsm->keys, index, log_ms);
     }

@@ -54,6 +54,9 @@ const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
 /* Row number `at` of those, in the order of the worker ids; NULL: there are no more. */
 const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at);
 
+/* How many of them are held; and names under which several are whose windows are not over. */
+void fsm_worker_counts(const struct fsm *fsm, uint64_t *ret_held, uint64_t *ret_shared);
+
 /* The layout that the log fixed; false while there is none. */
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 

@@ -212,18 +212,14 @@ struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *
     return NULL;
 }
 
-static bool key_belongs_to(const struct fsm_key *key, uint64_t client)
-{
-    uint64_t owner = key->owner != NULL ? key->owner->client : 0;
-
-    return owner == 0 || client == 0 || client_is(owner, client) ||
-           (!client_is_named(owner) && !client_is_named(client));
-}
-
 void fsm_key_answer(const struct fsm_key *key, const struct strict_item *item,
                     struct strict_result *result)
 {
-    if (!key_belongs_to(key, item->client)) {
+    uint64_t owner = key->owner != NULL ? key->owner->client : 0;
+    bool is_anothers = owner != 0 && item->client != 0 && !client_is(owner, item->client) &&
+                       (client_is_named(owner) || client_is_named(item->client));
+
+    if (is_anothers) {
         result->status = ERR_KEY_CONFLICT;
         result->detail = 0;
     } else if (key->count == item->count) {
@@ -340,13 +336,6 @@ _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys
 
 /* --- segments --- */
 
-/* Of tags of which mode, to which node, and when: segments, or windows to the leader. */
-struct grant_to {
-    enum tag_mode mode;
-    uint64_t node_id;
-    uint64_t wall_ms;
-};
-
 /* So many ids from max_id on leave the tag, or as many as there are: one at least. */
 static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size, uint64_t wall_ms,
                       struct grant_result *ret_result)
@@ -368,8 +357,9 @@ static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size,
 }
 
 /* 0, or why nothing is granted. R2: the range is what apply finds. */
-static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
-                     const struct grant_item *item, struct grant_result *ret_result)
+static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
+                     uint64_t wall_ms, const struct grant_item *item,
+                     struct grant_result *ret_result)
 {
     struct fsm_row *row = fsm_tags_find(recalls->tags, item->name, item->name_len);
     const struct tag_row *tag = row != NULL ? &row->tag : NULL;
@@ -385,7 +375,7 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     ret_result->max_step = tag->max_step;
     ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
     ASSERT(tag->max_id <= tag_bound(tag));
-    if (tag->mode != to->mode) {
+    if (tag->mode != mode) {
         return ERR_WRONG_MODE;
     }
     if (tag->paused) {
@@ -394,47 +384,32 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     if (tag->recalling || tag_ids_left(tag, &first) == 0) { /* the former is no segments' tag */
         return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
-    if (to->mode == TAG_MODE_TREND) {
-        if (!fsm_holder_add(recalls, to->node_id)) {
+    if (mode == TAG_MODE_TREND) {
+        if (!fsm_holder_add(recalls, node_id)) {
             return ERR_OVERLOADED;
         }
         size = size > 0 ? size : tag->step;
         most = tag->max_step;
     }
-    grant_ids(recalls->tags, row, size < most ? size : most, to->wall_ms, ret_result);
+    grant_ids(recalls->tags, row, size < most ? size : most, wall_ms, ret_result);
     return 0;
 }
 
-static void grant_all(struct fsm_recalls *recalls, const struct grant_to *to,
-                      struct command_list *command, struct buf *result)
+void fsm_ids_grant(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
+                   struct command_list *command, struct buf *result)
 {
+    uint64_t wall_ms = time_shown_ms(command->wall_ms);
     struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
     struct grant_item item;
     size_t count = 0;
 
     while (command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        results[count].status = grant_one(recalls, to, &item, &results[count]);
+        results[count].status = grant_one(recalls, mode, node_id, wall_ms, &item, &results[count]);
         count++;
     }
     ASSERT(count == command->count);
     results_encode(RESULT_GRANTS, results, count, result);
-}
-
-void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
-                        struct buf *result)
-{
-    const struct grant_to to = {TAG_MODE_TREND, node_id, time_shown_ms(command->wall_ms)};
-
-    grant_all(recalls, &to, command, result);
-}
-
-void fsm_windows_grant(struct fsm_recalls *recalls, struct command_list *command,
-                       struct buf *result)
-{
-    const struct grant_to to = {TAG_MODE_MONOTONIC, 0, time_shown_ms(command->wall_ms)};
-
-    grant_all(recalls, &to, command, result);
 }
 
 /* False: the range stays burnt. */
@@ -501,16 +476,6 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
     }
     batch_close(batch);
     batch->row = fsm_tags_find(batch->on->tags, item->name, item->name_len);
-}
-
-/* A node that may hold a segment of the tag yet. */
-static uint64_t waited_for(const struct batch *batch, const struct tag_row *tag)
-{
-    const struct fsm_recall *recall =
-        fsm_recalls_find(batch->on->recalls, tag->name, tag->name_len);
-
-    ASSERT(recall != NULL && recall->nodes.count > 0);
-    return recall->nodes.ids[0];
 }
 
 /* True if the key decides: it is known and in force, or cannot be looked up yet. A key that is not
@@ -623,6 +588,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
                       struct strict_result *result)
 {
     const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
+    const struct fsm_recall *recall;
     uint64_t first;
     uint64_t end;
     uint64_t left;
@@ -642,7 +608,9 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return result->status;
     }
     if (tag->recalling) {
-        result->detail = waited_for(batch, tag);
+        recall = fsm_recalls_find(batch->on->recalls, tag->name, tag->name_len);
+        ASSERT(recall != NULL && recall->nodes.count > 0);
+        result->detail = recall->nodes.ids[0]; /* a node that may hold a segment of it yet */
         return ERR_CHANGING;
     }
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {

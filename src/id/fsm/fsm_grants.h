@@ -134,15 +134,13 @@ struct fsm_strict {
     uint64_t term;
 };
 
-/* The node becomes a segment holder. */
-void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
-                        struct buf *result);
+/* Of tags of this mode: segments to the node, which becomes a segment holder; or COMMAND_WINDOW:
+ * the leader that appended it holds the ranges; it needs no recall, since it hands nothing out once
+ * it does not lead any more (docs/monotonic.md). */
+void fsm_ids_grant(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
+                   struct command_list *command, struct buf *result);
 void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
                             struct buf *result);
-/* COMMAND_WINDOW: the leader that appended it holds the ranges; it needs no recall, since it hands
- * nothing out once it does not lead any more (docs/monotonic.md). */
-void fsm_windows_grant(struct fsm_recalls *recalls, struct command_list *command,
-                       struct buf *result);
 void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
                       struct buf *result);
 void fsm_keyed_apply(const struct fsm_strict *strict, struct command_list *command,

@@ -423,25 +423,6 @@ static bool tags_share_full(const struct tag_row *old, const struct tag_row *mer
 }
 
 /* True, for the caller to return. */
-static bool refuse_share(struct put_result *result, uint64_t held, uint64_t most)
-{
-    result->status = ERR_SHARE;
-    result->max_id = held;
-    result->asked = most;
-    return true;
-}
-
-/* Two shapes are the same if people read the same; what key the proposer drew counts for nothing
- * once there is one. */
-static bool same_shape(const struct tag_row *row, const struct tag_put *put)
-{
-    size_t len = tag_shape_text_len(row->shape, row->shape_len);
-
-    return len == tag_shape_text_len(put->shape, put->shape_len) &&
-           memcmp(row->shape, put->shape, len) == 0;
-}
-
-/* True, for the caller to return. */
 static bool refuse_put(struct put_result *result, int status, const char *why)
 {
     ASSERT(why != NULL);
@@ -450,39 +431,30 @@ static bool refuse_put(struct put_result *result, int status, const char *why)
     return true;
 }
 
-/* A secret shape has texts for so many ids, as one with a date has: without a max, or with none any
- * more, that is it. */
-static void bound_by_shape(struct tag_row *row)
-{
-    struct shape shape;
-
-    if (row->max == 0 && row->shape_len > 0 &&
-        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 && shape_is_bounded(&shape)) {
-        row->max = shape_bound(&shape);
-    }
-}
-
 /* A name has the shape that it was first made with. So a tombstone has, too: its ids have texts
  * that no others may have. */
 static bool merge_shape(const struct tag_row *old, const struct tag_put *put, struct tag_row *row,
                         struct put_result *result)
 {
     bool asked = (put->fields & TAG_FIELD_SHAPE) != 0;
+    size_t len = tag_shape_text_len(put->shape, asked ? put->shape_len : 0);
+    struct shape shape;
 
     row->shape = old != NULL ? old->shape : asked ? put->shape : "";
     row->shape_len = old != NULL ? old->shape_len : asked ? put->shape_len : 0;
-    bound_by_shape(row);
-    return old == NULL || !asked || same_shape(old, put) ||
+    /* A secret shape has texts for so many ids, as one with a date has: without a max, or with none
+     * any more, that is it. */
+    if (row->max == 0 && row->shape_len > 0 &&
+        tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 && shape_is_bounded(&shape)) {
+        row->max = shape_bound(&shape);
+    }
+    /* Two shapes are the same if people read the same; what key the proposer drew counts for
+     * nothing once there is one. */
+    return old == NULL || !asked ||
+           (len == tag_shape_text_len(old->shape, old->shape_len) &&
+            memcmp(old->shape, put->shape, len) == 0) ||
            !refuse_put(result, ERR_INVALID,
                        "a name keeps the shape that it was first made with, also when deleted");
-}
-
-/* True, for the caller to return. */
-static bool refuse_key(struct put_result *result, unsigned present)
-{
-    result->status = ERR_CONFLICT;
-    (void)snprintf(result->why, sizeof result->why, "the tag has key %u", present);
-    return true;
 }
 
 /* The key after those of the row's shape, so many times. The caller frees it after the row. */
@@ -520,7 +492,9 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
         return true; /* a repeat, say */
     }
     if (count < shape.key_count || (old != NULL && count != shape.key_count + 1U)) {
-        return !refuse_key(result, shape.key_count - 1);
+        result->status = ERR_CONFLICT;
+        (void)snprintf(result->why, sizeof result->why, "the tag has key %u", shape.key_count - 1U);
+        return false;
     }
     if (old != NULL && (put->fields & (TAG_FIELD_MAX_ID | TAG_FIELD_MAX)) != 0) {
         return !refuse_put(result, ERR_INVALID,
@@ -652,16 +626,6 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     return 0;
 }
 
-static void names_init(struct names *names, uint32_t count, uint64_t seed)
-{
-    size_t size = 16;
-
-    while (size < 2 * (size_t)count) {
-        size *= 2;
-    }
-    *names = (struct names){MUST_HAVE(calloc(size, sizeof *names->index)), size - 1, seed};
-}
-
 /* Put the name of the item at this position to the others; true: it was there, by every seed. */
 static bool stood_before(struct puts_judged *judged, const struct tag_put *put, uint32_t at)
 {
@@ -697,8 +661,10 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
         return true;
     }
     if (tags_share_full(old, &plan->change.tag, command, &so_far->held)) {
-        return refuse_share(result, fsm_owners_held(&recalls->tags->owners, command->client),
-                            command->most);
+        result->status = ERR_SHARE;
+        result->max_id = fsm_owners_held(&recalls->tags->owners, command->client);
+        result->asked = command->most;
+        return true;
     }
     so_far->made += row == NULL;
     so_far->recalled +=
@@ -713,50 +679,37 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
     return false;
 }
 
-static bool is_bad_count(uint32_t count, struct put_result *result)
-{
-    if (count < 1) {
-        return refuse_put(result, ERR_INVALID, "the list of tags is empty");
-    }
-    if (count > LIMIT_TAGS_PER_BULK) {
-        result->failed_at = LIMIT_TAGS_PER_BULK;
-        return refuse_put(result, ERR_INVALID, "more than 10000 tags in one request");
-    }
-    return false;
-}
-
 struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
                                          const struct command_list *command)
 {
     struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
+    size_t size = 16; /* of the index of names */
 
     judged->command = *command;
     judged->wall_ms = time_shown_ms(command->wall_ms);
     judged->so_far.held = fsm_owners_held(&recalls->tags->owners, command->client);
-    judged->refused = judged->is_done = is_bad_count(command->count, &judged->answer);
-    if (!judged->is_done) {
-        names_init(&judged->names, command->count, recalls->tags->seed);
+    if (command->count < 1) {
+        judged->refused = refuse_put(&judged->answer, ERR_INVALID, "the list of tags is empty");
+    } else if (command->count > LIMIT_TAGS_PER_BULK) {
+        judged->answer.failed_at = LIMIT_TAGS_PER_BULK;
+        judged->refused =
+            refuse_put(&judged->answer, ERR_INVALID, "more than 10000 tags in one request");
     }
+    judged->is_done = judged->refused;
+    while (!judged->is_done && size < 2 * (size_t)command->count) {
+        size *= 2;
+    }
+    judged->names.index = MUST_HAVE(calloc(size, sizeof *judged->names.index));
+    judged->names.mask = size - 1;
+    judged->names.seed = recalls->tags->seed;
     return judged;
-}
-
-/* The times of what the item does; and all is made ready for it. */
-static void make_ready(struct fsm_recalls *recalls, struct puts_judged *judged, struct plan *plan)
-{
-    const struct fsm_row *row = plan->change.row;
-    const struct tag_row *old = row != NULL ? &row->tag : &(struct tag_row){.deleted = true};
-    struct tag_row *tag = &plan->change.tag;
-
-    tag->created_ms = old->deleted ? later_of(old->created_ms, judged->wall_ms) : old->created_ms;
-    tag->updated_ms = later_of(old->updated_ms, judged->wall_ms);
-    fsm_tags_ready(recalls->tags, &plan->change, &judged->sum);
-    judged->made += old->deleted;
 }
 
 /* A name that stands twice is refused before what else is wrong with any item. */
 static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
                        const struct tag_put *put)
 {
+    static const struct tag_row NEVER = {.deleted = true};
     uint32_t at = judged->count++;
     struct plan *plan;
 
@@ -774,7 +727,15 @@ static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
         judged->refused =
             item_refused(recalls, &judged->command, put, &judged->so_far, plan, &judged->answer);
         if (!judged->refused) {
-            make_ready(recalls, judged, plan);
+            const struct fsm_row *row = plan->change.row;
+            const struct tag_row *old = row != NULL ? &row->tag : &NEVER;
+            struct tag_row *tag = &plan->change.tag;
+
+            tag->created_ms =
+                old->deleted ? later_of(old->created_ms, judged->wall_ms) : old->created_ms;
+            tag->updated_ms = later_of(old->updated_ms, judged->wall_ms);
+            fsm_tags_ready(recalls->tags, &plan->change, &judged->sum);
+            judged->made += old->deleted;
         }
     }
 }

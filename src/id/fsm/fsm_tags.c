@@ -508,11 +508,6 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
     return 0;
 }
 
-int fsm_tags_check(const struct fsm_tags *tags)
-{
-    return tags->hollow_count > 0 ? ERR_CORRUPT : 0;
-}
-
 void fsm_tags_notify(const struct fsm_tags *tags)
 {
     struct fsm_row *row = *tags->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;

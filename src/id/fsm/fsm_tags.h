@@ -79,7 +79,7 @@ struct fsm_tags {
     size_t dead_count;        /* of these, tombstones */
     size_t dated_count;       /* and those with a date in their shape */
     uint64_t bytes;           /* memory of all that count, by fsm_tag_bytes() */
-    size_t hollow_count;      /* while loading: fsm_tags_expect() */
+    size_t hollow_count;      /* while loading: fsm_tags_expect(); 0 in the end */
     size_t recalling_count;   /* while loading: live tags that are recalled */
     struct fsm_owners owners; /* what each client's tags count, by tag_share_bytes() */
 };
@@ -189,8 +189,6 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded) MUST_C
 /* The row of a name that another table's row names. If the tag's own row was not loaded yet, it
  * is made hollow, and fsm_tags_load() must fill it before the load ends. NULL: full. */
 struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len);
-/* All rows are there: ERR_CORRUPT if some are hollow. */
-int fsm_tags_check(const struct fsm_tags *tags) MUST_CHECK;
 /* Call the listener for every row. */
 void fsm_tags_notify(const struct fsm_tags *tags);
 

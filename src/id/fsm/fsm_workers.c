@@ -8,17 +8,13 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/base/prng.h"
 #include "src/base/utf8.h"
 
 #define WORKER_KEY_BYTES 3
 #define LIST_ROOM_MIN 64
 
 /* --- the list --- */
-
-static uint64_t name_hash(const char *name, size_t len)
-{
-    return hash_bytes(name, len, 0);
-}
 
 /* Where the id stands in the list, or would. */
 static size_t list_place(const struct fsm_workers *workers, uint32_t id)
@@ -72,9 +68,10 @@ static const struct worker_row *list_set(struct fsm_workers *workers, const stru
     }
     worker = &workers->list[at];
     *worker->row = *row;
-    worker->until_ms = row->granted_until_ms;
+    worker->until_ms = row->granted_until_ms & INT64_MAX;
     worker->client = row->client;
-    worker->name = name_hash(row->name, row->name_len);
+    worker->held = row->state == WORKER_HELD;
+    worker->name = hash_bytes(row->name, row->name_len, workers->seed);
     return worker->row;
 }
 
@@ -322,7 +319,7 @@ static const struct worker_row *find_name(const struct fsm_workers *workers,
                                           const struct worker_acquire *acquire)
 {
     const struct worker_row *best = NULL;
-    uint64_t name = name_hash(acquire->name, acquire->name_len);
+    uint64_t name = hash_bytes(acquire->name, acquire->name_len, workers->seed);
 
     for (size_t at = 0; at < workers->count; at++) {
         const struct worker_row *row = workers->list[at].row;
@@ -685,6 +682,50 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
     worker_rows_encode(rows, count, workers->settings->log_ms, result);
 }
 
+/* How often a hash was counted, up to twice. */
+struct name_seen {
+    uint64_t hash; /* 0: the place is free */
+    bool twice;
+};
+
+/* True if it is the second of its hash. places: a power of two, above that of hashes. */
+static bool is_second(struct name_seen *seen, size_t places, uint64_t hash)
+{
+    size_t at;
+    bool second;
+
+    hash += hash == 0;
+    at = hash & (places - 1);
+    while (seen[at].hash != 0 && seen[at].hash != hash) {
+        at = (at + 1) & (places - 1);
+    }
+    second = seen[at].hash == hash && !seen[at].twice;
+    seen[at].twice = seen[at].hash == hash;
+    seen[at].hash = hash;
+    return second;
+}
+
+void fsm_workers_count(const struct fsm_workers *workers, uint64_t *ret_held, uint64_t *ret_shared)
+{
+    struct name_seen *seen;
+    size_t places = 2;
+
+    *ret_held = 0;
+    *ret_shared = 0;
+    while (places <= 2 * workers->count) {
+        places *= 2;
+    }
+    seen = MUST_HAVE(calloc(places, sizeof *seen));
+    for (size_t at = 0; at < workers->count; at++) {
+        const struct fsm_worker *worker = &workers->list[at];
+
+        *ret_held += worker->held;
+        *ret_shared +=
+            worker->held && !is_over(workers, worker) && is_second(seen, places, worker->name);
+    }
+    free(seen);
+}
+
 int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loaded)
 {
     struct worker_row row = {0};
@@ -714,7 +755,8 @@ void fsm_workers_notify(const struct fsm_workers *workers)
 void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
                       struct journal *journal, struct fsm_listener *const *listener)
 {
-    *workers = (struct fsm_workers){.journal = journal, .listener = listener, .settings = settings};
+    *workers = (struct fsm_workers){
+        .journal = journal, .listener = listener, .settings = settings, .seed = prng_entropy()};
 }
 
 void fsm_workers_clear(struct fsm_workers *workers)

@@ -33,7 +33,8 @@
 /* A row, and what of it is read when all are gone through. */
 struct fsm_worker {
     struct worker_row *row;
-    uint64_t until_ms;
+    uint64_t until_ms : 63;
+    uint64_t held : 1;
     uint64_t client;
     uint64_t name; /* its hash */
 };
@@ -42,6 +43,7 @@ struct fsm_workers {
     struct journal *journal;
     struct fsm_listener *const *listener; /* the machine's */
     const struct fsm_settings *settings;
+    uint64_t seed; /* of hashes of names: clients choose them, and nobody knows which collide */
     struct fsm_worker *list; /* by id: of each that was ever held */
     size_t count;
     size_t room; /* of the list */
@@ -56,6 +58,10 @@ const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uin
 
 /* Row number `at` in the order of ids, or NULL: no more. Borrowed until the next apply. */
 const struct worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at);
+
+/* How many are held; and names under which several are whose windows are not over. A millisecond
+ * for 65,535. */
+void fsm_workers_count(const struct fsm_workers *workers, uint64_t *ret_held, uint64_t *ret_shared);
 
 /* It is an acquire, renew or release. */
 void fsm_workers_apply(struct fsm_workers *workers, const struct command *command,

@@ -20,8 +20,8 @@
  *  - The layout, the worker id and the first bounds are stored before `ready` and `slot_count`
  *    (release), which a claim loads (acquire) before it looks at them.
  *
- * Of named layouts the orders are the same, for the same reasons; a layout is published by its
- * count (release) before any claim of it (acquire).
+ * Under named layouts claims run through the same code, with words of their own; a layout is
+ * published by its count (release) before any claim of it (acquire).
  *
  * No lock, no allocation, and no system call: the wall clock is read through the vDSO. A swap fails
  * only because another one succeeded (or the owner killed the slot), and nothing waits in a loop:
@@ -34,16 +34,6 @@
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
-
-#define NEXT_BITS 17 /* 0..2^16: one value more than the widest sequence has */
-#define NEXT_MASK ((1ULL << NEXT_BITS) - 1)
-#define WORD_CLOSED (1ULL << 63)
-
-/* What a word says. */
-struct position {
-    uint64_t unix_ms;
-    uint32_t next; /* next sequence of it; 0: no id yet */
-};
 
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
 {
@@ -115,92 +105,45 @@ void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t u
     atomic_store_explicit(&slot->limit_ms, limit_ms, memory_order_release);
 }
 
-/* Slot k claims nothing under any named layout from here on. */
-static void named_close(struct layout_words_all *named, uint32_t k)
-{
-    uint32_t count = atomic_load_explicit(&named->count, memory_order_relaxed);
-
-    for (uint32_t i = 0; i < count; i++) {
-        (void)atomic_fetch_or_explicit(&named->items[i]->words[k].word, LAYOUT_WORD_CLOSED,
-                                       memory_order_acq_rel);
-    }
-}
-
 void snowflake_kill(struct snowflake_slot *slot)
 {
-    (void)atomic_fetch_or_explicit(&slot->word, WORD_CLOSED, memory_order_acq_rel);
-    named_close(&slot->all->named, (uint32_t)(slot - slot->all->slots));
+    struct layout_words_all *named = &slot->all->named;
+    uint32_t count = atomic_load_explicit(&named->count, memory_order_relaxed);
+
+    (void)atomic_fetch_or_explicit(&slot->word, LAYOUT_WORD_CLOSED, memory_order_acq_rel);
+    for (uint32_t i = 0; i < count; i++) {
+        (void)atomic_fetch_or_explicit(&named->items[i]->words[slot - slot->all->slots].word,
+                                       LAYOUT_WORD_CLOSED, memory_order_acq_rel);
+    }
     atomic_store_explicit(&slot->limit_ms, 0, memory_order_release);
     slot->dead = true;
 }
 
-HOT static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
+/* The first ms of the latest unit that an id of the word carries under the layout; 0 if none. */
+static uint64_t last_begin_ms(const struct named_layout *layout, const _Atomic uint64_t *word)
 {
-    uint64_t time = (word & ~WORD_CLOSED) >> NEXT_BITS;
+    struct layout_position last =
+        layout_position_of(atomic_load_explicit(word, memory_order_acquire));
 
-    return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
-}
-
-/* The first ms of the latest unit that an id of slot k carries under any named layout; 0 if
- * none. */
-static uint64_t named_last_used_ms(const struct layout_words_all *named, uint32_t k)
-{
-    uint32_t count = atomic_load_explicit(&named->count, memory_order_acquire);
-    uint64_t last_ms = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
-        const struct layout_words *words = named->items[i];
-        struct layout_position last =
-            layout_position_of(atomic_load_explicit(&words->words[k].word, memory_order_acquire));
-        uint64_t begin_ms = named_layout_begin_ms(&words->row.layout, last.unit);
-
-        last_ms = last.next > 0 && begin_ms > last_ms ? begin_ms : last_ms;
-    }
-    return last_ms;
+    return last.next > 0 ? named_layout_begin_ms(layout, last.unit) : 0;
 }
 
 uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
                                 const struct snowflake_slot *slot)
 {
-    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
-    struct position last = position_of(&snowflake->layout, word);
-    uint64_t own_ms = last.next > 0 ? last.unix_ms : 0;
-    uint64_t named_ms = named_last_used_ms(&snowflake->named, (uint32_t)(slot - snowflake->slots));
+    const struct layout_words_all *named = &snowflake->named;
+    const struct named_layout own = named_layout_of(&snowflake->layout);
+    uint64_t last_ms = last_begin_ms(&own, &slot->word);
+    uint32_t count = atomic_load_explicit(&named->count, memory_order_acquire);
 
-    return own_ms > named_ms ? own_ms : named_ms;
-}
+    for (uint32_t i = 0; i < count; i++) {
+        const struct layout_words *words = named->items[i];
+        uint64_t begin_ms =
+            last_begin_ms(&words->row.layout, &words->words[slot - snowflake->slots].word);
 
-HOT static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
-{
-    uint64_t time = at.unix_ms - layout->epoch_ms;
-
-    ASSERT(time <= snowflake_span_ms(layout));
-    ASSERT(at.next >= 1 && at.next <= snowflake_sequences(layout));
-    return time << NEXT_BITS | at.next;
-}
-
-/* May the slot stamp this time? */
-HOT static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
-                          uint64_t at_ms, bool *ret_lapsed)
-{
-    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
-    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
-    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
-
-    if (at_ms <= from_ms) {
-        return from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY : ERR_CLOCK_BACKWARDS;
+        last_ms = begin_ms > last_ms ? begin_ms : last_ms;
     }
-    if (at_ms > snowflake_last_ms(layout)) {
-        return ERR_EPOCH_EXHAUSTED;
-    }
-    if (at_ms <= limit_ms) {
-        return 0;
-    }
-    if (at_ms > until_ms) {
-        return ERR_WINDOW_EXPIRED;
-    }
-    *ret_lapsed = true;
-    return ERR_EMPTY;
+    return last_ms;
 }
 
 /* The first sequence to take of a unit of time that begins. used_up: the one just before it was;
@@ -220,59 +163,125 @@ HOT static uint32_t begin_unit(uint32_t sequences, uint32_t unit_ms, bool used_u
     return (used_up && used > 1) || starts <= 1 ? 0 : (uint32_t)(random % starts);
 }
 
-/* Claim from one slot. ret_lapsed is set, and else left alone, when the mark was in the way. */
-HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
-                          uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
+/* The unit to stamp at this time, given the last one. 0, or why there is none. The cluster's own
+ * layout is not waited for before its epoch, but for from_ms, which is not earlier. */
+static inline int unit_at(const struct named_layout *layout, bool is_own, uint64_t from_ms,
+                          struct layout_position last, uint64_t at_ms, uint64_t *ret_unit)
 {
-    const struct snowflake_layout *layout = &snowflake->layout;
-    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    uint64_t last_ms = named_layout_begin_ms(layout, last.unit);
 
-    while ((word & WORD_CLOSED) == 0) {
-        struct position last = position_of(layout, word);
+    if (last.next > 0 && at_ms < last_ms) {
+        *ret_unit = last.unit;
+        return last_ms - at_ms > LIMIT_CLOCK_BACK_WAIT_MS ? ERR_CLOCK_BACKWARDS : 0;
+    }
+    if (at_ms < layout->bits.epoch_ms) {
+        return is_own && from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY
+                                                                   : ERR_CLOCK_BACKWARDS;
+    }
+    *ret_unit = named_layout_unit(layout, at_ms);
+    return 0;
+}
+
+/* May the slot stamp this unit? at_ms: the clock's time, perhaps later than its first ms. */
+static inline int unit_check(const struct named_layout *layout, const struct snowflake_slot *slot,
+                             uint64_t from_ms, uint64_t unit, uint64_t at_ms, bool *ret_lapsed)
+{
+    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
+    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
+    uint64_t begin_ms;
+
+    if (unit > named_layout_last_unit(layout)) {
+        return ERR_EPOCH_EXHAUSTED;
+    }
+    begin_ms = named_layout_begin_ms(layout, unit);
+    if (begin_ms <= from_ms) {
+        /* Of a unit that had begun before, the next one is waited for: a second at the most. */
+        return at_ms >= from_ms || from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY
+                                                                             : ERR_CLOCK_BACKWARDS;
+    }
+    if (begin_ms <= limit_ms) {
+        return 0;
+    }
+    if (begin_ms > until_ms) {
+        return ERR_WINDOW_EXPIRED;
+    }
+    *ret_lapsed = true;
+    return ERR_EMPTY;
+}
+
+/* Claim from a slot under a layout, whose word and start these are. ret_lapsed is set, and else
+ * left alone, when the mark was in the way. In line: of the cluster's own layout, whose unit is
+ * known to be a millisecond then, nothing is divided. */
+static inline __attribute__((always_inline)) int
+slot_claim(const struct snowflake *snowflake, const struct snowflake_slot *slot,
+           const struct named_layout *layout, bool is_own, _Atomic uint64_t *word_at,
+           _Atomic uint32_t *start_at, uint32_t count, uint64_t random,
+           struct segment_range *ret_range, bool *ret_lapsed)
+{
+    const uint32_t sequences = snowflake_sequences(&layout->bits);
+    uint64_t word = atomic_load_explicit(word_at, memory_order_acquire);
+
+    while ((word & LAYOUT_WORD_CLOSED) == 0) {
+        struct layout_position last = layout_position_of(word);
         uint64_t at_ms = clock_wall_ms(snowflake->clock);
-        uint32_t sequences;
+        uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
+        uint64_t unit = 0;
         uint32_t first;
         uint32_t take;
         uint64_t wanted;
         bool begins;
-        int err;
+        int err = unit_at(layout, is_own, from_ms, last, at_ms, &unit);
 
-        if (last.next > 0 && at_ms < last.unix_ms) {
-            if (last.unix_ms - at_ms > LIMIT_CLOCK_BACK_WAIT_MS) {
-                return ERR_CLOCK_BACKWARDS;
-            }
-            at_ms = last.unix_ms;
+        if (err == 0) {
+            err = unit_check(layout, slot, from_ms, unit, at_ms, ret_lapsed);
         }
-        err = time_check(layout, slot, at_ms, ret_lapsed);
         if (err != 0) {
             return err;
         }
-        sequences = snowflake_sequences(layout);
-        begins = last.next == 0 || at_ms != last.unix_ms;
+        begins = last.next == 0 || unit != last.unit;
         first =
-            begins ? begin_unit(sequences, 1, last.next == sequences && at_ms == last.unix_ms + 1,
-                                last.next, atomic_load_explicit(&slot->start, memory_order_relaxed),
-                                count, random)
+            begins ? begin_unit(sequences, layout->unit_ms,
+                                last.next == sequences && unit == last.unit + 1, last.next,
+                                atomic_load_explicit(start_at, memory_order_relaxed), count, random)
                    : last.next;
         take = sequences - first;
         if (take == 0) {
             return ERR_EMPTY;
         }
         take = take < count ? take : count;
-        wanted = word_of(layout, (struct position){at_ms, first + take});
+        wanted = unit << LAYOUT_WORD_NEXT_BITS | (first + take);
         ASSERT(wanted > word);
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, wanted, memory_order_acq_rel,
+        if (atomic_compare_exchange_weak_explicit(word_at, &word, wanted, memory_order_acq_rel,
                                                   memory_order_acquire)) {
-            uint64_t id = snowflake_compose(layout, at_ms, slot->worker, first);
-
             if (begins) {
-                atomic_store_explicit(&slot->start, first, memory_order_relaxed);
+                atomic_store_explicit(start_at, first, memory_order_relaxed);
             }
-            *ret_range = (struct segment_range){id, take, 0};
+            *ret_range = (struct segment_range){
+                named_layout_compose(layout, unit, slot->worker, first), take, 0};
             return 0;
         }
     }
     return ERR_NO_WORKER_ID;
+}
+
+HOT static int own_slot_claim(struct snowflake *snowflake, uint32_t k, uint32_t count,
+                              uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
+{
+    struct snowflake_slot *slot = &snowflake->slots[k];
+    const struct named_layout own = named_layout_of(&snowflake->layout);
+
+    return slot_claim(snowflake, slot, &own, true, &slot->word, &slot->start, count, random,
+                      ret_range, ret_lapsed);
+}
+
+static int named_slot_claim(struct snowflake *snowflake, struct layout_words *named, uint32_t k,
+                            uint32_t count, uint64_t random, struct segment_range *ret_range,
+                            bool *ret_lapsed)
+{
+    struct layout_word *at = &named->words[k];
+
+    return slot_claim(snowflake, &snowflake->slots[k], &named->row.layout, false, &at->word,
+                      &at->start, count, random, ret_range, ret_lapsed);
 }
 
 /* Of two errors of a slot the one that is over sooner by itself. */
@@ -287,6 +296,21 @@ static int sooner_over(int a, int b)
         }
     }
     UNREACHABLE("an error that no slot returns");
+}
+
+/* The claim ended so: its ids are counted, or the owner is to extend the mark that was in the way.
+ */
+HOT static int claim_end(struct snowflake *snowflake, int err, bool lapsed,
+                         const struct segment_range *range, bool *ret_notify)
+{
+    if (err == 0) {
+        atomic_fetch_add_explicit(&snowflake->claimed_total, range->count, memory_order_relaxed);
+    } else if (lapsed) {
+        ASSERT(err == ERR_EMPTY);
+        /* If it was set already, its owner has yet to clear it, and looks after that. */
+        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
+    }
+    return err;
 }
 
 HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
@@ -306,23 +330,13 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
         return ERR_NO_WORKER_ID;
     }
     slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
-    for (uint32_t i = 0; i < slots; i++) {
-        struct snowflake_slot *slot = &snowflake->slots[(hint % slots + i) % slots];
-        int slot_err = slot_claim(snowflake, slot, count, random, ret_range, &lapsed);
+    for (uint32_t i = 0; i < slots && err != 0; i++) {
+        int slot_err = own_slot_claim(snowflake, (hint % slots + i) % slots, count, random,
+                                      ret_range, &lapsed);
 
-        if (slot_err == 0) {
-            atomic_fetch_add_explicit(&snowflake->claimed_total, ret_range->count,
-                                      memory_order_relaxed);
-            return 0;
-        }
-        err = sooner_over(err, slot_err);
+        err = slot_err == 0 ? 0 : sooner_over(err, slot_err);
     }
-    if (lapsed) {
-        ASSERT(err == ERR_EMPTY);
-        /* If it was set already, its owner has yet to clear it, and looks after that. */
-        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
-    }
-    return err;
+    return claim_end(snowflake, err, lapsed, ret_range, ret_notify);
 }
 
 /* --- named layouts --- */
@@ -390,111 +404,6 @@ uint32_t snowflake_ends(const struct snowflake *snowflake,
     return count;
 }
 
-/* The unit to stamp at this time, given the last one. 0 or ERR_CLOCK_BACKWARDS. */
-static int named_unit_at(const struct named_layout *layout, struct layout_position last,
-                         uint64_t at_ms, uint64_t *ret_unit)
-{
-    uint64_t last_ms = named_layout_begin_ms(layout, last.unit);
-
-    if (last.next > 0 && at_ms < last_ms) {
-        *ret_unit = last.unit;
-        return last_ms - at_ms > LIMIT_CLOCK_BACK_WAIT_MS ? ERR_CLOCK_BACKWARDS : 0;
-    }
-    if (at_ms < layout->bits.epoch_ms) {
-        return ERR_CLOCK_BACKWARDS;
-    }
-    *ret_unit = named_layout_unit(layout, at_ms);
-    return 0;
-}
-
-/* May the slot stamp this unit? at_ms: the clock's time, perhaps later than its first ms. */
-static int named_unit_check(const struct named_layout *layout, const struct snowflake_slot *slot,
-                            uint64_t unit, uint64_t at_ms, bool *ret_lapsed)
-{
-    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
-    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
-    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
-    uint64_t begin_ms;
-
-    if (unit > named_layout_last_unit(layout)) {
-        return ERR_EPOCH_EXHAUSTED;
-    }
-    begin_ms = named_layout_begin_ms(layout, unit);
-    if (begin_ms <= from_ms) {
-        /* Of a unit that had begun before, the next one is waited for: a second at the most. */
-        return at_ms >= from_ms || from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY
-                                                                             : ERR_CLOCK_BACKWARDS;
-    }
-    if (begin_ms <= limit_ms) {
-        return 0;
-    }
-    if (begin_ms > until_ms) {
-        return ERR_WINDOW_EXPIRED;
-    }
-    *ret_lapsed = true;
-    return ERR_EMPTY;
-}
-
-/* Claim from slot k. ret_lapsed is set, and else left alone, when the mark was in the way. */
-static int named_slot_claim(struct snowflake *snowflake, struct layout_words *named, uint32_t k,
-                            uint32_t count, uint64_t random, struct segment_range *ret_range,
-                            bool *ret_lapsed)
-{
-    const struct named_layout *layout = &named->row.layout;
-    const struct snowflake_slot *slot = &snowflake->slots[k];
-    const uint32_t sequences = snowflake_sequences(&layout->bits);
-    _Atomic uint64_t *word_at = &named->words[k].word;
-    _Atomic uint32_t *start_at = &named->words[k].start;
-    uint64_t word = atomic_load_explicit(word_at, memory_order_acquire);
-
-    while ((word & LAYOUT_WORD_CLOSED) == 0) {
-        struct layout_position last = layout_position_of(word);
-        uint64_t at_ms = clock_wall_ms(snowflake->clock);
-        uint64_t unit = 0;
-        uint32_t first;
-        uint32_t take;
-        uint64_t wanted;
-        bool begins;
-        int err = named_unit_at(layout, last, at_ms, &unit);
-
-        if (err == 0) {
-            err = named_unit_check(layout, slot, unit, at_ms, ret_lapsed);
-        }
-        if (err != 0) {
-            return err;
-        }
-        begins = last.next == 0 || unit != last.unit;
-        first =
-            begins ? begin_unit(sequences, layout->unit_ms,
-                                last.next == sequences && unit == last.unit + 1, last.next,
-                                atomic_load_explicit(start_at, memory_order_relaxed), count, random)
-                   : last.next;
-        take = sequences - first;
-        if (take == 0) {
-            return ERR_EMPTY;
-        }
-        take = take < count ? take : count;
-        wanted = unit << LAYOUT_WORD_NEXT_BITS | (first + take);
-        ASSERT(wanted > word);
-        if (atomic_compare_exchange_weak_explicit(word_at, &word, wanted, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            if (begins) {
-                atomic_store_explicit(start_at, first, memory_order_relaxed);
-            }
-            *ret_range = (struct segment_range){
-                named_layout_compose(layout, unit, slot->worker, first), take, 0};
-            return 0;
-        }
-    }
-    return ERR_NO_WORKER_ID;
-}
-
-static bool named_slot_is_open(const struct layout_words *named, uint32_t k)
-{
-    return (atomic_load_explicit(&named->words[k].word, memory_order_relaxed) &
-            LAYOUT_WORD_CLOSED) == 0;
-}
-
 /* 0 with *ret_range, or the error that is over soonest. */
 static int named_claim_any(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
                            uint32_t count, uint64_t random, struct segment_range *ret_range,
@@ -510,7 +419,8 @@ static int named_claim_any(struct snowflake *snowflake, struct layout_words *nam
         int slot_err;
 
         if (snowflake->slots[k].worker >> named->row.layout.bits.worker_bits != 0) {
-            some_is_open = some_is_open || named_slot_is_open(named, k);
+            some_is_open |= (atomic_load_explicit(&named->words[k].word, memory_order_relaxed) &
+                             LAYOUT_WORD_CLOSED) == 0;
             continue;
         }
         slot_err = named_slot_claim(snowflake, named, k, count, random, ret_range, ret_lapsed);
@@ -540,12 +450,5 @@ int snowflake_named_claim(struct snowflake *snowflake, struct layout_words *name
         return refusal;
     }
     err = named_claim_any(snowflake, named, hint, count, random, ret_range, &lapsed);
-    if (err == 0) {
-        atomic_fetch_add_explicit(&snowflake->claimed_total, ret_range->count,
-                                  memory_order_relaxed);
-    } else if (lapsed) {
-        ASSERT(err == ERR_EMPTY);
-        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
-    }
-    return err;
+    return claim_end(snowflake, err, lapsed, ret_range, ret_notify);
 }

@@ -1,9 +1,21 @@
 /*
  * config.h - the settings of a node, read once and handed down, and the files that they name.
  *
- * Each layer gets a pointer to the struct of settings that it defines itself. load.h fills the
- * struct in; table.h says which setting is which field, and shows it. Here is what all of them
- * share: the struct, the text of an error, and the reading of files.
+ * Each layer gets a pointer to the struct of settings that it defines itself.
+ *
+ * The table (table.c) is the one place where a setting is described. A row says its name, the field
+ * it goes into, which values it may have, its default and what it means. The names of flag and
+ * variable, parsing, errors, --help, --print-config, the example of a config file and the table in
+ * docs/configuration.md all come from it.
+ *
+ * The happy path (load.c): config_load() takes each setting's default, then the config file, the
+ * environment and the flags, each overruling what came before; checks every value against its rule;
+ * fills in the defaults that come from other settings, and checks the rules between settings
+ * (docs/configuration.md lists these); and reads the secret. What comes out is valid as a whole.
+ *
+ * A line of the config file is empty, a comment, or "key = value". A comment begins with '#' at the
+ * start of a line or after a blank. A value may stand in double quotes (there are no escapes),
+ * which keeps blanks at its ends and '#' in it.
  *
  * The cluster's secret is 32 random bytes, written as 64 hex digits or in base64 (44 characters),
  * one a line; blanks at a line's ends, empty lines, and lines that begin with '#' do not count.
@@ -16,8 +28,10 @@
  * (http/tls/context.h), and forgotten; the key is wiped. So they may be replaced, by new files of
  * the same name, while the node runs.
  *
- * Failure modes: ERR_INVALID, with a text that says what is wrong and, but for config_file_read()
- * and secret_parse(), names the setting and the file.
+ * Failure modes: an unknown setting, a bad value, a broken rule, an unreadable file: ERR_INVALID
+ * with a text that names where the value came from (file and line, variable, flag), the value and
+ * the rule; config_file_read() and secret_parse() name neither setting nor file. A bad value is an
+ * error even where a stronger source overrules it.
  *
  * Thread: main. The struct is read-only once other threads start.
  */
@@ -38,7 +52,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 48 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 47 /* rows of the table; checked at compile time */
 
 #define CONFIG_ADMIN_SAME "same" /* of admin.listen */
 #define CONFIG_ROOT "root"       /* of user */
@@ -212,5 +226,115 @@ static inline bool tls_files_are_set(const struct config *config)
 /* What the files have. For tls_commit(), or tls_context_free(). There is a certificate. */
 int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
                    struct config_error *ret_error) MUST_CHECK;
+
+/* --- the table --- */
+
+#define CONFIG_ENVIRONMENT_PREFIX "LEAFD_"
+
+struct setting_type; /* which texts are values, and how one goes into the field */
+
+/* A row of the table. */
+struct setting {
+    const char *name; /* "http.timeout-ms": --http-timeout-ms, LEAFD_HTTP_TIMEOUT_MS */
+    const struct setting_type *type;
+    size_t offset; /* of the field in struct config */
+    size_t size;   /* of the field */
+    uint64_t min;  /* of a number; of the length of a text; of the items of a list */
+    uint64_t max;
+    const char *unit;         /* of a number, or NULL */
+    const char *fallback;     /* the default, as it would be written; NULL: required */
+    const char *fallback_doc; /* what the default means, where its text does not say it; or NULL */
+    bool live;                /* SIGHUP changes it while the node runs (src/node/reload.h) */
+    const char *meaning;
+};
+
+extern const struct setting settings[];
+extern const size_t setting_count;
+
+/* Those that others look for: uint32_t or uint64_t; bool; const char *, a file; struct
+ * node_peers. */
+extern const struct setting_type setting_number;
+extern const struct setting_type setting_boolean;
+extern const struct setting_type setting_path;
+extern const struct setting_type setting_members;
+
+struct setting_text {
+    char text[48];
+};
+
+/* A setting's name as a source spells it: "http.timeout-ms" in a file, "--http-timeout-ms",
+ * "LEAFD_HTTP_TIMEOUT_MS". Returns out's text. */
+const char *setting_spell(const char *name, enum config_source source, struct setting_text *out);
+
+/* The row with this name, as the source spells it; the count of rows when there is none. */
+size_t setting_find(const char *text, size_t len, enum config_source source);
+
+/* The row of a name that is in the table (ASSERT). */
+size_t setting_row(const char *name);
+
+/* Put a value into its field, and note where it came from. 0, or ERR_INVALID with *ret_error, which
+ * quotes it and says the rule (http.loops: "many" is not valid: must be 0..64), and nothing
+ * changed. */
+int config_set(struct config *config, size_t row, const char *text, enum config_source source,
+               unsigned line, struct config_error *ret_error) MUST_CHECK;
+
+/* "ids,health", "none": the roles as bits. 0, or ERR_INVALID with *ret_item, to its comma, that is
+ * none. */
+int config_roles(const char *list, unsigned *ret_roles, const char **ret_item) MUST_CHECK;
+
+/* Is the row's value the same in both? Numbers count as such, whatever their unit. */
+bool setting_same(size_t row, const struct config *one, const struct config *other);
+
+/* Append where the present value came from: "leafd.conf:3", "LEAFD_NODE_ID", "--node-id",
+ * "default". */
+void config_where(const struct config *config, size_t row, struct buf *out);
+
+/* --- settings as people read them --- */
+
+/* Append all effective settings with their sources, in the syntax of the config file. The secret's
+ * content is never printed. */
+void config_print(const struct config *config, struct buf *out);
+
+/* Append the text of --help. */
+void config_print_help(struct buf *out);
+
+/* Append a config file in which each setting stands with its meaning and default, as a comment. */
+void config_print_example(struct buf *out);
+
+/* Append the Markdown table of all settings, as docs/configuration.md holds it. */
+void config_print_doc(struct buf *out);
+
+/* --- rules between settings --- */
+
+/* Can ids of the layout be stamped at this time? A clock that stands before leafd was written is
+ * wrong, and no reason to refuse an epoch. 0 or ERR_INVALID. */
+int rules_layout(const struct config *config, uint64_t now_ms,
+                 struct config_error *ret_error) MUST_CHECK;
+
+/* Threads that serve HTTP where nothing is set: one less than the processors, at least one. */
+uint32_t rules_http_loops(unsigned processors);
+
+/* --- the sources --- */
+
+/* What the command line asks for. */
+enum config_action {
+    CONFIG_RUN,
+    CONFIG_CHECK,         /* --check-config */
+    CONFIG_PRINT,         /* --print-config */
+    CONFIG_PRINT_DOC,     /* --print-config-doc; this and the following look at no setting */
+    CONFIG_PRINT_EXAMPLE, /* --print-config-example */
+    CONFIG_NEW_SECRET,
+    CONFIG_NEW_TOKEN,
+    CONFIG_VERSION,
+    CONFIG_HELP
+};
+
+/*
+ * Load and check everything. argv[0] is skipped; env is as environ; both live as long as the
+ * config. With CONFIG_PRINT_DOC and what follows nothing else is looked at and *ret_config is
+ * empty. 0, or ERR_INVALID with *ret_error set and nothing to release.
+ */
+int config_load(int argc, char *const argv[], char *const env[], struct config *ret_config,
+                enum config_action *ret_action, struct config_error *ret_error) MUST_CHECK;
 
 #endif

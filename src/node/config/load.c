@@ -1,6 +1,6 @@
 /*
- * load.c - see load.h: the rules between settings, and the sources of settings, from the weakest to
- * the strongest.
+ * load.c - see config.h: the files that settings name, the rules between settings, and the sources
+ * of settings, from the weakest to the strongest.
  *
  * The command line is read twice: first for what it asks (--help, --config FILE), last for
  * settings, so that flags overrule the file they name. getopt_long() is not used for it: it takes
@@ -8,24 +8,318 @@
  *
  * Thread: main.
  */
-#include "src/node/config/load.h"
+#include "src/node/config/config.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "http/auth/tokens.h"
+#include "http/proto/text.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
+#include "src/base/prng.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/alloc/refill.h"
-#include "src/node/config/config.h"
-#include "src/node/config/table.h"
+
+void config_release(struct config *config)
+{
+    for (size_t i = 0; i < CONFIG_SETTINGS_MAX; i++) {
+        free(config->origins[i].text);
+    }
+    explicit_bzero(config, sizeof *config);
+}
+
+void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS])
+{
+    const struct config_tls_files *const both[] = {&config->tls.files, &config->peer_tls.files};
+    size_t count = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        ret_paths[count++] = both[i]->certificate;
+        ret_paths[count++] = both[i]->key;
+        ret_paths[count++] = both[i]->ca;
+    }
+}
+
+/* --- files --- */
+
+/* A FIFO would be waited for, a device may have no end. */
+static int check_kind(int fd, bool is_private, struct config_error *ret_error)
+{
+    mode_t not_private = S_IRWXG | S_IRWXO;
+    struct stat st;
+
+    ASSERT(fstat(fd, &st) == 0);
+    if (!S_ISREG(st.st_mode)) {
+        return config_fail(ret_error, "is not a regular file");
+    }
+    /* Root may let a group read its file: so packages install what a service reads, and so
+     * Kubernetes mounts it. */
+    not_private &= st.st_uid == 0 ? ~(mode_t)S_IRGRP : ~(mode_t)0;
+    if (is_private && (st.st_mode & not_private) != 0) {
+        return config_fail(ret_error,
+                           "has mode %04o, so others than its owner can use it: chmod 600 it, and "
+                           "make a new secret if it may have been read",
+                           (unsigned)st.st_mode & 07777);
+    }
+    if ((st.st_mode & S_IWOTH) != 0) {
+        return config_fail(ret_error, "has mode %04o, so anybody can change it: chmod o-w it",
+                           (unsigned)st.st_mode & 07777);
+    }
+    return 0;
+}
+
+static int read_at_once(int fd, void *out, size_t room, size_t *ret_len,
+                        struct config_error *ret_error)
+{
+    ssize_t len;
+
+    *ret_len = 0;
+    while ((len = read(fd, (char *)out + *ret_len, room - *ret_len)) != 0) {
+        if (len < 0 && errno != EINTR) {
+            return config_fail(ret_error, "cannot read: %s", strerror(errno));
+        }
+        *ret_len += len > 0 ? (size_t)len : 0;
+    }
+    return 0;
+}
+
+int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
+                     struct config_error *ret_error)
+{
+    /* Without waiting: nobody may ever write to a FIFO. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int rv;
+
+    if (fd < 0) {
+        return config_fail(ret_error, "cannot open: %s", strerror(errno));
+    }
+    rv = check_kind(fd, is_private, ret_error);
+    if (rv == 0) {
+        rv = read_at_once(fd, out, room, ret_len, ret_error);
+    }
+    close(fd);
+    return rv;
+}
+
+int config_tokens_read(const struct config *config, struct buf *ret_text,
+                       struct config_error *ret_error)
+{
+    const char *path = config->auth.tokens_file;
+    size_t len = 0;
+
+    if (path[0] == '\0') {
+        return 0;
+    }
+    buf_reserve(ret_text, LIMIT_TOKENS_FILE_BYTES + 2);
+    if (config_file_read(path, true, ret_text->data, LIMIT_TOKENS_FILE_BYTES + 1, &len,
+                         ret_error) != 0) {
+        return config_fail_at(ret_error, "auth.tokens-file %s", path);
+    }
+    ret_text->len = len;
+    ret_text->data[len] = '\0';
+    return 0;
+}
+
+/* --- the cluster's secret --- */
+
+#define HEX_CHARS (2 * NET_SECRET_BYTES)
+#define BASE64_CHARS (SECRET_TEXT_BYTES - 1)
+/* Of 32 random bytes about 30 differ; fewer than 20 are not to be seen in the age of the world. */
+#define DISTINCT_MIN 20
+#define NEW_SECRET "make one with leafd --new-secret"
+
+/* Only as it is written: one '=' at the end, and no bits that do not count. */
+static bool from_base64(const char *text, uint8_t secret[NET_SECRET_BYTES])
+{
+    uint8_t bytes[NET_SECRET_BYTES + 1];
+    unsigned char again[SECRET_TEXT_BYTES];
+    bool same;
+
+    if (EVP_DecodeBlock(bytes, (const unsigned char *)text, BASE64_CHARS) != sizeof bytes) {
+        return false;
+    }
+    memcpy(secret, bytes, NET_SECRET_BYTES);
+    (void)EVP_EncodeBlock(again, secret, NET_SECRET_BYTES);
+    same = memcmp(again, text, BASE64_CHARS) == 0;
+    OPENSSL_cleanse(bytes, sizeof bytes);
+    OPENSSL_cleanse(again, sizeof again);
+    return same;
+}
+
+/* NULs, a pattern, a sentence: not what a generator gives. */
+static bool looks_random(const uint8_t secret[NET_SECRET_BYTES])
+{
+    bool seen[256] = {false};
+    unsigned distinct = 0;
+    unsigned printable = 0;
+
+    for (size_t i = 0; i < NET_SECRET_BYTES; i++) {
+        distinct += seen[secret[i]] ? 0 : 1;
+        seen[secret[i]] = true;
+        printable += secret[i] >= ' ' && secret[i] <= '~' ? 1 : 0;
+    }
+    return distinct >= DISTINCT_MIN && printable < NET_SECRET_BYTES;
+}
+
+static int secret_fail(char why[SECRET_WHY_BYTES], unsigned line, const char *what)
+{
+    (void)snprintf(why, SECRET_WHY_BYTES, "line %u: %s: " NEW_SECRET, line, what);
+    return ERR_INVALID;
+}
+
+static int secret_parse_line(const char *text, size_t len, unsigned line, struct secret_list *list,
+                             char why[SECRET_WHY_BYTES])
+{
+    uint8_t *secret;
+
+    if (list->count == LIMIT_SECRETS) {
+        return secret_fail(why, line, "there are more than two secrets");
+    }
+    secret = list->secrets[list->count];
+    if (!(len == HEX_CHARS && text_hex(text, NET_SECRET_BYTES, secret)) &&
+        !(len == BASE64_CHARS && from_base64(text, secret))) {
+        return secret_fail(why, line, "a secret is 32 random bytes, as 64 hex digits or in base64");
+    }
+    if (!looks_random(secret)) {
+        return secret_fail(why, line, "the secret is not random");
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (memcmp(list->secrets[i], secret, NET_SECRET_BYTES) == 0) {
+            return secret_fail(why, line, "the secret stands there twice");
+        }
+    }
+    list->count++;
+    return 0;
+}
+
+static bool is_secret_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+int secret_parse(const void *text, size_t len, struct secret_list *ret_list,
+                 char ret_why[SECRET_WHY_BYTES])
+{
+    const char *at = text;
+    const char *end = at + len;
+    unsigned line = 0;
+    int rv = 0;
+
+    memset(ret_list, 0, sizeof *ret_list);
+    while (rv == 0 && at < end) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        const char *next = stop != NULL ? stop + 1 : end;
+
+        line++;
+        stop = stop != NULL ? stop : end;
+        while (at < stop && is_secret_blank(*at)) {
+            at++;
+        }
+        while (stop > at && is_secret_blank(stop[-1])) {
+            stop--;
+        }
+        if (at < stop && *at != '#') {
+            rv = secret_parse_line(at, (size_t)(stop - at), line, ret_list, ret_why);
+        }
+        at = next;
+    }
+    if (rv == 0 && ret_list->count == 0) {
+        (void)snprintf(ret_why, SECRET_WHY_BYTES, "there is no secret in it: " NEW_SECRET);
+        rv = ERR_INVALID;
+    }
+    return rv;
+}
+
+void secret_new(char ret_text[SECRET_TEXT_BYTES])
+{
+    uint64_t words[NET_SECRET_BYTES / sizeof(uint64_t)];
+    uint8_t bytes[NET_SECRET_BYTES];
+
+    do {
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+            words[i] = prng_entropy();
+        }
+        memcpy(bytes, words, sizeof bytes);
+    } while (!looks_random(bytes));
+    ASSERT(EVP_EncodeBlock((unsigned char *)ret_text, bytes, sizeof bytes) == BASE64_CHARS);
+    OPENSSL_cleanse(words, sizeof words);
+    OPENSSL_cleanse(bytes, sizeof bytes);
+}
+
+/* --- the certificate of http.tls-dir --- */
+
+/* One more, to see that there is more. */
+#define ROOM_BYTES (LIMIT_TLS_FILE_BYTES + 1)
+
+static int read_tls_file(const char *path, bool is_private, struct tls_file *ret_file,
+                         struct config_error *ret_error)
+{
+    void *data = MUST_HAVE(malloc(ROOM_BYTES));
+    size_t len = 0;
+    int rv;
+
+    *ret_file = (struct tls_file){.name = path, .data = data};
+    rv = config_file_read(path, is_private, data, ROOM_BYTES, &len, ret_error);
+    if (rv == 0 && len > LIMIT_TLS_FILE_BYTES) {
+        rv = config_fail(ret_error, "larger than %d bytes", LIMIT_TLS_FILE_BYTES);
+    }
+    ret_file->len = len;
+    return rv == 0 ? 0 : config_fail_at(ret_error, "http.tls-dir %s", path);
+}
+
+static void tls_file_release(struct tls_file *file)
+{
+    if (file->data != NULL) {
+        explicit_bzero((void *)(uintptr_t)file->data, file->len);
+        free((void *)(uintptr_t)file->data);
+    }
+}
+
+static int read_tls_files(const struct config *config, struct tls_files *files,
+                          struct config_error *ret_error)
+{
+    const struct config_tls_files *paths = &config->tls.files;
+    int rv = read_tls_file(paths->certificate, false, &files->certificate, ret_error);
+
+    if (rv == 0) {
+        rv = read_tls_file(paths->key, true, &files->key, ret_error);
+    }
+    if (rv == 0 && files->client != TLS_CLIENT_NONE) {
+        rv = read_tls_file(paths->ca, false, &files->client_ca, ret_error);
+    }
+    return rv;
+}
+
+int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
+                   struct config_error *ret_error)
+{
+    struct tls_files files = {.client = config->tls.client};
+    struct tls_error error = {""};
+    int rv;
+
+    ASSERT(tls_files_are_set(config));
+    rv = read_tls_files(config, &files, ret_error);
+    if (rv == 0 && tls_context_make(tls, &files, ret_context, &error) != 0) {
+        rv = config_fail(ret_error, "http.tls-dir: %s", error.text);
+    }
+    tls_file_release(&files.certificate);
+    tls_file_release(&files.key);
+    tls_file_release(&files.client_ca);
+    return rv;
+}
 
 /* --- rules between settings --- */
 
@@ -86,16 +380,6 @@ static const struct net_peer *own_member(const struct config *config)
     return net_peer_find(members->peers, members->count, config->node.node_id);
 }
 
-/* A member's address is the one that the members know. */
-static void default_peer_addresses(struct config *config)
-{
-    const struct net_peer *member = own_member(config);
-
-    set_default(config, "peer.advertise",
-                member != NULL ? member->address : config->node.listen_address);
-    set_default(config, "peer.listen", config->node.peer_address);
-}
-
 uint32_t rules_http_loops(unsigned processors)
 {
     if (processors <= 2) {
@@ -118,17 +402,6 @@ static void show_address(const char *listen, const char *other,
     if (len < 0 || len > LIMIT_ADDRESS_BYTES) {
         (void)snprintf(ret_shown, LIMIT_ADDRESS_BYTES + 1, "%s", listen);
     }
-}
-
-/* HTTP at the host that the peers know, RESP at the one of HTTP. */
-static void default_shown_addresses(struct config *config)
-{
-    char shown[LIMIT_ADDRESS_BYTES + 1];
-
-    show_address(config->http.listen_address, config->node.peer_address, shown);
-    set_default(config, "http.advertise", shown);
-    show_address(config->http.resp_address, config->node.http_address, config->resp_shown);
-    config->http.resp_shown = config->resp_shown;
 }
 
 /* Beside the ids: on loopback, so far from their port that nodes which share a machine do not
@@ -163,6 +436,9 @@ static void set_followers(struct node_settings *node, struct id_service_config *
     ids->refill_percent = REFILL_DEFAULT_PERCENT;
     ids->allocator.request_ms = GRANT_REQUEST_MS;
     ids->allocator.retry_ms = GRANT_RETRY_MS;
+    /* All that there is room for: they are bounded by age and rate, and a clean stop gives back
+     * what nobody came for. */
+    ids->prefetch.tags = PREFETCH_DEFAULT_TAGS;
     ids->prefetch.rate_per_s = PREFETCH_DEFAULT_RATE;
     lease->renew_ms = part_ms < RENEW_MS ? part_ms : RENEW_MS;
     lease->mark_lead_ms = MARK_LEAD_MS;
@@ -219,6 +495,8 @@ static void set_tls(struct config *config)
 
 static int set_defaults(struct config *config, struct config_error *ret_error)
 {
+    const struct net_peer *member = own_member(config);
+    char shown[LIMIT_ADDRESS_BYTES + 1];
     const char *item;
 
     (void)ret_error;
@@ -234,8 +512,15 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
         config->quota.tags_percent < 100
             ? config->node.replica.memory_bytes / 100 * config->quota.tags_percent
             : UINT64_MAX;
-    default_peer_addresses(config);
-    default_shown_addresses(config);
+    /* A member's address is the one that the members know. */
+    set_default(config, "peer.advertise",
+                member != NULL ? member->address : config->node.listen_address);
+    set_default(config, "peer.listen", config->node.peer_address);
+    /* HTTP at the host that the peers know, RESP at the one of HTTP. */
+    show_address(config->http.listen_address, config->node.peer_address, shown);
+    set_default(config, "http.advertise", shown);
+    show_address(config->http.resp_address, config->node.http_address, config->resp_shown);
+    config->http.resp_shown = config->resp_shown;
     set_tls(config);
     default_admin(config);
     set_default(config, "auth.anonymous", config->auth.tokens_file[0] != '\0' ? "health" : "all");
@@ -513,18 +798,6 @@ static const struct {
     {"--new-token", CONFIG_NEW_TOKEN},
 };
 
-static void load_defaults(struct config *config)
-{
-    struct config_error error;
-
-    for (size_t row = 0; row < setting_count; row++) {
-        if (settings[row].fallback != NULL) {
-            ASSERT(config_set(config, row, settings[row].fallback, CONFIG_FROM_DEFAULT, 0,
-                              &error) == 0);
-        }
-    }
-}
-
 static int set_file(struct config *config, const char *path, const char *from,
                     struct config_error *ret_error)
 {
@@ -536,21 +809,45 @@ static int set_file(struct config *config, const char *path, const char *from,
     return 0;
 }
 
-/* Set what a source names. The error says where, but for a file, which has lines. */
-static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
-                  size_t len, const char *value, struct config_error *ret_error)
+/* The name is of no setting. A flag may have its value in it. */
+static int refuse_name(enum config_source source, const char *name, size_t len,
+                       struct config_error *ret_error)
 {
     static const char *const unknown[] = {[CONFIG_FROM_FILE] = "unknown setting",
                                           [CONFIG_FROM_ENVIRONMENT] =
                                               "environment: unknown variable",
                                           [CONFIG_FROM_FLAG] = "unknown argument"};
-    size_t row = setting_find(name, len, source);
+    static const struct {
+        const char *name;
+        const char *how;
+    } gone[] = {
+        {"prefetch.tags", "after a restart a node fetches a segment of each tag that it served "
+                          "within a day, of 10000 at most"},
+    };
+    size_t bare = strcspn(name, "=");
     struct setting_text spelled;
     char quoted[QUOTED_BYTES];
 
+    for (size_t i = 0; i < COUNT_OF(gone); i++) {
+        (void)setting_spell(gone[i].name, source, &spelled);
+        if (strlen(spelled.text) == bare && memcmp(name, spelled.text, bare) == 0) {
+            return config_fail(ret_error, "%s is no setting any more: leave it out; %s",
+                               spelled.text, gone[i].how);
+        }
+    }
+    return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
+                       log_quote(name, len, quoted, sizeof quoted));
+}
+
+/* Set what a source names. The error says where, but for a file, which has lines. */
+static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
+                  size_t len, const char *value, struct config_error *ret_error)
+{
+    size_t row = setting_find(name, len, source);
+    struct setting_text spelled;
+
     if (row == setting_count) {
-        return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
-                           log_quote(name, len, quoted, sizeof quoted));
+        return refuse_name(source, name, len, ret_error);
     }
     if (source == CONFIG_FROM_FILE && config->origins[row].source == source) {
         return config_fail(ret_error, "%s is set twice, first on line %u", settings[row].name,
@@ -712,31 +1009,7 @@ static int load_environment(struct config *config, char *const env[],
     return rv;
 }
 
-/* The file that the environment names. */
-static int find_file(struct config *config, char *const env[], struct config_error *ret_error)
-{
-    static const char name[] = FILE_VARIABLE "=";
-
-    for (; *env != NULL; env++) {
-        if (strncmp(*env, name, sizeof name - 1) == 0) {
-            return set_file(config, *env + sizeof name - 1, FILE_VARIABLE, ret_error);
-        }
-    }
-    return 0;
-}
-
 /* --- the command line --- */
-
-/* CONFIG_RUN: it is no command. */
-static enum config_action command_of(const char *argument)
-{
-    size_t i = 0;
-
-    while (i < sizeof commands / sizeof commands[0] && strcmp(argument, commands[i].flag) != 0) {
-        i++;
-    }
-    return i < sizeof commands / sizeof commands[0] ? commands[i].action : CONFIG_RUN;
-}
 
 /* One that is no command: the config file or, if settings are to be taken, a setting; with its
  * value, which may be the next argument. Of a flag given twice the last one holds. */
@@ -777,12 +1050,15 @@ static int load_arguments(struct config *config, bool take, enum config_action *
 
     *ret_action = CONFIG_RUN;
     for (int at = 1; rv == 0 && at < config->given.argc; at++) {
-        enum config_action command = command_of(argv[at]);
+        size_t i = 0;
 
-        if (command == CONFIG_RUN) {
+        while (i < COUNT_OF(commands) && strcmp(argv[at], commands[i].flag) != 0) {
+            i++;
+        }
+        if (i == COUNT_OF(commands)) {
             rv = take_flag(config, argv, &at, take, ret_error);
         } else if (*ret_action == CONFIG_RUN) {
-            *ret_action = command;
+            *ret_action = commands[i].action;
         }
     }
     return rv;
@@ -792,11 +1068,23 @@ static int load_arguments(struct config *config, bool take, enum config_action *
 
 static int load_all(struct config *config, struct config_error *ret_error)
 {
+    static const char variable[] = FILE_VARIABLE "=";
     char *const *env = config->given.env;
     enum config_action action;
-    int rv = config->file[0] == '\0' ? find_file(config, env, ret_error) : 0;
+    int rv = 0;
 
-    load_defaults(config);
+    for (size_t row = 0; row < setting_count; row++) {
+        const char *fallback = settings[row].fallback;
+
+        ASSERT(fallback == NULL ||
+               config_set(config, row, fallback, CONFIG_FROM_DEFAULT, 0, ret_error) == 0);
+    }
+    /* The file that the environment names, unless a flag did. */
+    for (size_t i = 0; config->file[0] == '\0' && rv == 0 && env[i] != NULL; i++) {
+        if (strncmp(env[i], variable, sizeof variable - 1) == 0) {
+            rv = set_file(config, env[i] + sizeof variable - 1, FILE_VARIABLE, ret_error);
+        }
+    }
     if (rv == 0 && config->file[0] != '\0') {
         rv = load_file(config, ret_error);
     }
@@ -823,13 +1111,4 @@ int config_load(int argc, char *const argv[], char *const env[], struct config *
         config_release(ret_config);
     }
     return rv;
-}
-
-int config_load_again(const struct config *config, struct config *ret_next,
-                      struct config_error *ret_error)
-{
-    enum config_action action;
-
-    return config_load(config->given.argc, config->given.argv, config->given.env, ret_next, &action,
-                       ret_error);
 }

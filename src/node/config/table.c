@@ -1,12 +1,13 @@
 /*
- * table.c - see table.h: the types of settings, the rows, what is made from a row, and the texts
- * that show all rows. Thread: main.
+ * table.c - see config.h: the text of an error; the table of settings, with the types of their
+ * values, the rows, and what is made from a row; and the texts that show all rows. Thread: main.
  */
-#include "src/node/config/table.h"
+#include "src/node/config/config.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,35 @@
 #include "http/server/proxy.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
-#include "src/id/alloc/prefetch.h"
-#include "src/id/alloc/refill.h"
+#include "src/base/container.h"
+
+/* --- errors --- */
+
+int config_fail(struct config_error *ret_error, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(ret_error->text, sizeof ret_error->text, format, args);
+    va_end(args);
+    return ERR_INVALID;
+}
+
+int config_fail_at(struct config_error *ret_error, const char *place, ...)
+{
+    struct config_error reason = *ret_error;
+    va_list args;
+    size_t len;
+
+    va_start(args, place);
+    (void)vsnprintf(ret_error->text, sizeof ret_error->text, place, args);
+    va_end(args);
+    len = strlen(ret_error->text);
+    (void)snprintf(ret_error->text + len, sizeof ret_error->text - len, ": %s", reason.text);
+    return ERR_INVALID;
+}
+
+/* --- types --- */
 
 #define QUOTED_BYTES 160 /* of a value in an error text; the rest is cut */
 
@@ -32,7 +60,14 @@ struct setting_type {
     const char *after;
     const char *brief;        /* the rule in a table's cell, or NULL: as it is */
     const char *const *words; /* of parse_word(); ends with NULL */
-    const char *not_item;     /* of parse_list(): what is wrong with an item that is none */
+    bool is_bytes;            /* of parse_number(): with KiB, MiB, ... */
+    bool is_name;             /* of parse_text(): letters, digits, '.', '_', '-' */
+    bool is_address;          /* of parse_text(): host:port, */
+    const char *or_word;      /* or this; or NULL */
+    bool with_id;             /* of parse_peers(): id=host:port */
+    /* Of parse_list(): is it a list? If not, what is wrong with the item that is none. */
+    bool (*is_list)(const char *text, const char **ret_item);
+    const char *not_item;
 };
 
 #define WORDS(...)                                                                                 \
@@ -49,19 +84,15 @@ static const struct {
 /* An end of the range; bytes with the largest unit that divides them. */
 static void put_end(const struct setting *setting, uint64_t end, struct buf *out)
 {
-    unsigned i = 0;
+    unsigned i = setting->type->is_bytes ? 0 : COUNT_OF(byte_units) - 1;
 
-    if (setting->type != &setting_bytes) {
-        buf_printf(out, "%" PRIu64, end);
-        return;
-    }
     while (end >> byte_units[i].shift << byte_units[i].shift != end) {
         i++;
     }
     buf_printf(out, "%" PRIu64 "%s", end >> byte_units[i].shift, byte_units[i].text);
 }
 
-void setting_rule(const struct setting *setting, struct buf *out)
+static void setting_rule(const struct setting *setting, struct buf *out)
 {
     const struct setting_type *type = setting->type;
 
@@ -74,15 +105,6 @@ void setting_rule(const struct setting *setting, struct buf *out)
     }
     if (setting->unit != NULL) {
         buf_printf(out, " %s", setting->unit);
-    }
-}
-
-void setting_rule_brief(const struct setting *setting, struct buf *out)
-{
-    if (setting->type->brief != NULL) {
-        buf_printf(out, "%s", setting->type->brief);
-    } else {
-        setting_rule(setting, out);
     }
 }
 
@@ -130,26 +152,20 @@ static bool setting_digits(const char *text, size_t len, uint64_t *ret_value)
     return len > 0;
 }
 
-/* What a unit of bytes multiplies by, as a shift; -1: it is none. */
-static int shift_of(const char *unit)
-{
-    for (size_t i = 0; i < sizeof byte_units / sizeof byte_units[0]; i++) {
-        if (strcmp(unit, byte_units[i].text) == 0) {
-            return (int)byte_units[i].shift;
-        }
-    }
-    return -1;
-}
-
 static int parse_number(const struct setting *setting, const char *text, void *field,
                         struct config_error *why)
 {
     size_t digits = strspn(text, "0123456789");
-    int shift = shift_of(text + digits);
     uint64_t number;
+    unsigned shift;
+    size_t i = 0;
 
     (void)why;
-    if (shift < 0 || (setting->type != &setting_bytes && text[digits] != '\0') ||
+    while (i < COUNT_OF(byte_units) && strcmp(text + digits, byte_units[i].text) != 0) {
+        i++;
+    }
+    shift = i < COUNT_OF(byte_units) ? byte_units[i].shift : 0;
+    if (i == COUNT_OF(byte_units) || (shift > 0 && !setting->type->is_bytes) ||
         !setting_digits(text, digits, &number) || number > UINT64_MAX >> shift ||
         !in_range(setting, number << shift)) {
         return ERR_INVALID;
@@ -242,11 +258,12 @@ static int check_address(const char *text, struct config_error *why)
 static int parse_text(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
-    bool is_address = setting->type == &setting_address ||
-                      (setting->type == &setting_listener && strcmp(text, CONFIG_ADMIN_SAME) != 0);
+    const struct setting_type *type = setting->type;
+    bool is_address =
+        type->is_address && (type->or_word == NULL || strcmp(text, type->or_word) != 0);
 
     if (!in_range(setting, strlen(text)) || !is_printable(text) ||
-        (setting->type == &setting_name && !is_name(text)) ||
+        (type->is_name && !is_name(text)) ||
         (is_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
     }
@@ -279,18 +296,11 @@ int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
     return 0;
 }
 
-static bool is_valid_list(const struct setting *setting, const char *text, const char **ret_item)
+static bool are_roles(const char *text, const char **ret_item)
 {
     unsigned roles;
 
-    if (setting->type == &setting_roles) {
-        return config_roles(text, &roles, ret_item) == 0;
-    }
-    if (setting->type == &setting_proxies) {
-        return proxy_is_list(text, ret_item);
-    }
-    return setting->type == &setting_hosts ? web_is_hosts(text, ret_item)
-                                           : web_is_origins(text, ret_item);
+    return config_roles(text, &roles, ret_item) == 0;
 }
 
 static int parse_list(const struct setting *setting, const char *text, void *field,
@@ -302,7 +312,7 @@ static int parse_list(const struct setting *setting, const char *text, void *fie
     if (!in_range(setting, strlen(text)) || !is_printable(text)) {
         return ERR_INVALID;
     }
-    if (!is_valid_list(setting, text, &item)) {
+    if (!setting->type->is_list(text, &item)) {
         return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
                            setting->type->not_item);
     }
@@ -444,7 +454,7 @@ static int check_new(const struct node_peers *members, struct config_error *why)
 static int parse_peers(const struct setting *setting, const char *text, void *field,
                        struct config_error *why)
 {
-    bool with_id = setting->type == &setting_members;
+    bool with_id = setting->type->with_id;
     char list[LIMIT_CONFIG_VALUE_BYTES + 1];
     char *rest = text[0] == '\0' && setting->min == 0 ? NULL : list;
     struct node_peers peers = {0};
@@ -542,88 +552,99 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
 
 const struct setting_type setting_number = {
     .parse = parse_number, .rule = "", .between = "..", .after = ""};
-const struct setting_type setting_bytes = {
-    .parse = parse_number, .rule = "", .between = "..", .after = ""};
+static const struct setting_type setting_bytes = {
+    .parse = parse_number, .is_bytes = true, .rule = "", .between = "..", .after = ""};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
-const struct setting_type setting_level = {
+static const struct setting_type setting_level = {
     WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
           [LOG_LEVEL_ERROR] = "error"),
     .rule = "debug, info, warn or error"};
-const struct setting_type setting_format = {
+static const struct setting_type setting_format = {
     WORDS([LOG_FORMAT_LOGFMT] = "logfmt", [LOG_FORMAT_JSON] = "json"), .rule = "logfmt or json"};
-const struct setting_type setting_tls_client = {
+static const struct setting_type setting_tls_client = {
     WORDS([TLS_CLIENT_NONE] = "none", [TLS_CLIENT_OPTIONAL] = "optional",
           [TLS_CLIENT_REQUIRED] = "required"),
     .rule = "none, optional or required"};
-const struct setting_type setting_sandbox = {
+static const struct setting_type setting_sandbox = {
     WORDS([CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off",
           [CONFIG_SANDBOX_DEBUG] = "debug"),
     .rule = "auto, on, off or debug"};
-const struct setting_type setting_bootstrap = {
+static const struct setting_type setting_bootstrap = {
     WORDS([CONFIG_BOOTSTRAP_MEMBERS] = "members", [CONFIG_BOOTSTRAP_SINGLE] = "single",
           [CONFIG_BOOTSTRAP_NEVER] = "never"),
     .rule = "members, single or never"};
-const struct setting_type setting_name = {.parse = parse_text,
-                                          .rule = "",
-                                          .between = " to ",
-                                          .after = " of A-Z a-z 0-9 . _ -",
-                                          .brief = "a name"};
+static const struct setting_type setting_name = {.parse = parse_text,
+                                                 .is_name = true,
+                                                 .rule = "",
+                                                 .between = " to ",
+                                                 .after = " of A-Z a-z 0-9 . _ -",
+                                                 .brief = "a name"};
 #define PATH_RULE                                                                                  \
     .parse = parse_text, .rule = "a path of ", .between = " to ",                                  \
     .after = " bytes, without control characters and quotes"
 
 const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
-const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
-const struct setting_type setting_address = {
-    .parse = parse_text, .rule = "host:port or [IPv6]:port, port 1..65535", .brief = "host:port"};
+static const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
+static const struct setting_type setting_address = {.parse = parse_text,
+                                                    .is_address = true,
+                                                    .rule =
+                                                        "host:port or [IPv6]:port, port 1..65535",
+                                                    .brief = "host:port"};
 const struct setting_type setting_members = {.parse = parse_peers,
+                                             .with_id = true,
                                              .rule = "",
                                              .between = " to ",
                                              .after = " of id=host:port, separated by commas",
                                              .brief = "id=host:port, ..."};
-const struct setting_type setting_targets = {.parse = parse_peers,
-                                             .rule = "",
-                                             .between = " to ",
-                                             .after = " of host:port, separated by commas",
-                                             .brief = "host:port, ..."};
-const struct setting_type setting_listener = {
+static const struct setting_type setting_targets = {.parse = parse_peers,
+                                                    .rule = "",
+                                                    .between = " to ",
+                                                    .after = " of host:port, separated by commas",
+                                                    .brief = "host:port, ..."};
+static const struct setting_type setting_listener = {
     .parse = parse_text,
+    .is_address = true,
+    .or_word = CONFIG_ADMIN_SAME,
     .rule = "host:port or [IPv6]:port, port 1..65535, or `" CONFIG_ADMIN_SAME "`",
     .brief = "host:port, or `" CONFIG_ADMIN_SAME "`"};
-const struct setting_type setting_roles = {
+static const struct setting_type setting_roles = {
     .parse = parse_list,
+    .is_list = are_roles,
     .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
             "none",
     .brief = "roles, or none",
     .not_item = "is no role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
-const struct setting_type setting_hosts = {
+static const struct setting_type setting_hosts = {
     .parse = parse_list,
+    .is_list = web_is_hosts,
     .rule = "hosts without ports, separated by commas, or *",
     .brief = "hosts, without ports",
     .not_item = "is no host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
                 "port; or *"};
-const struct setting_type setting_origins = {
+static const struct setting_type setting_origins = {
     .parse = parse_list,
+    .is_list = web_is_origins,
     .rule = "scheme://host[:port], separated by commas, or *",
     .brief = "scheme://host[:port], ...",
     .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
-const struct setting_type setting_proxies = {
+static const struct setting_type setting_proxies = {
     .parse = parse_list,
+    .is_list = proxy_is_list,
     .rule = "addresses and networks, separated by commas",
     .brief = "addresses, networks",
     .not_item = "is no address and no network: 10.0.0.7, 10.1.0.0/16, 2001:db8::/32; all bits of a "
                 "network's address behind its prefix are 0"};
-const struct setting_type setting_layout = {
+static const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
             "4..16, together at most 63); then @ and an epoch, if it is not Leaf's",
     .brief = "39..45+1..10+4..16, at most 63 bits"};
-const struct setting_type setting_quota = {
+static const struct setting_type setting_quota = {
     .parse = parse_quota,
     .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
             "1..1000000000, keys, workers, tags of 1%..100%",
     .brief = "name=number, ..."};
-const struct setting_type setting_hold = {
+static const struct setting_type setting_hold = {
     .parse = parse_hold, .rule = "", .between = "..", .after = " ms, or never"};
 
 /* --- the rows --- */
@@ -791,10 +812,6 @@ const struct setting settings[] = {
     {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
      "Beyond it 503 `idempotency_full`. The same on all nodes."},
-    {"prefetch.tags", NUMBER(ids.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
-     DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
-     "After a restart the node fetches a segment of each of so many tags, the busiest of the last "
-     "day, 1000 in a second. 0: none."},
     {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},
@@ -831,9 +848,7 @@ const struct setting settings[] = {
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
 _Static_assert(sizeof settings / sizeof settings[0] <= CONFIG_SETTINGS_MAX, "too many settings");
-_Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
 _Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.layout: adapt its meaning");
-_Static_assert(PREFETCH_DEFAULT_RATE == 1000, "prefetch.tags: adapt its meaning");
 
 /* --- names --- */
 
@@ -854,19 +869,14 @@ const char *setting_spell(const char *name, enum config_source source, struct se
     return out->text;
 }
 
-static bool is_spelled(const char *name, enum config_source source, const char *text, size_t len)
-{
-    struct setting_text spelled;
-
-    return strlen(setting_spell(name, source, &spelled)) == len &&
-           memcmp(spelled.text, text, len) == 0;
-}
-
 size_t setting_find(const char *text, size_t len, enum config_source source)
 {
+    struct setting_text spelled;
     size_t row = 0;
 
-    while (row < setting_count && !is_spelled(settings[row].name, source, text, len)) {
+    while (row < setting_count &&
+           (strlen(setting_spell(settings[row].name, source, &spelled)) != len ||
+            memcmp(spelled.text, text, len) != 0)) {
         row++;
     }
     return row;
@@ -887,7 +897,7 @@ bool setting_same(size_t row, const struct config *one, const struct config *oth
     const char *other_text = other->origins[row].text;
 
     ASSERT(row < setting_count);
-    if (setting->type == &setting_number || setting->type == &setting_bytes) {
+    if (setting->type->parse == parse_number) {
         return memcmp((const char *)one + setting->offset, (const char *)other + setting->offset,
                       setting->size) == 0;
     }
@@ -938,29 +948,24 @@ int config_set(struct config *config, size_t row, const char *text, enum config_
 #define HELP_INDENT "      "
 #define HELP_WIDTH 92
 
-/* A value as the config file's syntax has it. No value has a double quote in it. */
-static void put_value(const char *text, struct buf *out)
-{
-    size_t len = strlen(text);
-    bool bare = len > 0 && strchr(text, '#') == NULL && text[0] != ' ' && text[len - 1] != ' ';
-
-    ASSERT(strchr(text, '"') == NULL);
-    buf_printf(out, bare ? "%s" : "\"%s\"", text);
-}
-
 void config_print(const struct config *config, struct buf *out)
 {
     size_t secret = setting_row("cluster.secret-file");
 
     for (size_t row = 0; row < setting_count; row++) {
+        const char *text = config->origins[row].text;
         size_t start = out->len;
+        size_t len;
+        bool bare; /* as the config file's syntax has it */
 
-        if (config->origins[row].text == NULL) { /* the members, for a node that joins */
+        if (text == NULL) { /* the members, for a node that joins */
             buf_printf(out, "# %s is not set\n", settings[row].name);
             continue;
         }
-        buf_printf(out, "%s = ", settings[row].name);
-        put_value(config->origins[row].text, out);
+        len = strlen(text);
+        bare = len > 0 && strchr(text, '#') == NULL && text[0] != ' ' && text[len - 1] != ' ';
+        ASSERT(strchr(text, '"') == NULL); /* no value has one in it */
+        buf_printf(out, bare ? "%s = %s" : "%s = \"%s\"", settings[row].name, text);
         while (out->len - start < SOURCE_COLUMN) {
             buf_put(out, " ", 1);
         }
@@ -1113,7 +1118,11 @@ void config_print_doc(struct buf *out)
 
         ASSERT(strchr(setting->meaning, '|') == NULL); /* it would end the cell */
         buf_printf(out, "| `%s` | ", setting->name);
-        setting_rule_brief(setting, out);
+        if (setting->type->brief != NULL) {
+            buf_printf(out, "%s", setting->type->brief);
+        } else {
+            setting_rule(setting, out);
+        }
         buf_printf(out, " | ");
         put_default(setting, "`", out);
         buf_printf(out, " | %s%s |\n", setting->meaning, setting->live ? " `SIGHUP`." : "");

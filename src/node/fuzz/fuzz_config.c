@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
-#include "src/node/config/load.h"
-#include "src/node/config/table.h"
+#include "src/node/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -19,7 +19,6 @@
 #include "src/base/zone.h"
 #include "src/id/codec/backup_file.h"
 #include "src/id/codec/tag.h"
-#include "src/node/recovery/renew.h"
 #include "src/node/recovery/saved.h"
 #include "src/node/recovery/tests/recovery_fixture.h"
 #include "src/state/journal.h"
@@ -174,11 +173,13 @@ static void put_backup(const struct saved *saved, struct buf *out)
 /* All periods that may have begun are over, or the present one's counter is raised. */
 static void check_dated(const struct shape *shape, uint64_t was, uint64_t max_id, uint64_t bound)
 {
+    struct zones *zones = zones_new();
     uint64_t local_ms;
     uint64_t first;
     uint64_t end;
 
-    ASSERT(zone_local_ms(shape->date.zone, FIXTURE_NOW_MS, &local_ms));
+    ASSERT(zones_local_ms(zones, shape->date.zone, FIXTURE_NOW_MS, &local_ms));
+    zones_free(zones);
     shape_period_ids(shape, was, shape_period((enum date_part)shape->date.unit, local_ms), &first,
                      &end);
     end = end < bound ? end : bound;

@@ -13,8 +13,6 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/id/codec/tag.h"
-#include "src/node/recovery/renew.h"
-#include "src/node/recovery/saved.h"
 #include "src/state/codec/cluster_command.h"
 #include "src/state/journal.h"
 #include "storage/lmdb/store.h"
@@ -172,31 +170,25 @@ static const struct flag flags[] = {
     {"--lost", OF_RECOVER, AT(lost), set_lost, 1, LIMIT_NODE_ID},
 };
 
-/* Which flag an argument is, up to its '='. NULL: none of this command. */
-static const struct flag *find_flag(const struct options *options, const char *argument, size_t len)
-{
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        if ((flags[i].of & 1u << options->command) != 0 && strlen(flags[i].name) == len &&
-            memcmp(flags[i].name, argument, len) == 0) {
-            return &flags[i];
-        }
-    }
-    return NULL;
-}
-
 /* One argument, and the next one if that is its value: *ret_used. */
 static int options_take(struct options *options, char *const argv[], unsigned *ret_used,
                         struct config_error *ret_error)
 {
     const char *argument = argv[0];
     size_t len = strcspn(argument, "=");
-    const struct flag *flag = find_flag(options, argument, len);
     const char *value = argument[len] == '=' ? argument + len + 1 : argv[1];
+    const struct flag *flag = NULL;
 
     *ret_used = 1;
     if (argument[0] != '-' && options->command == OPTIONS_RESTORE && options->file == NULL) {
         options->file = argument;
         return 0;
+    }
+    for (size_t i = 0; i < COUNT_OF(flags) && flag == NULL; i++) {
+        if ((flags[i].of & 1u << options->command) != 0 && strlen(flags[i].name) == len &&
+            memcmp(flags[i].name, argument, len) == 0) {
+            flag = &flags[i];
+        }
     }
     if (flag == NULL) {
         return config_fail(ret_error, "unknown argument \"%.60s\"; --help lists them", argument);
@@ -622,7 +614,7 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
     struct store_space space;
     struct store_loaded loaded;
     bool made;
-    int err = read_reach(dir, &found->reach, ret_error);
+    int err = read_survivor(dir, NULL, &found->reach, ret_error);
 
     err = err != 0 ? err : store_lmdb_open(&config, ret_store, &made, ret_error);
     if (err != 0) {
@@ -726,7 +718,7 @@ static int compare_with(const char *dir, const struct reach *own, struct reach *
 {
     struct store_error error = {""};
     char uid[UID_TEXT_BYTES];
-    int err = read_reach(dir, ret_other, &error);
+    int err = read_survivor(dir, NULL, ret_other, &error);
 
     if (err != 0) {
         return store_error_set(ret_error, err, "--compare: %.200s", error.text);
@@ -837,22 +829,6 @@ static int recovery_read(const struct options *options, struct saved *ret_saved,
     return err;
 }
 
-/* --- asking --- */
-
-/* True once the cluster's uid was typed. */
-static bool recovery_is_confirmed(const struct options *options, const struct saved *saved)
-{
-    char uid[UID_TEXT_BYTES];
-
-    if (options->command == OPTIONS_RESTORE || options->yes || options->dry_run) {
-        return true;
-    }
-    printf("\nA new cluster begins with this, and what is lost is lost for good. Type the old\n"
-           "cluster's uid (%s) to continue: ",
-           uid_text(&saved->uid, uid));
-    return is_typed(uid);
-}
-
 /* --- all of it --- */
 
 static struct fresh fresh_of(const struct options *options, const struct saved *saved,
@@ -877,6 +853,7 @@ static int write_out(const struct options *options, const struct saved *saved,
 {
     const struct fresh fresh = fresh_of(options, saved, renewed);
     struct store_error error = {""};
+    char uid[UID_TEXT_BYTES];
     struct buf text = BUF_INIT;
     uint64_t store_id = 0;
     int err = fresh.address[0] == '\0' ? store_error_set(&error, ERR_INVALID,
@@ -893,8 +870,13 @@ static int write_out(const struct options *options, const struct saved *saved,
     if (err != 0) {
         return err;
     }
-    if (!recovery_is_confirmed(options, saved)) {
-        return recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
+    if (options->command == OPTIONS_RECOVER && !options->yes && !options->dry_run) {
+        printf("\nA new cluster begins with this, and what is lost is lost for good. Type the old\n"
+               "cluster's uid (%s) to continue: ",
+               uid_text(&saved->uid, uid));
+        if (!is_typed(uid)) {
+            return recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
+        }
     }
     if (!options->dry_run) {
         err = fresh_write(&fresh, &store_id, &error);

@@ -5,9 +5,9 @@
  * may ask to be let in again.
  *
  * The happy path of restore and recover: take the command line; read all of the source and verify
- * it (saved.h); make what it becomes (renew.h); ask, where the survivor may not be the newest;
- * write it in one commit; say from where each tag continues, what the raise cannot cover, and what
- * is to be done next.
+ * it; make what it becomes (saved.h); ask, where the survivor may not be the newest; write it in
+ * one commit; say from where each tag continues, what the raise cannot cover, and what is to be
+ * done next.
  *
  * The happy path of readmit: look; say; ask; one commit of the one local record, all else as it
  * was. The node that refused the directory decides again, and it is marked again if what that node
@@ -32,7 +32,6 @@
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/node/config/config.h"
-#include "src/node/recovery/renew.h"
 #include "src/node/recovery/saved.h"
 
 /* --- the command line --- */

@@ -1,7 +1,7 @@
 /*
- * renew.c - see renew.h. Thread: main.
+ * renew.c - see saved.h: what a saved state becomes in a new cluster. Thread: main.
  */
-#include "src/node/recovery/renew.h"
+#include "src/node/recovery/saved.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,6 +34,7 @@ struct renewing {
     uint64_t taken_ms; /* when the state was saved; 0: not known */
     struct renewed *to;
     struct state *state; /* the new state */
+    struct zones *zones;
     uint32_t worker_count;
     uint32_t worker_next; /* worker ids below it have their rows */
     bool born;
@@ -76,23 +77,19 @@ static uint64_t times_capped(uint64_t a, uint64_t b)
     return b != 0 && a > TAG_MAX_ID_END / b ? TAG_MAX_ID_END : a * b;
 }
 
-/* What it would grow by in the time; a quiet tag, too, may have been granted some segments. */
-static uint64_t raise_of_time(const struct raise *raise, const struct saved_row *row,
-                              uint64_t max_step)
-{
-    double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
-    uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
-
-    return times_capped(ids > max_step ? ids : max_step, raise->factor);
-}
-
 bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
                  uint64_t *ret_ids)
 {
     bool known = row->span_ms >= SPAN_MIN_MS;
-    uint64_t by_time = raise->by_time && known ? raise_of_time(raise, row, max_step) : 0;
     uint64_t by_ids = raise->by_ids ? raise->ids : 0;
+    uint64_t by_time = 0;
 
+    if (raise->by_time && known) { /* a quiet tag, too, may have been granted some segments */
+        double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
+        uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
+
+        by_time = times_capped(ids > max_step ? ids : max_step, raise->factor);
+    }
     *ret_ids = by_ids > by_time ? by_ids : by_time;
     return known || raise->by_ids;
 }
@@ -162,12 +159,13 @@ struct moment {
     uint64_t length_ms;
 };
 
-static bool moment_of(const struct shape *shape, uint64_t wall_ms, struct moment *ret_moment)
+static bool moment_of(const struct renewing *renewing, const struct shape *shape, uint64_t wall_ms,
+                      struct moment *ret_moment)
 {
     enum date_part unit = (enum date_part)shape->date.unit;
     uint64_t local_ms;
 
-    if (!zone_local_ms(shape->date.zone, wall_ms, &local_ms)) {
+    if (!zones_local_ms(renewing->zones, shape->date.zone, wall_ms, &local_ms)) {
         return false;
     }
     ret_moment->period = shape_period(unit, local_ms);
@@ -194,7 +192,7 @@ static struct saved_row growth_in_period(const struct renewing *renewing,
         return of;
     }
     if (renewing->taken_ms != 0) {
-        (void)moment_of(shape, renewing->taken_ms, &taken);
+        (void)moment_of(renewing, shape, renewing->taken_ms, &taken);
     }
     of.grew = shape_grown(shape, max_id - row->grew, max_id);
     if (taken.elapsed_ms < of.span_ms) {
@@ -258,7 +256,7 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
     uint64_t by = 0;
     int err;
 
-    if (!moment_of(shape, renewing->now_ms, &now)) {
+    if (!moment_of(renewing, shape, renewing->now_ms, &now)) {
         return store_error_set(renewing->error, ERR_INVALID,
                                "this machine does not know the time zone %s, by which tag "
                                "\"%.*s\" counts: install tzdata, and try again",
@@ -394,25 +392,13 @@ static int put_unknown_workers(struct renewing *renewing, uint32_t below)
     return err;
 }
 
-/* The name it had is free for another worker id: this one's window may end far ahead. */
-static void rename_worker(struct worker_row *row)
-{
-    char name[sizeof row->name];
-    int len = snprintf(name, sizeof name, "was:%.*s", row->name_len, row->name);
-
-    if (len < 0 || (size_t)len >= sizeof name || strncmp(row->name, "was:", 4) == 0) {
-        len = snprintf(name, sizeof name, "restored/%u", row->id);
-    }
-    memset(row->name, 0, sizeof row->name);
-    memcpy(row->name, name, (size_t)len);
-    row->name_len = (uint16_t)len;
-}
-
 static int renew_worker(struct renewing *renewing, const struct saved_row *row)
 {
     struct worker_row worker = {0};
+    char name[sizeof worker.name];
     uint16_t id;
     int err;
+    int len;
 
     if (row->key_len != WORKER_KEY_BYTES) {
         return fail_row(renewing, row, ERR_CORRUPT);
@@ -427,7 +413,14 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
     if (err != 0) {
         return err;
     }
-    rename_worker(&worker);
+    /* The name it had is free for another worker id: this one's window may end far ahead. */
+    len = snprintf(name, sizeof name, "was:%.*s", worker.name_len, worker.name);
+    if (len < 0 || (size_t)len >= sizeof name || strncmp(worker.name, "was:", 4) == 0) {
+        len = snprintf(name, sizeof name, "restored/%u", id);
+    }
+    memset(worker.name, 0, sizeof worker.name);
+    memcpy(worker.name, name, (size_t)len);
+    worker.name_len = (uint16_t)len;
     return put_worker(renewing, &worker);
 }
 
@@ -622,12 +615,14 @@ int renew(const struct saved *saved, const struct renew_options *options, uint64
                                 .taken_ms = saved->wall_ms,
                                 .to = ret_renewed,
                                 .state = state_new(&fsm_machine),
+                                .zones = zones_new(),
                                 .error = ret_error};
     int err;
 
     *ret_renewed = (struct renewed){0};
     err = renew_all(saved, &renewing);
     state_free(renewing.state);
+    zones_free(renewing.zones);
     if (err == 0) {
         err = store_rows_check(ret_renewed->rows.data, ret_renewed->rows.len, ret_renewed->digest,
                                ret_error);

@@ -1,5 +1,5 @@
 /*
- * saved.c - see saved.h. Thread: main.
+ * saved.c - see saved.h: the rows of a saved state, how they are read, and written. Thread: main.
  */
 #include "src/node/recovery/saved.h"
 
@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "raft/core/prepare.h"
-#include "raft/wire/configuration.h"
 #include "src/base/assert.h"
 #include "src/base/buf.h"
 #include "src/base/prng.h"
@@ -35,7 +34,8 @@ struct saved_row *saved_add(struct saved *saved, const void *key, size_t key_len
 
     saved->rows = array_room(saved->rows, saved->count, &saved->capacity, sizeof *saved->rows);
     row = &saved->rows[saved->count++];
-    *row = (struct saved_row){.key_len = (uint32_t)key_len, .value_len = (uint32_t)value_len};
+    *row = (struct saved_row){
+        .key_len = (uint32_t)key_len, .value_len = (uint32_t)value_len, .added = saved->count - 1};
     row->key = MUST_HAVE(malloc(key_len + value_len));
     ASSERT(key_len > 0);
     memcpy(row->key, key, key_len);
@@ -54,39 +54,22 @@ static int compare_row_keys(const struct saved_row *a, const struct saved_row *b
 }
 
 /* Rows of one key stay in the order in which they were added. */
-static void merge_rows(struct saved_row *rows, size_t left, size_t count, struct saved_row *room)
+static int saved_row_order(const void *one, const void *other)
 {
-    size_t a = 0;
-    size_t b = left;
+    const struct saved_row *a = one;
+    const struct saved_row *b = other;
+    int order = compare_row_keys(a, b);
 
-    for (size_t i = 0; i < count; i++) {
-        bool from_left = b == count || (a < left && compare_row_keys(&rows[a], &rows[b]) <= 0);
-
-        room[i] = from_left ? rows[a] : rows[b];
-        a += from_left;
-        b += !from_left;
-    }
-    memcpy(rows, room, count * sizeof *rows);
-}
-
-static void sort_rows(struct saved_row *rows, size_t count, struct saved_row *room)
-{
-    for (size_t width = 1; width < count; width *= 2) {
-        for (size_t at = 0; at + width < count; at += 2 * width) {
-            size_t both = count - at < 2 * width ? count - at : 2 * width;
-
-            merge_rows(rows + at, width, both, room);
-        }
-    }
+    return order != 0 ? order : (a->added > b->added) - (a->added < b->added);
 }
 
 void saved_sort(struct saved *saved)
 {
-    struct saved_row *room = MUST_HAVE(malloc((saved->count + 1) * sizeof *room));
     size_t kept = 0;
 
-    sort_rows(saved->rows, saved->count, room);
-    free(room);
+    if (saved->count > 0) {
+        qsort(saved->rows, saved->count, sizeof *saved->rows, saved_row_order);
+    }
     for (size_t i = 0; i < saved->count; i++) {
         struct saved_row *row = &saved->rows[i];
         bool last = i + 1 == saved->count || compare_row_keys(row, row + 1) != 0;
@@ -143,12 +126,6 @@ static int read_backup_file(const char *path, struct buf *out, struct store_erro
                                       got < 0 ? strerror(errno) : "it grows");
 }
 
-static bool is_tag(const struct backup_row *row, const struct backup_tag_growth *growth)
-{
-    return row->key[0] == FSM_TABLE_TAGS && row->key_len == 1 + (size_t)growth->name_len &&
-           memcmp(row->key + 1, growth->name, growth->name_len) == 0;
-}
-
 /* By how many ids a tag grew. It may have been given some back, or set back by force. */
 static uint64_t grown(const struct saved_row *row, uint64_t from)
 {
@@ -161,29 +138,24 @@ static uint64_t grown(const struct saved_row *row, uint64_t from)
     return tag.max_id > from ? tag.max_id - from : 0;
 }
 
-/* Of a level that means nothing here. */
-static bool is_level_of_before(const struct backup_row *row, uint16_t format)
-{
-    static const char key[] = "s" STATE_SETTING_LEVEL;
-
-    return format == BACKUP_FORMAT_DEV && row->key_len == sizeof key - 1 &&
-           memcmp(row->key, key, sizeof key - 1) == 0;
-}
-
 /* The rows of a block; growth: of their tags, or NULL. Those that it lists stand in their order. */
 static void add_rows(struct saved *saved, struct reader *records, struct backup_block *growth,
                      uint16_t format)
 {
+    static const char level[] = "s" STATE_SETTING_LEVEL;
     struct backup_tag_growth tag;
     bool has_tag = growth != NULL && backup_growth_next(growth, &tag);
     struct backup_row row;
 
     while (backup_row_next(records, &row)) {
-        bool listed = has_tag && is_tag(&row, &tag);
+        bool listed = has_tag && row.key[0] == FSM_TABLE_TAGS &&
+                      row.key_len == 1 + (size_t)tag.name_len &&
+                      memcmp(row.key + 1, tag.name, tag.name_len) == 0;
         struct saved_row *added;
 
-        if (is_level_of_before(&row, format)) {
-            continue;
+        if (format == BACKUP_FORMAT_DEV && row.key_len == sizeof level - 1 &&
+            memcmp(row.key, level, sizeof level - 1) == 0) {
+            continue; /* of a level that means nothing here */
         }
         added = saved_add(saved, row.key, row.key_len, row.value, row.value_len);
         if (row.key[0] != FSM_TABLE_TAGS || growth == NULL) {
@@ -245,23 +217,6 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
 
 /* --- a directory --- */
 
-/* All that is in it, and its rows to row_fn. */
-static int load_directory(const char *dir, struct store_loaded *ret_loaded, store_row_fn row_fn,
-                          void *data, struct store_error *ret_error)
-{
-    const struct store_lmdb_config config = {
-        .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = MAP_BYTES};
-    struct store *store;
-    bool made;
-    int err = store_lmdb_open(&config, &store, &made, ret_error);
-
-    if (err == 0) {
-        err = store->ops->load(store, ret_loaded, row_fn, data, ret_error);
-        store->ops->close(store);
-    }
-    return err;
-}
-
 /* The newest configuration of the log, committed or not. */
 static void find_members(const struct store_loaded *loaded, struct configuration *ret_members)
 {
@@ -301,7 +256,7 @@ static void set_reach(struct reach *reach, const struct store_loaded *loaded,
 
 /* Rows while a store is loaded: into the list, and into the state machine. */
 struct loading {
-    struct saved *saved;
+    struct saved *saved; /* NULL: none */
     struct state *state;
 };
 
@@ -309,7 +264,9 @@ static int add_row(void *data, const struct store_row *row)
 {
     struct loading *loading = data;
 
-    saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
+    if (loading->saved != NULL) {
+        saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
+    }
     return prepare_load_row(loading->state, row);
 }
 
@@ -338,40 +295,13 @@ static int apply_entry(struct loading *loading, uint64_t index, const struct sto
     return 0; /* bytes that are no command change nothing, there as here */
 }
 
-static int apply_tail(struct loading *loading, const struct store_loaded *loaded,
-                      struct store_error *ret_error)
-{
-    int err = 0;
-
-    for (size_t i = 0; i < loaded->entry_count && err == 0; i++) {
-        uint64_t index = loaded->first_index + i;
-
-        if (index > loaded->position.index && loaded->entries[i].type == ENTRY_COMMAND) {
-            err = apply_entry(loading, index, &loaded->entries[i], ret_error);
-        }
-    }
-    return err;
-}
-
-/* The address under which its state knows the node itself. */
-static void find_address(const struct state *state, struct saved *saved,
-                         const struct configuration *members)
-{
-    const char *moved = state_member_address(state, saved->node_id);
-    const struct conf_member *member = configuration_find(members, saved->node_id);
-
-    if (moved != NULL) {
-        (void)snprintf(saved->address, sizeof saved->address, "%s", moved);
-    } else if (member != NULL) {
-        memcpy(saved->address, member->address, sizeof saved->address);
-    }
-}
-
 static int take_loaded(struct loading *loading, const struct store_loaded *loaded,
                        struct reach *reach, struct store_error *ret_error)
 {
     struct saved *saved = loading->saved;
+    const struct conf_member *member;
     struct birth birth;
+    const char *moved;
     int err = state_load_end(loading->state, loaded->position.index);
 
     if (err != 0) {
@@ -388,8 +318,21 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     saved->term = reach->term < LIMIT_PLAUSIBLE ? reach->term : 1;
     saved->tail = reach->index - loaded->position.index;
     saved->local = true;
-    err = apply_tail(loading, loaded, ret_error);
-    find_address(loading->state, saved, &reach->members);
+    for (size_t i = 0; i < loaded->entry_count && err == 0; i++) {
+        uint64_t index = loaded->first_index + i;
+
+        if (index > loaded->position.index && loaded->entries[i].type == ENTRY_COMMAND) {
+            err = apply_entry(loading, index, &loaded->entries[i], ret_error);
+        }
+    }
+    /* The address under which its state knows the node itself. */
+    moved = state_member_address(loading->state, saved->node_id);
+    member = configuration_find(&reach->members, saved->node_id);
+    if (moved != NULL) {
+        (void)snprintf(saved->address, sizeof saved->address, "%s", moved);
+    } else if (member != NULL) {
+        memcpy(saved->address, member->address, sizeof saved->address);
+    }
     if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
         reach->uid = birth.uid;
         saved->uid = birth.uid;
@@ -401,38 +344,38 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
 int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_reach,
                   struct store_error *ret_error)
 {
-    struct loading loading = {ret_saved, state_new(&fsm_machine)};
+    const struct store_lmdb_config config = {
+        .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = MAP_BYTES};
+    struct loading loading = {ret_saved, NULL};
     struct store_loaded loaded;
+    struct store *store;
+    bool made;
     int err;
 
-    *ret_saved = (struct saved){0};
+    if (ret_saved != NULL) {
+        *ret_saved = (struct saved){0};
+    }
+    err = store_lmdb_open(&config, &store, &made, ret_error);
+    if (err != 0) {
+        return err;
+    }
+    loading.state = state_new(&fsm_machine);
     state_load_begin(loading.state);
-    err = load_directory(dir, &loaded, add_row, &loading, ret_error);
+    err = store->ops->load(store, &loaded, add_row, &loading, ret_error);
+    store->ops->close(store);
     if (err == 0) {
-        err = take_loaded(&loading, &loaded, ret_reach, ret_error);
+        if (ret_saved != NULL) {
+            err = take_loaded(&loading, &loaded, ret_reach, ret_error);
+        } else {
+            err = state_load_end(loading.state, loaded.position.index);
+            set_reach(ret_reach, &loaded, loading.state);
+        }
         store_loaded_release(&loaded);
     }
     state_free(loading.state);
-    if (err != 0) {
+    if (err != 0 && ret_saved != NULL) {
         saved_free(ret_saved);
     }
-    return err;
-}
-
-int read_reach(const char *dir, struct reach *ret_reach, struct store_error *ret_error)
-{
-    struct state *state = state_new(&fsm_machine);
-    struct store_loaded loaded;
-    int err;
-
-    state_load_begin(state);
-    err = load_directory(dir, &loaded, prepare_load_row, state, ret_error);
-    if (err == 0) {
-        err = state_load_end(state, loaded.position.index);
-        set_reach(ret_reach, &loaded, state);
-        store_loaded_release(&loaded);
-    }
-    state_free(state);
     return err;
 }
 

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "src/node/config/load.h"
+#include "src/node/config/config.h"
 #include "src/node/reload.h"
 
 struct part {

@@ -27,7 +27,7 @@
 #include "http/server/loop.h"
 #include "raft/node/node.h"
 #include "src/service/node_backend.h"
-#include "src/node/config/load.h"
+#include "src/node/config/config.h"
 #include "src/node/run.h"
 #include "storage/lmdb/store.h"
 
@@ -192,12 +192,6 @@ void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), voi
     fake.stop_data = data;
     assert_int_equal(uv_timer_init(fake.loop, &fake.timer), 0);
     uv_close((uv_handle_t *)&fake.timer, stopped_cb);
-}
-
-int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
-                      char ret_why[NET_KEYS_WHY_BYTES])
-{
-    return net_keys_make(source, ret_keys, ret_why);
 }
 
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)

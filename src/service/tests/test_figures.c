@@ -46,7 +46,7 @@ static struct id_figures figures_of(struct world *w, uint64_t id)
 {
     struct id_figures figures;
 
-    id_figures_copy(&ring_node(&w->ring, id)->ids.figures.box, &figures);
+    id_figures_copy(&ring_node(&w->ring, id)->ids.health.figures, &figures);
     return figures;
 }
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/service/growth.h"
+#include "src/service/backups.h"
 
 #define START_MS 1700000000000ULL
 #define MINUTE_MS 60000

@@ -102,12 +102,12 @@ static void test_ids_through_any_node(void **state)
         last = first + i % 2;
     }
     ring_run_ms(&ring, 2 * FIGURES_MS);
-    id_figures_copy(&ring_node(&ring, leader)->ids.figures.box, &now);
+    id_figures_copy(&ring_node(&ring, leader)->ids.health.figures, &now);
     assert_int_equal(now.windows, 1);
     assert_int_equal(now.window_ids, counts_of(&ring, leader)->left);
     assert_true(now.window_ids > 0 && now.window_entries > 0 && now.window_waits > 0);
     assert_true(now.rounds_confirmed >= 30);
-    id_figures_copy(&ring_node(&ring, leader % 3 + 1)->ids.figures.box, &now);
+    id_figures_copy(&ring_node(&ring, leader % 3 + 1)->ids.health.figures, &now);
     assert_int_equal(now.windows, 0);
 }
 

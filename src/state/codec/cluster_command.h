@@ -58,7 +58,7 @@ const char *uid_text(const struct uid *uid, char ret_text[UID_TEXT_BYTES]);
 
 struct birth {
     struct uid uid;
-    uint64_t list_digest; /* of the first list of members, never 0 (raft/cluster/birth_watch.h) */
+    uint64_t list_digest; /* of the first list of members, never 0 (raft/cluster/peers.h) */
     uint64_t wall_ms;     /* the clock of the leader that proposed it */
     uint16_t level;       /* in COMMAND_BIRTH_AT alone, else 0: the cluster begins at this level */
 };
@@ -217,7 +217,7 @@ enum member_ask_kind {
     MEMBER_ASK_REMOVE = 2,
     MEMBER_ASK_LEAD = 3,
     MEMBER_ASK_MOVE = 4,
-    MEMBER_ASK_LEVEL = 8,     /* that the cluster's level be raised (raft/cluster/upgrade.h) */
+    MEMBER_ASK_LEVEL = 8,     /* that the cluster's level be raised (raft/cluster/membership.h) */
     MEMBER_ASK_LEVEL_SEE = 9, /* whether it could be */
     MEMBER_ASK_PLACE = 20     /* that a node be drained, resumed, or given another weight */
 };

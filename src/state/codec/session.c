@@ -85,6 +85,7 @@ static int items_take(struct reader *reader, const struct item_format *format, c
                       uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++, item += format->size) {
+        memset(item, 0, format->size);
         if (!fields_read(reader, &format->fields, item) ||
             (format->is_sound != NULL && !format->is_sound(item))) {
             return ERR_BAD_MESSAGE;
@@ -114,7 +115,7 @@ void *message_items_read_all(struct reader *reader, const struct item_format *fo
     if (count > format->max) {
         return NULL;
     }
-    items = MUST_HAVE(calloc(count > 0 ? count : 1, format->size));
+    items = MUST_HAVE(malloc((count > 0 ? count : 1) * format->size));
     if (items_take(reader, format, items, count) != 0) {
         free(items);
         return NULL;

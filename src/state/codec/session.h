@@ -74,8 +74,9 @@ bool message_fields_read(const void *data, size_t len, unsigned type, const stru
                          void *record) MUST_CHECK;
 
 /* Items at the end of a message: how many there are, and one after the other. _put: of an array
- * of structs. _read: up to max of them into such an array; 0, or ERR_BAD_MESSAGE. _read_all: into
- * one that is malloc'ed for them, and the caller's then; NULL: the bytes are none. */
+ * of structs. _read: up to max of them into such an array, where what is no field is 0; 0, or
+ * ERR_BAD_MESSAGE. _read_all: into one that is malloc'ed for them, and the caller's then; NULL: the
+ * bytes are none. */
 void message_items_put(struct buf *buf, const struct item_format *format, const void *items,
                        size_t count);
 int message_items_read(struct reader *reader, const struct item_format *format, void *ret_items,

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
-#include "storage/lmdb/env.h"
 #include "storage/lmdb/record.h"
 #include "storage/lmdb/store.h"
 #include "storage/lmdb/tests/tmp_dir.h"

@@ -270,6 +270,26 @@ static void test_get(void **state)
     resp_expect_error(scene->resp, "GET", "-ERR bad_request: ", "GET tag");
 }
 
+/* A tag is made where there is none; the fake lets anybody make one. */
+static void test_set_unless_there(void **state)
+{
+    struct scene *scene = *state;
+
+    resp_expect(scene->resp, "SETNX a 7", ":0\r\n");
+    resp_expect(scene->resp, "SET a 7 nx", "$-1\r\n");
+    resp_expect(scene->resp, "INCR a", ":1\r\n");
+    resp_expect(scene->resp, "SETNX new 0", ":1\r\n");
+    resp_expect(scene->resp, "SETNX new 0", ":0\r\n");
+    resp_expect(scene->resp, "INCRBY new 3", ":3\r\n");
+    resp_expect(scene->resp, "SET other 41 NX", "+OK\r\n");
+    resp_expect(scene->resp, "INCR other", ":42\r\n");
+    resp_expect_error(scene->resp, "SETNX end 9223372036854775806", "-ERR needs_force: ", "");
+    resp_expect_error(scene->resp, "SETNX end 9223372036854775807",
+                      "-ERR bad_request: the number \"9223372036854775807\" is not ", "");
+    fake_fail_with(&scene->f.fake, ERR_NO_LEADER);
+    resp_expect_error(scene->resp, "SETNX later 0", "-TRYAGAIN no_leader: ", "");
+}
+
 static void test_decode(void **state)
 {
     struct scene *scene = *state;
@@ -626,6 +646,7 @@ static const struct guarded_line lines[] = {
     {"reader", "roles=read"},
     {"taker", "roles=ids"},
     {"shop", "roles=ids,read prefix=a/"},
+    {"maker", "roles=ids,tags prefix=a/"},
     {"few", "roles=ids ids-per-s=2"},
     {NULL, NULL},
 };
@@ -768,6 +789,27 @@ static void test_prefixes(void **state)
     resp_expect(scene_auth->resp, "INCR a/1", ":2\r\n");
 }
 
+/* Only who may make tags makes one by SETNX. */
+static void test_who_makes_tags(void **state)
+{
+    struct scene_auth *scene_auth = *state;
+    unsigned before;
+
+    resp_expect(scene_auth->resp, "AUTH shop-token", "+OK\r\n");
+    before = guarded_audit_count(&scene_auth->f);
+    resp_expect(scene_auth->resp, "SETNX a/1 0", ":0\r\n");
+    resp_expect_error(scene_auth->resp, "SETNX a/new 0", "-ERR unknown_tag: ", "");
+    resp_expect(scene_auth->resp, "AUTH maker-token", "+OK\r\n");
+    resp_expect(scene_auth->resp, "SETNX a/1 0", ":0\r\n");
+    assert_int_equal(guarded_audit_count(&scene_auth->f), before);
+    resp_expect(scene_auth->resp, "SETNX a/new 0", ":1\r\n");
+    assert_int_equal(guarded_audit_count(&scene_auth->f), before + 1);
+    guarded_audit_has(&scene_auth->f, "\"outcome\":\"done\",\"who\":\"maker\"");
+    guarded_audit_has(&scene_auth->f, "\"what\":\"SETNX a/new\"");
+    denied(scene_auth, "SETNX c/new 0", "-NOPERM forbidden_tag: ", "", "\"what\":\"SETNX c/new\"",
+           "another's");
+}
+
 static void test_what_anonymous_may(void **state)
 {
     struct scene_auth *scene_auth = *state;
@@ -831,6 +873,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_client_that_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deadline, setup, teardown),
         cmocka_unit_test_setup_teardown(test_get, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_set_unless_there, setup, teardown),
         cmocka_unit_test_setup_teardown(test_decode, setup, teardown),
         cmocka_unit_test_setup_teardown(test_talk, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hello, setup, teardown),
@@ -852,6 +895,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tokens_that_are_none, setup_auth, teardown_auth),
         cmocka_unit_test_setup_teardown(test_roles, setup_auth, teardown_auth),
         cmocka_unit_test_setup_teardown(test_prefixes, setup_auth, teardown_auth),
+        cmocka_unit_test_setup_teardown(test_who_makes_tags, setup_auth, teardown_auth),
         cmocka_unit_test_setup_teardown(test_what_anonymous_may, setup_open, teardown_auth),
         cmocka_unit_test_setup_teardown(test_reload, setup_auth, teardown_auth),
         cmocka_unit_test_setup_teardown(test_quotas_of_a_token, setup_auth, teardown_auth),

@@ -345,6 +345,20 @@ static void test_forms(void **state)
     json_decref(json);
 }
 
+/* Nothing that an answer has, or lacks, ends leafctl; and DEL does not reach a terminal. */
+static void test_json_of_any_answer(void **state)
+{
+    struct ctl ctl = {.json = true};
+    json_t *json = load("{\"a\":\"\\u007f\\u009b\"}");
+
+    (void)state;
+    ctl_put_json(&ctl, json);
+    ctl_put_json(&ctl, json_object_get(json, "members"));
+    assert_string_equal(buf_text(&ctl.out), "{\"a\":\"\\u007f\\u009B\"}\nnull\n");
+    buf_free(&ctl.out);
+    json_decref(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_rates),
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_json_of_any_answer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/alloc/segments_page.h"
+#include "src/id/alloc/id_table.h"
 
 static struct id_segment_info info_of(const char *name)
 {

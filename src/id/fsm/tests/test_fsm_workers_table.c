@@ -162,6 +162,54 @@ static void test_load_refuses_damage(void **state)
     assert_string_equal(fsm_worker(fsm, 0x0102)->name, "n");
 }
 
+/* --- the counts --- */
+
+static void expect_counts(const struct fsm *fsm, uint64_t held, uint64_t shared)
+{
+    uint64_t now_held;
+    uint64_t now_shared;
+
+    fsm_worker_counts(fsm, &now_held, &now_shared);
+    assert_int_equal(now_held, held);
+    assert_int_equal(now_shared, shared);
+}
+
+/* A name counts once, however many worker ids it has; and not for windows that are over, or ids
+ * that were released. */
+static void test_counts_of_held_ids_and_shared_names(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
+    struct worker_acquire ask = {.kind = WORKER_CLIENT,
+                                 .worker_id = WORKER_ID_ANY,
+                                 .window_ms = 2 * WINDOW,
+                                 .wall_ms = T,
+                                 .client = 0x1001,
+                                 .percent = 100};
+
+    expect_counts(a->fsm, 0, 0);
+    (void)acquire(a, "node", WORKER_ID_ANY, T);
+    for (unsigned i = 0; i < 3; i++) { /* worker ids 1, 3, 5; and 2, 4, 6 */
+        ask.name = "twin";
+        assert_int_equal(id_apply_acquire(a, ask).status, 0);
+        expect_counts(a->fsm, 2 + 2 * i, i == 0 ? 0 : i == 1 ? 1 : 2);
+        ask.name = "other";
+        assert_int_equal(id_apply_acquire(a, ask).status, 0);
+        expect_counts(a->fsm, 3 + 2 * i, i == 0 ? 0 : 2);
+    }
+    id_apply_load(a, loaded);
+    expect_counts(loaded, 7, 2);
+    state_free(fsm_state(loaded));
+    for (uint16_t id = 2; id <= 4; id += 2) { /* "other" has 6 alone */
+        struct worker_release release = {id, 1, 0, WORKER_CLIENT, 0x1001, false};
+
+        assert_int_equal(id_apply_release(a, release).status, 0);
+    }
+    expect_counts(a->fsm, 5, 1);
+    (void)id_apply_clock(a, T + 2 * WINDOW + 1);
+    expect_counts(a->fsm, 5, 0);
+}
+
 /* --- the query --- */
 
 /* The ids of an answer, joined by blanks. */
@@ -294,13 +342,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_1100_registrations_for_1024_ids),
-        TEST(test_worker_rows_are_golden),
-        TEST(test_load_gives_the_same_state),
-        TEST(test_load_refuses_damage),
-        TEST(test_query_lists_in_order),
-        TEST(test_query_of_all_ids_with_longest_texts),
-        TEST(test_listener_hears_of_each_change),
+        TEST(test_1100_registrations_for_1024_ids),     TEST(test_worker_rows_are_golden),
+        TEST(test_load_gives_the_same_state),           TEST(test_load_refuses_damage),
+        TEST(test_counts_of_held_ids_and_shared_names), TEST(test_query_lists_in_order),
+        TEST(test_query_of_all_ids_with_longest_texts), TEST(test_listener_hears_of_each_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

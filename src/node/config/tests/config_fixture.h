@@ -17,8 +17,7 @@
 
 #include <cmocka.h>
 
-#include "src/node/config/load.h"
-#include "src/node/config/table.h"
+#include "src/node/config/config.h"
 
 #define ARGS(...) ((char *[]){"leafd", __VA_ARGS__, NULL})
 #define ENV(...) ((char *[]){__VA_ARGS__, NULL})

@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 47 /* at most */
+#define SETTINGS_WANTED 46 /* at most */
 
 static void test_defaults(void **state)
 {
@@ -356,6 +356,28 @@ static void test_hold(void **state)
     expect_flag_error(f, "--upgrade-hold-ms", "Never", "must be 0..604800000 ms, or never");
 }
 
+/* Settings that there were: refused wherever one is given, with the name as the source spells it,
+ * and with what holds now. */
+static void test_settings_that_went(void **state)
+{
+    struct config_fixture *f = *state;
+    static const char gone[] = " is no setting any more: leave it out; after a restart a node "
+                               "fetches a segment of each tag that it served within a day, of "
+                               "10000 at most";
+    char text[400];
+
+    file_make(f, "\nprefetch.tags = 1\n");
+    (void)snprintf(text, sizeof text, "%s:2: prefetch.tags%s", f->path, gone);
+    expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
+    (void)snprintf(text, sizeof text, "LEAFD_PREFETCH_TAGS%s", gone);
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_PREFETCH_TAGS=1"), text);
+    (void)snprintf(text, sizeof text, "--prefetch-tags%s", gone);
+    expect_error(f, ARGS(NODE_1, "--prefetch-tags", "1"), NO_ENV, text);
+    expect_error(f, ARGS(NODE_1, "--prefetch-tags=1"), NO_ENV, text);
+    expect_error(f, ARGS(NODE_1, "--prefetch-tag", "0"), NO_ENV,
+                 "unknown argument \"--prefetch-tag\"; --help lists the settings");
+}
+
 /* Each setting is one that somebody has to understand before the first start. */
 static void test_number_of_settings(void **state)
 {
@@ -460,6 +482,7 @@ int main(void)
         TEST(test_what_follows_the_idle_time),
         TEST(test_hold),
         TEST(test_quota),
+        TEST(test_settings_that_went),
         TEST(test_number_of_settings),
     };
 

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "src/node/recovery/renew.h"
+#include "src/node/recovery/saved.h"
 #include "src/node/recovery/tests/recovery_fixture.h"
 #include "src/state/journal.h"
 

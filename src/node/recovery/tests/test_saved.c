@@ -27,7 +27,6 @@
 
 #include "src/base/assert.h"
 #include "src/node/recovery/recovery.h"
-#include "src/node/recovery/renew.h"
 #include "src/node/recovery/saved.h"
 #include "src/node/recovery/tests/recovery_fixture.h"
 #include "storage/lmdb/store.h"

@@ -50,7 +50,8 @@ final class Core {
         admin = same && !settings.discover ? ids
                 : cluster(settings.adminEndpoints, true, limits, tls, token);
         if (settings.discover) {
-            Discovery discovery = new Discovery(loop, limits);
+            Discovery discovery = new Discovery(loop, limits,
+                    node -> tell(LeafdEvent.otherCluster(node)));
             discovery.add(ids);
             if (same) { // else the listing has not what worker ids are asked at
                 discovery.add(admin);

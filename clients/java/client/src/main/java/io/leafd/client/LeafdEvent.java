@@ -17,7 +17,9 @@ public final class LeafdEvent {
         /** Ids were dropped, since they were too old: {@link #name}, {@link #amount}. */
         AGED,
         /** Ids were dropped, being of an older generation: {@link #name}, {@link #amount}. */
-        GENERATION
+        GENERATION,
+        /** The node {@link #from} listed nodes of another cluster. Given once. */
+        OTHER_CLUSTER
     }
 
     private final Kind kind;
@@ -40,6 +42,10 @@ public final class LeafdEvent {
         return new LeafdEvent(Kind.FAILOVER, null, null, 0, from, to);
     }
 
+    static LeafdEvent otherCluster(String from) {
+        return new LeafdEvent(Kind.OTHER_CLUSTER, null, null, 0, from, null);
+    }
+
     static LeafdEvent refillFailed(String tag, String code) {
         return new LeafdEvent(Kind.REFILL_FAILED, tag, code, 0, null, null);
     }
@@ -60,7 +66,7 @@ public final class LeafdEvent {
     /**
      * The tag of a segment source, or the name that holds a worker id.
      *
-     * @return null of a failover
+     * @return null of a failover and OTHER_CLUSTER
      */
     public String name() {
         return name;
@@ -85,9 +91,9 @@ public final class LeafdEvent {
     }
 
     /**
-     * The address that was left.
+     * The address that was left, or whose answer was ignored.
      *
-     * @return null but of a failover
+     * @return null but of a failover and OTHER_CLUSTER
      */
     public String from() {
         return from;
@@ -106,6 +112,7 @@ public final class LeafdEvent {
     @Override
     public String toString() {
         return kind + (name == null ? "" : " " + name) + (code == null ? "" : " " + code)
-                + (amount == 0 ? "" : " " + amount) + (from == null ? "" : " " + from + " " + to);
+                + (amount == 0 ? "" : " " + amount) + (from == null ? "" : " " + from)
+                + (to == null ? "" : " " + to);
     }
 }

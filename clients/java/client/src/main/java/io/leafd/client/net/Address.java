@@ -3,9 +3,20 @@ package io.leafd.client.net;
 import java.net.URI;
 import java.net.URISyntaxException;
 import java.util.Objects;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
-/** A base URL, taken apart: http or https, host, port, and what stands before each path. */
+/**
+ * A base URL, taken apart: http or https, host, port, and what stands before each path. Or the name
+ * of an SRV record, whose hosts and ports are addresses of their own.
+ */
 public final class Address {
+    private static final Pattern SERVICE =
+            Pattern.compile("(https?)\\+srv://([A-Za-z0-9_.-]{1,253})/?", Pattern.CASE_INSENSITIVE);
+
+    /** After http or https, for the name of an SRV record. */
+    static final String SRV = "+srv://";
+
     private final boolean tls;
     private final String host;
     private final int port;
@@ -21,8 +32,25 @@ public final class Address {
         text = (tls ? "https://" : "http://") + shown + ":" + port + basePath;
     }
 
+    private Address(boolean tls, String service) {
+        this.tls = tls;
+        host = service;
+        port = 0;
+        basePath = "";
+        text = (tls ? "https" : "http") + SRV + service;
+    }
+
+    /** A host and port of the SRV record. */
+    Address node(String host, int port) {
+        return new Address(tls, host, port, "");
+    }
+
     /** The address of a base URL; {@link IllegalArgumentException} with the rule it breaks. */
     public static Address parse(String url) {
+        Matcher service = SERVICE.matcher(url);
+        if (service.matches()) {
+            return new Address("https".equalsIgnoreCase(service.group(1)), service.group(2));
+        }
         URI uri;
         try {
             uri = new URI(url);
@@ -31,7 +59,8 @@ public final class Address {
         }
         boolean tls = "https".equalsIgnoreCase(uri.getScheme());
         if (!tls && !"http".equalsIgnoreCase(uri.getScheme())) {
-            throw new IllegalArgumentException("it must begin with http:// or https://");
+            throw new IllegalArgumentException(
+                    "it must begin with http://, https:// or http+srv://");
         }
         if (uri.getHost() == null) {
             throw new IllegalArgumentException("it must name a host");
@@ -55,6 +84,11 @@ public final class Address {
     /** Does it begin with https? */
     public boolean isTls() {
         return tls;
+    }
+
+    /** Is it the name of an SRV record? */
+    boolean isService() {
+        return port == 0;
     }
 
     String host() {

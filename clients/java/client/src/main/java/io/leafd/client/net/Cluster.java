@@ -22,8 +22,9 @@ import java.util.concurrent.ThreadLocalRandom;
  * nodes once they are proven, and puts all of them into tiers: a call that fails goes through the
  * tier of its first node, and then through the others from the best one on. An address whose host
  * is a name is as many nodes as the name has addresses; while these are not known, it is one, which
- * cannot be reached. A name is resolved by a thread of its own, one at a time, since a resolver may
- * take any time. Owner: the loop's thread.
+ * cannot be reached. The name of an SRV record stands for its hosts and ports likewise. A name is
+ * resolved by a thread of its own, one at a time, since a resolver may take any time. Owner: the
+ * loop's thread.
  */
 public final class Cluster {
     final Loop loop;
@@ -43,6 +44,8 @@ public final class Cluster {
     private final FailoverHook failedOver;
     Discovery discovery; // null: there is none
     private Map<Address, Listing.Node> listed = Map.of();
+    private final Map<Address, List<Address>> services = new HashMap<>(); // of SRV records
+    private Set<Address> given = Set.of(); // addresses, with what is known of services
     private boolean begun; // where the first listing says
     private final Map<String, List<InetAddress>> ips = new HashMap<>(); // of names
     private final Set<String> names = new LinkedHashSet<>();
@@ -93,7 +96,7 @@ public final class Cluster {
 
     /** May it be asked for ids? */
     private boolean isUsable(Endpoint endpoint) {
-        return addresses.contains(endpoint.address()) || discovery.isProven(row(endpoint));
+        return given.contains(endpoint.address()) || discovery.isProven(row(endpoint));
     }
 
     private List<Endpoint> usable() {
@@ -290,14 +293,21 @@ public final class Cluster {
 
     private void lookUp(String name, String spelled) {
         Thread thread = new Thread(() -> {
-            InetAddress[] found;
-            try {
-                found = InetAddress.getAllByName(spelled);
-            } catch (UnknownHostException | SecurityException e) {
-                found = new InetAddress[0];
+            List<Address> records = name.contains(Address.SRV) ? Services.of(Address.parse(name))
+                    : List.of();
+            Map<String, InetAddress[]> hosts = new LinkedHashMap<>();
+            records.forEach(one -> hosts.computeIfAbsent(one.host(), Cluster::allOf));
+            if (!name.contains(Address.SRV)) {
+                hosts.put(name, allOf(spelled));
             }
-            InetAddress[] ips = found;
-            loop.execute(() -> lookedUp(name, ips));
+            loop.execute(() -> lookedUp(name, () -> {
+                if (!records.isEmpty()) {
+                    services.put(Address.parse(name), records);
+                    ips.put(name, List.of());
+                    rebuild();
+                }
+                hosts.forEach(this::found);
+            }));
         }, "leafd-client-lookup");
         thread.setDaemon(true);
         thread.start();
@@ -319,18 +329,27 @@ public final class Cluster {
         return out.toString();
     }
 
-    private void lookedUp(String name, InetAddress[] ips) {
-        lookups.remove(name);
-        if (ips.length > 0) { // else what was known stays
-            found(name, ips);
+    private static InetAddress[] allOf(String host) {
+        try {
+            return InetAddress.getAllByName(host);
+        } catch (UnknownHostException | SecurityException e) {
+            return new InetAddress[0];
         }
+    }
+
+    private void lookedUp(String name, Runnable found) {
+        lookups.remove(name);
+        found.run();
         if (lookups.isEmpty()) {
             new ArrayList<>(waiting).forEach(Runnable::run);
         }
     }
 
-    /** These are all addresses of the name, at least one. */
+    /** These are all addresses of the name; without one, those that were known stay. */
     void found(String name, InetAddress[] found) {
+        if (found.length == 0) {
+            return;
+        }
         List<InetAddress> sorted = new ArrayList<>(new LinkedHashSet<>(Arrays.asList(found)));
         sorted.sort(Comparator.comparing(InetAddress::getHostAddress));
         ips.put(name, sorted);
@@ -340,13 +359,20 @@ public final class Cluster {
     /** The nodes of the listing and of the addresses; those that are there already stay. */
     private void rebuild() {
         List<Endpoint> old = endpoints;
-        Set<Address> all = new LinkedHashSet<>(addresses);
+        given = new LinkedHashSet<>();
+        names.clear();
+        for (Address address : addresses) {
+            given.addAll(services.getOrDefault(address, List.of(address)));
+            if (address.isService()) {
+                names.add(address.toString());
+            }
+        }
+        Set<Address> all = new LinkedHashSet<>(given);
         all.addAll(listed.keySet());
         endpoints = new ArrayList<>();
-        names.clear();
         for (Address address : all) {
             InetAddress literal = literal(address.host());
-            if (literal == null) {
+            if (literal == null && !address.isService()) {
                 names.add(address.host());
             }
             for (InetAddress ip : literal != null ? Collections.singletonList(literal)

@@ -34,14 +34,18 @@ public final class Discovery {
     private long askedNanos;
     private long againMs; // after that; 0: nothing was asked yet
     private Listing found; // the last one, or null
+    private final Consumer<String> foreign; // is told once of a node of another cluster
+    private boolean told;
+    private String uid; // of the client's cluster: that of the first listing which had one
     private final Set<String> proven = new HashSet<>(); // nodes by number and address
     private final Set<String> answered = new HashSet<>(); // of these, since the last listing
     private List<Runnable> waiting = new ArrayList<>();
 
-    /** For the clusters that are added. */
-    public Discovery(Loop loop, Limits limits) {
+    /** For the clusters that are added; foreign is told once of a node of another one. */
+    public Discovery(Loop loop, Limits limits, Consumer<String> foreign) {
         this.loop = loop;
         this.limits = limits;
+        this.foreign = foreign;
     }
 
     /** Its nodes are those of the listing, too. The first one is asked for it. */
@@ -100,7 +104,8 @@ public final class Discovery {
             @Override
             void answered(Response response) {
                 older |= response.status() == 404;
-                done.accept(Listing.of(response, node.address().isTls()));
+                Listing listing = Listing.of(response, node.address().isTls());
+                done.accept(listing != null && isForeign(node, listing) ? null : listing);
             }
 
             @Override
@@ -120,6 +125,15 @@ public final class Discovery {
         });
     }
 
+    private boolean isForeign(Endpoint node, Listing listing) {
+        boolean is = uid != null && listing.uid != null && !uid.equals(listing.uid);
+        if (is && !told) {
+            told = true;
+            foreign.accept(node.address().toString());
+        }
+        return is;
+    }
+
     private void list(Iterator<Endpoint> nodes) {
         if (!nodes.hasNext()) {
             againMs = older ? OLDER_MS : AGAIN_MS;
@@ -136,6 +150,7 @@ public final class Discovery {
                 return;
             }
             againMs = AGAIN_MS;
+            uid = uid == null ? listing.uid : uid;
             found = listing;
             answered.clear();
             Listing.Node own = listing.nodes.get(listing.self);

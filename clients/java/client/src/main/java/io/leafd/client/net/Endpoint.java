@@ -65,7 +65,8 @@ public final class Endpoint {
     /** Sends it over a new connection. */
     void openFor(Attempt attempt) {
         if (ip == null) {
-            attempt.broken("the name " + address.host() + " is not resolved");
+            attempt.broken(address.isService() ? "there is no SRV record of " + address.host()
+                    : "the name " + address.host() + " is not resolved");
             return;
         }
         Connection connection = new Connection(this, ip, attempt);

@@ -52,11 +52,14 @@ final class Listing {
 
     /** The number of the node that gave it. */
     final long self;
+    /** Of the cluster, or null. */
+    final String uid;
     /** By their numbers. */
     final Map<Long, Node> nodes = new LinkedHashMap<>();
 
-    private Listing(long self) {
+    private Listing(long self, String uid) {
         this.self = self;
+        this.uid = uid;
     }
 
     private static boolean isWhole(Object value, long least, long most) {
@@ -74,7 +77,8 @@ final class Listing {
         if (!(list instanceof List) || !isWhole(all.get("self"), 1, Long.MAX_VALUE)) {
             return null;
         }
-        Listing listing = new Listing((Long) all.get("self"));
+        Listing listing = new Listing((Long) all.get("self"),
+                all.get("uid") instanceof String ? (String) all.get("uid") : null);
         for (Object one : (List<?>) list) {
             Map<?, ?> row = one instanceof Map ? (Map<?, ?>) one : Map.of();
             Object at = row.get("http_address");

@@ -1,7 +1,7 @@
 /*
- * node_command.c - see node_command.h. Thread: the raft loop.
+ * context.c - see context.h. Thread: the raft loop.
  */
-#include "raft/cluster/node_command.h"
+#include "raft/cluster/context.h"
 
 #include "src/base/assert.h"
 #include "src/base/container.h"

@@ -1,7 +1,7 @@
 /*
  * test_out.c - text of others does nothing to a terminal, and tables stand straight.
  */
-#include "src/ctl/out/out.h"
+#include "src/ctl/cmd/command.h"
 
 #include <locale.h>
 #include <setjmp.h>
@@ -91,12 +91,11 @@ static void test_grid(void **state)
 {
     static const struct grid_column titles[] = {
         {"name", NULL}, {">count", NULL}, {"text", NULL}, {NULL, NULL}};
-    struct grid grid;
+    struct grid grid = {.titles = titles};
     struct buf out = BUF_INIT;
 
     (void)state;
     (void)setlocale(LC_CTYPE, "C.UTF-8");
-    grid_init(&grid, titles);
     grid_cell(&grid, "订");
     grid_cell(&grid, "7");
     grid_cell(&grid, "x\ny");
