@@ -817,8 +817,7 @@ const struct setting settings[] = {
      "sequences. 0: no snowflake ids here."},
     {"snowflake.worker-id", NUMBER(worker_id, 0, WORKER_ID_ANY, NULL),
      DEFAULT_SHOWN("65535", "any free one"),
-     "This worker id and no other. While another holds it the node serves no snowflake ids, and "
-     "logs which, and until when."},
+     "This worker id alone. While another holds it: no snowflake ids here; the log says who."},
     {"snowflake.window-ms",
      NUMBER(ids.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"), DEFAULT("600000"),
      "How long snowflake ids are handed out without a leader: every 3 s times are granted that "
