@@ -1,5 +1,8 @@
 """Zones: where nodes are, and what clients are told of them (GET /api/nodes)."""
 
+import contextlib
+import os
+import signal
 import threading
 
 import pytest
@@ -8,6 +11,7 @@ from client import once
 from cluster import FAST
 from ports import take_port
 from resp import connect, open_resp
+from test_backup import small_volumes
 from test_listeners import Tokens
 from upgrade import wait_level
 from wait import wait_until
@@ -314,3 +318,91 @@ def test_the_preferred_zone_leads(make_cluster):
     wait_until(lambda: cluster.wait_leader() is not two, 30, "another one leads")
     assert drain(cluster.nodes[0], 2, "resume").status == 200
     wait_until(lambda: cluster.wait_leader() is two, 90, "it leads again")
+
+
+# --- together with other things ---
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a volume")
+def test_pools_on_a_disk_that_is_full(make_cluster):
+    """The change is refused whole, ids are served on, and once there is room it is made."""
+    cluster = make_cluster(1, settings=FAST, start=False)
+    node = cluster.nodes[0]
+    with small_volumes(cluster) as [volume]:
+        start_zones(cluster, ["a"])
+        wait_until(lambda: node.get("/api/snowflake/get/k").status == 200, 30, "a worker id")
+        assert node.http("PUT", "/api/workers/pools", {"pools": "a=0-9"}).status == 200
+        filler = os.path.join(volume, "filler")
+        with contextlib.suppress(OSError), open(filler, "wb") as file:
+            while True:
+                file.write(bytes(1 << 20))
+        node.expect_log("disk|room|full")
+        wait_until(lambda: node.http("PUT", "/api/workers/pools", {"pools": "a=0-9"}).status
+                   == 503, 60, "it is full")
+        assert node.http("PUT", "/api/workers/pools", {"pools": "a=10-19"}).code == "disk_full"
+        assert node.http("POST", "/api/workers", {"name": "x", "zone": "a"}).code == "disk_full"
+        assert node.get_json("/api/workers/pools") == {"pools": "a=0-9"}
+        assert node.get("/api/snowflake/get/k").status == 200
+        os.unlink(filler)
+        wait_until(lambda: node.http("PUT", "/api/workers/pools", {"pools": "a=10-19"}).status
+                   == 200, 60, "there is room")
+        answer = node.http("POST", "/api/workers", {"name": "x", "zone": "a"})
+        assert answer.status == 201 and answer.json()["worker_id"] == 10, answer
+
+
+def test_a_drained_node_reads_its_settings_again(make_cluster, tmp_path):
+    """A token is gone and the log's level another, and it is drained as before."""
+    cluster = make_cluster(start=False, settings=FAST)
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    tokens.add("shop", "roles=ids")
+    tokens.write()
+    node = cluster.nodes[0]
+    node.settings.update({"auth-tokens-file": tokens.path,
+                          "auth-anonymous": "health,read,admin"})
+    start_zones(cluster, ["a", "b", "c"])
+    assert drain(cluster.nodes[1], 1).status == 200
+    wait_until(lambda: node.get("/readyz").status == 503, 30, "it is drained")
+    del tokens.lines["shop"]
+    tokens.write()
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_log('msg="reloaded"')
+    wait_until(lambda: node.http("GET", "/api/nodes", None, tokens.bearer("shop")).status == 401,
+               30, "the token is gone")
+    assert node.get("/readyz").status == 503
+    wait_field(cluster.nodes[1:], "state", {1: "drained", 2: "ready", 3: "ready"})
+    assert drain(node, 1, "resume").status == 200
+    wait_until(lambda: node.get("/readyz").status == 200, 30, "it takes work")
+
+
+def test_two_tenants(make_cluster, tmp_path):
+    """Tokens of prefixes see all nodes, as clients choose by them, and one pauses none of the tags
+    of another, alone or in a bulk."""
+    cluster = make_cluster(1, settings=FAST, start=False)
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    for tenant in ("a", "b"):
+        tokens.add(tenant, f"roles=ids,read,tags prefix={tenant}/")
+    tokens.write()
+    node = cluster.nodes[0]
+    node.settings.update({"auth-tokens-file": tokens.path, "auth-anonymous": "health,read"})
+    start_zones(cluster, ["eu-1"])
+
+    def ask(who, method, path, body=None):
+        return node.http(method, path, body, tokens.bearer(who))
+
+    wait_until(lambda: ask("root", "GET", "/api/nodes").json()["nodes"], 30, "the list")
+    lists = [ask(who, "GET", "/api/nodes").json() for who in ("a", "b", "root")]
+    assert lists[0] == lists[1] == lists[2]
+    assert lists[0]["nodes"][0]["zone"] == "eu-1"
+    for who in ("a", "b"):
+        assert ask(who, "PUT", f"/api/tags/{who}%2F1", {}).status == 201
+        assert ask(who, "POST", "/api/nodes/1/drain").status == 403
+    for answer in (ask("a", "PUT", "/api/tags/b%2F1", {"paused": True}),
+                   ask("a", "POST", "/api/tags", [{"tag": "a/1", "paused": True},
+                                                  {"tag": "b/1", "paused": True}])):
+        assert (answer.status, answer.code) == (403, "forbidden_tag"), answer
+    assert ask("a", "PUT", "/api/tags/a%2F1", {"paused": True, "reason": "mine"}).status == 200
+    wait_until(lambda: ask("a", "GET", "/api/segment/get/a%2F1").status == 423, 30, "its own")
+    assert ask("b", "GET", "/api/segment/get/b%2F1").status == 200
+    assert ask("b", "PUT", "/api/tags/a%2F1", {"paused": False}).code == "forbidden_tag"
+    assert ask("a", "GET", "/api/segment/get/a%2F1").status == 423
