@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+import leafctl
 from client import once
 from cluster import FAST
 from ports import take_port
@@ -296,17 +297,20 @@ def test_a_fixed_worker_id(make_cluster):
                    "zone=c pools=c=10-19")
 
 
-def test_a_preferred_zone_that_no_node_has(make_cluster):
+def test_a_preferred_zone_that_no_node_has(make_cluster, tmp_path):
     """The leader says so by its name, once."""
     cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "bb"}, start=False)
     start_zones(cluster, ["a", "b", "b"])
     leader = cluster.wait_leader()
     leader.wait_log("no node is in the zone that is to lead.* prefer_zone=bb ")
+    ctl = leafctl.of(cluster, tmp_path)
+    assert "no node is in zone bb, which is to lead" in ctl("check", code=None).out
     cluster.nodes[0].stop()
     cluster.nodes[0].settings["zone"] = "bb"
     cluster.nodes[0].start()
     wait_until(lambda: cluster.wait_leader() is cluster.nodes[0], 90, "a node of it leads")
     assert sum(node.log().count("no node is in the zone that") for node in cluster.nodes) <= 2
+    assert "which is to lead" not in ctl("check", code=None).out
 
 
 def test_the_preferred_zone_leads(make_cluster):

@@ -570,7 +570,8 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                       .clocks = &replica->clock_sync,
                                       .backups = &service->backups,
                                       .dates = &service->dates,
-                                      .cluster_id = replica->config.cluster_id};
+                                      .cluster_id = replica->config.cluster_id,
+                                      .prefer_zone = replica->config.prefer_zone};
 
     service->layout = (struct layout){.command.wakes = WAKE_LAYOUT, .pause.wakes = WAKE_LAYOUT};
     service->recalls = (struct recalls){.look = true, /* also after a restart */

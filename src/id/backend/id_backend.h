@@ -109,6 +109,7 @@ struct id_cluster_status {
     size_t member_count;
     struct id_member members[LIMIT_NODES];
     struct id_member_change change;
+    char prefer_zone[LIMIT_ZONE_BYTES + 1]; /* of this node's settings; "": none */
 };
 
 /* Members that have not applied an entry, as far as this node knows. */
