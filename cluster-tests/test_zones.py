@@ -394,7 +394,8 @@ def test_two_tenants(make_cluster, tmp_path):
     def ask(who, method, path, body=None):
         return node.http(method, path, body, tokens.bearer(who))
 
-    wait_until(lambda: ask("root", "GET", "/api/nodes").json()["nodes"], 30, "the list")
+    wait_until(lambda: [item["zone"] for item in ask("root", "GET", "/api/nodes").json()["nodes"]]
+               == ["eu-1"], 30, "the zone")
     lists = [ask(who, "GET", "/api/nodes").json() for who in ("a", "b", "root")]
     assert lists[0] == lists[1] == lists[2]
     assert lists[0]["nodes"][0]["zone"] == "eu-1"

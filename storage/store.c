@@ -445,36 +445,11 @@ static int step_apply(struct store_meta *meta, const struct store_op *op, store_
     return set_position(meta, op, ret_error);
 }
 
-static int step_install(struct store_meta *meta, const struct store_op *op,
-                        struct store_error *ret_error)
-{
-    int err = set_position(meta, op, ret_error);
-
-    if (err != 0) {
-        return err;
-    }
-    meta->first_index = op->position.index + 1;
-    meta->last_index = op->position.index;
-    meta->last_term = op->position.term;
-    meta->compact_to = 0;
-    return 0;
-}
-
-static int step_compact(struct store_meta *meta, const struct store_op *op,
-                        struct store_error *ret_error)
-{
-    if (op->index > meta->position.index + 1) {
-        return misfit(meta, "compact of what is not applied, below", op->index, 0, ret_error);
-    }
-    if (op->index > meta->compact_to) {
-        meta->compact_to = op->index;
-    }
-    return 0;
-}
-
 int store_meta_step(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
                     void *engine, struct store_error *ret_error)
 {
+    int err;
+
     switch (op->kind) {
     case STORE_HARD_STATE:
         return step_hard_state(meta, op, ret_error);
@@ -483,9 +458,20 @@ int store_meta_step(struct store_meta *meta, const struct store_op *op, store_te
     case STORE_APPLY:
         return step_apply(meta, op, term_fn, engine, ret_error);
     case STORE_INSTALL:
-        return step_install(meta, op, ret_error);
+        err = set_position(meta, op, ret_error);
+        if (err == 0) {
+            meta->first_index = op->position.index + 1;
+            meta->last_index = op->position.index;
+            meta->last_term = op->position.term;
+            meta->compact_to = 0;
+        }
+        return err;
     case STORE_COMPACT:
-        return step_compact(meta, op, ret_error);
+        if (op->index > meta->position.index + 1) {
+            return misfit(meta, "compact of what is not applied, below", op->index, 0, ret_error);
+        }
+        meta->compact_to = op->index > meta->compact_to ? op->index : meta->compact_to;
+        return 0;
     case STORE_LOCAL:
         return step_local(meta, op, ret_error);
     case STORE_READ:

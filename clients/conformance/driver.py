@@ -80,8 +80,7 @@ FORKING = {"c", "cpp", "php", "python"}
 CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 # Commands that a library answers with "unsupported", and why: a test of one is skipped with that
 # reason, and no other command may be answered so. (For forks see FORKING.)
-LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads",
-                 "events": "php has no hook: what fails is an exception of the call"}}
+LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads"}}
 # Tests, or files of them, of what a library does not do, and why.
 NOT_DONE = {"php": {
     "test_second_requests_stay_in_the_zone": "php sends no second requests",
@@ -91,6 +90,8 @@ NOT_DONE = {"php": {
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
     "test_a_spare_range_that_is_too_old": "php has no spare ranges",
     "test_a_newer_generation_with_a_spare_range": "php has no spare ranges",
+    "test_ranges_that_are_dropped": "php drops what is too old at the next call",
+    "test_a_worker_id_that_is_anothers": "php renews with the next call",
     "test_a_source_that_is_closed_while_it_asks": "php asks for nothing in the background",
 }}
 

@@ -30,6 +30,12 @@ final class Ids
     }
 }
 
+/** What the hook was given, by kinds. */
+final class Events
+{
+    public static array $counts = [];
+}
+
 function taken(callable $next, int $count): Ids
 {
     $ids = new Ids();
@@ -101,7 +107,10 @@ function open(array $words): Client
         $switch = $name === 'discover' ? ['true' => true, 'false' => false][$value] ?? $value : $value;
         $settings[$name] = $number ? (int)$value : $switch;
     }
-    return new Client($settings);
+    Events::$counts = [];
+    return new Client($settings, static function (string $kind): void {
+        Events::$counts[$kind] = (Events::$counts[$kind] ?? 0) + 1;
+    });
 }
 
 /** One that was closed is kept, since asking for it anew would open it again. */
@@ -151,8 +160,11 @@ function answer(?Client $client, array $words, ?int $deadline): string
             return 'ids' . $snowflake($number(1))->text();
         case 'threads':
         case 'benchthreads':
-        case 'events':
             return 'unsupported';
+        case 'events':
+            $told = Events::$counts;
+            Events::$counts = [];
+            return 'events' . implode('', array_map(static fn ($kind) => " $kind $told[$kind]", array_keys($told)));
         case 'fork':
             return forked($client, static fn () => $segment($number(2)));
         case 'forksnow':

@@ -262,7 +262,7 @@ static const struct form {
     [ASK_REMOVE] = {{.kind = MEMBER_ASK_REMOVE}, .id_in_path = true, .force = true},
     [ASK_MOVE] = {{.kind = MEMBER_ASK_MOVE}, true, true, "a member's fields", FIELD_ADDRESS, 1},
     [ASK_LEAD] = {{.kind = MEMBER_ASK_LEAD}, false, false, "a member's fields", FIELD_ID, 1},
-    [ASK_LEVEL_SEE] = {{.kind = MEMBER_ASK_LEVEL_SEE}},
+    [ASK_LEVEL_SEE] = {.ask.kind = MEMBER_ASK_LEVEL_SEE},
     [ASK_LEVEL] = {{.kind = MEMBER_ASK_LEVEL}, false, false, "the level", FIELD_LEVEL, 1},
     [ASK_DRAIN] = {{.kind = MEMBER_ASK_PLACE, .place = PLACE_DRAINED, .drained = true},
                    .id_in_path = true,

@@ -355,8 +355,7 @@ static int answer_texts(struct conn *conn, const struct id_claim *claim, const c
     for (uint32_t i = 0; i < claim->range_count; i++) {
         (void)put_lines(conn, &claim->text, &claim->ranges[i], body);
     }
-    conn_answer(conn, 200, ANSWER_TEXT, extra, body->data, body->len);
-    return ANSWERED;
+    return reply_made(conn, ANSWER_TEXT, extra);
 }
 
 int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
@@ -377,7 +376,5 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
     }
     body = reply_begin(conn);
     id_claim_put(claim, body);
-    conn_answer(conn, 200, claim->format == ID_FORMAT_JSON ? ANSWER_JSON : ANSWER_TEXT, extra,
-                body->data, body->len);
-    return ANSWERED;
+    return reply_made(conn, claim->format == ID_FORMAT_JSON ? ANSWER_JSON : ANSWER_TEXT, extra);
 }

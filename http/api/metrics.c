@@ -760,9 +760,7 @@ int handle_metrics(struct conn *conn)
     buf_put(&labels, "", 1);
     expose_sample(&to, (const char *)labels.data, 1);
     expose_end(&to);
-    conn_answer(conn, 200, is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL, to.text->data,
-                to.text->len);
     free(now);
     free(totals);
-    return ANSWERED;
+    return reply_made(conn, is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL);
 }

@@ -31,6 +31,24 @@ struct buf *reply_begin(struct conn *conn)
     return scratch;
 }
 
+int reply_made(struct conn *conn, const char *type, const char *extra)
+{
+    const struct buf *body = &conn->conns->scratch;
+
+    conn_answer(conn, 200, type, extra, body->data, body->len);
+    return ANSWERED;
+}
+
+bool request_is_simple(const struct conn *conn)
+{
+    static const char simple[] = "Simple";
+    const struct request *request = &conn->request;
+    const char *end = conn_at(conn, request->name_at) + request->name_len;
+
+    return request->name_len > strlen(simple) &&
+           memcmp(end - strlen(simple), simple, strlen(simple)) == 0;
+}
+
 void reply_finish(struct conn *conn, int result)
 {
     const struct buf *body = &conn->conns->scratch;
@@ -47,21 +65,15 @@ void reply_finish(struct conn *conn, int result)
 /* TinyID's answer to what it cannot do; where it answers a bare text, that is empty. */
 static int fail_as_tinyid(struct conn *conn, int status, const char *message)
 {
-    static const char simple[] = "Simple";
-    const struct request *request = &conn->request;
-    const char *name = conn_at(conn, request->name_at);
     struct buf *json = reply_begin(conn);
 
-    if (request->name_len > strlen(simple) &&
-        memcmp(name + request->name_len - strlen(simple), simple, strlen(simple)) == 0) {
-        conn_answer(conn, 200, ANSWER_TEXT, NULL, "", 0);
-        return ANSWERED;
+    if (request_is_simple(conn)) {
+        return reply_made(conn, ANSWER_TEXT, NULL);
     }
     buf_printf(json, "{\"data\":null,\"code\":%d,\"message\":", status == 403 ? 5 : 6);
     text_put_json(json, message, strlen(message));
     buf_put_u8(json, '}');
-    conn_answer(conn, 200, ANSWER_JSON, NULL, json->data, json->len);
-    return ANSWERED;
+    return reply_made(conn, ANSWER_JSON, NULL);
 }
 
 int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)

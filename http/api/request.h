@@ -38,6 +38,12 @@
 /* Empty, for a reply's JSON. Good until the next request, or the next error, is answered. */
 struct buf *reply_begin(struct conn *conn);
 
+/* Answer 200 with what is in it, and more header lines (NULL: none). Returns ANSWERED. */
+int reply_made(struct conn *conn, const char *type, const char *extra);
+
+/* Does the path of TinyID's that is asked for end in "Simple"? Then the answer is a bare text. */
+bool request_is_simple(const struct conn *conn);
+
 /* Answer as a handler's result says. */
 void reply_finish(struct conn *conn, int result);
 

@@ -751,8 +751,7 @@ int handle_snowflake_at(struct conn *conn)
         return 200;
     }
     buf_printf(out, "%llu", ull(id));
-    conn_answer(conn, 200, ANSWER_TEXT, NULL, (const char *)out->data, out->len);
-    return ANSWERED;
+    return reply_made(conn, ANSWER_TEXT, NULL);
 }
 
 /* --- texts of tags with a shape --- */

@@ -25,9 +25,12 @@
 
 #define LOADING_PERCENT 20 /* a client asks for the next segment when so much is used */
 
-/* Of each range of a claim, its ids with commas between. */
-static void put_tinyid_ids(const struct id_claim *claim, struct buf *out)
+static int answer_ids(struct conn *conn, const struct id_claim *claim)
 {
+    bool simple = request_is_simple(conn);
+    struct buf *out = reply_begin(conn);
+
+    buf_printf(out, "%s", simple ? "" : "{\"data\":[");
     for (uint32_t k = 0; k < claim->range_count; k++) {
         const struct segment_range *range = &claim->ranges[k];
 
@@ -36,34 +39,13 @@ static void put_tinyid_ids(const struct id_claim *claim, struct buf *out)
                        ull(range->first + (uint64_t)i * increment_of(range->increment)));
         }
     }
+    buf_printf(out, "%s", simple ? "" : "],\"code\":200,\"message\":\"\"}");
+    return reply_made(conn, simple ? ANSWER_TEXT : ANSWER_JSON, NULL);
 }
 
-static int tinyid_answered(struct conn *conn, const char *type)
+static int answer_segment(struct conn *conn, const struct id_claim *claim)
 {
-    const struct buf *body = &conn->conns->scratch;
-
-    conn_answer(conn, 200, type, NULL, body->data, body->len);
-    return ANSWERED;
-}
-
-static int answer_ids(struct conn *conn, const struct id_claim *claim)
-{
-    struct buf *out = reply_begin(conn);
-
-    buf_printf(out, "{\"data\":[");
-    put_tinyid_ids(claim, out);
-    buf_printf(out, "],\"code\":200,\"message\":\"\"}");
-    return tinyid_answered(conn, ANSWER_JSON);
-}
-
-static int answer_ids_simple(struct conn *conn, const struct id_claim *claim)
-{
-    put_tinyid_ids(claim, reply_begin(conn));
-    return tinyid_answered(conn, ANSWER_TEXT);
-}
-
-static int put_segment_id(struct conn *conn, const struct id_claim *claim, bool simple)
-{
+    bool simple = request_is_simple(conn);
     const struct segment_range *range = &claim->ranges[0];
     uint32_t delta = increment_of(range->increment);
     long long current = (long long)range->first - 1; /* of id 0: -1 */
@@ -79,58 +61,18 @@ static int put_segment_id(struct conn *conn, const struct id_claim *claim, bool 
                       : "{\"data\":{\"currentId\":%lld,\"loadingId\":%lld,\"maxId\":%lld,"
                         "\"delta\":%u,\"remainder\":%u},\"code\":200,\"message\":\"\"}",
                current, loading, max, delta, remainder);
-    return tinyid_answered(conn, simple ? ANSWER_TEXT : ANSWER_JSON);
-}
-
-static int answer_segment(struct conn *conn, const struct id_claim *claim)
-{
-    return put_segment_id(conn, claim, false);
-}
-
-static int answer_segment_simple(struct conn *conn, const struct id_claim *claim)
-{
-    return put_segment_id(conn, claim, true);
+    return reply_made(conn, simple ? ANSWER_TEXT : ANSWER_JSON, NULL);
 }
 
 static const struct {
     const char *name;
     bool is_segment;
-    int (*answer)(struct conn *conn, const struct id_claim *claim);
 } calls[] = {
-    {"nextId", false, answer_ids},
-    {"nextIdSimple", false, answer_ids_simple},
-    {"nextSegmentId", true, answer_segment},
-    {"nextSegmentIdSimple", true, answer_segment_simple},
+    {"nextId", false},
+    {"nextIdSimple", false},
+    {"nextSegmentId", true},
+    {"nextSegmentIdSimple", true},
 };
-
-/* The claim for the tag that bizType names; batch: how many ids, NULL: the tag's step. */
-static int tinyid_claim(struct conn *conn, const struct param *tag_name, const struct param *batch,
-                        int (*answer)(struct conn *conn, const struct id_claim *claim))
-{
-    uint64_t count = batch == NULL ? 1 : batch->number;
-    struct id_claim claim;
-    const char *why = "";
-
-    if (tag_name_check(tag_name->text, tag_name->len, &why) != 0) {
-        return reply_bad_tag(conn, tag_name->text, tag_name->len, why);
-    }
-    /* As TinyID's server does with its batch.size.max. */
-    count = count < LIMIT_TINYID_BATCH ? count : LIMIT_TINYID_BATCH;
-    id_claim_init(conn, &claim, (uint32_t)count);
-    if (batch != NULL && !conn_charge(conn, &conn->client->ids, claim.count)) {
-        return ANSWERED;
-    }
-    claim.counted = true;
-    claim.format = ID_FORMAT_OTHER;
-    claim.number = true;
-    claim.by_step = batch == NULL;
-    claim.contiguous = batch == NULL;
-    claim.answer = answer;
-    claim.name_len = (uint16_t)tag_name->len;
-    memcpy(claim.name, tag_name->text, tag_name->len);
-    return segment_begin(conn, &claim,
-                         id_table_find(api_loop(conn)->backend->table, claim.name, claim.name_len));
-}
 
 int handle_tinyid(struct conn *conn)
 {
@@ -139,8 +81,12 @@ int handle_tinyid(struct conn *conn)
         {.name = "token", .kind = PARAM_TEXT},
         {.name = "batchSize", .min = 1, .max = INT32_MAX, .number = 1},
     };
+    const struct param *tag = &options[0];
     const char *name = conn_at(conn, conn->request.name_at);
     size_t len = conn->request.name_len;
+    struct id_claim claim;
+    const char *why = "";
+    uint64_t count;
     size_t at = 0;
 
     while (at < COUNT_OF(calls) &&
@@ -163,6 +109,24 @@ int handle_tinyid(struct conn *conn)
                        options[0].text, options[0].len)) {
         return reply_error(conn, 403, "forbidden", "token is error");
     }
-    return tinyid_claim(conn, &options[0], calls[at].is_segment ? NULL : &options[2],
-                        calls[at].answer);
+    if (tag_name_check(tag->text, tag->len, &why) != 0) {
+        return reply_bad_tag(conn, tag->text, tag->len, why);
+    }
+    count = calls[at].is_segment ? 1 : options[2].number; /* of a segment: the tag's step */
+    /* As TinyID's server does with its batch.size.max. */
+    count = count < LIMIT_TINYID_BATCH ? count : LIMIT_TINYID_BATCH;
+    id_claim_init(conn, &claim, (uint32_t)count);
+    if (!calls[at].is_segment && !conn_charge(conn, &conn->client->ids, claim.count)) {
+        return ANSWERED;
+    }
+    claim.counted = true;
+    claim.format = ID_FORMAT_OTHER;
+    claim.number = true;
+    claim.by_step = calls[at].is_segment;
+    claim.contiguous = calls[at].is_segment;
+    claim.answer = calls[at].is_segment ? answer_segment : answer_ids;
+    claim.name_len = (uint16_t)tag->len;
+    memcpy(claim.name, tag->text, tag->len);
+    return segment_begin(conn, &claim,
+                         id_table_find(api_loop(conn)->backend->table, claim.name, claim.name_len));
 }

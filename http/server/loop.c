@@ -415,19 +415,6 @@ static void acceptor_close(struct acceptor *acceptor)
 
 /* --- the port --- */
 
-/* A port with one reference. NULL when its handle cannot be made. */
-static struct http_port *http_port_new(uv_loop_t *uv)
-{
-    struct http_port *port = MUST_HAVE(calloc(1, sizeof *port));
-
-    atomic_init(&port->refs, 1);
-    if (mailbox_init(&port->mailbox, uv, LIMIT_MAILBOX_ITEMS) != 0) {
-        free(port);
-        return NULL;
-    }
-    return port;
-}
-
 void http_port_ref(struct http_port *port)
 {
     ASSERT(atomic_fetch_add(&port->refs, 1) > 0);
@@ -675,8 +662,10 @@ static int loop_init(struct http_server *server, unsigned index, const struct li
     conns_init(&loop->conns, &loop->uv, server->settings, server->service, server->clients);
     timer_init(&loop->last, last_fire);
     timer_init(&loop->grace, grace_fire);
-    loop->port = http_port_new(&loop->uv);
-    if (loop->port == NULL) {
+    loop->port = MUST_HAVE(calloc(1, sizeof *loop->port));
+    atomic_init(&loop->port->refs, 1);
+    if (mailbox_init(&loop->port->mailbox, &loop->uv, LIMIT_MAILBOX_ITEMS) != 0) {
+        free(loop->port);
         listeners_close(listeners, index);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         return ERR_IO;

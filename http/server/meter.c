@@ -36,11 +36,6 @@ struct clients {
     struct http_client others; /* not in the table */
 };
 
-struct client_kind {
-    bool is_named;
-    bool is_local;
-};
-
 static uint32_t client_row_hash(const struct hash_link *link)
 {
     return CONTAINER(link, struct http_client, link)->hash;
@@ -117,7 +112,7 @@ static struct http_client *client_find(struct clients *clients, uint64_t id, con
 
 /* A new record; NULL: all are in use. */
 static struct http_client *client_add(struct clients *clients, uint64_t id, const char *name,
-                                      size_t len, const struct client_kind *kind)
+                                      size_t len, bool is_named, bool is_local)
 {
     struct http_client *client = TAILQ_FIRST(&clients->idle);
 
@@ -132,8 +127,8 @@ static struct http_client *client_add(struct clients *clients, uint64_t id, cons
     client = MUST_HAVE(calloc(1, sizeof *client));
     client->id = id;
     client->hash = id_hash(clients, id);
-    client->is_named = kind->is_named;
-    client->is_local = kind->is_local;
+    client->is_named = is_named;
+    client->is_local = is_local;
     client->name_len = (uint16_t)len;
     memcpy(client->name, name, len);
     hash_table_add(&clients->table, &client->link);
@@ -143,17 +138,17 @@ static struct http_client *client_add(struct clients *clients, uint64_t id, cons
 
 /* The record with one reference more. */
 static struct http_client *client_get(struct clients *clients, const char *name, size_t len,
-                                      const struct client_kind *kind,
+                                      bool is_named, bool is_local,
                                       const struct client_quotas *quotas)
 {
-    uint64_t id = hash_bytes(name, len, kind->is_named ? KIND_NAME : KIND_ADDRESS);
+    uint64_t id = hash_bytes(name, len, is_named ? KIND_NAME : KIND_ADDRESS);
     struct http_client *client;
 
     ASSERT(len >= 1 && len <= LIMIT_CLIENT_NAME_BYTES);
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
-    client = client_find(clients, id, name, len, kind->is_named);
+    client = client_find(clients, id, name, len, is_named);
     if (client == NULL) {
-        client = client_add(clients, id, name, len, kind);
+        client = client_add(clients, id, name, len, is_named, is_local);
     }
     if (client == NULL) {
         client = &clients->others;
@@ -177,10 +172,8 @@ uint64_t client_id_of_name(const char *name, size_t len)
 struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
                                     const struct client_quotas *quotas)
 {
-    static const struct client_kind kind = {.is_named = true};
-
     len = len < LIMIT_CLIENT_NAME_BYTES ? len : LIMIT_CLIENT_NAME_BYTES;
-    return client_get(clients, name, len, &kind, quotas);
+    return client_get(clients, name, len, true, false, quotas);
 }
 
 /* "10.0.0.1", "2001:db8:1:2::/64". True if it is this machine's own. */
@@ -215,9 +208,9 @@ static bool address_name(const struct sockaddr *address, char out[LIMIT_CLIENT_N
 struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address)
 {
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
-    const struct client_kind kind = {.is_local = address_name(address, name)};
+    bool is_local = address_name(address, name);
 
-    return client_get(clients, name, strlen(name), &kind, &clients->quotas);
+    return client_get(clients, name, strlen(name), false, is_local, &clients->quotas);
 }
 
 void clients_hold(struct clients *clients, struct http_client *client)

@@ -1,20 +1,19 @@
 /*
- * barrier.h - waits until all members have applied an entry: so long one of them may go on by
- * what the entry ended, and hand out ids of a segment that a change of its tag made old.
+ * barrier.h - waits until all members have applied an entry. Until then one of them may still act
+ * by what the entry ended, and hand out ids of a segment that a change of its tag made old.
  *
  * The happy path: barrier_submit() takes a CLUSTER_REQUEST_BARRIER with the index of an entry
  * that is committed. While any waits, the other members are asked every few milliseconds how far
  * they have applied the log (FRAME_APPLIED), all of them for all that wait; once this node and all
  * the others have come as far as a request wants, it is answered.
  *
- * Who is waited for is looked up anew each time, in the configuration that this node has applied: a
- * member that is removed meanwhile is waited for no more, once that is committed, and one that is
- * added, is. Before this node has applied
- * the entry itself, nothing is answered, so no change of the membership before it is missed. The
- * leader plays no part.
+ * The members to wait for are looked up anew each time, in the configuration that this node has
+ * applied: a member that is removed meanwhile is waited for no more, once that is committed, and
+ * one that is added, is. Before this node has applied the entry itself, nothing is answered, so no
+ * change of the membership before it is missed. The leader plays no part.
  *
  * Failure modes: a member that cannot be reached, or does not come so far: ERR_TIMEOUT at the
- * deadline, and who it is. More than LIMIT_BARRIER_WAITS: ERR_OVERLOADED. Stopping:
+ * deadline, and which it is. More than LIMIT_BARRIER_WAITS: ERR_OVERLOADED. Stopping:
  * ERR_SHUTTING_DOWN. Frames that are lost are sent again. A member that is asked remembers nothing.
  *
  * Thread: the raft loop.

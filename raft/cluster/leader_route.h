@@ -99,10 +99,8 @@ bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8
                           size_t len);
 
 /*
- * --- numbers of requests on the wire ---
- *
- * numbers for requests that are under way: from a number back to its request at once,
- * however many there are.
+ * --- numbers: of requests that are under way, on the wire: from a number back to its request at
+ * once, however many there are.
  *
  * Numbers rise, and the place of an item in the table is its number's remainder. A number whose
  * place is taken is left out: as at most half of the places are, that costs less than one step a
@@ -142,10 +140,8 @@ void *numbers_find(const struct numbers *numbers, uint64_t number);
 void numbers_end(struct numbers *numbers, uint64_t number);
 
 /*
- * --- what is passed on for another node ---
- *
- * requests of other members that this node passes on to the leader, since they do not
- * reach it themselves (leader_route.h).
+ * --- forwarder: requests of other members that this node passes on to the leader, since they do
+ * not reach it themselves.
  *
  * The happy path: a FRAME_FORWARD comes; it is sent to the leader as a FRAME_REQUEST that names its
  * origin, under a number of this node's own; the leader's FRAME_REPLY goes back to the origin under
@@ -155,8 +151,6 @@ void numbers_end(struct numbers *numbers, uint64_t number);
  * ERR_NOT_LEADER at once and looks for another route. Too many, or too many bytes: ERR_OVERLOADED.
  * The origin's time, or two election timeouts, are over: forgotten; the origin sends it anew after
  * one. No payload is kept.
- *
- * Thread: the raft loop.
  */
 
 /* A request of another member on its way through this node. */

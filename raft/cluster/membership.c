@@ -292,23 +292,6 @@ static void handover_end(struct membership *membership)
     timer_cancel(membership->on->timers, &membership->next_turn);
 }
 
-/* One step, on a leader that serves. */
-static void handover_turn(struct membership *membership)
-{
-    struct handover *handover = &membership->handover;
-    const struct raft_context *on = membership->on;
-
-    if (!handover->active) {
-        return;
-    }
-    ASSERT(driver_leads(on->driver));
-    if (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit)) {
-        handover_end(membership);
-        context_arm_in(on, &handover->pause, on->driver->config.election_ms);
-        handover->failed++;
-    }
-}
-
 static bool is_ready(const struct membership *membership, uint64_t node_id)
 {
     return (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
@@ -659,18 +642,6 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     return say(MEMBER_PENDING, "leadership is being handed to node %llu", ull(ask->node_id));
 }
 
-/* A wrong address cuts the member off: what is left without it must be a majority. */
-static bool can_do_without(const struct membership *membership, uint64_t node_id,
-                           struct voter_count *ret_count)
-{
-    const struct configuration *conf = driver_configuration(membership->on->driver);
-
-    (void)keeps_quorum(membership, 0, node_id, ret_count);
-    ret_count->voters = configuration_voters(conf);
-    return ret_count->voters <= 1 || configuration_role(conf, node_id) != ROLE_VOTER ||
-           ret_count->reached >= ret_count->voters / 2 + 1;
-}
-
 static struct member_answer ask_move(struct membership *membership, const struct member_ask *ask)
 {
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
@@ -691,7 +662,11 @@ static struct member_answer ask_move(struct membership *membership, const struct
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
                    ull(other));
     }
-    if (!ask->force && !can_do_without(membership, ask->node_id, &count)) {
+    /* A wrong address cuts the member off: what is left without it must be a majority. */
+    (void)keeps_quorum(membership, 0, ask->node_id, &count);
+    count.voters = configuration_voters(driver_configuration(membership->on->driver));
+    if (!ask->force && count.voters > 1 && member->role == ROLE_VOTER &&
+        count.reached < count.voters / 2 + 1) {
         return say(
             MEMBER_NO_QUORUM,
             "only %u of %u voters can be reached without node %llu, and %u are needed should "
@@ -1009,6 +984,7 @@ static void forget_change(struct membership *membership)
 
 bool membership_turn(struct membership *membership)
 {
+    struct handover *handover = &membership->handover;
     const struct raft_context *on = membership->on;
     const struct member_change *change = state_member_change(on->state);
 
@@ -1016,8 +992,8 @@ bool membership_turn(struct membership *membership)
     handover_if_misplaced(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {
         handover_end(membership);
-        timer_cancel(on->timers, &membership->handover.pause);
-        membership->handover.failed = 0;
+        timer_cancel(on->timers, &handover->pause);
+        handover->failed = 0;
         forget_change(membership);
         timer_cancel(on->timers, &membership->hold);
         timer_cancel(on->timers, &membership->hold_pause);
@@ -1029,10 +1005,16 @@ bool membership_turn(struct membership *membership)
         } else {
             forget_change(membership);
         }
-        handover_turn(membership);
+    }
+    /* One step of a handover, on a leader that serves. */
+    if (driver_leads(on->driver) && handover->active &&
+        (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit))) {
+        handover_end(membership);
+        context_arm_in(on, &handover->pause, on->driver->config.election_ms);
+        handover->failed++;
     }
     ASSERT_IMPLIES(membership->change_index == 0, !timer_is_armed(&membership->look));
-    if (!membership->handover.active &&
+    if (!handover->active &&
         (membership->change_index == 0 || !timer_is_armed(&membership->hold))) {
         return false;
     }

@@ -14,31 +14,11 @@
 
 /* --- the first list --- */
 
-/* In the order of ids: whoever writes the same list in another order means the same. */
-static void put_members(const struct configuration *members, struct buf *text)
-{
-    uint64_t after = 0;
-
-    for (unsigned n = 0; n < members->count; n++) {
-        const struct conf_member *next = NULL;
-
-        for (unsigned i = 0; i < members->count; i++) {
-            const struct conf_member *member = &members->members[i];
-
-            if (member->id > after && (next == NULL || member->id < next->id)) {
-                next = member;
-            }
-        }
-        ASSERT(next != NULL);
-        after = next->id;
-        buf_put_u64(text, next->id);
-        buf_put_str16(text, next->address, strlen(next->address));
-    }
-}
-
 void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const char *cluster_id,
                      const struct service *service, struct birth_list *ret_list)
 {
+    const struct configuration *members = &ret_list->members;
+    uint64_t after = 0;
     BUF_LOCAL(text);
 
     *ret_list = (struct birth_list){.digest = 0};
@@ -48,7 +28,20 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
         ret_list->members.count = 0;
         return;
     }
-    put_members(&ret_list->members, &text);
+    /* In the order of ids: two that write the same list in another order mean the same. */
+    for (unsigned n = 0; n < members->count; n++) {
+        const struct conf_member *next = NULL;
+
+        MEMBER_FOREACH (member, members) {
+            if (member->id > after && (next == NULL || member->id < next->id)) {
+                next = member;
+            }
+        }
+        ASSERT(next != NULL);
+        after = next->id;
+        buf_put_u64(&text, next->id);
+        buf_put_str16(&text, next->address, strlen(next->address));
+    }
     buf_put_str16(&text, cluster_id, strlen(cluster_id));
     buf_put(&text, service->agreed, service->agreed_len);
     ret_list->digest = hash_bytes(text.data, text.len, 0);
@@ -381,24 +374,6 @@ int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id)
     return 0;
 }
 
-/* A newer configuration with both in it: its members are peers until the log has it. */
-static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wire)
-{
-    struct configuration conf;
-
-    if (configuration_decode(wire->data, wire->len, &conf) != 0 ||
-        configuration_find(&conf, peer) == NULL ||
-        configuration_find(&conf, peers->on->node_id) == NULL) {
-        return false;
-    }
-    ASSERT(wire->index > peers->learned.index);
-    peers->learned.conf = conf;
-    peers->learned.index = wire->index;
-    peers->learned.changes++;
-    context_wake(peers->on, WAKE_MEMBERS);
-    return true;
-}
-
 int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
     struct wire_statement said;
@@ -410,17 +385,29 @@ int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
     struct wire_statement said;
-    const struct wire_conf *conf = &said.conf;
+    const struct wire_conf *wire = &said.conf;
+    struct configuration conf;
 
     peers_gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
-    return len > 0 && wire_statement_decode(statement, len, &said) == 0 &&
-           conf->index > driver_applied(peers->on->driver)->conf_index &&
-           conf->index > peers->learned.index &&
-           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf->index) &&
-           !state_member_removed(peers->on->state, peer) && learn(peers, peer, conf);
+    if (len == 0 || wire_statement_decode(statement, len, &said) != 0 ||
+        wire->index <= driver_applied(peers->on->driver)->conf_index ||
+        wire->index <= peers->learned.index ||
+        !trust_index(&peers->on->driver->trust, peer, "configuration_index", wire->index) ||
+        state_member_removed(peers->on->state, peer) ||
+        configuration_decode(wire->data, wire->len, &conf) != 0 ||
+        configuration_find(&conf, peer) == NULL ||
+        configuration_find(&conf, peers->on->node_id) == NULL) {
+        return false;
+    }
+    /* A newer configuration with both in it: its members are peers until the log has it. */
+    peers->learned.conf = conf;
+    peers->learned.index = wire->index;
+    peers->learned.changes++;
+    context_wake(peers->on, WAKE_MEMBERS);
+    return true;
 }
 
 /* A node without a row of its own has the address that it was added with: it was told that. */
@@ -552,47 +539,6 @@ static void on_join_done(struct cluster_request *request)
     buf_free(&request->reply);
 }
 
-/* The member in whose place the node stands, and to which this node has no link; 0: none. */
-static uint64_t lost_at(const struct peers *peers, uint64_t peer, const char *address)
-{
-    struct configuration applied;
-
-    applier_configured(&peers->on->driver->applier, &applied);
-    MEMBER_FOREACH (member, &applied) {
-        if (member->id != peer && strcmp(context_address(peers->on, member), address) == 0) {
-            return context_reaches(peers->on, member->id) ? 0 : member->id;
-        }
-    }
-    return 0;
-}
-
-/* The applied configuration has the node, at this address: then it may begin. */
-static bool peers_is_member(const struct peers *peers, uint64_t peer, const char *address)
-{
-    struct configuration applied;
-    const struct conf_member *member;
-
-    applier_configured(&peers->on->driver->applier, &applied);
-    member = configuration_find(&applied, peer);
-    return member != NULL && strcmp(context_address(peers->on, member), address) == 0;
-}
-
-/* Only where there is a cluster, and not if another one has answered it already: it will hear so by
- * the uid in the answer. */
-static bool may_join(const struct peers *peers, const struct uid *own, const struct uid *other,
-                     struct member_answer *answer)
-{
-    if (uid_is_none(own)) {
-        answer->outcome = MEMBER_NO_QUORUM;
-        (void)snprintf(answer->why, sizeof answer->why,
-                       "node %llu has not heard of its cluster's birth yet",
-                       ull(peers->on->node_id));
-        return false;
-    }
-    answer->outcome = MEMBER_PENDING;
-    return uid_is_none(other) || uid_equal(own, other);
-}
-
 /* What becomes of it: it is a member, the leader has answered, or it is to wait. *bytes: of the
  * configuration in the answer. */
 static void ask_for(struct peers *peers, uint64_t peer, const char *address,
@@ -600,10 +546,21 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
 {
     const struct raft_context *on = peers->on;
     struct peers_join *join = &peers->join;
-    uint64_t lost = on->replace_lost ? lost_at(peers, peer, address) : 0;
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
+    struct configuration applied;
+    uint64_t other = 0; /* the member in whose place the node stands */
+    bool is_member = false;
+    bool replaces;
 
-    if (peers_is_member(peers, peer, address)) {
+    applier_configured(&on->driver->applier, &applied);
+    MEMBER_FOREACH (member, &applied) {
+        if (strcmp(context_address(on, member), address) == 0) {
+            is_member = is_member || member->id == peer;
+            other = other == 0 && member->id != peer ? member->id : other;
+        }
+    }
+    replaces = on->replace_lost && other != 0 && !context_reaches(on, other);
+    if (is_member) { /* then it may begin */
         joined->answer.outcome = MEMBER_DONE;
         joined->conf = applied_conf(peers, bytes);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&
@@ -616,11 +573,11 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
         if (join->active || on->stopping) {
             return;
         }
-        if (lost != 0) {
+        if (replaces) {
             log_warn("raft", "a member gives way to a node that came in its place",
-                     "lost=%llu by=%llu address=%s", ull(lost), ull(peer), address);
+                     "lost=%llu by=%llu address=%s", ull(other), ull(peer), address);
             /* The leader may refuse the removal: there may be no majority left without it. */
-            ask = (struct member_ask){.kind = MEMBER_ASK_REMOVE, .node_id = lost};
+            ask = (struct member_ask){.kind = MEMBER_ASK_REMOVE, .node_id = other};
         } else {
             ASSERT(strlen(address) <= LIMIT_ADDRESS_BYTES);
             memcpy(ask.address, address, strlen(address));
@@ -646,7 +603,14 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
         !member_address_check(said.address, strlen(said.address), &why)) {
         return false;
     }
-    if (may_join(peers, &joined.birth.uid, &said.birth.uid, &joined.answer)) {
+    joined.answer.outcome = MEMBER_PENDING;
+    if (uid_is_none(&joined.birth.uid)) { /* only where there is a cluster */
+        joined.answer.outcome = MEMBER_NO_QUORUM;
+        (void)snprintf(joined.answer.why, sizeof joined.answer.why,
+                       "node %llu has not heard of its cluster's birth yet",
+                       ull(peers->on->node_id));
+    } else if (uid_is_none(&said.birth.uid) || uid_equal(&joined.birth.uid, &said.birth.uid)) {
+        /* Not if another one has answered it already: the uid in the answer will say so. */
         ask_for(peers, peer, said.address, &joined, &conf);
     }
     wire_joined_encode(&joined, answer);

@@ -167,7 +167,7 @@ bool peers_turn(struct peers *peers);
 /* 0, ERR_REMOVED, or ERR_WRONG_NODE. */
 int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id) MUST_CHECK;
 
-/* Is it of the same cluster, by what it says? 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST (birth_watch_judge()) or
+/* Is it of the same cluster, by what it says? 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST or
  * ERR_BAD_MESSAGE. */
 int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len) MUST_CHECK;
 

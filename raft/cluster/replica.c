@@ -553,13 +553,16 @@ static void turn_members(struct replica *replica)
 {
     struct serving *serving = &replica->requests.serving;
     bool disk_was_low = driver_disk_is_low(&replica->driver); /* as membership sees it, or before */
+    BUF_LOCAL(record);
     bool holding;
     bool no_room;
 
     follow_members(replica);
     /* With the log of the others: from now on an empty one is a loss. */
     if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
-        driver_mark_joined(&replica->driver, replica->joiner_incarnation);
+        prepare_member_record(replica->joiner_incarnation, &record);
+        driver_write_local(&replica->driver, LOCAL_INCARNATION, record.data, record.len, NULL,
+                           NULL);
         replica->joiner_incarnation = 0;
     }
     holding = membership_turn(&replica->membership) || replica->draining;
@@ -570,24 +573,6 @@ static void turn_members(struct replica *replica)
         serving->no_room = no_room;
         context_wake(&replica->context, WAKE_REQUESTS);
     }
-}
-
-/* Is the leader reached by another route than the listeners know? */
-static void turn_route(struct replica *replica)
-{
-    uint64_t through;
-
-    if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
-        return;
-    }
-    replica->through = through;
-    if (through != 0) {
-        log_warn("raft", "the leader is reached through another node", "through=%llu",
-                 ull(through));
-    } else {
-        log_info("raft", "the leader is reached directly again", NULL);
-    }
-    NOTIFY(&replica->context, route_changed, through);
 }
 
 /* Those of these parts that are to look. They are woken no more then. */
@@ -638,6 +623,7 @@ static void turn_woken(struct replica *replica)
 {
     struct service *service = replica->context.service;
     uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
+    uint64_t through;
 
     if (!replica->context.stopping) {
         turn_parts(replica, woken);
@@ -647,10 +633,22 @@ static void turn_woken(struct replica *replica)
     if (woken & WAKE_SERVICE) {
         service->ops->turn(service, woken);
     }
-    if (take_woken(replica, WAKE_REQUESTS)) {
-        requests_turn(&replica->requests);
-        turn_route(replica);
+    if (!take_woken(replica, WAKE_REQUESTS)) {
+        return;
     }
+    requests_turn(&replica->requests);
+    /* Is the leader reached by another route than the listeners know? */
+    if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
+        return;
+    }
+    replica->through = through;
+    if (through != 0) {
+        log_warn("raft", "the leader is reached through another node", "through=%llu",
+                 ull(through));
+    } else {
+        log_info("raft", "the leader is reached directly again", NULL);
+    }
+    NOTIFY(&replica->context, route_changed, through);
 }
 
 /* Of the replica and of the service, in turn: each may lead to others. */
@@ -811,8 +809,8 @@ static void continue_stop(struct replica *replica)
 {
     bool over;
 
-    /* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
-     * not for ever: where all nodes stop at once it would go round until they end. */
+    /* Leadership that comes back is passed on, for the other may stop, too, and a third may not;
+     * but not for ever: where all nodes stop at once it would go round until they end. */
     if (replica->hands_over && replica->phase < REPLICA_WRITING) {
         over = replica->led_again >= LED_AGAIN_MAX || replica_transfer(replica);
         replica->led_again += replica->drained && !over;

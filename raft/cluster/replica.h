@@ -11,7 +11,7 @@
  *   membership_requests
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   compare                 states differ: is it this node's that is wrong, and in which row
- *   peers, birth_watch      links, and who is let in; which cluster is this?
+ *   peers, birth_watch      links, and which nodes are let in; which cluster is this?
  *   announce, durable,      what the node reports to the cluster
  *   clock_sync
  *   service                 what uses it (service.h)

@@ -38,8 +38,8 @@
 enum cluster_request_kind {
     /* payload: a command of either half of the state; reply: its result */
     CLUSTER_REQUEST_COMMAND,
-    /* payload: a query of the service (service_ops.query); reply: its result, not older than anything that
-     * was acknowledged before */
+    /* payload: a query of the service (service_ops.query); reply: its result, not older than
+     * anything that was acknowledged before */
     CLUSTER_REQUEST_QUERY,
     /* payload: what the service answers only as the leader of the term in which the request was
      * confirmed (service_ops.lead) */

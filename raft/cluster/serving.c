@@ -149,32 +149,6 @@ static void on_late(struct timer *timer, uint64_t now_ms)
 
 /* --- answers --- */
 
-static void rounds_note_answer(struct rounds *rounds, uint64_t from, uint64_t number)
-{
-    struct round_member *member;
-
-    follow_term(rounds);
-    if (number > rounds->number || driver_member(rounds->on->driver, from) == NULL) {
-        return; /* it was not asked that */
-    }
-    member = rounds_place_of(rounds, from);
-    if (member != NULL && member->answered < number) {
-        member->answered = number;
-        context_wake(rounds->on, WAKE_REQUESTS);
-    }
-    if (number < rounds->look || rounds->look == 0) {
-        return;
-    }
-    for (unsigned i = 0; i < rounds->quickest_count; i++) {
-        if (rounds->quickest[i] == from) {
-            return;
-        }
-    }
-    if (rounds->quickest_count < LIMIT_NODES) {
-        rounds->quickest[rounds->quickest_count++] = from;
-    }
-}
-
 static int newest_first(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a;
@@ -206,6 +180,7 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len)
 {
     struct driver *driver = rounds->on->driver;
+    struct round_member *member;
     struct wire_confirm confirm;
 
     if (wire_confirm_decode(payload, len, &confirm) != 0 ||
@@ -217,8 +192,27 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
     }
     if (type == FRAME_CONFIRM) {
         (void)context_send_confirm(rounds->on, from, FRAME_CONFIRM_ACK, &confirm);
-    } else {
-        rounds_note_answer(rounds, from, confirm.round);
+        return true;
+    }
+    follow_term(rounds);
+    if (confirm.round > rounds->number || driver_member(driver, from) == NULL) {
+        return true; /* it was not asked that */
+    }
+    member = rounds_place_of(rounds, from);
+    if (member != NULL && member->answered < confirm.round) {
+        member->answered = confirm.round;
+        context_wake(rounds->on, WAKE_REQUESTS);
+    }
+    if (confirm.round < rounds->look || rounds->look == 0) {
+        return true;
+    }
+    for (unsigned i = 0; i < rounds->quickest_count; i++) {
+        if (rounds->quickest[i] == from) {
+            return true;
+        }
+    }
+    if (rounds->quickest_count < LIMIT_NODES) {
+        rounds->quickest[rounds->quickest_count++] = from;
     }
     return true;
 }

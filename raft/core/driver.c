@@ -502,7 +502,9 @@ void driver_quiesce(struct driver *driver)
                 note_acknowledged(driver, member->id);
             }
         }
-        peer_memory_save(&driver->peers);
+        if (driver->peers.seen.met || driver->peers.seen.changed) {
+            peer_memory_write(&driver->peers, false, NULL, NULL);
+        }
         applier_write(&driver->applier, false);
     }
     end_steps(driver);
@@ -733,7 +735,10 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              ull(from), ull(message_term(message)), ull(contradiction.index),
              ull(contradiction.term), ull(contradiction.known_term));
     end_steps(driver);
-    peer_memory_restore(&driver->peers, on_restored, driver);
+    /* A peer that was believed since the start must not be, and what it said must not count against
+     * the data that it really had. */
+    driver->peers.seen = driver->peers.at_start;
+    peer_memory_write(&driver->peers, false, on_restored, driver);
     return false;
 }
 
@@ -783,9 +788,12 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
 static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
-    bool is_busy =
-        driver->applier.installing || snapshot_has_whole(&driver->transfers, from, message);
-    bool is_ignored = is_busy || snapshot_is_older(&driver->transfers, message);
+    const struct snapshot_in *in = &driver->transfers.in;
+    /* Is the whole of one here already, from this leader, in its term? */
+    bool has_whole =
+        in->whole && in->from == from && message_term(message) == message_term(&in->message);
+    bool is_ignored =
+        driver->applier.installing || has_whole || snapshot_is_older(&driver->transfers, message);
 
     if (is_ignored || !agrees(driver, from, message)) {
         message_release(message);
@@ -950,7 +958,9 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     int rv = trial_end(&driver->trial, rows.digest, index, &fits);
 
     if (rv == 0) {
-        snapshot_take_head(&driver->transfers, &message);
+        ASSERT(driver->transfers.in.active);
+        message = driver->transfers.in.message; /* with its configuration */
+        driver->transfers.in.active = false;
         believed = deliver_head(driver, from, &message);
     } else if (rv == ERR_NEWER) {
         /* None but the leader of this node's term ends this node. */
@@ -1332,16 +1342,6 @@ static bool foresee(struct driver *driver, struct entry_block *block)
     return true;
 }
 
-/* The leader does that while its disk and the followers store the entry. True: there is more. */
-static bool foresee_next(struct driver *driver)
-{
-    const struct log_entry *entry = entry_log_get(&driver->log, driver->applier.applied.index + 1);
-
-    return entry != NULL && driver_leads(driver) && !driver->applier.installing &&
-           entry->type == RAFT_COMMAND && entry->block->len >= APPLY_LARGE_BYTES &&
-           foresee(driver, entry->block) && driver->foresees;
-}
-
 static void apply(struct driver *driver, const struct log_entry *entry)
 {
     /* A step below may move the log's memory. */
@@ -1414,6 +1414,7 @@ static bool apply_some(struct driver *driver)
 
 bool driver_turn(struct driver *driver)
 {
+    const struct log_entry *next;
     bool more = false;
 
     if (driver->failed) {
@@ -1432,7 +1433,13 @@ bool driver_turn(struct driver *driver)
         more = apply_some(driver) || more;
     } else if (driver->seen_state == DRIVER_LEADER &&
                driver->applier.applied.index + 1 < driver->log.first + driver->log.count) {
-        more = foresee_next(driver) || more;
+        /* The leader does the first half of a large entry while its disk and the followers store
+         * it. */
+        next = entry_log_get(&driver->log, driver->applier.applied.index + 1);
+        more = (next != NULL && driver_leads(driver) && !driver->applier.installing &&
+                next->type == RAFT_COMMAND && next->block->len >= APPLY_LARGE_BYTES &&
+                foresee(driver, next->block) && driver->foresees) ||
+               more;
     }
     return more || driver->trying;
 }
@@ -1461,18 +1468,10 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     write_submit_local(write, key, done, done_data);
 }
 
-void driver_mark_joined(struct driver *driver, uint64_t incarnation)
-{
-    BUF_LOCAL(record);
-
-    prepare_member_record(incarnation, &record);
-    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, NULL, NULL);
-}
-
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
 {
     driver->peers.seen.older = true;
-    peer_memory_write(&driver->peers, done, data);
+    peer_memory_write(&driver->peers, false, done, data);
 }
 
 bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable)

@@ -161,7 +161,8 @@ bool driver_turn(struct driver *driver);
  * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
 void driver_hold(struct driver *driver, bool held);
 
-/* A birth that this node proposes names this level (raft/cluster/peers.h). LEVEL_FIRST at the start. */
+/* A birth that this node proposes names this level (birth_watch in peers.h). LEVEL_FIRST at the
+ * start. */
 void driver_birth_level(struct driver *driver, uint16_t level);
 
 /* The state of this node may be wrong: nothing is applied from now on, but what
@@ -223,10 +224,6 @@ bool driver_disk_owes(const struct driver *driver);
  * called when it is durable, or when the driver was quiesced meanwhile; NULL: nobody waits. */
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data);
-
-/* Take the mark of a node that joins off the disk, after the log that came. incarnation: of this
- * start. */
-void driver_mark_joined(struct driver *driver, uint64_t incarnation);
 
 /* This node's own data directory is the older copy: mark it, so that it is refused at each later
  * start. done is called when that is durable. */

@@ -136,26 +136,6 @@ static void require(struct reader *reader, bool condition)
 
 /* --- by type --- */
 
-static void encode_entries(const struct raft_append_entries *append, struct buf *buf)
-{
-    size_t bytes = 0;
-
-    ASSERT(append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
-    ASSERT((append->prev_log_index == 0) == (append->prev_log_term == 0));
-    for (unsigned i = 0; i < append->n_entries; i++) {
-        bytes += ENTRY_HEAD_BYTES + append->entries[i].buf.len;
-    }
-    buf_reserve(buf, bytes); /* once, and not again and again twice as much */
-    for (unsigned i = 0; i < append->n_entries; i++) {
-        const struct raft_entry *entry = &append->entries[i];
-
-        ASSERT(entry->buf.len <= LIMIT_ENTRY_BYTES);
-        buf_put_u64(buf, entry->term);
-        buf_put_u8(buf, (uint8_t)entry->type);
-        buf_put_str32(buf, entry->buf.base, entry->buf.len);
-    }
-}
-
 /* Read one entry, into zeros; its buffer points into the reader's data. */
 static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
 {
@@ -224,15 +204,30 @@ static void read_install(struct reader *reader, struct raft_install_snapshot *in
 
 void message_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf)
 {
+    const struct raft_append_entries *append = &message->append_entries;
     const struct raft_configuration *members = &message->install_snapshot.conf;
     uint64_t term = message_term(message);
+    size_t bytes = 0;
     BUF_LOCAL(conf);
 
     ASSERT(term > 0 && term < WIRE_NUMBER_BOUND);
     buf_put_u8(buf, (uint8_t)message->type);
     fields_put(buf, &formats[message->type].fields, &message->append_entries);
     if (message->type == RAFT_APPEND_ENTRIES) {
-        encode_entries(&message->append_entries, buf);
+        ASSERT(append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
+        ASSERT((append->prev_log_index == 0) == (append->prev_log_term == 0));
+        for (unsigned i = 0; i < append->n_entries; i++) {
+            bytes += ENTRY_HEAD_BYTES + append->entries[i].buf.len;
+        }
+        buf_reserve(buf, bytes); /* once, and not again and again twice as much */
+        for (unsigned i = 0; i < append->n_entries; i++) {
+            const struct raft_entry *entry = &append->entries[i];
+
+            ASSERT(entry->buf.len <= LIMIT_ENTRY_BYTES);
+            buf_put_u64(buf, entry->term);
+            buf_put_u8(buf, (uint8_t)entry->type);
+            buf_put_str32(buf, entry->buf.base, entry->buf.len);
+        }
     } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
         ASSERT(members->n > 0 && members->n <= LIMIT_NODES);
         message_conf_encode(members, &conf);

@@ -56,9 +56,7 @@ void outbox_written(struct outbox *outbox, const struct write *write);
 void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload);
 
 /*
- * --- entries for followers ---
- *
- * entries on their way to followers: what would not fit one frame goes in several, and
+ * --- appends: entries on their way to followers: what would not fit one frame goes in several, and
  * those of one follower a frame a turn.
  *
  * The core counts entries and not bytes: to a follower that comes back it sends all that it lacks,
@@ -73,8 +71,6 @@ void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload);
  * Failure modes: the term ends, the log was cut in front, the core begins elsewhere (the follower
  * refused, or a frame was lost), or a snapshot goes to the follower: what is left is forgotten, as
  * if its frames were lost. The core finds out as it does then.
- *
- * Thread: the raft loop.
  */
 
 /* What is left for one follower. */

@@ -361,8 +361,7 @@ bool vote_floor_covers(const struct vote_floor *floor, uint64_t term)
 
 /* --- on the way to the disk --- */
 
-static void memory_submit(struct peer_memory *memory, bool more, void (*done)(void *data),
-                          void *data)
+void peer_memory_write(struct peer_memory *memory, bool more, void (*done)(void *data), void *data)
 {
     struct write *write = writes_new(memory->writes, STORE_LOCAL);
 
@@ -378,7 +377,7 @@ static void memory_submit(struct peer_memory *memory, bool more, void (*done)(vo
 static void on_memory_due(struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    memory_submit(CONTAINER(timer, struct peer_memory, due), false, NULL, NULL);
+    peer_memory_write(CONTAINER(timer, struct peer_memory, due), false, NULL, NULL);
 }
 
 int peer_memory_init(struct peer_memory *memory, struct writes *writes, const struct clock *clock,
@@ -397,33 +396,15 @@ void peer_memory_join(struct peer_memory *memory)
 {
     if (memory->seen.changed &&
         clock_now_ms(memory->clock) >= memory->saved_ms + PEER_MEMORY_JOIN_MS) {
-        memory_submit(memory, true, NULL, NULL);
+        peer_memory_write(memory, true, NULL, NULL);
     }
 }
 
 void peer_memory_changed(struct peer_memory *memory)
 {
     if (memory->seen.met) {
-        memory_submit(memory, false, NULL, NULL);
+        peer_memory_write(memory, false, NULL, NULL);
     } else if (memory->seen.changed && !timer_is_armed(&memory->due)) {
         timer_arm(memory->timers, &memory->due, clock_now_ms(memory->clock) + PEER_MEMORY_HOLD_MS);
     }
-}
-
-void peer_memory_save(struct peer_memory *memory)
-{
-    if (memory->seen.met || memory->seen.changed) {
-        memory_submit(memory, false, NULL, NULL);
-    }
-}
-
-void peer_memory_write(struct peer_memory *memory, void (*done)(void *data), void *data)
-{
-    memory_submit(memory, false, done, data);
-}
-
-void peer_memory_restore(struct peer_memory *memory, void (*done)(void *data), void *data)
-{
-    memory->seen = memory->at_start;
-    memory_submit(memory, false, done, data);
 }

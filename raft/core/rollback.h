@@ -4,8 +4,8 @@
  *
  * A node whose directory was set back has forgotten votes and entries that it acknowledged. Its
  * vote could count twice, and what was committed with its help could be lost. It cannot notice by
- * itself, but those who talked to it can: with every dial a node says which start of its this is
- * (its *incarnation*), which it had before, and its *durable* as it began: term, vote, and the
+ * itself, but the nodes that talked to it can: with every dial a node says which start of its this
+ * is (its *incarnation*), which it had before, and its *durable* as it began: term, vote, and the
  * last entry. Each is durable before anybody hears of it, so of a node that forgot nothing
  *
  *  - a later incarnation has a higher count than every earlier one, and the node knows all that it
@@ -121,10 +121,8 @@ void rollback_save(const struct rollback *memory, struct buf *record);
 int rollback_load(struct rollback *memory, const void *record, size_t len) MUST_CHECK;
 
 /*
- * --- incarnations of this node ---
- *
- * the incarnations that a node had itself: the count of each start, and the random
- * half that was drawn for it.
+ * --- incarnations: those that a node had itself: the count of each start, and the random half that
+ * was drawn for it.
  *
  * The count alone does not show a copy of a data directory: once the copy was started as often as
  * the original, it counts as high. The random halves do. They are on the disk (LOCAL_INCARNATIONS)
@@ -136,8 +134,6 @@ int rollback_load(struct rollback *memory, const void *record, size_t len) MUST_
  *
  * Failure modes: a record that is damaged or of another version is refused. More than
  * LIMIT_INCARNATIONS: the oldest are forgotten, and known by their count alone.
- *
- * Thread: pure functions, one owner.
  */
 
 struct incarnations {
@@ -169,9 +165,7 @@ bool incarnations_include(const struct incarnations *incarnations, uint64_t inca
 bool incarnations_may_include(const struct wire_statement *statement, uint64_t incarnation);
 
 /*
- * --- terms without a vote ---
- *
- * terms in which a node may have voted, and forgotten it.
+ * --- vote_floor: terms in which a node may have voted, and forgotten it.
  *
  * A node whose disk lost its last write (a copy that was put back, a disk that said "synced" and
  * lied) may have given its vote in the term after the one that the disk has, and nobody but the
@@ -186,8 +180,6 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
  * vote_floor_drops() for each request of a vote; vote_floor_covers() for the term of a campaign.
  *
  * Failure modes: none. A peer that lies about its start costs each campaign here one more term.
- *
- * Thread: pure functions, one owner.
  */
 
 struct raft_message;
@@ -208,9 +200,7 @@ bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message 
 bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
 
 /*
- * --- on the way to the disk ---
- *
- * what this node knows of its peers (rollback.h), on its way to the disk.
+ * --- peer_memory: what this node knows of its peers, on its way to the disk.
  *
  * A node that was restarted must know an older copy of a peer's data as well as one that ran on. So
  * what it learns is written down as LOCAL_PEERS, within PEER_MEMORY_HOLD_MS, and costs nothing that
@@ -218,7 +208,8 @@ bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
  * PEER_MEMORY_JOIN_MS, and by itself only if none comes. Where nothing changes nothing is written.
  *
  * The happy path: a message says something, and is put into `seen`; peer_memory_join() right
- * before another write is submitted; peer_memory_changed() after it; peer_memory_save() at the end.
+ * before another write is submitted; peer_memory_changed() after it; peer_memory_write() at the
+ * end.
  * A new incarnation of a peer is written at once.
  *
  * Failure modes: a crash loses what was not written yet: then this node knows less, and accuses
@@ -233,7 +224,7 @@ bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
 
 struct peer_memory {
     struct rollback seen;
-    struct rollback at_start; /* as the disk had it */
+    struct rollback at_start; /* as the disk had it; see agrees() in driver.c */
     struct writes *writes;
     const struct clock *clock;
     struct timers *timers;
@@ -252,14 +243,8 @@ void peer_memory_join(struct peer_memory *memory);
  * once. */
 void peer_memory_changed(struct peer_memory *memory);
 
-/* Write what is not on its way yet, if there is anything. */
-void peer_memory_save(struct peer_memory *memory);
-
-/* Write it in any case. done is called once it is durable. */
-void peer_memory_write(struct peer_memory *memory, void (*done)(void *data), void *data);
-
-/* Put back what was known at the start: a peer that was believed since then must not be, and what
- * it said must not count against the data that it really had. done as above. */
-void peer_memory_restore(struct peer_memory *memory, void (*done)(void *data), void *data);
+/* Write all of it. more: another write follows at once, for the same commit. done is called once it
+ * is durable; NULL: nobody waits. */
+void peer_memory_write(struct peer_memory *memory, bool more, void (*done)(void *data), void *data);
 
 #endif

@@ -126,26 +126,6 @@ static void drop_out(struct snapshot_out *out)
     }
 }
 
-static void send_chunk(struct snapshot_out *out, const struct buf *rows, const uint64_t *digest)
-{
-    struct buf data = BUF_INIT;
-    BUF_LOCAL(payload);
-    struct wire_chunk chunk;
-
-    if (digest != NULL) {
-        buf_put_u64(&data, *digest);
-    }
-    buf_put(&data, rows->data, rows->len);
-    chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
-    wire_chunk_encode(&chunk, &payload);
-    out->sent += data.len;
-    buf_free(&data);
-    if (out->transfers->net->ops->send(out->transfers->net, out->peer, FRAME_SNAPSHOT_CHUNK,
-                                       &payload)) {
-        drop_out(out);
-    }
-}
-
 /* The head: which snapshot this is. It goes the way of the core's messages, behind term and vote.
  */
 static int send_head(struct snapshot_out *out, const struct store_position *at, uint64_t term)
@@ -196,7 +176,11 @@ static void pump(struct snapshot_out *out)
 static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
 {
     struct disk_read result = out->read; /* the next read may begin below and reuses the struct */
+    struct net *net = out->transfers->net;
     bool first = out->view == NULL;
+    struct wire_chunk chunk;
+    BUF_LOCAL(payload);
+    BUF_LOCAL(data);
 
     ASSERT(out->reading && out->back);
     out->reading = false;
@@ -212,7 +196,16 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
         drop_out(out);
     } else {
         out->ended = result.end;
-        send_chunk(out, &result.chunk, first ? &result.position.digest : NULL);
+        if (first) {
+            buf_put_u64(&data, result.position.digest);
+        }
+        buf_put(&data, result.chunk.data, result.chunk.len);
+        chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
+        wire_chunk_encode(&chunk, &payload);
+        out->sent += data.len;
+        if (net->ops->send(net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload) != 0) {
+            drop_out(out);
+        }
         pump(out);
     }
     disk_read_forget(&result);
@@ -294,14 +287,6 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- in --- */
 
-bool snapshot_has_whole(const struct snapshot_transfers *transfers, uint64_t from,
-                        const struct raft_message *message)
-{
-    const struct snapshot_in *in = &transfers->in;
-
-    return in->whole && in->from == from && message_term(message) == message_term(&in->message);
-}
-
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
                        const struct raft_message *message)
 {
@@ -334,13 +319,6 @@ struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers)
     rows.len = reader_left(&reader);
     rows.data = reader.data + reader.at;
     return rows;
-}
-
-void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message)
-{
-    ASSERT(transfers->in.active);
-    transfers->in.active = false;
-    *ret_message = transfers->in.message;
 }
 
 static void send_ack(struct snapshot_transfers *transfers, uint64_t to,

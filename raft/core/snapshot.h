@@ -7,8 +7,8 @@
  * in.whole says that the last has come; its owner has the head given to the core.
  * The stream is {u64 digest, records as the store gives them}.
  *
- * Whoever has all of it is at work for a while: it tries the rows, and writes them. Until then no
- * head of the same leader makes it begin anew, or a state whose trial takes longer than the core
+ * A node that has all of it is at work for a while: it tries the rows, and writes them. Until then
+ * no head of the same leader makes it begin anew, or a state whose trial takes longer than the core
  * waits would never arrive. And the leader's log keeps what comes after what it gave, or a peer
  * that takes it in more slowly than the log is cut would be given one after the other for ever.
  *
@@ -130,10 +130,6 @@ void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer);
 
 /* --- in --- */
 
-/* Is the whole of a snapshot here already, from the sender of this head, in its term? */
-bool snapshot_has_whole(const struct snapshot_transfers *transfers, uint64_t from,
-                        const struct raft_message *message);
-
 /* Is this the head of a leader older than the one whose snapshot is coming? */
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
                        const struct raft_message *message);
@@ -142,8 +138,8 @@ bool snapshot_is_older(const struct snapshot_transfers *transfers,
 void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
                            const struct raft_message *message);
 
-/* A frame. False: malformed. After the last (in.whole): snapshot_rows(), snapshot_take_head(),
- * snapshot_drop_in(). */
+/* A frame. False: malformed. After the last (in.whole): snapshot_rows(); the head may be given
+ * away, once in.active is false; snapshot_drop_in(). */
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
                             const uint8_t *payload, size_t len);
 
@@ -155,8 +151,6 @@ struct snapshot_rows {
 };
 struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers);
 
-/* Give the head away, with its configuration. */
-void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message);
 /* Free all of what comes in. */
 void snapshot_drop_in(struct snapshot_transfers *transfers);
 
@@ -164,9 +158,7 @@ void snapshot_drop_in(struct snapshot_transfers *transfers);
 void snapshot_refuse_in(struct snapshot_transfers *transfers);
 
 /*
- * --- the rows of a snapshot ---
- *
- * the rows of a snapshot, tried as they come: do they make a state?
+ * --- trial: the rows of a snapshot, tried as they come: do they make a state?
  *
  * They go into a state machine of their own, in slices of TRIAL_MS, so that a large state does not
  * keep the loop. When all are there, and fit their digest, that state machine takes
@@ -178,8 +170,6 @@ void snapshot_refuse_in(struct snapshot_transfers *transfers);
  * Failure modes: rows that make no state, or more of it than there may be: trial_step() goes on to
  * count what they sum up to, and trial_end() says it. Rows that do not fit their digest:
  * ERR_CORRUPT before anything else, for then nobody knows who made them.
- *
- * Thread: the raft loop.
  */
 
 #define TRIAL_MS 5

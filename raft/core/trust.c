@@ -86,10 +86,17 @@ bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t
 
 static bool believes_indexes(struct trust *trust, uint64_t from, const struct raft_message *message)
 {
+    const struct raft_append_entries *args = &message->append_entries;
+
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:
-        return trust_index(trust, from, "previous_index", message->append_entries.prev_log_index) &&
-               trust_index(trust, from, "commit_index", message->append_entries.leader_commit);
+        /* Every log begins with the cluster's first configuration. A node that joined, and had
+         * anything else there, could not start again. */
+        return trust_index(trust, from, "previous_index", args->prev_log_index) &&
+               trust_index(trust, from, "commit_index", args->leader_commit) &&
+               (args->prev_log_index > 0 || args->n_entries == 0 ||
+                args->entries[0].type == RAFT_CHANGE ||
+                trust_alarm(trust, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE));
     case RAFT_APPEND_ENTRIES_RESULT:
         return trust_index(trust, from, "rejected_index",
                            message->append_entries_result.rejected) &&
@@ -118,20 +125,6 @@ void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
     }
 }
 
-/* Every log begins with the cluster's first configuration. A node that joined, and had anything
- * else there, could not start again. */
-static bool believes_first_entry(struct trust *trust, uint64_t from,
-                                 const struct raft_message *message)
-{
-    const struct raft_append_entries *args = &message->append_entries;
-
-    if (message->type != RAFT_APPEND_ENTRIES || args->prev_log_index > 0 || args->n_entries == 0 ||
-        args->entries[0].type == RAFT_CHANGE) {
-        return true;
-    }
-    return trust_alarm(trust, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE);
-}
-
 /* Everybody stands for himself, and grants what was asked for: a vote in this node's term, a
  * pre-vote for its next. */
 static bool believes_vote(struct trust *trust, uint64_t from, const struct raft_message *message)
@@ -155,7 +148,7 @@ bool trust_message(struct trust *trust, uint64_t from, const struct raft_message
     uint64_t term = message_term(message);
 
     return believes_vote(trust, from, message) && trust_term(trust, from, "term", term) &&
-           believes_indexes(trust, from, message) && believes_first_entry(trust, from, message) &&
+           believes_indexes(trust, from, message) &&
            (!message_is_of_leader(message) || term != trust->led_term || from == trust->leader ||
             trust_alarm(trust, from, "leader_of_term", from, trust->leader));
 }

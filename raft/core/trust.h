@@ -78,9 +78,7 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
 void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term);
 
 /*
- * --- a leader's log ---
- *
- * does a leader's log agree with what is committed here?
+ * --- witness: does a leader's log agree with what is committed here?
  *
  * A leader has every entry that was ever committed (Leader Completeness), unless a majority lost
  * its data: older copies that were put back, say. So of one that has another entry where this node
@@ -115,10 +113,8 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
                     struct contradiction *ret_contradiction);
 
 /*
- * --- entries of a leader ---
- *
- * may the entries of a leader go to the disk? What is there is there at each start:
- * an entry that no leafd could apply would end the node again and again.
+ * --- entries_check: may the entries of a leader go to the disk? What is there is there at each
+ * start: an entry that no leafd could apply would end the node again and again.
  *
  * The happy path: entries_check() looks at all entries of a message that are not committed here
  * yet, before the log, the disk or the consensus core has any of them. What does not follow this
@@ -129,7 +125,7 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
  *  - A configuration decodes: message_decode() has seen to that.
  *  - A command that raises the level above what this leafd speaks, or one of a kind that it does
  *    not know, comes from an honest leader only if this node itself has said that it speaks that:
- *    an earlier start of it, by its row of the state (raft/cluster/membership.h). That row may stand
+ *    an earlier start of it, by its row of the state (upgrade in membership.h). That row may stand
  *    in the log just before the entry, so the entry is left out until all before it is applied.
  *    The row shows it: the node went back to an older leafd, and has to stop before the entry; or
  *    it is a lie.

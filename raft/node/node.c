@@ -108,8 +108,10 @@ static void wake_cb(struct wakeup *wake)
 
 /* --- the end --- */
 
-static void closed_one(struct node *node)
+static void closed_one(void *data)
 {
+    struct node *node = data;
+
     ASSERT(node->handles_open > 0);
     if (--node->handles_open > 0) {
         return;
@@ -134,11 +136,6 @@ static void handle_closed_cb(uv_handle_t *handle)
     closed_one(handle->data);
 }
 
-static void net_closed_cb(void *data)
-{
-    closed_one(data);
-}
-
 static void begin_closing(struct node *node)
 {
     uv_handle_t *handles[] = {(uv_handle_t *)&node->prepare, (uv_handle_t *)&node->again,
@@ -151,7 +148,7 @@ static void begin_closing(struct node *node)
     }
     writer_stop(node->writer);
     node->writer = NULL;
-    net_uv_close(node->net, net_closed_cb, node);
+    net_uv_close(node->net, closed_one, node);
     wakeup_close(&node->wake, wake_closed_cb);
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed_cb);
@@ -170,32 +167,12 @@ static void again_cb(uv_idle_t *idle)
     (void)idle;
 }
 
-static void arm(struct node *node, bool more)
-{
-    uint64_t now = now_ms_of(node);
-    uint64_t next = replica_next_ms(&node->replica);
-
-    if (more) {
-        uv_idle_start(&node->again, again_cb);
-    } else {
-        uv_idle_stop(&node->again);
-    }
-    if (next == UINT64_MAX) {
-        uv_timer_stop(&node->timer);
-        return;
-    }
-    if (next == node->timer_ms && uv_is_active((uv_handle_t *)&node->timer)) {
-        return;
-    }
-    node->timer_ms = next;
-    uv_update_time(node->loop);
-    uv_timer_start(&node->timer, timer_cb, next > now ? next - now : 0, 0);
-}
-
 /* Do what has become possible, and arm the timer. */
 static void node_turn(struct node *node)
 {
     bool more;
+    uint64_t now;
+    uint64_t next;
 
     if (node->closing) {
         return;
@@ -203,8 +180,21 @@ static void node_turn(struct node *node)
     more = replica_turn(&node->replica);
     if (node->replica.phase == REPLICA_QUIET) {
         begin_closing(node);
+        return;
+    }
+    if (more) {
+        uv_idle_start(&node->again, again_cb);
     } else {
-        arm(node, more);
+        uv_idle_stop(&node->again);
+    }
+    now = now_ms_of(node);
+    next = replica_next_ms(&node->replica);
+    if (next == UINT64_MAX) {
+        uv_timer_stop(&node->timer);
+    } else if (next != node->timer_ms || !uv_is_active((uv_handle_t *)&node->timer)) {
+        node->timer_ms = next;
+        uv_update_time(node->loop);
+        uv_timer_start(&node->timer, timer_cb, next > now ? next - now : 0, 0);
     }
 }
 
@@ -474,12 +464,12 @@ static int join_admit(struct net_receiver *receiver, uint64_t peer, uint64_t sto
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
-/* Until the cluster has this node as a standby: then node->learned has the addresses of all members,
- * and the rest comes by the log. No answer, an election, another change under way, no room: it is
- * tried again, and logged once a change of reason. 0; ERR_SHUTTING_DOWN after SIGTERM or SIGINT;
- * ERR_REMOVED, ERR_WRONG_NODE (the id belongs to another data directory), ERR_OTHER_BIRTH (members
- * of two clusters were asked), ERR_NEWER or ERR_REFUSED (the id, or the address, is another
- * member's), with a text. */
+/* Until the cluster has this node as a standby: then node->learned has the addresses of all
+ * members, and the rest comes by the log. No answer, an election, another change under way, no
+ * room: it is tried again, and logged once a change of reason. 0; ERR_SHUTTING_DOWN after SIGTERM
+ * or SIGINT; ERR_REMOVED, ERR_WRONG_NODE (the id belongs to another data directory),
+ * ERR_OTHER_BIRTH (members of two clusters were asked), ERR_NEWER or ERR_REFUSED (the id, or the
+ * address, is another member's), with a text. */
 static int join_cluster(struct node *node, uint64_t store_id, struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
@@ -568,24 +558,6 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     return rv;
 }
 
-static void init_handles(struct node *node)
-{
-    uv_loop_t *loop = node->loop;
-
-    ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
-    ASSERT(uv_check_init(loop, &node->woken) == 0);
-    ASSERT(uv_idle_init(loop, &node->again) == 0);
-    ASSERT(uv_timer_init(loop, &node->timer) == 0);
-    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
-    ASSERT(wakeup_init(&node->wake, loop, wake_cb) == 0);
-    node->mailbox.data = node;
-    node->prepare.data = node;
-    node->woken.data = node;
-    node->again.data = node;
-    node->timer.data = node;
-    node->handles_open = 7; /* these and the net */
-}
-
 static void node_superseded_cb(struct replica_listener *hears, uint64_t incarnation)
 {
     struct node *node = CONTAINER(hears, struct node, hears);
@@ -612,9 +584,21 @@ static int start_replica(struct node *node, struct state *state, const struct st
         .data = node,
         .gather_max_us = GATHER_MAX_US,
     };
+    uv_loop_t *loop = node->loop;
     int rv;
 
-    init_handles(node);
+    ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
+    ASSERT(uv_check_init(loop, &node->woken) == 0);
+    ASSERT(uv_idle_init(loop, &node->again) == 0);
+    ASSERT(uv_timer_init(loop, &node->timer) == 0);
+    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
+    ASSERT(wakeup_init(&node->wake, loop, wake_cb) == 0);
+    node->mailbox.data = node;
+    node->prepare.data = node;
+    node->woken.data = node;
+    node->again.data = node;
+    node->timer.data = node;
+    node->handles_open = 7; /* these and the net */
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
     parts.disk = writer_disk(node->writer);
@@ -662,30 +646,26 @@ static int check_single(struct node *node, struct store_error *ret_error)
     return rv;
 }
 
-static bool lists_differ(const struct configuration *list, const struct node_peers *members)
-{
-    bool differ = list->count != members->count;
-
-    for (size_t i = 0; i < members->count && !differ; i++) {
-        const struct conf_member *member = configuration_find(list, members->peers[i].id);
-
-        differ = member == NULL || strcmp(member->address, members->peers[i].address) != 0;
-    }
-    return differ;
-}
-
 /* The list of an earlier start holds, and of a cluster that was never born nobody else knows it:
  * who has set it right must hear that this did not help. */
 static int check_list(const struct node *node, const struct state *state,
                       const struct store_loaded *loaded, struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
+    const struct node_peers *members = &settings->members;
     struct birth_list list;
     struct birth birth;
+    bool same;
 
     birth_list_read(loaded, settings->node_id, settings->cluster_id, node->service, &list);
+    same = list.members.count == members->count;
+    for (size_t i = 0; i < members->count && same; i++) {
+        const struct conf_member *member = configuration_find(&list.members, members->peers[i].id);
+
+        same = member != NULL && strcmp(member->address, members->peers[i].address) == 0;
+    }
     if (state_birth(state, &birth) || loaded->entry_count != 1 || list.members.count == 0 ||
-        settings->join.count > 0 || !lists_differ(&list.members, &settings->members)) {
+        settings->join.count > 0 || same) {
         return 0;
     }
     snprintf(

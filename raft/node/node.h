@@ -48,12 +48,13 @@ struct node_settings {
 };
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
- * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); ERR_REMOVED, ERR_WRONG_NODE,
- * ERR_OTHER_BIRTH, ERR_NEWER or ERR_REFUSED of one that is not let in; ERR_SHUTTING_DOWN: a signal
- * ended its asking; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to
- * ask, or this node as the only member without bootstrap_single; or other members than a cluster
- * that was never born was to have. On failure *ret_error says what, and nothing is left. Settings,
- * listener and service are borrowed until node_free(). */
+ * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use);
+ * ERR_REMOVED, ERR_WRONG_NODE, ERR_OTHER_BIRTH, ERR_NEWER or ERR_REFUSED of one that is not let in;
+ * ERR_SHUTTING_DOWN: a signal ended its asking; ERR_INVALID: keys that cannot be read; an empty
+ * store, and neither members nor whom to ask, or this node as the only member without
+ * bootstrap_single; or other members than a cluster that was never born was to have. On failure
+ * *ret_error says what, and nothing is left. Settings, listener and service are borrowed until
+ * node_free(). */
 int node_start(uv_loop_t *loop, const struct node_settings *settings,
                struct replica_listener *listener, struct store *store, struct service *service,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;

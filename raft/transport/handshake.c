@@ -1,12 +1,5 @@
 /*
- * handshake.c - see handshake.h.
- *
- * The happy path: HELLO names both ends; the acceptor names itself; the dialler's statement
- * follows; the acceptor asks whether that peer and its store may join, and says WELCOME.
- *
- * Failure modes: any frame out of turn or out of shape, and any mismatch, moves to FAILED for good.
- *
- * Thread: pure functions on their arguments, any.
+ * handshake.c - see handshake.h. Thread: pure functions on their arguments, any.
  */
 #include "raft/transport/handshake.h"
 

@@ -425,25 +425,11 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
     return true;
 }
 
-static void conn_up(struct net_conn *conn)
-{
-    const uint64_t interval_ms = check_interval_ms(conn);
-
-    conn_move(conn, NET_CONN_UP);
-    conn->was_up = true;
-    conn->up_ms = uv_now(conn->hub->loop);
-    conn->keyed_ms = conn->up_ms;
-    ASSERT(uv_timer_start(&conn->timer, conn_check_cb, interval_ms, interval_ms) == 0);
-    if (conn->role == NET_CONN_ACCEPTS) {
-        frame_decoder_open(&conn->decoder);
-    }
-    conn->ops->up(conn);
-}
-
 /* --- input --- */
 
 static void handshake_frame(struct net_conn *conn, const struct frame *frame)
 {
+    const uint64_t interval_ms = check_interval_ms(conn);
     struct buf out = BUF_INIT;
 
     handshake_receive(&conn->handshake, frame->type, frame->payload, frame->len, &out);
@@ -456,7 +442,15 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     if (conn->handshake.state == HANDSHAKE_DONE && conn->role == NET_CONN_JOINS) {
         net_conn_close(conn, "the other side took this node for a peer");
     } else if (conn->handshake.state == HANDSHAKE_DONE) {
-        conn_up(conn);
+        conn_move(conn, NET_CONN_UP);
+        conn->was_up = true;
+        conn->up_ms = uv_now(conn->hub->loop);
+        conn->keyed_ms = conn->up_ms;
+        ASSERT(uv_timer_start(&conn->timer, conn_check_cb, interval_ms, interval_ms) == 0);
+        if (conn->role == NET_CONN_ACCEPTS) {
+            frame_decoder_open(&conn->decoder);
+        }
+        conn->ops->up(conn);
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED && conn->role == NET_CONN_JOINS) {
         conn->ops->answered(conn, frame);
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED) {

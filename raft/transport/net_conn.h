@@ -81,8 +81,6 @@ void net_hub_release(struct net_hub *hub);
  *
  * Failure modes: a write that fails stops the output for good and calls `failed`, which closes the
  * connection. The queue's bound is the sender's to keep (net_uv.c).
- *
- * Thread: the raft loop.
  */
 
 struct net_piece;
@@ -137,8 +135,6 @@ uint64_t net_out_stalled_ms(struct net_out *out);
  *
  * A connection lives from net_conn_new() until its last handle or request is through after
  * net_conn_close(), so nothing is freed inside a callback that may still use it.
- *
- * Thread: the raft loop.
  */
 
 #define NET_REASON_BYTES 96

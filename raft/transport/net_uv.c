@@ -220,23 +220,6 @@ static void link_detach(struct net_link *link, const char *reason)
     link->reason[0] = '\0';
 }
 
-/* Keep a link to a peer: dials now. It holds the hub. */
-static void link_add(struct net_uv *net, const struct net_peer *peer)
-{
-    struct net_link *link = MUST_HAVE(calloc(1, sizeof *link));
-
-    ASSERT(peer->id > 0 && peer->id != net->hub.config.node_id);
-    link->net = net;
-    link->id = peer->id;
-    link->backoff_ms = LIMIT_REDIAL_MIN_MS;
-    ASSERT(uv_timer_init(net->hub.loop, &link->redial) == 0);
-    link->redial.data = link;
-    TAILQ_INSERT_TAIL(&net->links, link, link);
-    net_hub_hold(&net->hub);
-    memcpy(link->address, peer->address, sizeof link->address);
-    link_dial(link);
-}
-
 static void link_close_cb(uv_handle_t *handle)
 {
     struct net_link *link = handle->data;
@@ -461,15 +444,24 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     }
     for (size_t i = 0; i < count; i++) {
         link = net_uv_link(net, peers[i].id);
-        if (link == NULL) {
-            link_add(net, &peers[i]);
-        } else if (strcmp(link->address, peers[i].address) != 0) {
-            /* What was dialled is closed, and the new one dialled now. */
-            memcpy(link->address, peers[i].address, sizeof link->address);
-            link_detach(link, "its address changed");
-            link->backoff_ms = LIMIT_REDIAL_MIN_MS;
-            link_dial(link);
+        if (link != NULL && strcmp(link->address, peers[i].address) == 0) {
+            continue;
         }
+        if (link != NULL) {
+            link_detach(link, "its address changed");
+        } else { /* a new one, which holds the hub */
+            ASSERT(peers[i].id > 0 && peers[i].id != net->hub.config.node_id);
+            link = MUST_HAVE(calloc(1, sizeof *link));
+            link->net = net;
+            link->id = peers[i].id;
+            ASSERT(uv_timer_init(net->hub.loop, &link->redial) == 0);
+            link->redial.data = link;
+            TAILQ_INSERT_TAIL(&net->links, link, link);
+            net_hub_hold(&net->hub);
+        }
+        memcpy(link->address, peers[i].address, sizeof link->address);
+        link->backoff_ms = LIMIT_REDIAL_MIN_MS;
+        link_dial(link);
     }
     TAILQ_FOREACH (conn, &net->inbound, link) {
         if (conn->state == NET_CONN_UP && net_uv_link(net, conn->handshake.peer_id) == NULL) {

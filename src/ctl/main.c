@@ -37,26 +37,6 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
     return code;
 }
 
-static enum ctl_exit leafctl_act(struct ctl *ctl, enum args_action action)
-{
-    switch (action) {
-    case ARGS_VERSION:
-        buf_printf(&ctl->out, "leafctl %s%s%s\n", LEAFD_VERSION,
-                   commit_built[0] != '\0' ? " commit " : "", commit_built);
-        return CTL_DONE;
-    case ARGS_HELP:
-        if (ctl->command != NULL) {
-            describe_command(ctl->command, &ctl->out);
-        } else {
-            describe_all(&ctl->out);
-        }
-        return CTL_DONE;
-    case ARGS_RUN:
-        return leafctl_run(ctl);
-    }
-    UNREACHABLE("action of the command line");
-}
-
 /* What the build and the shells ask for: `--print-completion SHELL`, `--print-manual`, `--complete
  * WORD...`. */
 static bool print_table(int argc, char **argv, struct buf *out)
@@ -96,9 +76,16 @@ int main(int argc, char **argv)
         buf_free(&ctl.out);
         return (int)code;
     }
-    code = args_parse(&ctl, argc, argv, &action);
-    if (code == CTL_DONE) {
-        code = leafctl_act(&ctl, action);
+    code = args_parse(&ctl, COMMANDS, argc, argv, &action);
+    if (code == CTL_DONE && action == ARGS_VERSION) {
+        buf_printf(&ctl.out, "leafctl %s%s%s\n", LEAFD_VERSION,
+                   commit_built[0] != '\0' ? " commit " : "", commit_built);
+    } else if (code == CTL_DONE && action == ARGS_HELP && ctl.command == NULL) {
+        describe_all(&ctl.out);
+    } else if (code == CTL_DONE && action == ARGS_HELP) {
+        describe_command(ctl.command, &ctl.out);
+    } else if (code == CTL_DONE) {
+        code = leafctl_run(&ctl);
     }
     written = ctl_flush(&ctl);
     settings_free(&ctl.settings);

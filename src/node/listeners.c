@@ -92,14 +92,10 @@ static void certificate_drop(void *data)
     certificate->next = NULL;
 }
 
-struct reload_part certificate_reload_part(struct certificate *certificate)
-{
-    return (struct reload_part){.name = "certificate",
-                                .prepare = certificate_prepare,
-                                .commit = certificate_commit,
-                                .drop = certificate_drop,
-                                .data = certificate};
-}
+const struct reload_part certificate_reload_part = {.name = "certificate",
+                                                    .prepare = certificate_prepare,
+                                                    .commit = certificate_commit,
+                                                    .drop = certificate_drop};
 
 void certificate_end(struct certificate *certificate)
 {
@@ -223,14 +219,8 @@ static void drop_tokens(void *data)
     auth_drop(listeners->auth);
 }
 
-struct reload_part listeners_reload_part(struct listeners *listeners)
-{
-    return (struct reload_part){.name = "tokens",
-                                .prepare = prepare_tokens,
-                                .commit = commit_tokens,
-                                .drop = drop_tokens,
-                                .data = listeners};
-}
+const struct reload_part listeners_reload_part = {
+    .name = "tokens", .prepare = prepare_tokens, .commit = commit_tokens, .drop = drop_tokens};
 
 /* --- open --- */
 

@@ -17,8 +17,8 @@
  * The happy path: certificate_start(); files_divide(); waiting_begin() and waiting_end() if the
  * node has to be let in; listeners_open(); listeners_retire() and listeners_drain() when the node
  * is to stop; listeners_close() when nobody asks the node any more; certificate_end(). By SIGHUP
- * the tokens and the certificate are read again: certificate_reload_part() and
- * listeners_reload_part() are parts of a reload (reload.h), and no connection is dropped.
+ * the tokens and the certificate are read again: certificate_reload_part and listeners_reload_part
+ * are parts of a reload (reload.h), and no connection is dropped.
  *
  * Failure modes: an address that cannot be bound: ERR_EXISTS, ERR_INVALID or ERR_IO, and nothing is
  * open; while the node waits: logged, and it waits without listeners. A tokens file or certificate
@@ -54,8 +54,7 @@ int certificate_start(struct certificate *certificate, const struct config *conf
 /* All listeners are closed. */
 void certificate_end(struct certificate *certificate);
 
-/* The certificate, for reload_add(). */
-struct reload_part certificate_reload_part(struct certificate *certificate);
+extern const struct reload_part certificate_reload_part; /* its data: a struct certificate */
 
 /* --- open files --- */
 
@@ -122,8 +121,8 @@ void listeners_drain(struct listeners *listeners, uint32_t grace_ms, void (*drai
 /* Idempotent; also where they are not open. */
 void listeners_close(struct listeners *listeners);
 
-/* The tokens, for reload_add(). */
-struct reload_part listeners_reload_part(struct listeners *listeners);
+/* The tokens; its data: a struct listeners. */
+extern const struct reload_part listeners_reload_part;
 
 /* --- while the node waits to be let in --- */
 

@@ -408,6 +408,20 @@ static void paths_put_file(struct paths *paths, const char *path)
     }
 }
 
+/* Frees them. 0 or a negative errno. */
+static int paths_restrict(struct paths *paths, unsigned *ret_version)
+{
+    int rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                 ? sandbox_paths_restrict(paths->list, paths->count, ret_version)
+                 : -errno;
+
+    for (size_t i = 0; i < paths->count; i++) {
+        free(paths->owned[i]);
+    }
+    free(paths);
+    return rv;
+}
+
 static void paths_collect(struct paths *paths, const struct config *config)
 {
     const char *of_tls[CONFIG_TLS_PATHS];
@@ -443,29 +457,11 @@ static int missing(const struct config *config, const char *what, int rv)
     return 0;
 }
 
-static int restrict_paths(const struct config *config)
-{
-    struct paths *paths = MUST_HAVE(malloc(sizeof *paths));
-    unsigned version = 0;
-    char quoted[LIMIT_PATH_BYTES + 77];
-    int rv;
-
-    paths_collect(paths, config);
-    rv = sandbox_paths_restrict(paths->list, paths->count, &version);
-    for (size_t i = 0; i < paths->count; i++) {
-        free(paths->owned[i]);
-    }
-    free(paths);
-    if (rv != 0) {
-        return missing(config, "landlock", rv);
-    }
-    log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
-             version, log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
-    return 0;
-}
-
 int sandbox_begin(struct sandbox *sandbox, const struct config *config)
 {
+    char quoted[LIMIT_PATH_BYTES + 77];
+    unsigned version = 0;
+    struct paths *paths;
     int rv;
 
     *sandbox = (struct sandbox){.config = config};
@@ -475,7 +471,14 @@ int sandbox_begin(struct sandbox *sandbox, const struct config *config)
                  config->process.sandbox == CONFIG_SANDBOX_OFF ? "off" : "debug");
         return 0;
     }
-    if (restrict_paths(config) != 0) {
+    paths = MUST_HAVE(malloc(sizeof *paths));
+    paths_collect(paths, config);
+    rv = paths_restrict(paths, &version);
+    if (rv == 0) {
+        log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
+                 version,
+                 log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
+    } else if (missing(config, "landlock", rv) != 0) {
         return ERR_INVALID;
     }
     rv = sandbox_calls_restrict(SANDBOX_CALLS_START);
@@ -518,13 +521,7 @@ void sandbox_tool(const char *file, const char *const directories[], size_t coun
         /* Or else the one that it is to be made in. */
         paths_put(all, access(copy, F_OK) == 0 ? copy : dirname(copy), copy, true);
     }
-    rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-             ? sandbox_paths_restrict(all->list, all->count, &version)
-             : -errno;
-    for (size_t i = 0; i < all->count; i++) {
-        free(all->owned[i]);
-    }
-    free(all);
+    rv = paths_restrict(all, &version);
     if (rv != 0) {
         log_info("app", "a part of the sandbox is off", "missing=landlock reason=\"%s\"",
                  strerror(-rv));

@@ -18,10 +18,11 @@ void reload_init(struct reload *reload, const struct config *started, struct htt
     *reload = (struct reload){.started = started, .counts = counts};
 }
 
-void reload_add(struct reload *reload, const struct reload_part *part)
+void reload_add(struct reload *reload, const struct reload_part *part, void *data)
 {
     ASSERT(reload->part_count < RELOAD_PARTS_MAX);
-    reload->parts[reload->part_count++] = *part;
+    reload->parts[reload->part_count].part = part;
+    reload->parts[reload->part_count++].data = data;
 }
 
 static void config_free(struct config *config)
@@ -61,12 +62,12 @@ static int prepare_all(struct reload *reload, const struct config *next, const c
                        struct config_error *ret_error)
 {
     for (size_t i = 0; i < reload->part_count; i++) {
-        const struct reload_part *part = &reload->parts[i];
+        const struct reload_part *part = reload->parts[i].part;
 
         *ret_part = part->name;
-        if (part->prepare(part->data, next, ret_error) != 0) {
+        if (part->prepare(reload->parts[i].data, next, ret_error) != 0) {
             while (i-- > 0) { /* those that have prepared, the last one first */
-                reload->parts[i].drop(reload->parts[i].data);
+                reload->parts[i].part->drop(reload->parts[i].data);
             }
             return ERR_INVALID;
         }
@@ -74,59 +75,42 @@ static int prepare_all(struct reload *reload, const struct config *next, const c
     return 0;
 }
 
-static void commit_all(struct reload *reload, struct buf *changes)
-{
-    for (size_t i = 0; i < reload->part_count; i++) {
-        const struct reload_part *part = &reload->parts[i];
-        BUF_LOCAL(words);
-
-        part->commit(part->data, &words);
-        if (words.len > 0) {
-            put_comma(changes);
-            buf_printf(changes, "%s: %s", part->name, buf_text(&words));
-        }
-    }
-}
-
-/* The lines are written at the lower one of both levels: they are about the change. */
-static void reload_log(const struct reload *reload, const struct config *next,
-                       const struct buf *changes)
-{
-    BUF_LOCAL(kept);
-    char text[TEXT_BYTES];
-
-    log_info("app", "reloaded", "changed=%s",
-             changes->len > 0 ? log_quote(changes->data, changes->len, text, sizeof text)
-                              : "nothing");
-    for (size_t row = 0; row < setting_count; row++) { /* those that keep the value of the start */
-        if (!settings[row].live && !setting_same(row, reload->started, next)) {
-            put_comma(&kept);
-            buf_printf(&kept, "%s", settings[row].name);
-        }
-    }
-    if (kept.len > 0) {
-        log_warn("app", "settings differ from those in force, and take a restart", "settings=%s",
-                 log_quote(kept.data, kept.len, text, sizeof text));
-    }
-}
-
 static void reload_take(struct reload *reload, struct config *next)
 {
     const struct config *before = reload->in_force != NULL ? reload->in_force : reload->started;
     enum log_level was = before->log_level;
     BUF_LOCAL(changes);
+    BUF_LOCAL(kept);
+    char text[TEXT_BYTES];
 
-    /* Settings that parts take: "log.level = debug (was info)". */
     for (size_t row = 0; row < setting_count; row++) {
         if (settings[row].live && !setting_same(row, before, next)) {
+            /* Parts take it: "log.level = debug (was info)". */
             put_comma(&changes);
             buf_printf(&changes, "%s = %.*s (was %.*s)", settings[row].name, VALUE_BYTES,
                        value_of(next, row), VALUE_BYTES, value_of(before, row));
+        } else if (!settings[row].live && !setting_same(row, reload->started, next)) {
+            put_comma(&kept); /* it keeps the value of the start */
+            buf_printf(&kept, "%s", settings[row].name);
         }
     }
-    commit_all(reload, &changes);
+    for (size_t i = 0; i < reload->part_count; i++) {
+        BUF_LOCAL(words);
+
+        reload->parts[i].part->commit(reload->parts[i].data, &words);
+        if (words.len > 0) {
+            put_comma(&changes);
+            buf_printf(&changes, "%s: %s", reload->parts[i].part->name, buf_text(&words));
+        }
+    }
+    /* The lines are written at the lower one of both levels: they are about the change. */
     log_set_level(was < next->log_level ? was : next->log_level);
-    reload_log(reload, next, &changes);
+    log_info("app", "reloaded", "changed=%s",
+             changes.len > 0 ? log_quote(changes.data, changes.len, text, sizeof text) : "nothing");
+    if (kept.len > 0) {
+        log_warn("app", "settings differ from those in force, and take a restart", "settings=%s",
+                 log_quote(kept.data, kept.len, text, sizeof text));
+    }
     log_set_level(next->log_level);
     log_set_format(next->log_format);
     config_free(reload->in_force);
@@ -195,11 +179,7 @@ static void keys_drop(void *data)
     keys->made = NULL;
 }
 
-struct reload_part reload_keys_part(struct reload_keys *keys)
-{
-    return (struct reload_part){.name = "keys between nodes",
-                                .prepare = keys_prepare,
-                                .commit = keys_commit,
-                                .drop = keys_drop,
-                                .data = keys};
-}
+const struct reload_part reload_keys_part = {.name = "keys between nodes",
+                                             .prepare = keys_prepare,
+                                             .commit = keys_commit,
+                                             .drop = keys_drop};

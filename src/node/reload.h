@@ -42,22 +42,23 @@ struct reload_part {
     void (*commit)(void *data, struct buf *ret_changes);
     /* Throw away what was prepared. */
     void (*drop)(void *data);
-    void *data;
-};
+} BY_NAME;
 
 struct reload {
     const struct config *started; /* with which the node started; borrowed */
     struct config *in_force;      /* of the last reload that went well; owned; NULL: none yet */
     struct http_reloads *counts;  /* borrowed */
-    struct reload_part parts[RELOAD_PARTS_MAX];
+    struct {
+        const struct reload_part *part; /* borrowed, with its data */
+        void *data;
+    } parts[RELOAD_PARTS_MAX];
     size_t part_count;
 };
 
 void reload_init(struct reload *reload, const struct config *started, struct http_reloads *counts);
 
-/* Parts prepare and commit in the order in which they were added. All of part is copied but what it
- * points at. */
-void reload_add(struct reload *reload, const struct reload_part *part);
+/* Parts prepare and commit in the order in which they were added. */
+void reload_add(struct reload *reload, const struct reload_part *part, void *data);
 
 /* Read all again. True: done, and logged; false: refused, and logged. */
 bool reload_run(struct reload *reload);
@@ -72,7 +73,6 @@ struct reload_keys {
     struct net_keys *made;    /* between prepare and commit or drop */
 };
 
-/* The part; keys live as long as it is used. */
-struct reload_part reload_keys_part(struct reload_keys *keys);
+extern const struct reload_part reload_keys_part; /* its data: a struct reload_keys */
 
 #endif

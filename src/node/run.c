@@ -201,7 +201,6 @@ static void server_down(struct server *server, const char *why)
 /* The settings were checked already; the files may have changed since. */
 static enum exit_code server_load_certificate(struct server *server)
 {
-    const struct reload_part part = certificate_reload_part(&server->certificate);
     struct config_error error;
     char reason[QUOTED_BYTES];
 
@@ -211,7 +210,7 @@ static enum exit_code server_load_certificate(struct server *server)
                   log_quote(error.text, strlen(error.text), reason, sizeof reason));
         return EXIT_CODE_CONFIG;
     }
-    reload_add(&server->reload, &part);
+    reload_add(&server->reload, &certificate_reload_part, &server->certificate);
     return EXIT_CODE_STOPPED;
 }
 
@@ -351,7 +350,6 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    struct reload_part tokens = listeners_reload_part(&server->listeners);
     int err;
 
     if (server->node == NULL) {
@@ -365,7 +363,7 @@ static enum exit_code start_http(struct server *server)
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
     node_backend_set_waker(&server->backend, api_waker(server->listeners.api));
-    reload_add(&server->reload, &tokens);
+    reload_add(&server->reload, &listeners_reload_part, &server->listeners);
     return EXIT_CODE_STOPPED;
 }
 
@@ -444,7 +442,6 @@ static void drained_async_cb(uv_async_t *async)
 static void server_init(struct server *server, const struct config *config)
 {
     static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
-    struct reload_part keys;
 
     *server = (struct server){
         .config = config,
@@ -462,8 +459,7 @@ static void server_init(struct server *server, const struct config *config)
     server->build.reloads = &server->reloads;
     reload_init(&server->reload, config, &server->reloads);
     server->keys.node = &server->node;
-    keys = reload_keys_part(&server->keys);
-    reload_add(&server->reload, &keys);
+    reload_add(&server->reload, &reload_keys_part, &server->keys);
     signals_init(&server->signals, &server->loop, &signals_owner);
     supervisor_open(&server->supervisor, &server->loop, &server->listeners);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
@@ -474,35 +470,28 @@ static void server_init(struct server *server, const struct config *config)
     server->watch.data = server;
 }
 
-/* As many open files as the system allows; returns how many. */
-static rlim_t raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    if (limit.rlim_cur < limit.rlim_max) {
-        struct rlimit raised = {limit.rlim_max, limit.rlim_max};
-
-        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) {
-            limit = raised;
-        }
-    }
-    return limit.rlim_cur;
-}
-
 /* Clients may open what is not kept for peers and the node. False: it is too little to start. */
 static bool bound_clients(const struct config *config, struct files_split *ret_files)
 {
     bool has_admin = !listeners_are_joined(config);
     uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
-    uint64_t allowed = raise_file_limit();
+    struct rlimit limit;
+    struct rlimit raised;
+    uint64_t allowed;
 
+    /* As many open files as the system allows. */
+    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
+    if (limit.rlim_cur < limit.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+        limit = raised;
+    }
+    allowed = limit.rlim_cur;
     if (allowed < files_least(loops)) {
         log_error("app",
                   "Too many open files: the system's limit for this process is too low to start",
                   "allowed=%" PRIu64 " needed=%" PRIu64
                   " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
-                  (uint64_t)allowed, files_least(loops), EXIT_CODE_INTERNAL);
+                  allowed, files_least(loops), EXIT_CODE_INTERNAL);
         return false;
     }
     files_divide(allowed, config->http.loops, config->http.connections,

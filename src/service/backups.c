@@ -330,14 +330,6 @@ static void backups_go_on(struct backups *backups)
 
 /* --- the begin --- */
 
-static bool is_caught_up(const struct backups *backups)
-{
-    const struct driver *driver = backups->on->driver;
-
-    return driver_applied(driver)->index >= backups->index && driver_applied(driver)->index > 0 &&
-           !driver->applier.installing;
-}
-
 static void catch_up(struct backups *backups, uint64_t deadline_ms)
 {
     backups->state = BACKUPS_CATCHING_UP;
@@ -434,6 +426,9 @@ void backups_submit(struct backups *backups, struct id_request *request)
 
 void backups_turn(struct backups *backups)
 {
+    struct driver *driver = backups->on->driver;
+    uint64_t applied = driver_applied(driver)->index;
+
     if (backups->back) {
         backups_go_on(backups);
     }
@@ -445,9 +440,10 @@ void backups_turn(struct backups *backups)
     } else if (backups->state == BACKUPS_PAUSED && !timer_is_armed(&backups->look)) {
         context_arm_in(backups->on, &backups->look, LOOK_MS);
     }
-    if (backups->state == BACKUPS_CATCHING_UP && is_caught_up(backups)) {
+    if (backups->state == BACKUPS_CATCHING_UP && applied >= backups->index && applied > 0 &&
+        !driver->applier.installing) {
         timer_cancel(backups->on->timers, &backups->due);
-        applier_write(&backups->on->driver->applier, true);
+        applier_write(&driver->applier, true);
         backups_start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
     }
 }

@@ -132,18 +132,6 @@ static bool buffers_answer(struct buffers *buffers, uint64_t to,
     return true;
 }
 
-static struct id_request *buffers_find(const struct buffers *buffers, uint64_t number)
-{
-    struct id_request *request;
-
-    TAILQ_FOREACH (request, &buffers->waits, link) {
-        if (request->id == number) {
-            break;
-        }
-    }
-    return request;
-}
-
 bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payload, size_t len)
 {
     struct wire_buffers message;
@@ -156,7 +144,11 @@ bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payl
     if (!message.answer) {
         return buffers_answer(buffers, from, &message);
     }
-    request = buffers_find(buffers, message.number);
+    TAILQ_FOREACH (request, &buffers->waits, link) {
+        if (request->id == message.number) {
+            break;
+        }
+    }
     node = request != NULL ? buffers_place_of(request->out, from) : NULL;
     if (node == NULL || !node->asked || node->answered) {
         return true; /* late, or not asked by this process */

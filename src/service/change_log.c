@@ -115,31 +115,7 @@ static void look_at_change(struct change_log *log, const struct replica *replica
     log->given_up = change->given_up;
 }
 
-/* --- the level --- */
-
-static void look_at_level(struct change_log *log, const struct replica *replica, bool tell)
-{
-    uint16_t level = state_level(replica->state);
-
-    if (level != log->level && tell) {
-        log_info("raft", "the level of the cluster has risen", "level=%u was=%u", level,
-                 log->level);
-    }
-    log->level = level;
-}
-
 /* --- worker ids of this node --- */
-
-static void tell_held(const struct change_log *log, uint32_t worker)
-{
-    struct lease_record held = {0};
-
-    if (lease_find(log->lease, worker, &held)) { /* else it was lost at once, as is told */
-        log_info("snowflake", "a worker id is held",
-                 "worker=%u epoch=%llu from_ms=%llu until_ms=%llu", worker, ull(held.epoch),
-                 ull(held.from_ms), ull(held.until_ms));
-    }
-}
 
 static void look_at_workers(struct change_log *log)
 {
@@ -148,7 +124,14 @@ static void look_at_workers(struct change_log *log)
 
     ASSERT(count <= LIMIT_SNOWFLAKE_SLOTS);
     for (; log->slots < count; log->slots++) {
-        tell_held(log, snowflake->slots[log->slots].worker);
+        uint32_t worker = snowflake->slots[log->slots].worker;
+        struct lease_record held = {0};
+
+        if (lease_find(log->lease, worker, &held)) { /* else it was lost at once, as is told */
+            log_info("snowflake", "a worker id is held",
+                     "worker=%u epoch=%llu from_ms=%llu until_ms=%llu", worker, ull(held.epoch),
+                     ull(held.from_ms), ull(held.until_ms));
+        }
     }
     for (uint32_t i = 0; i < count; i++) {
         if (snowflake->slots[i].dead && !log->lost[i]) {
@@ -169,26 +152,20 @@ void change_log_opened(struct change_log *log, const struct tag_row *row)
     }
 }
 
-static void tell_opened(struct change_log *log)
-{
-    char name[LIMIT_TAG_NAME_BYTES * 4 + 3]; /* each byte may be an escape */
-
-    if (log->opened > 0) {
-        log_info("raft", "tags have left trend mode: no node holds a segment of them",
-                 "tags=%u first=%s", log->opened,
-                 log_quote(log->opened_tag, log->opened_len, name, sizeof name));
-        log->opened = 0;
-    }
-}
-
 /* --- all of it --- */
 
 static void look(struct change_log *log, bool tell)
 {
+    uint16_t level = state_level(log->replica->state);
+
     look_at_members(log, log->replica, tell);
     look_at_addresses(log, log->replica, tell);
     look_at_change(log, log->replica, tell);
-    look_at_level(log, log->replica, tell);
+    if (level != log->level && tell) {
+        log_info("raft", "the level of the cluster has risen", "level=%u was=%u", level,
+                 log->level);
+    }
+    log->level = level;
 }
 
 void change_log_begin(struct change_log *log, const struct replica *replica,
@@ -200,7 +177,14 @@ void change_log_begin(struct change_log *log, const struct replica *replica,
 
 void change_log_turn(struct change_log *log)
 {
+    char name[LIMIT_TAG_NAME_BYTES * 4 + 3]; /* each byte may be an escape */
+
     look(log, true);
     look_at_workers(log);
-    tell_opened(log);
+    if (log->opened > 0) {
+        log_info("raft", "tags have left trend mode: no node holds a segment of them",
+                 "tags=%u first=%s", log->opened,
+                 log_quote(log->opened_tag, log->opened_len, name, sizeof name));
+        log->opened = 0;
+    }
 }

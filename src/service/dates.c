@@ -32,15 +32,6 @@ void dates_turn(struct dates *dates)
     }
 }
 
-static void complain(struct dates *dates, const char *zone, uint64_t now_ms)
-{
-    if (dates->said_ms == 0 || now_ms - dates->said_ms >= SAY_AGAIN_MS) {
-        log_error("strict", "a tag's date is by a time zone that this system does not know",
-                  "zone=\"%s\" todo=\"install tzdata, and restart\"", zone);
-        dates->said_ms = now_ms;
-    }
-}
-
 /* What the clocks of the shape's zone show now. False: that is not known. */
 static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *ret_local_ms)
 {
@@ -51,7 +42,11 @@ static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *
     }
     if (!zones_local_ms(dates->zones, shape->date.zone, dates->log_ms + (now_ms - dates->seen_ms),
                         ret_local_ms)) {
-        complain(dates, shape->date.zone, now_ms);
+        if (dates->said_ms == 0 || now_ms - dates->said_ms >= SAY_AGAIN_MS) {
+            log_error("strict", "a tag's date is by a time zone that this system does not know",
+                      "zone=\"%s\" todo=\"install tzdata, and restart\"", shape->date.zone);
+            dates->said_ms = now_ms;
+        }
         return false;
     }
     return true;
@@ -100,27 +95,18 @@ uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s
     return left;
 }
 
-/* The zone of a name's first shape; "": none. */
-static void new_zone(const struct fsm *fsm, const struct tag_put *put,
-                     char ret_zone[SHAPE_ZONE_BYTES_MAX + 1])
-{
-    const struct tag_row shaped = {.shape = put->shape, .shape_len = put->shape_len};
-    struct shape shape;
-
-    ret_zone[0] = '\0';
-    if ((put->fields & TAG_FIELD_SHAPE) != 0 && tag_is_dated(&shaped) &&
-        fsm_tag(fsm, put->name, put->name_len) == NULL &&
-        tag_shape(put->shape, put->shape_len, &shape, NULL) == 0) {
-        memcpy(ret_zone, shape.date.zone, sizeof shape.date.zone);
-    }
-}
-
 bool dates_refuse(const struct fsm *fsm, const struct tag_put *put,
                   char known[SHAPE_ZONE_BYTES_MAX + 1], char *why, size_t size)
 {
-    char zone[SHAPE_ZONE_BYTES_MAX + 1];
+    const struct tag_row shaped = {.shape = put->shape, .shape_len = put->shape_len};
+    char zone[SHAPE_ZONE_BYTES_MAX + 1] = ""; /* of a name's first shape */
+    struct shape shape;
 
-    new_zone(fsm, put, zone);
+    if ((put->fields & TAG_FIELD_SHAPE) != 0 && tag_is_dated(&shaped) &&
+        fsm_tag(fsm, put->name, put->name_len) == NULL &&
+        tag_shape(put->shape, put->shape_len, &shape, NULL) == 0) {
+        memcpy(zone, shape.date.zone, sizeof shape.date.zone);
+    }
     if (strcmp(zone, known) == 0 || zone[0] == '\0') {
         return false;
     }

@@ -81,18 +81,6 @@ static void update_burnt(struct health *health)
     SEE(health, given_back, held->returned + windows->returned);
 }
 
-static void update_state(struct health *health)
-{
-    struct fsm_usage usage;
-
-    fsm_usage(health->of.context->fsm, &usage);
-    SEE(health, state_bytes, state_memory(health->of.on->state));
-    SEE(health, state_max_bytes, health->of.on->memory_bytes);
-    SEE(health, state_tags, usage.tags);
-    SEE(health, state_dead, usage.dead);
-    SEE(health, state_keys, usage.keys);
-}
-
 static void update_members(struct health *health)
 {
     const struct raft_context *on = health->of.on;
@@ -107,16 +95,6 @@ static void update_members(struct health *health)
     SEE(health, member_change, change != NULL && !change->given_up);
     SEE(health, level, state_level(on->state));
     SEE(health, level_able, state_levels(on->state).max);
-}
-
-static void update_leader(struct health *health)
-{
-    uint64_t through;
-
-    SEE(health, leader_known, leader_route_is_known(&health->of.requests->route));
-    if (leader_route_through(&health->of.requests->route, &through)) {
-        SEE(health, leader_through, through);
-    }
 }
 
 /* The birth, and until then whom it waits for; one that is looked for only when there is news. */
@@ -145,6 +123,8 @@ void health_update(struct health *health)
 {
     const struct raft_context *on = health->of.on;
     struct lease_status lease;
+    struct fsm_usage usage;
+    uint64_t through;
 
     lease_status(health->of.lease, &lease);
     SEE(health, snowflake_refusal, lease.refusal);
@@ -155,12 +135,20 @@ void health_update(struct health *health)
     if (driver_applied(on->driver)->index >= health->start_last) {
         SEE(health, applied_once, true);
     }
-    update_state(health);
+    fsm_usage(health->of.context->fsm, &usage);
+    SEE(health, state_bytes, state_memory(on->state));
+    SEE(health, state_max_bytes, on->memory_bytes);
+    SEE(health, state_tags, usage.tags);
+    SEE(health, state_dead, usage.dead);
+    SEE(health, state_keys, usage.keys);
     update_birth(health);
     update_members(health);
     update_held(health);
     update_burnt(health);
-    update_leader(health);
+    SEE(health, leader_known, leader_route_is_known(&health->of.requests->route));
+    if (leader_route_through(&health->of.requests->route, &through)) {
+        SEE(health, leader_through, through);
+    }
 }
 
 /* --- figures --- */
@@ -354,46 +342,30 @@ static uint64_t lag_of(const struct raft_context *on, uint64_t id)
     return index < commit ? commit - index : 0;
 }
 
-/* What its last answers about the time say. */
-static void fill_clock(const struct health_sources *of, struct id_member *member)
+static void fill_link(const struct health_sources *of, struct id_member *member)
 {
+    const struct clock_link *link = clock_sync_link(of->clocks, member->id);
     const struct clock_check *check = &of->clocks->check;
+    uint8_t serves = clock_sync_serves(of->clocks, member->id);
     uint64_t now_ms = context_now_ms(of->on);
 
-    for (size_t i = 0; i < check->count; i++) {
-        const struct clock_sample *sample = &check->samples[i];
-
-        if (sample->peer == member->id) {
-            member->last_heard_ms = now_ms > sample->taken_ms ? now_ms - sample->taken_ms : 0;
-            member->has_clock_offset = member->last_heard_ms <= CLOCK_SAMPLE_FRESH_MS;
-            member->clock_offset_ms = sample->offset_ms;
-        }
-    }
-}
-
-static void fill_serving(const struct clock_sync *clocks, struct id_member *member)
-{
-    uint8_t serves = clock_sync_serves(clocks, member->id);
-
+    member->lag = lag_of(of->on, member->id);
+    member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
     member->has_snowflake = member->reachable && (serves & WIRE_SERVES_SNOWFLAKE) != 0;
     member->serving = !member->reachable                  ? ID_SERVING_UNREACHABLE
                       : member->placement.drained         ? ID_SERVING_DRAINED
                       : (serves & WIRE_SERVES_READY) == 0 ? ID_SERVING_NOT_READY
                                                           : ID_SERVING_READY;
-}
+    member->last_heard_ms = member->id == of->on->node_id ? 0 : ID_UNKNOWN;
+    /* What its last answers about the time say; of itself there are none. */
+    for (size_t i = 0; i < check->count; i++) {
+        const struct clock_sample *sample = &check->samples[i];
 
-static void fill_link(const struct health_sources *of, struct id_member *member)
-{
-    const struct clock_link *link = clock_sync_link(of->clocks, member->id);
-
-    member->lag = lag_of(of->on, member->id);
-    member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
-    fill_serving(of->clocks, member);
-    member->last_heard_ms = ID_UNKNOWN;
-    if (member->id == of->on->node_id) {
-        member->last_heard_ms = 0;
-    } else {
-        fill_clock(of, member);
+        if (sample->peer == member->id && member->id != of->on->node_id) {
+            member->last_heard_ms = now_ms > sample->taken_ms ? now_ms - sample->taken_ms : 0;
+            member->has_clock_offset = member->last_heard_ms <= CLOCK_SAMPLE_FRESH_MS;
+            member->clock_offset_ms = sample->offset_ms;
+        }
     }
 }
 
@@ -419,14 +391,6 @@ static void fill_member(const struct raft_context *on, const struct conf_member 
     }
 }
 
-static void fill_change(const struct member_change *change, struct id_member_change *ret_change)
-{
-    ret_change->kind = change->kind == MEMBER_ADD ? "add" : "remove";
-    ret_change->state = change->given_up ? "given_up" : "under_way";
-    ret_change->node_id = change->node_id;
-    memcpy(ret_change->peer_address, change->address, sizeof ret_change->peer_address);
-}
-
 void health_status(const struct health *health, struct id_cluster_status *ret_status)
 {
     const struct raft_context *on = health->of.on;
@@ -450,7 +414,11 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     ret_status->applied_index = driver_applied(on->driver)->index;
     state_level_row(on->state, &ret_status->level);
     if (change != NULL) {
-        fill_change(change, &ret_status->change);
+        ret_status->change.kind = change->kind == MEMBER_ADD ? "add" : "remove";
+        ret_status->change.state = change->given_up ? "given_up" : "under_way";
+        ret_status->change.node_id = change->node_id;
+        memcpy(ret_status->change.peer_address, change->address,
+               sizeof ret_status->change.peer_address);
     }
     ASSERT(conf->count <= LIMIT_NODES);
     ret_status->member_count = conf->count;

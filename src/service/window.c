@@ -180,17 +180,6 @@ struct look {
     bool is_short;
 };
 
-static void look_turn_to(struct look *look, const struct strict_item *item)
-{
-    if (look->name == NULL || look->name_len != item->name_len ||
-        memcmp(look->name, item->name, item->name_len) != 0) {
-        look->name = item->name;
-        look->name_len = item->name_len;
-        look->row = fsm_tag(look->fsm, item->name, item->name_len);
-        look->window = NULL;
-    }
-}
-
 /* R6: how many ids the window has for this round. That the tag is there and monotonic was seen. */
 static uint64_t usable(const struct look *look, const struct window *window)
 {
@@ -339,7 +328,13 @@ int windows_take(struct windows *windows, const struct fsm *fsm, struct window_t
         struct strict_result *result = &ret_taken->results[ret_taken->count++];
 
         ASSERT(ret_taken->count <= LIMIT_STRICT_ITEMS);
-        look_turn_to(&look, &item);
+        if (look.name == NULL || look.name_len != item.name_len ||
+            memcmp(look.name, item.name, item.name_len) != 0) {
+            look.name = item.name;
+            look.name_len = item.name_len;
+            look.row = fsm_tag(fsm, item.name, item.name_len);
+            look.window = NULL;
+        }
         result->status = item_look(&look, &item, result);
         ret_taken->keyed += window_item_is_keyed(&item, result);
     }

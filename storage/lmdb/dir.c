@@ -124,28 +124,6 @@ static int dir_check_owner(const char *path, uid_t owner, struct store_error *re
 }
 
 /* What is there under a name of ours is what we would have made. Links are not followed. */
-static int dir_check_entry(const struct lmdb_dir *dir, const char *name, mode_t kind,
-                           bool any_owner, struct store_error *ret_error)
-{
-    LMDB_PATH(path, dir->path, name);
-    struct stat st;
-
-    if (lstat(path, &st) != 0) {
-        return errno == ENOENT || errno == ENOTDIR ? 0
-                                                   : dir_error(ret_error, "cannot look at", path);
-    }
-    if ((st.st_mode & S_IFMT) != kind) {
-        return store_error_set(ret_error, ERR_UNSAFE_DIRECTORY, "%s is %s, not a %s", path,
-                               S_ISLNK(st.st_mode) ? "a symbolic link" : "something else",
-                               kind == S_IFDIR ? "directory" : "regular file");
-    }
-    if (kind == S_IFREG && st.st_nlink > 1 && strcmp(name, LOCK) == 0) {
-        return store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
-                               "%s is also linked elsewhere, and would be overwritten there", path);
-    }
-    return any_owner ? 0 : dir_check_owner(path, st.st_uid, ret_error);
-}
-
 static int dir_check_entries(const struct lmdb_dir *dir, bool any_owner,
                              struct store_error *ret_error)
 {
@@ -166,7 +144,24 @@ static int dir_check_entries(const struct lmdb_dir *dir, bool any_owner,
     int err = 0;
 
     for (size_t i = 0; i < sizeof ours / sizeof ours[0] && err == 0; i++) {
-        err = dir_check_entry(dir, ours[i].name, ours[i].kind, any_owner, ret_error);
+        LMDB_PATH(path, dir->path, ours[i].name);
+        struct stat st;
+
+        if (lstat(path, &st) != 0) {
+            err = errno == ENOENT || errno == ENOTDIR
+                      ? 0
+                      : dir_error(ret_error, "cannot look at", path);
+        } else if ((st.st_mode & S_IFMT) != ours[i].kind) {
+            err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY, "%s is %s, not a %s", path,
+                                  S_ISLNK(st.st_mode) ? "a symbolic link" : "something else",
+                                  ours[i].kind == S_IFDIR ? "directory" : "regular file");
+        } else if (ours[i].kind == S_IFREG && st.st_nlink > 1 && strcmp(ours[i].name, LOCK) == 0) {
+            err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
+                                  "%s is also linked elsewhere, and would be overwritten there",
+                                  path);
+        } else if (!any_owner) {
+            err = dir_check_owner(path, st.st_uid, ret_error);
+        }
     }
     return err;
 }
@@ -361,32 +356,24 @@ int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
     return err;
 }
 
-static int write_whole(const char *path, const struct buf *content, struct store_error *ret_error)
+/* Written beside and renamed, so that a crash leaves either no marker or a whole one. */
+int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id, struct store_error *ret_error)
 {
+    LMDB_PATH(path, dir->path, MARKER_NEW);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    BUF_LOCAL(content);
     ssize_t written;
     int err = 0;
 
     if (fd < 0) {
         return dir_error(ret_error, "cannot make", path);
     }
+    buf_printf(&content, MARKER_FORMAT, store_id);
     errno = ENOSPC; /* what a short write means */
-    written = write(fd, content->data, content->len);
-    if (written != (ssize_t)content->len || fsync(fd) != 0) {
+    written = write(fd, content.data, content.len);
+    if (written != (ssize_t)content.len || fsync(fd) != 0) {
         err = dir_error(ret_error, "cannot write", path);
     }
     (void)close(fd);
-    return err;
-}
-
-/* Written beside and renamed, so that a crash leaves either no marker or a whole one. */
-int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id, struct store_error *ret_error)
-{
-    LMDB_PATH(path, dir->path, MARKER_NEW);
-    BUF_LOCAL(content);
-    int err;
-
-    buf_printf(&content, MARKER_FORMAT, store_id);
-    err = write_whole(path, &content, ret_error);
     return err != 0 ? err : lmdb_dir_rename(dir, MARKER_NEW, MARKER, ret_error);
 }

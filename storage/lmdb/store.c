@@ -743,15 +743,18 @@ static uint64_t store_map_bytes(const struct store_lmdb *lmdb)
 }
 
 /* Fill `db.new`: one transaction makes identity and meta, the next moves LMDB to its other meta
- * page, and carries out what a fresh one is to begin with. */
-static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
+ * page, and carries out what a fresh one is to begin with. Then the marker, and its name. */
+static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB_NEW);
     struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
     struct lmdb_txn txn;
-    int err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), MDB_CREATE, ret_error);
+    int err = lmdb_dir_make_new(&lmdb->dir, ret_error);
 
     ASSERT(lmdb->dir.lock_fd >= 0);
+    if (err == 0) {
+        err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), MDB_CREATE, ret_error);
+    }
     if (err == 0) {
         err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
     }
@@ -767,16 +770,6 @@ static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
     }
     store_meta_release(&lmdb->now);
     lmdb_env_close(&lmdb->env);
-    return err;
-}
-
-static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
-{
-    int err = lmdb_dir_make_new(&lmdb->dir, ret_error);
-
-    if (err == 0) {
-        err = make_env(lmdb, ret_error);
-    }
     if (err == 0) {
         err = lmdb_dir_sync(&lmdb->dir, LMDB_DB_NEW, ret_error);
     }

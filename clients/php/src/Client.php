@@ -21,13 +21,23 @@ final class Client
     /** @var array<string, Segment|Strict|Texts|Snowflake> */
     private array $sources = [];
 
-    /** @param array<string, mixed> $settings by the names of docs/clients.md */
-    public function __construct(array $settings = [])
+    /**
+     * @param array<string, mixed> $settings by the names of docs/clients.md
+     * @param ?callable(string, array): void $onEvent is given each event's kind, and what comes with it
+     * @param ?\Closure $transport (request) to Answer, in place of nodes; @internal
+     */
+    public function __construct(array $settings = [], ?callable $onEvent = null, ?\Closure $transport = null)
     {
         $checked = new Settings($settings);
-        $shared = function_exists('apcu_enabled') && apcu_enabled();
+        $shared = $transport === null && function_exists('apcu_enabled') && apcu_enabled();
         $this->shelf = $shared ? new SharedShelf($checked) : new OwnShelf();
-        $this->nodes = new Nodes($checked, $this->shelf);
+        $this->nodes = new Nodes($checked, $this->shelf, $onEvent, $transport);
+    }
+
+    /** @internal What is held of the tag is dropped. */
+    public function forget(string $tag): void
+    {
+        ($this->sources["tag $tag"] ?? null)?->forget();
     }
 
     /** The same source for the same tag, and at most SOURCES_MAX of all kinds. */

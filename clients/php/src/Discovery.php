@@ -27,9 +27,11 @@ final class Discovery
     private array $state;
     private array $services = ['at' => 0, 'urls' => []]; // hosts and ports of SRV records
 
-    /** $attempt: (URL, request, [ms of a connection, ms of all]) to Answer */
+    private bool $told = false; // of another cluster
+
+    /** $attempt: (URL, request, [ms of a connection, ms of all]) to Answer; $tell: (kind, with) */
     public function __construct(private readonly Settings $settings, private readonly Shelf $shelf,
-        private readonly \Closure $attempt)
+        private readonly \Closure $attempt, private readonly \Closure $tell)
     {
         $this->state = ['asked' => null, 'again' => self::AGAIN_MS, 'self' => 0, 'rows' => [],
             'proven' => [], 'uid' => null];
@@ -188,8 +190,14 @@ final class Discovery
         $older = $older || ($answer->broken === null && $answer->status === 404);
         $listing = $answer->broken === null
             ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
-        return isset($listing['uid'], $this->state['uid']) && $listing['uid'] !== $this->state['uid']
-            ? null : $listing;
+        if (!isset($listing['uid'], $this->state['uid']) || $listing['uid'] === $this->state['uid']) {
+            return $listing;
+        }
+        if (!$this->told) {
+            $this->told = true;
+            ($this->tell)('other_cluster', ['from' => $url]);
+        }
+        return null;
     }
 
     private function row(?string $url): ?array

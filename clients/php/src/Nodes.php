@@ -34,9 +34,16 @@ final class Nodes
 
     private const TIER_PATIENCE = 1.5; // so many times as long as a node a whole tier may be silent
 
-    public function __construct(public readonly Settings $settings, Shelf $shelf)
+    /** @var list<array{string, array}> events that the hook is given once no lock is held */
+    private array $events = [];
+    private bool $quiet = false;
+    private readonly ?\Closure $hook;
+
+    public function __construct(public readonly Settings $settings, Shelf $shelf, ?callable $onEvent = null,
+        private readonly ?\Closure $transport = null)
     {
-        $this->discovery = new Discovery($settings, $shelf, $this->attempt(...));
+        $this->hook = $onEvent === null ? null : $onEvent(...);
+        $this->discovery = new Discovery($settings, $shelf, $this->attempt(...), $this->tell(...));
         $this->process = getmypid();
     }
 
@@ -59,6 +66,36 @@ final class Nodes
         }
     }
 
+    /** Gives the hook an event. What it throws is logged, and harms nothing. */
+    public function tell(string $kind, array $with): void
+    {
+        if ($this->hook !== null) {
+            $this->events[] = [$kind, $with];
+        }
+        while (!$this->quiet && $this->events !== []) {
+            try {
+                ($this->hook)(...array_shift($this->events));
+            } catch (\Throwable $error) {
+                error_log("leafd: the hook for events failed: {$error->getMessage()}");
+            }
+        }
+    }
+
+    /** Does it, with a lock of the shelf that $unlock gives back; the hook has its events afterwards. */
+    public function quietly(callable $do, callable $unlock): mixed
+    {
+        $this->quiet = true;
+        try {
+            return $do();
+        } finally {
+            $unlock();
+            $this->quiet = false;
+            if ($this->events !== []) {
+                $this->tell(...array_pop($this->events));
+            }
+        }
+    }
+
     public function failed(LeafdException $error): LeafdException
     {
         $this->counters['errors']++;
@@ -75,10 +112,10 @@ final class Nodes
     /**
      * Ask nodes until one answers with one of the statuses of $success.
      * $request: [method, target, headers, body or null]. $tries: at most, 0: by the deadline alone.
-     * $judge: why an answer is as if the node had failed; null: it is taken.
+     * $judge: why an answer is as if the node had failed; null: it is taken. $round: all have failed once.
      */
     public function call(array $request, int $deadline, array $success = [200], string $which = 'ids',
-        int $tries = 0, ?callable $judge = null): Answer
+        int $tries = 0, ?callable $judge = null, ?callable $round = null): Answer
     {
         $urls = $this->route($which, false);
         $at = 0;
@@ -124,6 +161,9 @@ final class Nodes
             if ($untrusted === count($urls)) {
                 throw new LeafdException('untrusted', 'no node has a certificate that is trusted here ' .
                     '(ca_file); ' . self::told($failures));
+            }
+            if ($round !== null) {
+                $round();
             }
             if ($tries === 0) {
                 $this->pause((int)max($roundMs * random_int(500, 1000) / 1000, $leastMs), $deadline);
@@ -186,11 +226,12 @@ final class Nodes
     }
 
     /** As call(), for ranges: a tag whose ids do not follow each other has to be asked for steps. */
-    public function callForSteps(array $request, int $deadline, bool &$stepped, ?callable $judge = null): Answer
+    public function callForSteps(array $request, int $deadline, bool &$stepped, ?callable $judge = null,
+        ?callable $round = null): Answer
     {
         if (!$stepped) {
             try {
-                return $this->call($request, $deadline, judge: $judge);
+                return $this->call($request, $deadline, judge: $judge, round: $round);
             } catch (LeafdException $error) {
                 if ($error->status !== 400 || $error->getCode() !== 'stepped') {
                     throw $error;
@@ -199,7 +240,7 @@ final class Nodes
             $stepped = true;
         }
         $request[1] .= '&stepped=1';
-        return $this->call($request, $deadline, judge: $judge);
+        return $this->call($request, $deadline, judge: $judge, round: $round);
     }
 
     public function pause(int|float $ms, int $deadline): void
@@ -230,6 +271,7 @@ final class Nodes
         if ($this->current[$which] === $url && $next !== $url) {
             $this->current[$which] = $next;
             $this->counters['failovers']++;
+            $this->tell('failover', ['from' => $url, 'to' => $next]);
         }
     }
 
@@ -252,6 +294,9 @@ final class Nodes
     /** One request to one node. */
     private function attempt(string $url, array $request, array $limits): Answer
     {
+        if ($this->transport !== null) {
+            return ($this->transport)($request);
+        }
         $answer = new Answer();
         if (str_contains($url, '+srv://')) {
             $answer->broken = 'there is no SRV record of ' . explode('://', $url)[1];

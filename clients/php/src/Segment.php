@@ -18,6 +18,7 @@ final class Segment
     private const LOOK_MS = 2; // while another process asks
 
     private bool $closed = false;
+    private bool $failing = false; // refill_failed was told
 
     /** @internal */
     public function __construct(private readonly Nodes $nodes, private readonly Shelf $shelf,
@@ -82,6 +83,12 @@ final class Segment
         $this->closed = true;
     }
 
+    /** @internal What is held is dropped. */
+    public function forget(): void
+    {
+        $this->drop($this->state());
+    }
+
     /** @internal */
     public function isClosed(): bool
     {
@@ -116,7 +123,7 @@ final class Segment
             return null;
         }
         if (hrtime(true) - $state['sent'] > $this->nodes->settings->numbers['max_age_ms'] * 1_000_000) {
-            $this->drop($state);
+            $this->drop($state, 'aged');
             return null;
         }
         foreach ($state['ranges'] as [$last, $step]) {
@@ -141,14 +148,27 @@ final class Segment
         return $left;
     }
 
-    /** What is held of this state is burnt; what was learnt stays. */
-    private function drop(?array $state): void
+    /** What is held of this state is burnt, by this event; what was learnt stays. */
+    private function drop(?array $state, ?string $event = null): void
     {
+        $ids = 0;
         foreach ($state['ranges'] ?? [] as [$last, $step]) {
             $id = $this->shelf->get($this->counter($last));
             if ($this->shelf->drop($this->counter($last)) && $id !== null) {
-                $this->nodes->counters['burnt'] += intdiv($last - $id, $step) + 1;
+                $ids += intdiv($last - $id, $step) + 1;
             }
+        }
+        $this->nodes->counters['burnt'] += $ids;
+        if ($ids > 0 && $event !== null) {
+            $this->nodes->tell($event, ['tag' => $this->tag, 'ids' => $ids]);
+        }
+    }
+
+    private function noIds(string $code): void
+    {
+        if (!$this->failing) {
+            $this->failing = true;
+            $this->nodes->tell('refill_failed', ['tag' => $this->tag, 'code' => $code]);
         }
     }
 
@@ -159,7 +179,7 @@ final class Segment
             'generation' => null, 'stepped' => false];
         if ($answer->generation !== null && $answer->generation > ($state['generation'] ?? -1)) {
             if ($state['generation'] !== null) {
-                $this->drop($state);
+                $this->drop($state, 'generation');
             }
             $state['generation'] = $answer->generation;
         } elseif ($stepped === $state['stepped']) {
@@ -175,12 +195,9 @@ final class Segment
         try {
             for (;;) {
                 if ($this->shelf->lock("lock $this->tag")) {
-                    try {
-                        // Meanwhile another one may have.
-                        return $this->held() ?? $this->fetch($deadline);
-                    } finally {
-                        $this->shelf->drop("lock $this->tag");
-                    }
+                    // Meanwhile another one may have.
+                    return $this->nodes->quietly(fn () => $this->held() ?? $this->fetch($deadline),
+                        fn () => $this->shelf->drop("lock $this->tag"));
                 }
                 if (hrtime(true) >= $deadline) {
                     throw new LeafdException('unreachable', 'no ids came by the deadline: another ' .
@@ -192,6 +209,7 @@ final class Segment
                 }
             }
         } catch (LeafdException $error) {
+            $this->noIds($error->getCode());
             throw $this->nodes->failed($error);
         }
     }
@@ -213,6 +231,10 @@ final class Segment
                 }
                 $size = intdiv($size, 2);
             }
+        }
+        if ($this->failing) {
+            $this->failing = false;
+            $this->nodes->tell('recovered', ['tag' => $this->tag]);
         }
         $this->drop($before);
         // The state names a range once its counter is there.
@@ -241,7 +263,7 @@ final class Segment
                 }
                 $this->nodes->counters['burnt'] += $count;
                 return "ids of generation $answer->generation, older than $seen";
-            });
+            }, fn () => $this->noIds('unreachable'));
     }
 
     /** How many to ask for: the rate since the last answer, within half and twice its size. */

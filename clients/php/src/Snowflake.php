@@ -25,6 +25,7 @@ final class Snowflake
     private int $process = 0;
     private string $heldAs = ''; // the name of the worker id's holder
     private bool $closed = false;
+    private bool $behind = false; // clock_back was told
 
     /** @internal */
     public function __construct(private readonly Nodes $nodes, private readonly ?string $name)
@@ -161,11 +162,16 @@ final class Snowflake
             $this->at = $full ? 0 : random_int(0, (1 << $bits) - 1);
             $this->lastMs = $now;
             $this->used = true;
+            $this->behind = false;
         }
         $behindMs = $this->lastMs - $now;
         if ($behindMs > 0 && $behindMs <= self::SMALL_STEP_MS) {
             $waitMs = $behindMs;
             return null;
+        }
+        if ($behindMs > 0 && $this->used && !$this->behind) {
+            $this->behind = true;
+            $this->nodes->tell('clock_back', ['name' => $this->heldAs, 'ms' => $behindMs]);
         }
         if ($this->at === 1 << $bits) {
             $waitMs = $behindMs + 1;
@@ -241,6 +247,7 @@ final class Snowflake
         } catch (LeafdException $error) {
             if (in_array($error->getCode(), ['fenced', 'unknown_worker'], true)) {
                 $this->grant = null;
+                $this->nodes->tell('fenced', ['name' => $this->heldAs]);
                 throw new LeafdException('fenced', $error->getMessage(), $error->status);
             }
             $this->renewAt = hrtime(true) + self::AGAIN_NS;

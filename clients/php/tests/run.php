@@ -5,6 +5,7 @@ declare(strict_types=1);
 
 use Leafd\Answer;
 use Leafd\Client;
+use Leafd\Fake;
 use Leafd\LeafdException;
 use Leafd\OwnShelf;
 use Leafd\Settings;
@@ -211,6 +212,78 @@ function test_arguments(): void
     }
 }
 
+/** A cluster in memory, as a program's own tests have it; nothing of it is in APCu. */
+function test_the_fake(): void
+{
+    $fake = new Fake();
+    $client = $fake->client(['deadline_ms' => 2000, 'max_count' => 100]);
+    $second = $fake->client();
+    $orders = $client->segment('order');
+    check([$orders->next(), $orders->next()] === [1, 2], 'ids begin at 1');
+    $fake->setNext('order', 1000);
+    check($orders->next() === 1000 && $orders->nextRange(5) === [1100, 1104, 1], 'ids go on as set');
+    check($second->segment('order')->next() === 1105, 'another client has other ids');
+    $invoice = $client->strict('invoice');
+    $first = $invoice->request(2, 'order-1');
+    check($first['last'] === 2 && !$first['replayed'], 'strict ids');
+    check($invoice->request(2, 'order-1') == ['replayed' => true] + $first, 'a key has the same ids');
+    check($client->texts('a')->request(2)['texts'] === ['1', '2'] && $client->texts('a')->decode('2') === 2, 'texts');
+    $made = [$client->snowflake()->next(), $second->snowflake()->next()];
+    $parts = array_map(static fn ($id) => $client->snowflake()->decode($id)['workerId'], $made);
+    check($parts === [0, 1], 'each has a worker id');
+    $fake->fail(2, 503, 'no_leader');
+    check($invoice->next() === 3 && $client->stats()['retries'] === 2, 'it asks again');
+    $fake->fail(1, 404, 'unknown_tag');
+    refused('unknown_tag', 'as the test', static fn () => $client->segment('none')->next());
+    $fake->fail(PHP_INT_MAX, 0, '');
+    refused('unreachable', 'the connection broke', static fn () => $invoice->next(100));
+}
+
+/** Each kind of event, once; with what belongs to it; and a hook that calls the client, or fails. */
+function test_events(): void
+{
+    $told = [];
+    $fake = new Fake();
+    $settings = ['max_age_ms' => 20, 'window_ms' => 1000, 'min_count' => 10, 'max_count' => 10];
+    $client = $fake->client($settings, function (string $kind, array $with) use (&$told, &$client): void {
+        $told[] = [$kind, $with];
+        $client->segment('order')->next();
+        throw new RuntimeException('of the hook');
+    });
+    $log = ini_set('error_log', '/dev/null');
+    $orders = $client->segment('order');
+    $orders->next();
+    $fake->fail(2, 404, 'unknown_tag');
+    $others = $client->segment('other');
+    refused('unknown_tag', '', $others->next(...));
+    refused('unknown_tag', '', $others->next(...));
+    $others->next();
+    check($told === [['refill_failed', ['tag' => 'other', 'code' => 'unknown_tag']],
+        ['recovered', ['tag' => 'other']]], 'refill_failed and recovered: ' . json_encode($told));
+    $told = [];
+    usleep(30000);
+    $others->next();
+    check(in_array(['aged', ['tag' => 'other', 'ids' => 9]], $told, true), 'aged: ' . json_encode($told));
+    $told = [];
+    $fake->setNext('no other', 1); // the generation rises
+    $others->nextRange(1);
+    check($told === [['generation', ['tag' => 'other', 'ids' => 9]]], 'generation: ' . json_encode($told));
+    $client->snowflake('me')->next();
+    $until = hrtime(true) + 1_000_000_000; // it renews a third into its window
+    $fake->fail(PHP_INT_MAX, 409, 'fenced');
+    $told = [];
+    try {
+        while (hrtime(true) < $until) {
+            $client->snowflake('me')->next();
+        }
+    } catch (LeafdException $error) {
+        check($error->getCode() === 'fenced', 'fenced');
+    }
+    check($told[0] === ['fenced', ['name' => 'me']], 'fenced: ' . json_encode($told));
+    $fake->fail(0, 0, '');
+    ini_set('error_log', (string)$log);
+}
+
 if (!apcu_enabled()) {
     fwrite(STDERR, "run: APCu is off: php -d apc.enable_cli=1\n");
     exit(1);
@@ -223,5 +296,7 @@ test_what_is_shared_by_whom();
 test_a_child_has_nothing_of_its_parent();
 test_ranges_at_the_bounds();
 test_arguments();
+test_the_fake();
+test_events();
 echo $failures === 0 ? "run: passed\n" : "run: $failures checks failed\n";
 exit($failures === 0 ? 0 : 1);

@@ -239,11 +239,7 @@ static int handle_auth(struct conn *conn)
 {
     uint32_t count = resp_caller(conn)->words.count;
 
-    if (!take_word_token(conn, count == 3 ? 1 : 0, count - 1)) {
-        return ANSWERED;
-    }
-    reply_simple(reply_begin(conn), "OK");
-    return 200;
+    return take_word_token(conn, count == 3 ? 1 : 0, count - 1) ? say_ok(conn) : ANSWERED;
 }
 
 /* --- HELLO --- */
@@ -553,12 +549,6 @@ static uint32_t ids_per_part(const struct id_text *text)
     return id_text_is_number(text) || text->layout != NULL ? IDS_PER_PART : id_text_lines(text);
 }
 
-static int answer_made(struct conn *conn, const struct buf *out)
-{
-    conn_answer(conn, 200, NULL, NULL, out->data, out->len);
-    return ANSWERED;
-}
-
 /* One id, or the last of some. */
 HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
 {
@@ -572,7 +562,7 @@ HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
     } else {
         (void)put_resp_ids(conn, &claim->text, &(struct segment_range){id, 1, 0}, out);
     }
-    return answer_made(conn, out);
+    return reply_made(conn, NULL, NULL);
 }
 
 static int answer_array(struct conn *conn, const struct id_claim *claim)
@@ -588,7 +578,7 @@ static int answer_array(struct conn *conn, const struct id_claim *claim)
     for (uint32_t i = 0; i < claim->range_count; i++) {
         (void)put_resp_ids(conn, &claim->text, &claim->ranges[i], out);
     }
-    return answer_made(conn, out);
+    return reply_made(conn, NULL, NULL);
 }
 
 /* --- claims --- */

@@ -548,9 +548,9 @@ static const char *check_reason(const struct answer *answer)
 
 static void check_ready(struct check *checking, size_t which, const char *name)
 {
-    const struct ask ask = {.target = "/readyz?verbose"};
+    const struct ask ask = {.target = "/readyz?verbose", .server = &which};
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = cluster_ask_one(checking->ctl->cluster, which, &ask, &answer);
+    enum ctl_exit code = cluster_ask(checking->ctl->cluster, &ask, &answer);
 
     if ((code == CTL_DONE || answer.status == 503) && json_is_object(answer.json)) {
         find_in_ready(&checking->findings, name, answer.json);
@@ -607,8 +607,8 @@ static void check_server(struct check *checking, size_t which)
     const struct servers *servers = cluster_servers(checking->ctl->cluster);
     const struct server *server = &servers->list[which];
     ANSWER_LOCAL(answer);
-    const struct ask ask = {.target = "/api/status"};
-    enum ctl_exit code = cluster_ask_one(checking->ctl->cluster, which, &ask, &answer);
+    const struct ask ask = {.target = "/api/status", .server = &which};
+    enum ctl_exit code = cluster_ask(checking->ctl->cluster, &ask, &answer);
 
     code = code == CTL_DONE ? ctl_must_be_object(&answer) : code;
     if (code == CTL_DONE) {

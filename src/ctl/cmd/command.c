@@ -421,17 +421,6 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
 }
 
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put)
-{
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = ctl_get(ctl, target, &answer);
-
-    if (code == CTL_DONE) {
-        ctl_put(ctl, answer.json, form, put);
-    }
-    return code;
-}
-
 static void percent_encode(struct buf *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -466,20 +455,19 @@ void target_add_number(struct buf *target, const char *option, uint64_t value)
     target_add(target, option, text);
 }
 
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
                        bool once, struct answer *ret)
 {
     char *text = body != NULL ? MUST_HAVE(json_dumps(body, JSON_COMPACT)) : NULL;
-    const struct ask ask = {
-        .method = method, .target = buf_text(target), .body = text, .once = once};
+    const struct ask ask = {.method = method, .target = target, .body = text, .once = once};
     enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
 
     free(text);
     return code;
 }
 
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *form, ctl_put_t *put)
+enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
+                      const char *form, ctl_put_t *put)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_send(ctl, method, target, body, false, &answer);
@@ -531,10 +519,8 @@ bool pages_next(struct pages *pages)
     target_add(&target, "prefix", pages->prefix);
     target_add_number(&target, "limit", pages->limit);
     target_add(&target, "after", pages->after);
-    ask = (struct ask){.target = buf_text(&target)};
-    pages->code = pages->server != NULL
-                      ? cluster_ask_one(pages->ctl->cluster, *pages->server, &ask, &pages->answer)
-                      : cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
+    ask = (struct ask){.target = buf_text(&target), .server = pages->server};
+    pages->code = cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
     if (pages->code != CTL_DONE && !pages->quiet) {
         (void)ctl_failed(pages->code, &pages->answer);
     } else if (pages->code == CTL_DONE && !pages->quiet) {
@@ -577,7 +563,7 @@ static const struct command *args_find(const struct parsing *parsing, unsigned *
 {
     const struct command *by_default = NULL;
 
-    for (EACH_COMMAND(c)) {
+    for (EACH_COMMAND(c, parsing->ctl->commands)) {
         if (parsing->count == 0 || strcmp(c->family, parsing->words[0]) != 0) {
             continue;
         }
@@ -599,7 +585,7 @@ static enum ctl_exit args_unknown(const struct parsing *parsing)
     if (parsing->count == 0) {
         return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
     }
-    for (EACH_COMMAND(c)) {
+    for (EACH_COMMAND(c, parsing->ctl->commands)) {
         if (strcmp(c->family, parsing->words[0]) == 0) {
             buf_printf(&names, " %s", c->name);
         }
@@ -623,7 +609,7 @@ static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, co
     return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
 }
 
-/* The place in the list of the option that a word names, by its letter or by name; SIZE_MAX: none. */
+/* Where in the list the option stands that a word names, by letter or name; SIZE_MAX: nowhere. */
 static size_t args_place(const struct option_about *list, const char *word, size_t len)
 {
     size_t at = 0;
@@ -755,11 +741,13 @@ static enum ctl_exit args_take_operands(struct parsing *parsing)
     return CTL_DONE;
 }
 
-enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action)
+enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
+                         enum args_action *ret_action)
 {
     struct parsing parsing = {.ctl = ctl, .action = ret_action, .argc = argc, .argv = argv};
     enum ctl_exit code = CTL_DONE;
 
+    ctl->commands = commands;
     *ret_action = ARGS_RUN;
     for (parsing.at = 1; code == CTL_DONE && parsing.at < argc; parsing.at++) {
         const char *word = argv[parsing.at];
@@ -789,7 +777,7 @@ const char *ctl_option(const struct ctl *ctl, const char *name)
         }
         at++;
     }
-    for (EACH_COMMAND(command)) {
+    for (EACH_COMMAND(command, ctl->commands)) {
         for (EACH_OPTION(option, command->options)) {
             if (strcmp(option->name, name) == 0) {
                 return NULL;

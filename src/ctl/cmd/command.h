@@ -45,9 +45,9 @@ struct command {
     bool is_offline; /* it asks no server */
 };
 
-/* In the parentheses of a loop: over all commands; over the options of one, which may be NULL. */
-#define EACH_COMMAND(at)                                                                           \
-    const struct command *at = COMMANDS;                                                           \
+/* In the parentheses of a loop: over commands; over the options of one, which may be NULL. */
+#define EACH_COMMAND(at, commands)                                                                 \
+    const struct command *at = (commands);                                                         \
     at->family != NULL;                                                                            \
     at++
 #define EACH_OPTION(option, list)                                                                  \
@@ -66,6 +66,7 @@ struct args {
 };
 
 struct ctl {
+    const struct command *commands; /* all that there are */
     const struct command *command;
     struct args args;
     bool json; /* --json */
@@ -134,7 +135,8 @@ enum args_action { ARGS_RUN, ARGS_HELP, ARGS_VERSION };
 /* Options and settings may stand anywhere, as --name VALUE
  * or --name=VALUE; after "--" everything is an operand. ctl->command is NULL for help of all. Texts
  * are borrowed from argv. CTL_USAGE: it is wrong, and that was printed. */
-enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action);
+enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
+                         enum args_action *ret_action);
 
 /* The value of an option; NULL: not given, or this command has none of that name. */
 const char *ctl_option(const struct ctl *ctl, const char *name);
@@ -206,9 +208,6 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
 /* GET target as JSON; printed if it fails. The answer is the caller's if it does not. */
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
 
-/* Append what GET target answers, as ctl_put() does. */
-enum ctl_exit ctl_show(struct ctl *ctl, const char *target, const char *form, ctl_put_t *put);
-
 /* Is the answer an object? If not that is printed, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);
 
@@ -220,14 +219,14 @@ void target_add_number(struct buf *target, const char *option, uint64_t value);
 void target_put(struct buf *target, const char *path, const char *name);
 
 /* Send a change with this body (NULL: none). The answer is the caller's in any case. */
-enum ctl_exit ctl_send(struct ctl *ctl, const char *method, struct buf *target, const json_t *body,
+enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
                        bool once, struct answer *ret);
 
-/* The same, sent until it is answered (method NULL: GET), and printed if it fails. What comes is
- * appended as ctl_put() does. After a DELETE without one (204) put() gets NULL, and with --json
- * nothing is appended. body: freed. */
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *form, ctl_put_t *put);
+/* The same, or GET (method NULL), sent until it is answered, and printed if it fails. What comes is
+ * appended as ctl_put() does. After a DELETE without an answer (204) put() gets NULL, and with
+ * --json nothing is appended. body: freed. */
+enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
+                      const char *form, ctl_put_t *put);
 
 /* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
 

@@ -435,7 +435,7 @@ void describe_all(struct buf *out)
     buf_printf(out,
                "leafctl - look at a cluster of leafd, and change it\n\nusage: leafctl [SETTINGS] "
                "COMMAND\n\ncommands:\n");
-    for (EACH_COMMAND(at)) {
+    for (EACH_COMMAND(at, COMMANDS)) {
         BUF_LOCAL(what);
 
         describe_words(at, &what);
@@ -507,13 +507,13 @@ static void complete_read(const char *const *words, size_t count, const char **r
             *ret_value = NULL;
         } else if (*word == '-') {
             *ret_value = complete_value_of(SETTINGS_ABOUT, word);
-            for (EACH_COMMAND(at)) {
+            for (EACH_COMMAND(at, COMMANDS)) {
                 *ret_value = *ret_value == NULL ? complete_value_of(at->options, word) : *ret_value;
             }
         } else if (*ret_family == NULL) {
             *ret_family = word;
         } else if (*ret_name == NULL) {
-            for (EACH_COMMAND(at)) {
+            for (EACH_COMMAND(at, COMMANDS)) {
                 has_names |= at->name != NULL && strcmp(at->family, *ret_family) == 0;
             }
             *ret_name = has_names ? word : NULL;
@@ -530,7 +530,7 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
     bool file = false;
 
     complete_read(words, count > 0 ? count - 1 : 0, &family, &name, &value);
-    for (EACH_COMMAND(at)) {
+    for (EACH_COMMAND(at, COMMANDS)) {
         bool own = family != NULL && strcmp(at->family, family) == 0;
         bool this = own && (name != NULL       ? at->name != NULL && strcmp(at->name, name) == 0
                             : at->name != NULL ? at->is_default
@@ -636,7 +636,7 @@ static void manual_put_options(const struct option_about *list, struct buf *out)
 void complete_manual(struct buf *out)
 {
     buf_printf(out, "# COMMANDS\n\n");
-    for (EACH_COMMAND(at)) {
+    for (EACH_COMMAND(at, COMMANDS)) {
         buf_printf(out, "## ");
         describe_words(at, out); /* a heading is taken as it is */
         buf_printf(out, "%s\n\n", at->options != NULL ? " [OPTIONS]" : "");

@@ -76,9 +76,9 @@ static bool history_read_page(struct history *history, size_t which)
     target_put(&target, history->kind->path, NULL);
     target_add_number(&target, "after", (uint64_t)history->after[which]);
     target_add_number(&target, "limit", HISTORY_PAGE);
-    const struct ask ask = {.target = buf_text(&target)};
+    const struct ask ask = {.target = buf_text(&target), .server = &which};
 
-    code = cluster_ask_one(history->ctl->cluster, which, &ask, &answer);
+    code = cluster_ask(history->ctl->cluster, &ask, &answer);
     if (code != CTL_DONE) {
         history->failed = ctl_failed(code, &answer);
         return false;

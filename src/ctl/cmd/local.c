@@ -92,8 +92,9 @@ static enum ctl_exit backup_open_part(struct download *download)
                                            : ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
 }
 
-/* One try, from the beginning. */
-static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download, struct answer *ret)
+/* All of it. A backup only looks at the state, so one that broke off is asked for again, from the
+ * beginning, at another node. */
+static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
 {
     const struct ask_sink sink = {.take = backup_take, .data = download};
     uint32_t timeout_ms = ctl->settings.timeout_ms;
@@ -102,45 +103,30 @@ static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download, st
         .sink = &sink,
         .timeout_ms = timeout_ms > STALL_S_MIN * 1000 ? timeout_ms : STALL_S_MIN * 1000,
         .once = true};
-    enum ctl_exit code;
 
-    download->bytes = 0;
-    download->printed_ms = clock_now_ms(clock_system());
-    if (ftruncate(download->fd, 0) != 0 || lseek(download->fd, 0, SEEK_SET) != 0) {
-        *ret = (struct answer){.code = ""};
-        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
-    }
-    code = cluster_ask(ctl->cluster, &ask, ret);
-    if (download->error != 0) {
-        errno = download->error;
-        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
-    }
-    if (download->wrong != NULL) {
-        return ctl_fail(CTL_DATA, "what comes is no backup: it %s", download->wrong);
-    }
-    return code;
-}
-
-/* A backup only looks at the state, so it may be asked for again, at another node. */
-static enum ctl_exit backup_fetch_again(struct ctl *ctl, struct download *download)
-{
-    enum ctl_exit code = CTL_UNKNOWN;
-
-    for (int try = 1; try <= BACKUP_TRIES && code == CTL_UNKNOWN; try++) {
+    for (int try = 1;; try++) {
         ANSWER_LOCAL(answer);
+        enum ctl_exit code;
 
-        code = backup_fetch(ctl, download, &answer);
-        if (code == CTL_DONE || code == CTL_OUTPUT || code == CTL_DATA) {
-            return code;
+        download->bytes = 0;
+        download->printed_ms = clock_now_ms(clock_system());
+        if (ftruncate(download->fd, 0) != 0 || lseek(download->fd, 0, SEEK_SET) != 0) {
+            return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
         }
-        if (code == CTL_UNKNOWN && try < BACKUP_TRIES) {
-            ctl_progress("this one broke off; once more");
-            cluster_next(ctl->cluster);
-            continue;
+        code = cluster_ask(ctl->cluster, &ask, &answer);
+        if (download->error != 0) {
+            errno = download->error;
+            return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
         }
-        return ctl_failed(code, &answer);
+        if (download->wrong != NULL) {
+            return ctl_fail(CTL_DATA, "what comes is no backup: it %s", download->wrong);
+        }
+        if (code != CTL_UNKNOWN || try == BACKUP_TRIES) {
+            return code != CTL_DONE ? ctl_failed(code, &answer) : CTL_DONE;
+        }
+        ctl_progress("this one broke off; once more");
+        cluster_next(ctl->cluster);
     }
-    return code;
 }
 
 /* The checks of `leafd restore`, over the bytes that are on their way to the disk. */
@@ -224,7 +210,7 @@ enum ctl_exit run_backup(struct ctl *ctl)
     ASSERT(asprintf(&download.part, "%s.part", download.path) >= 0);
     code = backup_open_part(&download);
     if (code == CTL_DONE) {
-        code = backup_fetch_again(ctl, &download);
+        code = backup_fetch(ctl, &download);
         code = code == CTL_DONE ? backup_check(download.part, download.fd, &head, &totals) : code;
         code = code == CTL_DONE ? backup_keep(&download) : code;
         if (code == CTL_DONE) {

@@ -37,7 +37,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf
     while (code == CTL_DONE) {
         ANSWER_LOCAL(answer);
 
-        code = ctl_send(ctl, method, target, body, force, &answer);
+        code = ctl_send(ctl, method, buf_text(target), body, force, &answer);
         if (code != CTL_DONE && in_turn && answer.status == 409 &&
             strcmp(answer.code, "in_progress") == 0) {
             (void)poll(NULL, 0, ASK_PAUSE_MS); /* that is answered at once */
@@ -282,7 +282,7 @@ static void cuts_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_clients_list(struct ctl *ctl)
 {
-    return ctl_show(ctl, CUTS_PATH, NULL, cuts_put);
+    return ctl_ask(ctl, NULL, CUTS_PATH, NULL, NULL, cuts_put);
 }
 
 /* json NULL: the cut has ended. */
@@ -305,7 +305,7 @@ static enum ctl_exit cut_change(struct ctl *ctl, json_t *body)
 
     target_put(&target, CUTS_PATH "/", ctl->args.operands[0]);
     target_add(&target, "force", ctl_has(ctl, "force") ? "1" : NULL);
-    return ctl_change(ctl, body != NULL ? "PUT" : "DELETE", &target, body, NULL, cut_put);
+    return ctl_ask(ctl, body != NULL ? "PUT" : "DELETE", buf_text(&target), body, NULL, cut_put);
 }
 
 enum ctl_exit run_clients_cut(struct ctl *ctl)
@@ -383,7 +383,7 @@ static void level_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_level_show(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/cluster/level", NULL, level_put);
+    return ctl_ask(ctl, NULL, "/api/cluster/level", NULL, NULL, level_put);
 }
 
 enum ctl_exit run_level_raise(struct ctl *ctl)

@@ -211,7 +211,7 @@ enum ctl_exit run_tags_get(struct ctl *ctl)
     BUF_LOCAL(target);
     enum ctl_exit code = tag_target(ctl, &target);
 
-    return code == CTL_DONE ? ctl_show(ctl, buf_text(&target), NULL, tag_put) : code;
+    return code == CTL_DONE ? ctl_ask(ctl, NULL, buf_text(&target), NULL, NULL, tag_put) : code;
 }
 
 /* Send the fields, which are freed, and show the tag. */
@@ -223,7 +223,7 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
 
     target_add(target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
     target_add(target, "force", force ? "1" : NULL);
-    code = ctl_send(ctl, "PUT", target, body, force, &answer);
+    code = ctl_send(ctl, "PUT", buf_text(target), body, force, &answer);
     json_decref(body);
     if (code != CTL_DONE) {
         if (strcmp(answer.code, "would_repeat") == 0) {
@@ -253,7 +253,7 @@ enum ctl_exit run_tags_pause(struct ctl *ctl)
     if (code != CTL_DONE) {
         return code;
     }
-    code = ctl_send(ctl, "GET", &target, NULL, false, &answer);
+    code = ctl_send(ctl, "GET", buf_text(&target), NULL, false, &answer);
     if (code != CTL_DONE) {
         return ctl_failed(code, &answer);
     }
@@ -305,7 +305,7 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
         return code;
     }
     target_add(&target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
-    code = ctl_send(ctl, "DELETE", &target, NULL, false, &answer);
+    code = ctl_send(ctl, "DELETE", buf_text(&target), NULL, false, &answer);
     /* An earlier try without an answer did it. */
     if (code != CTL_DONE && !(code == CTL_NOT_FOUND && answer.repeated)) {
         return ctl_failed(code, &answer);
@@ -472,10 +472,10 @@ enum ctl_exit run_decode(struct ctl *ctl)
     }
     target_put(&target, "/api/snowflake/decode/", text);
     target_add(&target, "layout", ctl_option(ctl, "layout"));
-    return ctl_show(ctl, buf_text(&target),
-                    "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
-                    "sequence  {sequence:n}\n",
-                    NULL);
+    return ctl_ask(ctl, NULL, buf_text(&target), NULL,
+                   "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
+                   "sequence  {sequence:n}\n",
+                   NULL);
 }
 
 enum ctl_exit run_at(struct ctl *ctl)
@@ -486,7 +486,7 @@ enum ctl_exit run_at(struct ctl *ctl)
     target_add(&target, "time", ctl->args.operands[0]);
     target_add(&target, "format", "json");
     target_add(&target, "layout", ctl_option(ctl, "layout"));
-    return ctl_show(ctl, buf_text(&target), "{id}\n", NULL);
+    return ctl_ask(ctl, NULL, buf_text(&target), NULL, "{id}\n", NULL);
 }
 
 /* --- worker ids --- */
@@ -557,7 +557,7 @@ static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char
     }
     target_put(&target, id != NULL ? "/api/workers/" : "/api/workers", id);
     target_add(&target, "force", ctl_has(ctl, "force") ? "1" : NULL);
-    return ctl_change(ctl, method, &target, body, NULL, worker_put);
+    return ctl_ask(ctl, method, buf_text(&target), body, NULL, worker_put);
 }
 
 #define WINDOW                                                                                     \
@@ -605,13 +605,12 @@ enum ctl_exit run_workers_pools(struct ctl *ctl)
 {
     const char *pools = ctl->args.operands[0];
     json_t *body = pools != NULL ? json_pack("{s:s}", "pools", pools) : NULL;
-    BUF_LOCAL(target);
 
     if (pools != NULL && body == NULL) {
         return ctl_fail(CTL_USAGE, "POOLS is not UTF-8");
     }
-    target_put(&target, "/api/workers/pools", NULL);
-    return ctl_change(ctl, pools != NULL ? "PUT" : NULL, &target, body, "{pools}\n", NULL);
+    return ctl_ask(ctl, pools != NULL ? "PUT" : NULL, "/api/workers/pools", body, "{pools}\n",
+                   NULL);
 }
 
 /* --- layouts --- */
@@ -645,5 +644,5 @@ static void layouts_put(struct ctl *ctl, json_t *json)
 
 enum ctl_exit run_layouts_list(struct ctl *ctl)
 {
-    return ctl_show(ctl, "/api/layouts", NULL, layouts_put);
+    return ctl_ask(ctl, NULL, "/api/layouts", NULL, NULL, layouts_put);
 }

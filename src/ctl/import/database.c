@@ -3,10 +3,11 @@
  *
  * A database is asked by its own command-line tool: mariadb or mysql, psql, redis-cli. So leafctl
  * needs no client library, and the tool's own configuration has passwords, certificates and the
- * like. What a tool prints begins with a line of names, and is read as a file (file_read()).
+ * like. What mariadb and psql print begins with a line of names, and is read as a file
+ * (file_read()).
  *
  * The happy path: tool_run() gives the tool statements on its standard input and takes what it
- * prints; all three lie in memory. Redis prints no names: redis_read() makes CSV of SCAN and GET.
+ * prints; all three lie in memory. Redis prints no names: redis_read() makes rows of SCAN and GET.
  *
  * Failure modes: ERR_INVALID with *why: no tool, no connection, what the database says. SIGALRM
  * ends a tool that hangs, SIGXFSZ one that prints too much. Thread: one.
@@ -367,14 +368,19 @@ static const char *redis_quoted(const char *line, size_t *ret_len)
     return end > 0 ? from : NULL;
 }
 
-/* What redis-cli has in quotes, with its escapes, as CSV has it. */
-static void redis_put_csv(struct buf *out, const char *text, size_t len)
+/* The value that redis-cli shows on a line: in quotes, with escapes, or as it is. */
+static struct row_value redis_value(const char *line, struct rows *rows)
 {
     static const char letters[] = "nrtab";
     static const char meanings[] = "\n\r\t\a\b";
+    struct row_value value = {.at = rows->text.len, .is_there = true};
+    size_t len;
+    const char *text = redis_quoted(line, &len);
 
-    buf_put(out, "\"", 1);
-    for (size_t i = 1; i + 1 < len; i++) {
+    if (text == NULL) {
+        buf_put(&rows->text, line, strcspn(line, "\n"));
+    }
+    for (size_t i = 1; text != NULL && i + 1 < len; i++) {
         char c = text[i];
         unsigned code;
 
@@ -386,9 +392,10 @@ static void redis_put_csv(struct buf *out, const char *text, size_t len)
 
             c = found != NULL && *found != '\0' ? meanings[found - letters] : text[i];
         }
-        buf_put(out, c == '"' ? "\"\"" : &c, c == '"' ? 2 : 1);
+        buf_put(&rows->text, &c, 1);
     }
-    buf_put(out, "\"", 1);
+    value.len = rows->text.len - value.at;
+    return value;
 }
 
 /* GET of each key that matches, a line each; SCAN may name a key twice. */
@@ -431,12 +438,12 @@ static int redis_scan(const struct database *database, struct buf *gets, struct 
     return 0;
 }
 
-/* Keys and their values as CSV. */
-static int redis_read(const struct database *database, struct buf *out, struct buf *why)
+/* Keys and their values. */
+static int redis_read(const struct database *database, struct rows *rows, struct buf *why)
 {
     const char *name;
     const char *value;
-    size_t len;
+    uint32_t number = 0;
     BUF_LOCAL(gets);
     BUF_LOCAL(values);
 
@@ -446,24 +453,17 @@ static int redis_read(const struct database *database, struct buf *out, struct b
     }
     name = buf_text(&gets);
     value = buf_text(&values);
-    buf_printf(out, "tag,value\n");
     while (*name != '\0' && *value != '\0') {
-        const char *key = redis_quoted(name, &len);
-        size_t line = strcspn(value, "\n");
-
-        ASSERT(key != NULL);
         if (strncmp(value, "(nil)", 5) != 0) { /* else it is gone */
-            redis_put_csv(out, key, len);
-            buf_put(out, ",", 1);
-            if ((key = redis_quoted(value, &len)) != NULL) {
-                redis_put_csv(out, key, len);
-            } else {
-                buf_printf(out, "\"%.*s\"", (int)line, value);
-            }
-            buf_put(out, "\n", 1);
+            struct row row = {.number = ++number};
+
+            row.values[COLUMN_NAME] = redis_value(name, rows);
+            row.values[COLUMN_MAX_ID] = redis_value(value, rows);
+            rows_keep(rows, &row);
         }
         name += strcspn(name, "\n") + 1;
-        value += line + (value[line] != '\0');
+        value += strcspn(value, "\n");
+        value += *value != '\0';
     }
     if (*name != '\0' || *value != '\0') {
         buf_printf(why, "redis-cli did not give one value for each key");
@@ -498,13 +498,13 @@ int database_read(struct database *database, const struct source *source, struct
     } else if (database->engine == ENGINE_MYSQL) {
         mysql_put_tables(database, &text);
     }
-    if (err == 0) {
-        err = database->engine == ENGINE_REDIS
-                  ? redis_read(database, &out, why)
-                  : tool_run(database, (char *)text.data, text.len, &out, why);
+    rows->is_live = true;
+    if (database->engine == ENGINE_REDIS) {
+        err = redis_read(database, rows, why);
+    } else if (err == 0) {
+        err = tool_run(database, (char *)text.data, text.len, &out, why);
     }
     if (err == 0 && out.len > 0) {
-        rows->is_live = true;
         err = file_read(source, "", buf_text(&out), out.len, &form, rows, why);
     }
     if (err == 0 && rows->count == 0 && rows->errors.count == 0) {

@@ -103,9 +103,9 @@ static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
     size_t end = at;
     size_t next;
 
-    *ret = (struct field){.value = {.at = file->rows->text.len}};
+    *ret = (struct field){.value = {.at = file->rows->text.len, .is_there = true}};
     if (escapes && data[at] == '\\' && data[at + 1] == 'N' && field_ends(in, at + 2, &next)) {
-        ret->value.is_null = true;
+        ret->value.is_there = false;
         end = at + 2;
     } else if (in->dialect->quotes && data[at] == '"') {
         end = sql_quoted_end(data, file->len, at, '"', escapes);
@@ -177,7 +177,7 @@ static bool record_take_names(struct separated *in, const struct record *record)
 static void record_add_row(struct separated *in, const struct record *record)
 {
     bool live = in->file->rows->is_live; /* the first line has the names */
-    struct row row = rows_begin(live ? 0 : record->line, live ? record->line - 1 : 0);
+    struct row row = {.line = live ? 0 : record->line, .number = live ? record->line - 1 : 0};
 
     if (record->count < in->least || record->count > in->columns.count) {
         messages_add(&in->file->rows->errors, "line %u: %zu values for %zu columns",
@@ -193,7 +193,7 @@ static void record_add_row(struct separated *in, const struct record *record)
         if (meaning != NO_COLUMN) {
             row.values[meaning] = field->value;
             /* A name is never NULL, so this is one. */
-            row.values[meaning].is_null |= null_word && meaning != COLUMN_NAME;
+            row.values[meaning].is_there &= !null_word || meaning == COLUMN_NAME;
         }
     }
     rows_keep(in->file->rows, &row);
@@ -265,7 +265,7 @@ static bool rows_same(const struct rows *a, const struct rows *b)
         const struct row_value *one = &a->list[i / COLUMNS].values[i % COLUMNS];
         const struct row_value *two = &b->list[i / COLUMNS].values[i % COLUMNS];
 
-        if (one->is_null != two->is_null || one->len != two->len ||
+        if (one->is_there != two->is_there || one->len != two->len ||
             (one->len > 0 &&
              memcmp(a->text.data + one->at, b->text.data + two->at, one->len) != 0)) {
             return false;
@@ -382,7 +382,7 @@ static bool json_take_value(struct file_reading *file, const json_t *value, int 
                                             : "an object or an array");
         return false;
     }
-    to->is_null = false;
+    to->is_there = true;
     to->len = text->len - to->at;
     return true;
 }
@@ -390,7 +390,7 @@ static bool json_take_value(struct file_reading *file, const json_t *value, int 
 /* An object with a column of the table, or one of a list of such. */
 static void json_take_row(struct file_reading *file, json_t *object, uint32_t number)
 {
-    struct row row = rows_begin(file->line, number);
+    struct row row = {.line = file->line, .number = number};
     struct columns there = {.count = 0};
     char place[ROW_PLACE_BYTES];
     BUF_LOCAL(why);
@@ -779,7 +779,7 @@ int64_t file_quiet_s(const struct rows *rows, const char *data, size_t len, int6
         const struct row_value *value = &rows->list[i].values[COLUMN_TIME];
         char text[24];
 
-        if (!value->is_null) {
+        if (value->is_there) {
             (void)snprintf(text, sizeof text, "%.*s", (int)value->len,
                            (const char *)rows->text.data + value->at);
             newest_s = time_read(text) > newest_s ? time_read(text) : newest_s;

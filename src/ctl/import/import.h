@@ -94,7 +94,7 @@ void messages_add(struct messages *messages, const char *format, ...)
 struct row_value {
     size_t at; /* in rows.text */
     size_t len;
-    bool is_null; /* or there is no such column */
+    bool is_there; /* else it is NULL, or there is no such column */
 };
 
 struct row {
@@ -115,8 +115,7 @@ struct rows {
 
 void rows_free(struct rows *rows);
 
-/* A row without any value yet. It is one of the rows only after rows_keep(). */
-struct row rows_begin(uint32_t line, uint32_t number);
+/* Append a row. */
 void rows_keep(struct rows *rows, const struct row *row);
 
 /* "line 7, row 2" */

@@ -166,16 +166,6 @@ void rows_free(struct rows *rows)
     *rows = (struct rows){0};
 }
 
-struct row rows_begin(uint32_t line, uint32_t number)
-{
-    struct row row = {.line = line, .number = number};
-
-    for (int column = 0; column < COLUMNS; column++) {
-        row.values[column].is_null = true;
-    }
-    return row;
-}
-
 void rows_keep(struct rows *rows, const struct row *row)
 {
     rows->list = array_room(rows->list, rows->count, &rows->capacity, sizeof *rows->list);
@@ -240,7 +230,7 @@ static const char *row_bytes(const struct tag_checking *checking, const struct r
 {
     const struct row_value *value = &row->values[column];
 
-    *ret_len = value->is_null ? 0 : value->len;
+    *ret_len = value->is_there ? value->len : 0;
     return *ret_len > 0 ? (const char *)checking->rows->text.data + value->at : "";
 }
 
@@ -293,11 +283,11 @@ static uint64_t row_check_number(const struct tag_checking *checking, const stru
         end--;
     }
     digits += end - digits > 1 && *digits == '+';
-    if (row->values[column].is_null ||
+    if (!row->values[column].is_there ||
         text_parse_decimal(digits, (size_t)(end - digits), low, high, &number) != 0) {
         ADD_WHY(why, "%s is %s, not a number from %" PRIu64 " to %" PRIu64,
                 checking->source->columns[column],
-                row->values[column].is_null ? "NULL" : text_show(bytes, len, shown, sizeof shown),
+                row->values[column].is_there ? text_show(bytes, len, shown, sizeof shown) : "NULL",
                 low, high);
     }
     return number;
@@ -349,7 +339,7 @@ static void tag_take_description(struct tag_checking *checking, const struct row
     const char *bytes = row_bytes(checking, row, COLUMN_DESCRIPTION, &len);
     size_t kept = 0;
 
-    tag->has_description = !row->values[COLUMN_DESCRIPTION].is_null;
+    tag->has_description = row->values[COLUMN_DESCRIPTION].is_there;
     tag->description = bytes;
     tag->description_len = len;
     if (len <= LIMIT_TAG_DESCRIPTION_BYTES && text_is_utf8(bytes, len) &&
@@ -387,9 +377,9 @@ static void row_take_first(struct tag_checking *checking, const struct row *row,
     uint64_t more = rules->ahead_ids != 0 ? rules->ahead_ids
                     : steps > AHEAD_IDS   ? steps
                                           : AHEAD_IDS;
-    uint64_t mark = row->values[COLUMN_MARK].is_null
-                        ? 0
-                        : row_check_number(checking, row, COLUMN_MARK, 0, TAG_MAX_ID - 1, why);
+    uint64_t mark = row->values[COLUMN_MARK].is_there
+                        ? row_check_number(checking, row, COLUMN_MARK, 0, TAG_MAX_ID - 1, why)
+                        : 0;
     const char *max_id = checking->source->columns[COLUMN_MAX_ID];
 
     tag->mark = mark;
@@ -440,10 +430,10 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     tag->name = row_bytes(checking, row, COLUMN_NAME, &tag->name_len);
     tag->object = row_bytes(checking, row, COLUMN_OBJECT, &tag->object_len);
     tag->at = row_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, &why);
-    if (source->needed[COLUMN_STEP] || !row->values[COLUMN_STEP].is_null) {
+    if (source->needed[COLUMN_STEP] || row->values[COLUMN_STEP].is_there) {
         tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
     }
-    if (source->needed[COLUMN_DELTA] || !row->values[COLUMN_DELTA].is_null) {
+    if (source->needed[COLUMN_DELTA] || row->values[COLUMN_DELTA].is_there) {
         row_check_delta(checking, row, tag, &why);
     }
     tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
@@ -452,7 +442,7 @@ static void row_check(struct tag_checking *checking, const struct row *row)
         row_refuse(checking, row, tag, &why);
         return;
     }
-    if (!row->values[COLUMN_AGE].is_null) {
+    if (row->values[COLUMN_AGE].is_there) {
         uint64_t age_s = 0;
         size_t len;
         const char *text = row_bytes(checking, row, COLUMN_AGE, &len);

@@ -428,7 +428,7 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
     bool named = before != NULL && before->text[0] == '_';
     BUF_LOCAL(bytes);
 
-    value->bytes = (struct row_value){.at = out->len};
+    value->bytes = (struct row_value){.at = out->len, .is_there = true};
     if (named && !charset_is_utf8(before->text + 1, before->len - 1)) {
         value_is_wrong(value, "in this character set, not utf8mb4 or binary:", before);
     } else if (token->kind == TOKEN_STRING) {
@@ -437,7 +437,7 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
         hex = token->len > 2 && (token->text[1] | 0x20) == 'x';
         buf_put(&bytes, token->text + (hex ? 2 : 0), token->len - (hex ? 2 : 0));
     } else if (before == NULL && token_is_word(token, "NULL")) {
-        value->bytes.is_null = true;
+        value->bytes.is_there = false;
     } else {
         value_is_wrong(value, "no literal value:", token);
     }
@@ -468,7 +468,6 @@ static struct token sql_read_value(struct sql_reading *in, struct value *value)
         return token;
     }
     if (token_is_char(&token, ',') || token_is_char(&token, ')')) {
-        value->bytes.is_null = true;
         value->wrong = "a value is missing";
         return token;
     }
@@ -508,7 +507,7 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
         }
         count++;
         if (meaning == COLUMN_TIME && value.wrong != NULL) {
-            value.bytes.is_null = true; /* now() */
+            value.bytes.is_there = false; /* now() */
         } else if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
             messages_add(errors, "%s: %s: %s%s%s", row_place(row, place),
                          in->file->source->columns[meaning], value.wrong,
@@ -534,7 +533,7 @@ static void insert_read_rows(struct sql_reading *in, const struct columns *colum
     uint32_t number = 0;
 
     while (token_is_char(&token, '(')) {
-        struct row row = rows_begin(token.line, ++number);
+        struct row row = {.line = token.line, .number = ++number};
 
         if (!insert_read_row(in, columns, &row)) {
             return;

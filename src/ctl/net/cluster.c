@@ -1,7 +1,7 @@
 /*
  * cluster.c - see cluster.h.
  *
- * The happy path of a request: ask_until() goes through rounds of all servers; try_server() sends
+ * The happy path of a request: cluster_ask() goes through rounds of all servers; try_server() sends
  * it by libcurl and judges the answer; conclude() says what became of it. Thread: one.
  */
 #include "src/ctl/net/cluster.h"
@@ -42,7 +42,6 @@ struct asking {
     struct buf failures; /* a line each: what the servers of this round had to say */
     uint64_t deadline_ms;
     uint32_t pause_ms;
-    bool alone;    /* one server, once */
     bool may_be;   /* it may have been carried out */
     bool answered; /* by a server, if only with 503 */
     /* Of the exchange under way. */
@@ -732,7 +731,7 @@ static enum verdict judge_answer(struct asking *asking, struct server *server,
     }
     asking->answered = true;
     asking->may_be |= answer->status == 503;
-    if (asking->ask->once || asking->alone) {
+    if (asking->ask->once || asking->ask->server != NULL) {
         return VERDICT_FAILED;
     }
     must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RETRY_AFTER, &retry_after_s));
@@ -746,7 +745,8 @@ static enum verdict judge_answer(struct asking *asking, struct server *server,
 static enum verdict try_server(struct asking *asking, struct server *server)
 {
     enum listener listener = servers_listener(asking->ask->target);
-    bool others = !asking->alone && !asking->ask->once && asking->cluster->servers.count > 1;
+    bool others =
+        asking->ask->server == NULL && !asking->ask->once && asking->cluster->servers.count > 1;
     enum verdict verdict = VERDICT_NEXT;
     const char *asked = NULL;
     const char *address;
@@ -775,7 +775,7 @@ static enum verdict try_server(struct asking *asking, struct server *server)
 static enum verdict try_round(struct asking *asking)
 {
     struct cluster *cluster = asking->cluster;
-    size_t count = asking->alone ? 1 : cluster->servers.count;
+    size_t count = asking->ask->server != NULL ? 1 : cluster->servers.count;
     size_t first = cluster->last;
 
     asking->failures.len = 0;
@@ -847,24 +847,27 @@ static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
     return code;
 }
 
-static enum ctl_exit ask_until(struct asking *asking)
+enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct answer *ret)
 {
-    const struct ask *ask = asking->ask;
-    uint32_t timeout_ms =
-        ask->timeout_ms > 0 ? ask->timeout_ms : asking->cluster->settings->timeout_ms;
+    struct asking asking = {.cluster = cluster, .ask = ask, .answer = ret};
+    uint32_t timeout_ms = ask->timeout_ms > 0 ? ask->timeout_ms : cluster->settings->timeout_ms;
     enum verdict verdict;
 
-    *asking->answer = (struct answer){.code = ""};
-    asking->deadline_ms = clock_now_ms(clock_system()) + timeout_ms;
+    if (ask->server != NULL) {
+        ASSERT(*ask->server < cluster->servers.count);
+        cluster->last = *ask->server;
+    }
+    *ret = (struct answer){.code = ""};
+    asking.deadline_ms = clock_now_ms(clock_system()) + timeout_ms;
     for (;;) {
-        asking->pause_ms = ASK_PAUSE_MS;
-        verdict = try_round(asking);
+        asking.pause_ms = ASK_PAUSE_MS;
+        verdict = try_round(&asking);
         /* Where no server answered, none will within a moment; where one did, another one will. */
-        if (verdict != VERDICT_NEXT || asking->alone || (!asking->may_be && !asking->answered) ||
-            time_left(asking) <= asking->pause_ms) {
-            return conclude(asking, verdict);
+        if (verdict != VERDICT_NEXT || ask->server != NULL ||
+            (!asking.may_be && !asking.answered) || time_left(&asking) <= asking.pause_ms) {
+            return conclude(&asking, verdict);
         }
-        (void)poll(NULL, 0, (int)asking->pause_ms);
+        (void)poll(NULL, 0, (int)asking.pause_ms);
     }
 }
 
@@ -901,21 +904,4 @@ void cluster_next(struct cluster *cluster)
 const struct servers *cluster_servers(const struct cluster *cluster)
 {
     return &cluster->servers;
-}
-
-enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct answer *ret)
-{
-    struct asking asking = {.cluster = cluster, .ask = ask, .answer = ret};
-
-    return ask_until(&asking);
-}
-
-enum ctl_exit cluster_ask_one(struct cluster *cluster, size_t server, const struct ask *ask,
-                              struct answer *ret)
-{
-    struct asking asking = {.cluster = cluster, .ask = ask, .answer = ret, .alone = true};
-
-    ASSERT(server < cluster->servers.count);
-    cluster->last = server;
-    return ask_until(&asking);
 }

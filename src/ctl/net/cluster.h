@@ -156,8 +156,9 @@ struct ask {
     const char *body; /* JSON, NULL: none */
     const char *key;  /* Idempotency-Key; NULL: none */
     const struct ask_sink *sink;
-    uint32_t timeout_ms; /* of all of it, with a sink without a byte; 0: as the settings have it */
-    bool once;           /* it must not be sent twice */
+    uint32_t timeout_ms;  /* of all of it, with a sink without a byte; 0: as the settings have it */
+    bool once;            /* it must not be sent twice */
+    const size_t *server; /* asked alone, and once; NULL: all, until one answers */
 };
 
 struct answer {
@@ -177,10 +178,6 @@ struct cluster *cluster_new(const struct settings *settings, struct buf *why);
 void cluster_free(struct cluster *cluster); /* NULL-safe */
 
 enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct answer *ret);
-
-/* The same of one server alone, which is asked once. */
-enum ctl_exit cluster_ask_one(struct cluster *cluster, size_t server, const struct ask *ask,
-                              struct answer *ret);
 
 /* The next request begins with the server after the one that answered last. */
 void cluster_next(struct cluster *cluster);

@@ -88,7 +88,7 @@ static enum ctl_exit parse(struct ctl *ctl, const char *const *words, enum args_
         argv[argc] = (char *)words[argc - 1];
     }
     *ctl = (struct ctl){0};
-    return args_parse(ctl, argc, argv, action);
+    return args_parse(ctl, COMMANDS, argc, argv, action);
 }
 
 static void test_command_lines(void **state)

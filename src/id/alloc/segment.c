@@ -207,8 +207,8 @@ void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t siz
     /* The acquire load of `word` just above keeps these stores behind it; release is for
      * segment_inspect(), see slot_view(). */
     atomic_store_explicit(&buffer->first[generation & 1], first, memory_order_release);
-    if (!same) {
-        atomic_store_explicit(&buffer->terms, terms, memory_order_release);
+    if (!same) { /* the size, which is stored after them and loaded before them, carries them */
+        atomic_store_explicit(&buffer->terms, terms, memory_order_relaxed);
     }
     atomic_store_explicit(&buffer->size[generation & 1], size, memory_order_release);
     atomic_store_explicit(&buffer->ready, generation, memory_order_release);

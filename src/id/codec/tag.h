@@ -65,7 +65,7 @@ struct tag_row {
     bool deleted;             /* a tombstone: it keeps the high-water mark */
     bool recalling;           /* not in trend mode any more, but a node may hold a segment yet:
                                  nothing is handed out until every one of them has said that it
-                                 does not (fsm_puts.h) */
+                                 does not (fsm_tables.h) */
     bool paused;              /* nothing is handed out (from level 3 on) */
     uint32_t generation; /* grows by 1 when made, deleted, changed in mode, increment or offset,
                                  or when the max_id of a tag that is not strict is set by hand

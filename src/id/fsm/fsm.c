@@ -12,8 +12,6 @@
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_grants.h"
-#include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_tables.h"
 
 #define FORESEE_ITEMS 512 /* of a put at once: each is looked for among all tags */
@@ -174,12 +172,6 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
 {
     struct fsm *fsm = fsm_from(machine);
     struct command *command = &fsm->command;
-    const struct fsm_strict strict = {.tags = &fsm->tags,
-                                      .keys = &fsm->keys,
-                                      .recalls = &fsm->recalls,
-                                      .log_ms = fsm->settings.log_ms,
-                                      .index = entry->index,
-                                      .term = entry->term};
 
     switch (command->type) {
     case COMMAND_GRANT:
@@ -197,7 +189,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         fsm_workers_apply(&fsm->workers, command, result);
         return;
     case COMMAND_STRICT:
-        fsm_strict_apply(&strict, &command->list, result);
+        fsm_strict_apply(fsm, entry, &command->list, result);
         return;
     case COMMAND_GIVE_BACK:
         fsm_segments_give_back(&fsm->tags, &command->list, result);
@@ -206,7 +198,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         fsm_ids_grant(&fsm->recalls, TAG_MODE_MONOTONIC, 0, &command->list, result);
         return;
     case COMMAND_KEYED:
-        fsm_keyed_apply(&strict, &command->list, result);
+        fsm_keyed_apply(fsm, entry, &command->list, result);
         return;
     default:
         status_result_encode(apply_plain(fsm, entry->node_id, command), result);

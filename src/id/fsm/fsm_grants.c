@@ -1,7 +1,7 @@
 /*
- * fsm_grants.c - see fsm_grants.h.
+ * fsm_grants.c - see fsm_tables.h: keys and grants.
  */
-#include "src/id/fsm/fsm_grants.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -450,7 +450,8 @@ void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
 
 /* Where the application of a batch stands. */
 struct batch {
-    const struct fsm_strict *on;
+    struct fsm *fsm;
+    const struct machine_entry *entry; /* the batch's */
     const struct command_list *head;
     struct fsm_row *row; /* of the last item's tag; NULL: unknown, or no item yet */
     bool changing;       /* it is out of the digest */
@@ -460,7 +461,7 @@ struct batch {
 static void batch_close(struct batch *batch)
 {
     if (batch->changing) {
-        fsm_tags_change_end(batch->on->tags, batch->row);
+        fsm_tags_change_end(&batch->fsm->tags, batch->row);
         batch->changing = false;
     }
 }
@@ -475,7 +476,7 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
         return;
     }
     batch_close(batch);
-    batch->row = fsm_tags_find(batch->on->tags, item->name, item->name_len);
+    batch->row = fsm_tags_find(&batch->fsm->tags, item->name, item->name_len);
 }
 
 /* True if the key decides: it is known and in force, or cannot be looked up yet. A key that is not
@@ -483,19 +484,20 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
 static bool item_by_key(struct batch *batch, const struct strict_item *item,
                         struct strict_result *result)
 {
-    const struct fsm_strict *on = batch->on;
+    struct fsm_keys *keys = &batch->fsm->keys;
+    uint64_t log_ms = batch->fsm->settings.log_ms;
     struct fsm_key *key;
 
-    if (on->log_ms == 0) {
+    if (log_ms == 0) {
         result->status = ERR_EMPTY;
         return true;
     }
-    key = fsm_key_find(on->keys, batch->row, item->key, item->key_len);
+    key = fsm_key_find(keys, batch->row, item->key, item->key_len);
     if (key == NULL) {
         return false;
     }
-    if (!fsm_key_in_force(key, on->log_ms)) {
-        fsm_key_forget(on->keys, key);
+    if (!fsm_key_in_force(key, log_ms)) {
+        fsm_key_forget(keys, key);
         return false;
     }
     fsm_key_answer(key, item, result);
@@ -507,8 +509,8 @@ static bool keys_full(struct batch *batch, uint64_t *ret_limit)
 {
     uint32_t limit = batch->head->key_limit < LIMIT_KEYS ? batch->head->key_limit : LIMIT_KEYS;
 
-    fsm_keys_expire(batch->on->keys, batch->on->log_ms, EXPIRE_PER_KEY);
-    if (batch->on->keys->table.count < limit) {
+    fsm_keys_expire(&batch->fsm->keys, batch->fsm->settings.log_ms, EXPIRE_PER_KEY);
+    if (batch->fsm->keys.table.count < limit) {
         return false;
     }
     *ret_limit = limit;
@@ -521,7 +523,7 @@ static bool share_full(const struct batch *batch, const struct strict_item *item
 {
     uint32_t most = item->most != 0 ? item->most : batch->head->key_share;
     /* LIMIT_KEYS at most. */
-    uint32_t held = (uint32_t)fsm_owners_held(&batch->on->keys->owners, item->client);
+    uint32_t held = (uint32_t)fsm_owners_held(&batch->fsm->keys.owners, item->client);
 
     if (item->client == 0 || held < most) {
         return false;
@@ -535,14 +537,14 @@ static void batch_key_add(struct batch *batch, const struct strict_item *item, u
                           uint64_t first)
 {
     const struct fsm_key_ids ids = {.first = first,
-                                    .at_ms = batch->on->log_ms,
-                                    .index = batch->on->index,
+                                    .at_ms = batch->fsm->settings.log_ms,
+                                    .index = batch->entry->index,
                                     .client = item->client,
                                     .count = item->count,
                                     .increment = batch->row->tag.increment,
                                     .position = position};
 
-    fsm_key_add(batch->on->keys, batch->row, item, &ids);
+    fsm_key_add(&batch->fsm->keys, batch->row, item, &ids);
 }
 
 /* From result->first on, which is max_id, or beyond it where a new period begins, or the increment
@@ -553,7 +555,7 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     struct tag_row *tag = &batch->row->tag;
 
     if (!batch->changing) {
-        fsm_tags_change_begin(batch->on->tags, batch->row);
+        fsm_tags_change_begin(&batch->fsm->tags, batch->row);
         batch->changing = true;
         tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(batch->head->wall_ms));
     }
@@ -575,8 +577,9 @@ static int period_ids(const struct batch *batch, const struct strict_item *item,
     struct shape shape;
 
     ASSERT(tag_shape(tag->shape, tag->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
-    if (item->period == 0 || batch->on->log_ms == 0 ||
-        !shape_period_is_near((enum date_part)shape.date.unit, item->period, batch->on->log_ms)) {
+    if (item->period == 0 || batch->fsm->settings.log_ms == 0 ||
+        !shape_period_is_near((enum date_part)shape.date.unit, item->period,
+                              batch->fsm->settings.log_ms)) {
         return ERR_EMPTY;
     }
     shape_period_ids(&shape, tag->max_id, item->period, ret_first, ret_end);
@@ -608,7 +611,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return result->status;
     }
     if (tag->recalling) {
-        recall = fsm_recalls_find(batch->on->recalls, tag->name, tag->name_len);
+        recall = fsm_recalls_find(&batch->fsm->recalls, tag->name, tag->name_len);
         ASSERT(recall != NULL && recall->nodes.count > 0);
         result->detail = recall->nodes.ids[0]; /* a node that may hold a segment of it yet */
         return ERR_CHANGING;
@@ -637,10 +640,10 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
     return 0;
 }
 
-void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
-                      struct buf *result)
+void fsm_strict_apply(struct fsm *fsm, const struct machine_entry *entry,
+                      struct command_list *command, struct buf *result)
 {
-    struct batch batch = {.on = strict, .head = command};
+    struct batch batch = {.fsm = fsm, .entry = entry, .head = command};
     struct strict_result results[LIMIT_STRICT_ITEMS];
     struct strict_item item;
     uint16_t position = 0;
@@ -665,7 +668,7 @@ static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
 {
     const struct tag_row *tag = &batch->row->tag;
 
-    return batch->head->term != batch->on->term || keyed->generation != tag->generation ||
+    return batch->head->term != batch->entry->term || keyed->generation != tag->generation ||
            tag->recalling || ids_end(keyed->first, keyed->item.count, tag->increment) > tag->max_id;
 }
 
@@ -701,10 +704,10 @@ static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint
     return 0;
 }
 
-void fsm_keyed_apply(const struct fsm_strict *strict, struct command_list *command,
-                     struct buf *result)
+void fsm_keyed_apply(struct fsm *fsm, const struct machine_entry *entry,
+                     struct command_list *command, struct buf *result)
 {
-    struct batch batch = {.on = strict, .head = command};
+    struct batch batch = {.fsm = fsm, .entry = entry, .head = command};
     struct strict_result results[LIMIT_STRICT_ITEMS];
     struct keyed_item keyed;
     uint16_t position = 0;

@@ -1,7 +1,7 @@
 /*
- * fsm_puts.c - see fsm_puts.h.
+ * fsm_puts.c - see fsm_tables.h: recalls and puts.
  */
-#include "src/id/fsm/fsm_puts.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>

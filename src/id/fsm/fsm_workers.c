@@ -1,7 +1,7 @@
 /*
- * fsm_workers.c - see fsm_workers.h.
+ * fsm_workers.c - see fsm_tables.h: worker ids.
  */
-#include "src/id/fsm/fsm_workers.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #include <stdlib.h>
 #include <string.h>

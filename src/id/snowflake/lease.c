@@ -169,21 +169,6 @@ static bool slot_holds(const struct lease_slot *slot)
            slot->state == LEASE_SERVING;
 }
 
-static void slot_resume(struct lease_slot *slot, const struct lease_record *record)
-{
-    uint32_t fixed = slot->lease->config.fixed;
-
-    ASSERT(slot->state == LEASE_NONE && !slot->recorded && !slot->asking);
-    slot->recorded = true;
-    slot->durable = *record;
-    if (fixed > 0 && record->worker_id != fixed - 1) {
-        return; /* another one is acquired; what was granted of this one is over with its window */
-    }
-    slot->state = LEASE_RECORDED;
-    slot->held = *record;
-    slot->start_ms = record->mark_ms;
-}
-
 /* Held under this slot's name, by a node: clients may choose any name. A fixed one also under a
  * name that this very disk had for it before it was fixed. */
 static bool row_is_own(const struct lease_slot *slot, const struct worker_row *row)
@@ -206,15 +191,6 @@ static uint64_t row_reported_ms(const struct worker_row *row)
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
-}
-
-/* Before any acquire of this incarnation: the row that an earlier incarnation acquired and had
- * no time to record. That one it cannot have used, and if the log knows of a use then this disk
- * is not the one it was on. */
-static bool row_may_be_taken(const struct lease_slot *slot, const struct worker_row *row)
-{
-    return slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
-           !slot->recorded && !slot->writing && row_reported_ms(row) == 0;
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -248,19 +224,6 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
     lease_touch(lease);
 }
 
-/* The same epoch: its window may have grown. */
-static void row_adopt(struct lease_slot *slot, const struct worker_row *row)
-{
-    slot->last_timestamp_ms = later(slot->last_timestamp_ms, row_reported_ms(row));
-    if (row->granted_until_ms <= slot->held.until_ms) {
-        return;
-    }
-    slot->held.until_ms = row->granted_until_ms;
-    if (slot->state == LEASE_SERVING) {
-        snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
-    }
-}
-
 /* The worker id is another's now (or nobody's). */
 static void slot_fence(struct lease_slot *slot)
 {
@@ -281,7 +244,11 @@ static void slot_fence(struct lease_slot *slot)
 static void row_seen(struct lease_slot *slot, const struct worker_row *row)
 {
     if (!slot_holds(slot)) {
-        if (row_may_be_taken(slot, row)) {
+        /* Before any acquire of this incarnation: the row that an earlier incarnation acquired and
+         * had no time to record. That one it cannot have used, and if the log knows of a use then
+         * this disk is not the one it was on. */
+        if (slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
+            !slot->recorded && !slot->writing && row_reported_ms(row) == 0) {
             row_take(slot, row);
         }
         return;
@@ -293,25 +260,20 @@ static void row_seen(struct lease_slot *slot, const struct worker_row *row)
         slot_fence(slot);
         return;
     }
-    row_adopt(slot, row);
+    /* The same epoch: its window may have grown. */
+    slot->last_timestamp_ms = later(slot->last_timestamp_ms, row_reported_ms(row));
+    if (row->granted_until_ms > slot->held.until_ms) {
+        slot->held.until_ms = row->granted_until_ms;
+        if (slot->state == LEASE_SERVING) {
+            snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
+        }
+    }
 }
 
 void lease_worker_changed(struct lease *lease, const struct worker_row *row)
 {
     for (unsigned k = 0; k < lease->count && !lease->stopped; k++) {
         row_seen(&lease->slots[k], row);
-    }
-}
-
-/* The row that this slot's acquire was given. */
-static void row_acquired(struct lease_slot *slot, const struct worker_row *row)
-{
-    if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
-        row_take(slot, row);
-        slot->unsure = clock_now_ms(slot->lease->clock) - slot->asked_ms >= REQUEST_MS;
-        if (slot->unsure) {
-            slot->next_ask_ms = 0;
-        }
     }
 }
 
@@ -372,27 +334,6 @@ static uint64_t last_used_ms(const struct lease_slot *slot)
                                    : 0;
 }
 
-/* Less than half of the lead is left, and ids are being claimed. */
-static bool mark_is_due(const struct lease_slot *slot, uint64_t wall_ms, bool wanted)
-{
-    uint64_t lead_ms = slot->lease->config.mark_lead_ms;
-    uint64_t mark_ms = slot->held.mark_ms;
-    uint64_t left_ms = mark_ms > wall_ms ? mark_ms - wall_ms : 0;
-
-    return slot->state == LEASE_SERVING && left_ms < (lead_ms + 1) / 2 &&
-           wall_ms + lead_ms > slot->start_ms && (wanted || last_used_ms(slot) > slot->used_ms);
-}
-
-/* The disk is late by half a window. */
-static bool until_is_due(const struct lease_slot *slot)
-{
-    if (slot->state != LEASE_SERVING) {
-        return false;
-    }
-    ASSERT(same_grant(&slot->held, &slot->durable));
-    return slot->held.until_ms - slot->durable.until_ms > slot->lease->config.window_ms / 2;
-}
-
 /* The mark that a record written now has. Time that cannot be stamped is not used up: not by a
  * clock that is unfit, nor by one beyond the window's end. */
 static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool may_mark)
@@ -433,18 +374,27 @@ static void slot_written_cb(void *data)
 
 static void slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, bool wanted)
 {
+    const struct lease_config *config = &slot->lease->config;
     struct lease_disk *disk = slot->lease->disk;
     struct lease_record record = slot->held;
+    uint64_t left_ms = record.mark_ms > wall_ms ? record.mark_ms - wall_ms : 0;
+    bool serves = slot->state == LEASE_SERVING;
+    bool mark_is_due;  /* less than half of the lead is left, and ids are being claimed */
+    bool until_is_due; /* the disk is late by half a window */
     BUF_LOCAL(bytes);
 
     if (slot->writing || slot->unsure) {
         return;
     }
-    if (slot->state == LEASE_RECORDING || mark_is_due(slot, wall_ms, wanted)) {
+    ASSERT(!serves || same_grant(&slot->held, &slot->durable));
+    mark_is_due = serves && left_ms < (config->mark_lead_ms + 1) / 2 &&
+                  wall_ms + config->mark_lead_ms > slot->start_ms &&
+                  (wanted || last_used_ms(slot) > slot->used_ms);
+    until_is_due = serves && record.until_ms - slot->durable.until_ms > config->window_ms / 2;
+    if (slot->state == LEASE_RECORDING || mark_is_due) {
         record.mark_ms = next_mark(slot, wall_ms, may_mark);
     }
-    if (slot->state != LEASE_RECORDING && record.mark_ms == slot->held.mark_ms &&
-        !until_is_due(slot)) {
+    if (slot->state != LEASE_RECORDING && record.mark_ms == slot->held.mark_ms && !until_is_due) {
         return;
     }
     slot->writing = true;
@@ -593,8 +543,11 @@ static void slot_answered_cb(struct id_request *request)
     if (err != 0) {
         return; /* perhaps applied, perhaps not: next_ask_ms is set */
     }
-    if (!slot->asked_renewal && result.status == 0) {
-        row_acquired(slot, &result.row);
+    if (!slot->asked_renewal && result.status == 0 && slot->state == LEASE_NONE &&
+        row_is_own(slot, &result.row)) {
+        row_take(slot, &result.row); /* that its acquire was given */
+        slot->unsure = clock_now_ms(lease->clock) - slot->asked_ms >= REQUEST_MS;
+        slot->next_ask_ms = slot->unsure ? 0 : slot->next_ask_ms;
     }
     if (result.has_row) {
         lease_worker_changed(lease, &result.row);
@@ -699,7 +652,17 @@ int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
     int err = row_read(data, len, &lease_record_format, &record);
 
     if (err == 0 && k < lease->count) {
-        slot_resume(&lease->slots[k], &record);
+        struct lease_slot *slot = &lease->slots[k];
+
+        ASSERT(slot->state == LEASE_NONE && !slot->recorded && !slot->asking);
+        slot->recorded = true;
+        slot->durable = record;
+        /* One that is not the fixed one is only remembered: its grant ends with its window. */
+        if (lease->config.fixed == 0 || record.worker_id == lease->config.fixed - 1) {
+            slot->state = LEASE_RECORDED;
+            slot->held = record;
+            slot->start_ms = record.mark_ms;
+        }
     }
     return err;
 }
@@ -723,26 +686,6 @@ void lease_zone(struct lease *lease, bool pools)
         lease->pools = pools && has_zone;
         lease_touch(lease);
     }
-}
-
-static void lease_publish(struct lease *lease)
-{
-    if (!atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed)) {
-        return;
-    }
-    for (unsigned k = 0; k < lease->count; k++) {
-        if (lease->slots[k].state == LEASE_RECORDED) {
-            slot_publish(&lease->slots[k]);
-        }
-    }
-}
-
-/* At its start a node hears the other clocks before it trusts its own; where they do not answer, it
- * waits no longer than it may have to wait for its mark anyway. */
-static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
-{
-    return now_ms - lease->begun_ms < lease->config.mark_lead_ms &&
-           !clock_check_asked(lease->check, now_ms);
 }
 
 /* Against the cluster's clocks, against itself, and against the times reported to the log.
@@ -829,7 +772,10 @@ static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 
     clock_check_tick(lease->check, now_ms, wall_ms);
     refusal = lease_judge_clock(lease, now_ms, wall_ms, &clock_ms);
-    lease->asking_clocks = must_ask_first(lease, now_ms);
+    /* At its start a node hears the other clocks before it trusts its own; where they do not
+     * answer, it waits no longer than it may have to wait for its mark anyway. */
+    lease->asking_clocks = now_ms - lease->begun_ms < lease->config.mark_lead_ms &&
+                           !clock_check_asked(lease->check, now_ms);
     if (refusal == 0 && lease->asking_clocks) {
         refusal = ERR_EMPTY;
     }
@@ -872,10 +818,15 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
 /* wanted: a claim found the mark lapsed. */
 static void lease_look(struct lease *lease, bool wanted)
 {
+    bool is_ready = atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed);
     uint64_t now_ms;
     uint64_t wall_ms;
 
-    lease_publish(lease);
+    for (unsigned k = 0; k < lease->count && is_ready; k++) {
+        if (lease->slots[k].state == LEASE_RECORDED) {
+            slot_publish(&lease->slots[k]);
+        }
+    }
     now_ms = clock_now_ms(lease->clock);
     wall_ms = clock_wall_ms(lease->clock);
     lease_judge(lease, now_ms, wall_ms);
@@ -918,19 +869,6 @@ void lease_stop(struct lease *lease)
     timer_cancel(lease->timers, &lease->due);
 }
 
-static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k)
-{
-    struct lease_slot *slot = &lease->slots[k];
-    int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%s%u",
-                       config->node_id, config->store_id, config->fixed > 0 ? "w" : "",
-                       config->fixed > 0 ? config->fixed - 1 : k);
-
-    ASSERT(len > 0 && (size_t)len < sizeof slot->name);
-    slot->lease = lease;
-    slot->k = k;
-    slot->name_len = (uint16_t)len;
-}
-
 struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
                         struct clock_check *check, const struct clock *clock, struct timers *timers,
                         struct id_proposer *proposer, struct lease_disk *disk)
@@ -961,7 +899,15 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
         lease_touch(lease);
     }
     for (unsigned k = 0; k < config->workers; k++) {
-        slot_init(lease, config, k);
+        struct lease_slot *slot = &lease->slots[k];
+        int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%s%u",
+                           config->node_id, config->store_id, config->fixed > 0 ? "w" : "",
+                           config->fixed > 0 ? config->fixed - 1 : k);
+
+        ASSERT(len > 0 && (size_t)len < sizeof slot->name);
+        slot->lease = lease;
+        slot->k = k;
+        slot->name_len = (uint16_t)len;
     }
     if (snowflake != NULL) {
         atomic_store_explicit(&snowflake->refusal, lease->status.refusal, memory_order_relaxed);

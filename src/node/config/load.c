@@ -55,60 +55,40 @@ void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_
 
 /* --- files --- */
 
-/* A FIFO would be waited for, a device may have no end. */
-static int check_kind(int fd, bool is_private, struct config_error *ret_error)
-{
-    mode_t not_private = S_IRWXG | S_IRWXO;
-    struct stat st;
-
-    ASSERT(fstat(fd, &st) == 0);
-    if (!S_ISREG(st.st_mode)) {
-        return config_fail(ret_error, "is not a regular file");
-    }
-    /* Root may let a group read its file: so packages install what a service reads, and so
-     * Kubernetes mounts it. */
-    not_private &= st.st_uid == 0 ? ~(mode_t)S_IRGRP : ~(mode_t)0;
-    if (is_private && (st.st_mode & not_private) != 0) {
-        return config_fail(ret_error,
-                           "has mode %04o, so others than its owner can use it: chmod 600 it, and "
-                           "make a new secret if it may have been read",
-                           (unsigned)st.st_mode & 07777);
-    }
-    if ((st.st_mode & S_IWOTH) != 0) {
-        return config_fail(ret_error, "has mode %04o, so anybody can change it: chmod o-w it",
-                           (unsigned)st.st_mode & 07777);
-    }
-    return 0;
-}
-
-static int read_at_once(int fd, void *out, size_t room, size_t *ret_len,
-                        struct config_error *ret_error)
-{
-    ssize_t len;
-
-    *ret_len = 0;
-    while ((len = read(fd, (char *)out + *ret_len, room - *ret_len)) != 0) {
-        if (len < 0 && errno != EINTR) {
-            return config_fail(ret_error, "cannot read: %s", strerror(errno));
-        }
-        *ret_len += len > 0 ? (size_t)len : 0;
-    }
-    return 0;
-}
-
 int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
                      struct config_error *ret_error)
 {
     /* Without waiting: nobody may ever write to a FIFO. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    int rv;
+    mode_t not_private = S_IRWXG | S_IRWXO;
+    struct stat st;
+    ssize_t len;
+    int rv = 0;
 
     if (fd < 0) {
         return config_fail(ret_error, "cannot open: %s", strerror(errno));
     }
-    rv = check_kind(fd, is_private, ret_error);
-    if (rv == 0) {
-        rv = read_at_once(fd, out, room, ret_len, ret_error);
+    ASSERT(fstat(fd, &st) == 0);
+    /* Root may let a group read its file: so packages install what a service reads, and so
+     * Kubernetes mounts it. */
+    not_private &= st.st_uid == 0 ? ~(mode_t)S_IRGRP : ~(mode_t)0;
+    if (!S_ISREG(st.st_mode)) { /* a device may have no end */
+        rv = config_fail(ret_error, "is not a regular file");
+    } else if (is_private && (st.st_mode & not_private) != 0) {
+        rv = config_fail(ret_error,
+                         "has mode %04o, so others than its owner can use it: chmod 600 it, and "
+                         "make a new secret if it may have been read",
+                         (unsigned)st.st_mode & 07777);
+    } else if ((st.st_mode & S_IWOTH) != 0) {
+        rv = config_fail(ret_error, "has mode %04o, so anybody can change it: chmod o-w it",
+                         (unsigned)st.st_mode & 07777);
+    }
+    *ret_len = 0;
+    while (rv == 0 && (len = read(fd, (char *)out + *ret_len, room - *ret_len)) != 0) {
+        if (len < 0 && errno != EINTR) {
+            rv = config_fail(ret_error, "cannot read: %s", strerror(errno));
+        }
+        *ret_len += len > 0 ? (size_t)len : 0;
     }
     close(fd);
     return rv;
@@ -288,30 +268,22 @@ static void tls_file_release(struct tls_file *file)
     }
 }
 
-static int read_tls_files(const struct config *config, struct tls_files *files,
-                          struct config_error *ret_error)
-{
-    const struct config_tls_files *paths = &config->tls.files;
-    int rv = read_tls_file(paths->certificate, false, &files->certificate, ret_error);
-
-    if (rv == 0) {
-        rv = read_tls_file(paths->key, true, &files->key, ret_error);
-    }
-    if (rv == 0 && files->client != TLS_CLIENT_NONE) {
-        rv = read_tls_file(paths->ca, false, &files->client_ca, ret_error);
-    }
-    return rv;
-}
-
 int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
                    struct config_error *ret_error)
 {
+    const struct config_tls_files *paths = &config->tls.files;
     struct tls_files files = {.client = config->tls.client};
     struct tls_error error = {""};
     int rv;
 
     ASSERT(tls_files_are_set(config));
-    rv = read_tls_files(config, &files, ret_error);
+    rv = read_tls_file(paths->certificate, false, &files.certificate, ret_error);
+    if (rv == 0) {
+        rv = read_tls_file(paths->key, true, &files.key, ret_error);
+    }
+    if (rv == 0 && files.client != TLS_CLIENT_NONE) {
+        rv = read_tls_file(paths->ca, false, &files.client_ca, ret_error);
+    }
     if (rv == 0 && tls_context_make(tls, &files, ret_context, &error) != 0) {
         rv = config_fail(ret_error, "http.tls-dir: %s", error.text);
     }

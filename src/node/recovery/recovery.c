@@ -206,19 +206,6 @@ static int options_take(struct options *options, char *const argv[], unsigned *r
 
 /* --- what must be there --- */
 
-static int check_raise(const struct options *options, struct config_error *ret_error)
-{
-    if (options->renew.raise.by_ids || options->renew.raise.by_time) {
-        return 0;
-    }
-    return config_fail(
-        ret_error,
-        "say how far to raise each tag's max_id, by --raise-ids N%s: ids that were handed "
-        "out %s are not known here, and would come again",
-        options->command == OPTIONS_RESTORE ? " or --raise-time 1h (or both)" : "",
-        options->command == OPTIONS_RESTORE ? "after the backup was taken" : "by the lost nodes");
-}
-
 static int options_check(const struct options *options, struct config_error *ret_error)
 {
     if (options->command == OPTIONS_RESTORE && options->file == NULL) {
@@ -246,7 +233,15 @@ static int options_check(const struct options *options, struct config_error *ret
                            "node.id and peer.advertise (or peer.listen) will be",
                            options->node_id == 0 ? "--node-id" : "--peer-address");
     }
-    return check_raise(options, ret_error);
+    if (options->renew.raise.by_ids || options->renew.raise.by_time) {
+        return 0;
+    }
+    return config_fail(
+        ret_error,
+        "say how far to raise each tag's max_id, by --raise-ids N%s: ids that were handed "
+        "out %s are not known here, and would come again",
+        options->command == OPTIONS_RESTORE ? " or --raise-time 1h (or both)" : "",
+        options->command == OPTIONS_RESTORE ? "after the backup was taken" : "by the lost nodes");
 }
 
 int options_read(enum options_command command, char *const argv[], struct options *ret_options,
@@ -888,39 +883,31 @@ static int write_out(const struct options *options, const struct saved *saved,
     return print_and_free(&text);
 }
 
-static int recovery_carry_out(const struct options *options, const struct saved *saved,
-                              const char *about)
+static int recover_or_restore(const struct options *options)
 {
     uint64_t now_ms = clock_wall_ms(clock_system());
     struct store_error error = {""};
-    struct renewed renewed;
     struct buf text = BUF_INIT;
-    int err;
-
-    if (options->check) {
-        put_checked_file(saved, now_ms, &text);
-        return print_and_free(&text);
-    }
-    err = renew(saved, &options->renew, now_ms, &renewed, &error);
-    if (err != 0) {
-        return recovery_refuse(options, err, about, error.text);
-    }
-    err = write_out(options, saved, &renewed, now_ms);
-    renewed_release(&renewed);
-    return err;
-}
-
-static int recover_or_restore(const struct options *options)
-{
-    struct store_error error = {""};
     const char *about = "";
+    struct renewed renewed;
     struct saved saved;
     int err = recovery_read(options, &saved, &about, &error);
 
     if (err != 0) {
         return recovery_refuse(options, err, about, error.text);
     }
-    err = recovery_carry_out(options, &saved, about);
+    if (options->check) {
+        put_checked_file(&saved, now_ms, &text);
+        err = print_and_free(&text);
+    } else {
+        err = renew(&saved, &options->renew, now_ms, &renewed, &error);
+        if (err != 0) {
+            err = recovery_refuse(options, err, about, error.text);
+        } else {
+            err = write_out(options, &saved, &renewed, now_ms);
+            renewed_release(&renewed);
+        }
+    }
     saved_free(&saved);
     return err;
 }

@@ -579,34 +579,6 @@ static int check_clock(const struct saved *saved, uint64_t log_ms, uint64_t now_
                            text_time_rfc3339(now_ms, now), text_time_rfc3339(at_least, then));
 }
 
-static int renew_all(const struct saved *saved, struct renewing *renewing)
-{
-    uint64_t log_ms = 0;
-    int err = load_before(saved, renewing, &log_ms);
-
-    if (err == 0) {
-        err = check_clock(saved, log_ms, renewing->now_ms, renewing->error);
-    }
-    state_load_begin(renewing->state);
-    for (size_t i = 0; i < saved->count && err == 0; i++) {
-        err = renew_row(renewing, &saved->rows[i]);
-    }
-    if (err == 0 && !renewing->born) {
-        err = put_new_birth(renewing);
-    }
-    if (err == 0 && !renewing->ruled) {
-        err = put_rules(renewing, NULL);
-    }
-    if (err == 0) { /* the last table */
-        err = put_unknown_workers(renewing, renewing->worker_count);
-    }
-    if (err == 0 && state_load_end(renewing->state, saved->index) != 0) {
-        err = store_error_set(renewing->error, ERR_CORRUPT,
-                              "the new rows contradict each other: this is a bug of leafd");
-    }
-    return err;
-}
-
 int renew(const struct saved *saved, const struct renew_options *options, uint64_t now_ms,
           struct renewed *ret_renewed, struct store_error *ret_error)
 {
@@ -617,10 +589,31 @@ int renew(const struct saved *saved, const struct renew_options *options, uint64
                                 .state = state_new(&fsm_machine),
                                 .zones = zones_new(),
                                 .error = ret_error};
+    uint64_t log_ms = 0;
     int err;
 
     *ret_renewed = (struct renewed){0};
-    err = renew_all(saved, &renewing);
+    err = load_before(saved, &renewing, &log_ms);
+    if (err == 0) {
+        err = check_clock(saved, log_ms, now_ms, ret_error);
+    }
+    state_load_begin(renewing.state);
+    for (size_t i = 0; i < saved->count && err == 0; i++) {
+        err = renew_row(&renewing, &saved->rows[i]);
+    }
+    if (err == 0 && !renewing.born) {
+        err = put_new_birth(&renewing);
+    }
+    if (err == 0 && !renewing.ruled) {
+        err = put_rules(&renewing, NULL);
+    }
+    if (err == 0) { /* the last table */
+        err = put_unknown_workers(&renewing, renewing.worker_count);
+    }
+    if (err == 0 && state_load_end(renewing.state, saved->index) != 0) {
+        err = store_error_set(ret_error, ERR_CORRUPT,
+                              "the new rows contradict each other: this is a bug of leafd");
+    }
     state_free(renewing.state);
     zones_free(renewing.zones);
     if (err == 0) {

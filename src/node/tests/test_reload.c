@@ -101,14 +101,13 @@ static int setup(void **state)
     log_setup(f->started.log_level, 1);
     reload_init(&f->reload, &f->started, &f->counts);
     for (int i = 0; i < 3; i++) {
-        static const char *const names[] = {"first", "second", "third"};
+        static const struct reload_part parts[] = {
+            {.name = "first", .prepare = prepare, .commit = commit, .drop = drop},
+            {.name = "second", .prepare = prepare, .commit = commit, .drop = drop},
+            {.name = "third", .prepare = prepare, .commit = commit, .drop = drop}};
 
         f->parts[i].name = (char)('1' + i);
-        reload_add(&f->reload, &(struct reload_part){.name = names[i],
-                                                     .prepare = prepare,
-                                                     .commit = commit,
-                                                     .drop = drop,
-                                                     .data = &f->parts[i]});
+        reload_add(&f->reload, &parts[i], &f->parts[i]);
     }
     events[0] = '\0';
     f->saved_stderr = dup(STDERR_FILENO);
