@@ -304,6 +304,12 @@ def test_answers_are_as_the_schemas_say(shared, tag):
         assert ask(path, "post", id=999).code == "unknown_member"
     assert ask("/api/nodes/{id}", "put", body={"weight": 7}, id=999).code == "unknown_member"
     assert ask("/api/cluster/members/{id}", "delete", id=999).code == "unknown_member"
+    path = "/api/clients/cuts/{who}"
+    assert ask(path, "put", body={"for_s": 60}, who="127.0.0.1").code == "cuts_asker"
+    assert "warning" in ask(path, "put", body={"for_s": 60}, who="openapi").json()
+    wait_until(lambda: ask("/api/clients/cuts", "get").json()["cuts"], 30, "it is known")
+    assert ask(path, "delete", who="openapi").status == 204
+    assert ask(path, "delete", who="openapi").code == "unknown_cut"
     assert ask(one, "delete", tag=tag + ".x").status == 204
     wanted = {(path, method) for path, method in OPERATIONS if path not in (
         "/api/live", "/api/backup", "/api/cluster/members")}

@@ -1,13 +1,18 @@
 """Zones: where nodes are, and what clients are told of them (GET /api/nodes)."""
 
+import contextlib
+import os
+import signal
 import threading
 
 import pytest
 
+import leafctl
 from client import once
 from cluster import FAST
 from ports import take_port
 from resp import connect, open_resp
+from test_backup import small_volumes
 from test_listeners import Tokens
 from upgrade import wait_level
 from wait import wait_until
@@ -259,6 +264,55 @@ def test_nodes_take_worker_ids_of_their_zones_pool(make_cluster):
     assert own_ids(cluster) == held
 
 
+def test_a_fixed_worker_id(make_cluster):
+    """Two nodes are given the same: one serves, over its restart and drained, the other says who
+    has it, and takes it when it may. One that is not of its zone's pool is taken by nobody."""
+    cluster = make_cluster(settings={**FAST, "snowflake-window-ms": 4000}, start=False)
+    first, second, third = cluster.nodes
+    first.settings["snowflake-worker-id"] = 700
+    second.settings["snowflake-workers"] = 0
+    third.settings["snowflake-worker-id"] = 5
+    start_zones(cluster, ["a", "b", "c"])
+    wait_until(lambda: own_ids(cluster) == {1: {700}, 2: set(), 3: {5}}, 30, "their own")
+    second.settings.update({"snowflake-workers": 1, "snowflake-worker-id": 700})
+    second.restart()
+    second.wait_log(r'snowflake.worker-id is another\'s, so ids are off.* worker_id=700 '
+                    r'holder="node-1/[0-9a-f]{16}/w700" until_ms=\d{13}')
+    assert second.http("GET", "/api/snowflake/get/k?timeout_ms=0").status == 409
+    assert second.get("/readyz").status == 200
+    assert drain(first, 1).status == 200
+    first.stop()
+    first.start()
+    wait_until(lambda: first.http("GET", "/api/snowflake/get/k").status == 200, 30, "it has it yet")
+    assert drain(first, 1, "resume").status == 200
+    first.settings["snowflake-worker-id"] = 701
+    first.restart()
+    wait_until(lambda: second.http("GET", "/api/snowflake/get/k").status == 200, 60, "it is free")
+    assert own_ids(cluster)[2] == {700}
+    wait_until(lambda: 701 in own_ids(cluster)[1], 30, "another is set")
+    assert first.http("PUT", "/api/workers/pools", {"pools": "c=10-19"}).status == 200
+    third.settings["snowflake-worker-id"] = 6
+    third.restart()
+    third.wait_log("snowflake.worker-id is not of the pool of this node's zone.* worker_id=6 "
+                   "zone=c pools=c=10-19")
+
+
+def test_a_preferred_zone_that_no_node_has(make_cluster, tmp_path):
+    """The leader says so by its name, once."""
+    cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "bb"}, start=False)
+    start_zones(cluster, ["a", "b", "b"])
+    leader = cluster.wait_leader()
+    leader.wait_log("no node is in the zone that is to lead.* prefer_zone=bb ")
+    ctl = leafctl.of(cluster, tmp_path)
+    assert "no node is in zone bb, which is to lead" in ctl("check", code=None).out
+    cluster.nodes[0].stop()
+    cluster.nodes[0].settings["zone"] = "bb"
+    cluster.nodes[0].start()
+    wait_until(lambda: cluster.wait_leader() is cluster.nodes[0], 90, "a node of it leads")
+    assert sum(node.log().count("no node is in the zone that") for node in cluster.nodes) <= 2
+    assert "which is to lead" not in ctl("check", code=None).out
+
+
 def test_the_preferred_zone_leads(make_cluster):
     cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "b"}, start=False)
     start_zones(cluster, ["a", "b", "c"])
@@ -268,3 +322,92 @@ def test_the_preferred_zone_leads(make_cluster):
     wait_until(lambda: cluster.wait_leader() is not two, 30, "another one leads")
     assert drain(cluster.nodes[0], 2, "resume").status == 200
     wait_until(lambda: cluster.wait_leader() is two, 90, "it leads again")
+
+
+# --- together with other things ---
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a volume")
+def test_pools_on_a_disk_that_is_full(make_cluster):
+    """The change is refused whole, ids are served on, and once there is room it is made."""
+    cluster = make_cluster(1, settings=FAST, start=False)
+    node = cluster.nodes[0]
+    with small_volumes(cluster) as [volume]:
+        start_zones(cluster, ["a"])
+        wait_until(lambda: node.get("/api/snowflake/get/k").status == 200, 30, "a worker id")
+        assert node.http("PUT", "/api/workers/pools", {"pools": "a=0-9"}).status == 200
+        filler = os.path.join(volume, "filler")
+        with contextlib.suppress(OSError), open(filler, "wb") as file:
+            while True:
+                file.write(bytes(1 << 20))
+        node.expect_log("disk|room|full")
+        wait_until(lambda: node.http("PUT", "/api/workers/pools", {"pools": "a=0-9"}).status
+                   == 503, 60, "it is full")
+        assert node.http("PUT", "/api/workers/pools", {"pools": "a=10-19"}).code == "disk_full"
+        assert node.http("POST", "/api/workers", {"name": "x", "zone": "a"}).code == "disk_full"
+        assert node.get_json("/api/workers/pools") == {"pools": "a=0-9"}
+        assert node.get("/api/snowflake/get/k").status == 200
+        os.unlink(filler)
+        wait_until(lambda: node.http("PUT", "/api/workers/pools", {"pools": "a=10-19"}).status
+                   == 200, 60, "there is room")
+        answer = node.http("POST", "/api/workers", {"name": "x", "zone": "a"})
+        assert answer.status == 201 and answer.json()["worker_id"] == 10, answer
+
+
+def test_a_drained_node_reads_its_settings_again(make_cluster, tmp_path):
+    """A token is gone and the log's level another, and it is drained as before."""
+    cluster = make_cluster(start=False, settings=FAST)
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    tokens.add("shop", "roles=ids")
+    tokens.write()
+    node = cluster.nodes[0]
+    node.settings.update({"auth-tokens-file": tokens.path,
+                          "auth-anonymous": "health,read,admin"})
+    start_zones(cluster, ["a", "b", "c"])
+    assert drain(cluster.nodes[1], 1).status == 200
+    wait_until(lambda: node.get("/readyz").status == 503, 30, "it is drained")
+    del tokens.lines["shop"]
+    tokens.write()
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_log('msg="reloaded"')
+    wait_until(lambda: node.http("GET", "/api/nodes", None, tokens.bearer("shop")).status == 401,
+               30, "the token is gone")
+    assert node.get("/readyz").status == 503
+    wait_field(cluster.nodes[1:], "state", {1: "drained", 2: "ready", 3: "ready"})
+    assert drain(node, 1, "resume").status == 200
+    wait_until(lambda: node.get("/readyz").status == 200, 30, "it takes work")
+
+
+def test_two_tenants(make_cluster, tmp_path):
+    """Tokens of prefixes see all nodes, as clients choose by them, and one pauses none of the tags
+    of another, alone or in a bulk."""
+    cluster = make_cluster(1, settings=FAST, start=False)
+    tokens = Tokens(tmp_path / "tokens")
+    tokens.add("root", "roles=all")
+    for tenant in ("a", "b"):
+        tokens.add(tenant, f"roles=ids,read,tags prefix={tenant}/")
+    tokens.write()
+    node = cluster.nodes[0]
+    node.settings.update({"auth-tokens-file": tokens.path, "auth-anonymous": "health,read"})
+    start_zones(cluster, ["eu-1"])
+
+    def ask(who, method, path, body=None):
+        return node.http(method, path, body, tokens.bearer(who))
+
+    wait_until(lambda: [item["zone"] for item in ask("root", "GET", "/api/nodes").json()["nodes"]]
+               == ["eu-1"], 30, "the zone")
+    lists = [ask(who, "GET", "/api/nodes").json() for who in ("a", "b", "root")]
+    assert lists[0] == lists[1] == lists[2]
+    assert lists[0]["nodes"][0]["zone"] == "eu-1"
+    for who in ("a", "b"):
+        assert ask(who, "PUT", f"/api/tags/{who}%2F1", {}).status == 201
+        assert ask(who, "POST", "/api/nodes/1/drain").status == 403
+    for answer in (ask("a", "PUT", "/api/tags/b%2F1", {"paused": True}),
+                   ask("a", "POST", "/api/tags", [{"tag": "a/1", "paused": True},
+                                                  {"tag": "b/1", "paused": True}])):
+        assert (answer.status, answer.code) == (403, "forbidden_tag"), answer
+    assert ask("a", "PUT", "/api/tags/a%2F1", {"paused": True, "reason": "mine"}).status == 200
+    wait_until(lambda: ask("a", "GET", "/api/segment/get/a%2F1").status == 423, 30, "its own")
+    assert ask("b", "GET", "/api/segment/get/b%2F1").status == 200
+    assert ask("b", "PUT", "/api/tags/a%2F1", {"paused": False}).code == "forbidden_tag"
+    assert ask("a", "GET", "/api/segment/get/a%2F1").status == 423

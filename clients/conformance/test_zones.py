@@ -417,17 +417,18 @@ def test_an_endpoint_that_leads_to_another_cluster(start, fake):
 PAUSED = ["strict orders 1", "texts orders 1", "range orders 5", "segment orders 1"]
 
 
-def paused(_):
-    return error(423, "paused", "stopped for the audit of May", Retry_After="1")
+def paused(_, status=423, code="paused"):
+    return error(status, code, "stopped for the audit of May", Retry_After="1")
 
 
 @pytest.mark.parametrize("line", PAUSED)
-def test_a_tag_that_is_paused(start, fake, line):
+@pytest.mark.parametrize("status, code", [(423, "paused"), (403, "client_cut")])
+def test_a_tag_that_is_paused_and_a_client_that_is_cut(start, fake, line, status, code):
     """The refusal goes to the caller at once, with its reason, from whichever node."""
-    servers = [fake(paused) for _ in range(2)]
+    servers = [fake(lambda request: paused(request, status, code)) for _ in range(2)]
     client = start().open(endpoints=",".join(server.url for server in servers), connect_ms=30000)
-    error_ = client.refused(line, "paused")
-    assert error_.status == 423 and "audit of May" in error_.message
+    error_ = client.refused(line, code)
+    assert error_.status == status and "audit of May" in error_.message
     assert client.took_s - client.waited_s < 1 + SLACK_S
     assert sum(len(server.requests) for server in servers) == 1
     assert client.stats()["retries"] == client.stats()["failovers"] == 0

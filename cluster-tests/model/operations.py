@@ -1069,6 +1069,38 @@ def place(run, node=0, what="drain", weight=100, force=False, ctl=False):
         expect(answer, {"ok", "last_ready", "exit 76"}, f"{what} {number}")
 
 
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "beside": rng.randrange(plan.size),
+                              **draw_protocol(rng, "ctl")},
+           weight=2, cost_s=0.2, at_most=4, covers=[
+               "GET /api/clients/cuts", "PUT /api/clients/cuts/", "DELETE /api/clients/cuts/",
+               "CLIENTS_LIST", "CLIENTS_CUT", "CLIENTS_RESTORE"])
+def cut_client(run, node=0, beside=0, protocol="http"):
+    """A client is cut on each node, and served again."""
+    def ask(method, path, body, *words):
+        if protocol == "ctl":
+            return run.certain(lambda: run.world.leafctl(node, "operator", "clients", *words,
+                                                         *([] if words[0] == "restore" else
+                                                           ["--json"])))
+        return run.certain(lambda: run.world.http(node, "operator", method,
+                                                  f"/api/clients/cuts{path}", body))
+
+    def served(number, code):
+        run.until(lambda: run.world.http(number, "eve", "GET", "/api/tags?prefix=e/").code == code,
+                  f"{code} for eve")
+
+    expect(ask("PUT", "/eve", {"for_s": 3600, "reason": "x"}, "cut", "eve", "--for", "1h",
+               "--reason", "x"), {"ok"}, "cuts eve")
+    for number in (node, beside):
+        served(number, "client_cut")
+    shown = ask("GET", "", None, "list")
+    must([item["who"] for item in shown.json["cuts"]] == ["eve"], "cut-not-shown", f"{shown}")
+    # Where the first answer was lost it is so already.
+    expect(ask("DELETE", "/eve", None, "restore", "eve"), {"ok", "unknown_cut", "exit 76"},
+           "restores eve")
+    for number in (node, beside):
+        served(number, "ok")
+
+
 # --- a share of tags ---
 
 def draw_share(rng, plan):

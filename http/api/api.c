@@ -107,6 +107,11 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN,
           AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_WEIGHT)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
+    ROUTE(BIT(METHOD_GET), "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
+    ROUTE(BIT(METHOD_PUT), "/api/clients/cuts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_cut_put)),
+    ROUTE(BIT(METHOD_DELETE), "/api/clients/cuts/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_cut_end)),
     ROUTE(READ, "/api/cluster", LONG, FOR_READ, SERVED_BY(handle_cluster)),
     ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
     ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),
@@ -461,6 +466,9 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
     if (api->auth != NULL) {
         loop->tokens = auth_take(api->auth, &loop->tokens_generation);
     }
+    if (api->backend->figures != NULL) {
+        id_cuts_copy(api->backend->figures, &loop->cuts);
+    }
     LIST_INIT(&loop->live.viewers);
     SLIST_INIT(&loop->kept);
     timer_init(&loop->snowflake_retry, snowflake_retry_fire);
@@ -487,7 +495,38 @@ static void api_loop_end(void *loop_data)
     free(loop);
 }
 
-/* A tag's parked requests are to try again; on its way to their loop. */
+/* The client of a request that is served has been cut: what it waits for does not come. */
+static void cut_short(struct conn *conn)
+{
+    struct http_wait *wait = conn->wait;
+
+    if (conn->state != CONN_SERVING || wait == NULL) {
+        return; /* its body is still to come, and the gate is closed then */
+    }
+    if (wait->sent != NULL || conn->note != NULL) { /* the reply, or a change, has begun */
+        conn_abort(conn, "its client is cut");
+        return;
+    }
+    (void)conn_resume(wait);
+    wait->cancel(wait);
+    deny(conn);
+}
+
+static void take_cuts(struct api_loop *loop)
+{
+    struct conn *next;
+
+    gate_take_cuts(loop);
+    for (struct conn *conn = TAILQ_FIRST(&loop->conns->all); conn != NULL; conn = next) {
+        next = TAILQ_NEXT(conn, all_link);
+        if ((conn->state == CONN_SERVING || conn->state == CONN_BODY) &&
+            conn->request.route != NULL && conn->request.gate == GATE_OPEN && gate_cuts(conn)) {
+            cut_short(conn);
+        }
+    }
+}
+
+/* A tag's parked requests are to try again, NULL: the cuts have changed; on its way to a loop. */
 struct wake {
     struct mailbox_item item;
     struct api_loop *loop;
@@ -498,7 +537,11 @@ static void wake_tag_cb(struct mailbox_item *item)
 {
     struct wake *wake = CONTAINER(item, struct wake, item);
 
-    segment_wake(wake->loop, wake->tag);
+    if (wake->tag != NULL) {
+        segment_wake(wake->loop, wake->tag);
+    } else if (wake->loop->api->auth != NULL) {
+        take_cuts(wake->loop);
+    }
     free(wake);
 }
 
@@ -506,11 +549,11 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
 {
     struct api *api = CONTAINER(waker, struct api, waker);
 
-    /* Ids are served by the first listener alone. */
-    for (unsigned i = 0; i < LIMIT_HTTP_LOOPS && i < api->loop_count; i++) {
+    for (unsigned i = 0; i < api->loop_count; i++) {
         struct wake *wake;
 
-        if ((loops >> i & 1) == 0) {
+        /* Ids are served by the first listener alone. */
+        if (tag != NULL && (i >= LIMIT_HTTP_LOOPS || (loops >> i & 1) == 0)) {
             continue;
         }
         wake = MUST_HAVE(malloc(sizeof *wake));

@@ -648,6 +648,28 @@ static int refuse_page(struct conn *conn)
     }
 }
 
+/* Looked at anew each time, since it ends by itself. */
+static int refuse_cut(struct conn *conn)
+{
+    /* A request whose body came meanwhile may be of one that has ended. */
+    static const struct client_cut ended = {.who = "this client", .reason = "it has ended"};
+    const struct client_cut *cut =
+        gate_identity(conn) != NULL && conn->cut != NULL ? conn->cut : &ended;
+    uint64_t now_ms = gate_now_ms(api_loop(conn));
+    uint64_t left_ms = cut->until_ms > now_ms ? cut->until_ms - now_ms : 1;
+    char message[LIMIT_CUT_WHO_BYTES + TEXT_TIME_BYTES + LIMIT_TAG_REASON_BYTES + 32];
+    char time[TEXT_TIME_BYTES];
+    char extra[48];
+
+    conn->last_len = 0;
+    (void)snprintf(extra, sizeof extra, "Retry-After: %llu\r\n", ull((left_ms + 999) / 1000));
+    (void)snprintf(message, sizeof message, "%s is cut until %s%s%s", cut->who,
+                   text_time_rfc3339(cut->until_ms, time), cut->reason[0] != '\0' ? ": " : "",
+                   cut->reason);
+    conn_fail(conn, 403, "client_cut", extra, "", message);
+    return ANSWERED;
+}
+
 static int refuse_by(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
@@ -677,6 +699,8 @@ static int refuse_by(struct conn *conn)
         return refuse_role(conn);
     case GATE_TAG:
         return refuse_tag(conn, "this tag is another's");
+    case GATE_CUT:
+        return refuse_cut(conn);
     case GATE_OPEN:
         break;
     }
@@ -685,7 +709,8 @@ static int refuse_by(struct conn *conn)
 
 int deny(struct conn *conn)
 {
-    if (conn->request.gate != GATE_OTHER_LISTENER) {
+    /* Of a cut the audit has who asked for it. */
+    if (conn->request.gate != GATE_OTHER_LISTENER && conn->request.gate != GATE_CUT) {
         audited_refuse(conn);
     }
     return refuse_by(conn);

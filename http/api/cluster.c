@@ -29,10 +29,13 @@
 
 #include "http/api/audited.h"
 #include "http/api/context.h"
+#include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/proto/text.h"
+#include "http/server/proxy.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/id/codec/tag.h"
 #include "src/state/codec/cluster_command.h"
 
 /* --- the segments of this node --- */
@@ -327,6 +330,198 @@ int handle_cluster_ask(struct conn *conn)
     call->member_id = route->asks == ASK_LEVEL ? ask.level : ask.node_id;
     member_ask_encode(&ask, &call->request.payload);
     return call_submit_for(conn, call, (uint32_t)options[0].number);
+}
+
+/* --- clients that are cut --- */
+
+static void put_cut(const struct client_cut *cut, struct buf *json)
+{
+    char time[TEXT_TIME_BYTES];
+
+    text_put_field(json, "{\"who\":", cut->who);
+    text_put_field(json, ",\"until\":", text_time_rfc3339(cut->until_ms, time));
+    text_put_field(json, ",\"reason\":", cut->reason[0] != '\0' ? cut->reason : NULL);
+    text_put_field(json, ",\"by\":", cut->by);
+}
+
+int handle_cuts_list(struct conn *conn)
+{
+    const struct client_cuts *cuts = &api_loop(conn)->cuts;
+    uint64_t now_ms = gate_now_ms(api_loop(conn));
+    struct buf *json = reply_begin(conn);
+    const char *comma = "";
+
+    buf_printf(json, "{\"cuts\":[");
+    for (size_t i = 0; i < cuts->count; i++) {
+        if (cuts->items[i].until_ms > now_ms) {
+            buf_printf(json, "%s", comma);
+            put_cut(&cuts->items[i], json);
+            buf_printf(json, "}");
+            comma = ",";
+        }
+    }
+    buf_printf(json, "]}");
+    return 200;
+}
+
+/* An address, in its one form, or a token's name, out of the path. */
+static bool read_who(struct conn *conn, struct client_cut *cut)
+{
+    const struct request *request = &conn->request;
+    const char *raw = conn_at(conn, request->name_at);
+    uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
+    char shown[SHOWN_BYTES];
+    char text[PROXY_NETWORK_BYTES + LIMIT_CUT_WHO_BYTES];
+    size_t len;
+
+    if (api_loop(conn)->api->auth == NULL) {
+        return reply_err(conn, ERR_DISABLED);
+    }
+    if (level < CUT_LEVEL) {
+        return reply_error(conn, 409, "level_too_low",
+                           "clients are cut from level %d on, and the cluster is at level %u",
+                           CUT_LEVEL, level);
+    }
+    if (target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, text, sizeof text, &len) == 0) {
+        if (proxy_network(text, len, cut->who)) {
+            return true;
+        }
+        if (tokens_name_check(text, len)) {
+            memcpy(cut->who, text, len);
+            return true;
+        }
+    }
+    return reply_error(
+        conn, 400, "bad_request",
+        "%s is no address, as 10.0.0.7 or 2001:db8::/32 with zeros after the prefix, "
+        "and no token's name",
+        text_show(raw, request->name_len, shown, sizeof shown));
+}
+
+/* Does it hit the client that asks, or take the last token that may end it? Answered then. */
+static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
+{
+    const struct token_table *tokens = api_loop(conn)->tokens;
+    const struct identity *asks = gate_identity(conn);
+    struct sockaddr_storage address = {0};
+    const struct identity *token;
+    bool is_admins = false;
+    bool is_last = (tokens_anonymous(tokens)->roles & ROLE_ADMIN) == 0;
+
+    if (asks->kind != IDENTITY_ANONYMOUS && strcmp(asks->name, cut->who) == 0) {
+        return !reply_error(conn, 409, "cuts_asker",
+                            "%s is the token of this very request; force=1 does it nevertheless",
+                            cut->who);
+    }
+    if (conn_address(conn, &address) &&
+        proxy_is_named(cut->who, (const struct sockaddr *)&address)) {
+        return !reply_error(conn, 409, "cuts_asker",
+                            "%s hits %s, where this very request comes from; force=1 does it "
+                            "nevertheless",
+                            cut->who, conn->peer->name);
+    }
+    for (size_t i = 1; (token = tokens_at(tokens, i)) != NULL; i++) {
+        bool is_it = strcmp(token->name, cut->who) == 0;
+
+        is_admins |= is_it && (token->roles & ROLE_ADMIN) != 0;
+        is_last &= is_it || (token->roles & ROLE_ADMIN) == 0;
+    }
+    return is_admins && is_last &&
+           !reply_error(conn, 409, "last_admin",
+                        "%s is the last token of this node with the role admin, and %s asks; "
+                        "force=1 does it nevertheless",
+                        cut->who, asks->name);
+}
+
+/* Tokens are of each node's own file: another node may have it. */
+static bool is_known_here(const struct api_loop *loop, const char *who)
+{
+    char address[PROXY_NETWORK_BYTES];
+    const struct identity *token;
+
+    for (size_t i = 1; (token = tokens_at(loop->tokens, i)) != NULL; i++) {
+        if (strcmp(token->name, who) == 0) {
+            return true;
+        }
+    }
+    return proxy_network(who, strlen(who), address);
+}
+
+static int cut_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    const struct client_cut *cut = &call->cut;
+    struct buf *json = reply_begin(conn);
+    int32_t status;
+
+    if (status_result_decode(reply->data, reply->len, &status) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (status == ERR_CONFLICT) {
+        return reply_error(conn, 409, "too_many_cuts",
+                           "%d clients are cut, which is the most: end the cut of one", LIMIT_CUTS);
+    }
+    if (status == ERR_NOT_FOUND) {
+        return reply_error(conn, 404, "unknown_cut", "%s is not cut", cut->who);
+    }
+    if (status != 0 || cut->until_ms == 0) {
+        return status != 0 ? status : 204;
+    }
+    put_cut(cut, json);
+    if (!is_known_here(api_loop(conn), cut->who)) {
+        buf_printf(json, ",\"warning\":\"no token of this node is named %s\"", cut->who);
+    }
+    buf_printf(json, "}");
+    return 200;
+}
+
+static int submit_cut(struct conn *conn, const struct client_cut *cut, uint64_t timeout_ms)
+{
+    struct call *call = call_new(ID_REQUEST_COMMAND, cut_cb);
+
+    call->cut = *cut;
+    memcpy(call->cut.by, gate_identity(conn)->name, sizeof call->cut.by);
+    cluster_command_put(&call->request.payload, COMMAND_CUT, &call->cut);
+    return call_submit_for(conn, call, (uint32_t)timeout_ms);
+}
+
+int handle_cut_put(struct conn *conn)
+{
+    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
+    struct param fields[] = {{.name = "for_s", .needed = true, .min = 1, .max = LIMIT_CUT_S},
+                             {.name = "reason", .kind = PARAM_TEXT}};
+    struct client_cut cut = {0};
+    const char *why;
+    json_t *body;
+
+    if (!request_options(conn, options, COUNT_OF(options)) || !read_who(conn, &cut)) {
+        return ANSWERED;
+    }
+    body = request_body(conn, "a cut's fields", "", fields, COUNT_OF(fields));
+    if (body == NULL) {
+        return ANSWERED;
+    }
+    cut.until_ms = gate_now_ms(api_loop(conn)) + fields[0].number * 1000;
+    if (fields[1].present && tag_reason_check(fields[1].text, fields[1].len, &why) != 0) {
+        (void)reply_error(conn, 400, "bad_request", "%s", why);
+    } else {
+        memcpy(cut.reason, fields[1].present ? fields[1].text : "", fields[1].len);
+        if (options[1].number == 1 || !cut_hurts(conn, &cut)) {
+            (void)submit_cut(conn, &cut, options[0].number);
+        }
+    }
+    json_decref(body);
+    return ANSWERED;
+}
+
+int handle_cut_end(struct conn *conn)
+{
+    struct param options[] = {OPTION_TIMEOUT(conn)};
+    struct client_cut cut = {0};
+
+    return request_options(conn, options, 1) && read_who(conn, &cut)
+               ? submit_cut(conn, &cut, options[0].number)
+               : ANSWERED;
 }
 
 /* --- GET /api/backup --- */

@@ -220,6 +220,7 @@ struct api_loop {
     unsigned listeners;         /* bits of enum api_listener: what is served here */
     struct token_table *tokens; /* NULL: the api has no auth */
     uint64_t tokens_generation;
+    struct client_cuts cuts;               /* as far as this loop has heard */
     char options[LIMIT_HTTP_TARGET_BYTES]; /* decoded, of the request whose handler runs */
 };
 

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "http/api/request.h"
+#include "http/server/proxy.h"
 #include "src/base/assert.h"
 
 #define BEARER "Bearer "
@@ -47,6 +48,40 @@ static uint32_t either(uint32_t own, uint32_t other)
     return own != 0 ? own : other;
 }
 
+/* --- cuts --- */
+
+uint64_t gate_now_ms(const struct api_loop *loop)
+{
+    const struct id_backend *backend = loop->backend;
+
+    return clock_wall_ms(backend->clock) - (uint64_t)atomic_load(&backend->health->clock_off_ms);
+}
+
+/* Of those that hit the client the one that ends last. */
+static const struct client_cut *cut_of(const struct conn *conn)
+{
+    const struct client_cuts *cuts = &api_loop(conn)->cuts;
+    const struct identity *identity = conn->identity;
+    struct sockaddr_storage address = {0};
+    bool has_address = cuts->count > 0 && conn_address(conn, &address);
+    const struct client_cut *found = NULL;
+
+    for (size_t i = 0; i < cuts->count; i++) {
+        const struct client_cut *cut = &cuts->items[i];
+        bool hits =
+            (identity->kind != IDENTITY_ANONYMOUS && strcmp(cut->who, identity->name) == 0) ||
+            (has_address && proxy_is_named(cut->who, (const struct sockaddr *)&address));
+
+        found = hits && (found == NULL || cut->until_ms > found->until_ms) ? cut : found;
+    }
+    return found;
+}
+
+static inline bool is_cut(const struct conn *conn)
+{
+    return conn->cut != NULL && conn->cut->until_ms > gate_now_ms(api_loop(conn));
+}
+
 /* The bearer's quotas are charged from now on. What its line does not say is as for addresses. */
 static void count_for(struct conn *conn, const struct identity *identity)
 {
@@ -59,6 +94,8 @@ static void count_for(struct conn *conn, const struct identity *identity)
     bool is_named = identity->kind != IDENTITY_ANONYMOUS;
 
     conn_identify(conn, is_named ? identity->name : NULL, strlen(identity->name), &quotas);
+    conn->identity = identity;
+    conn->cut = cut_of(conn);
 }
 
 /* By the token; else by the certificate, if it has a line; else nobody in particular. */
@@ -78,7 +115,6 @@ static enum gate identify(struct conn *conn)
     }
     identity = identity != NULL ? identity : tokens_anonymous(tokens);
     if (conn->identity != identity) {
-        conn->identity = identity;
         count_for(conn, identity);
     }
     return gate;
@@ -113,10 +149,9 @@ bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const
         if (identity == NULL) {
             return false;
         }
-        conn->identity = identity;
         count_for(conn, identity);
     }
-    return (conn->identity->roles & (unsigned)ROLE_IDS) != 0 &&
+    return !is_cut(conn) && (conn->identity->roles & (unsigned)ROLE_IDS) != 0 &&
            (conn->identity->prefix_count == 0 || identity_may_use(conn->identity, tag, tag_len));
 }
 
@@ -146,6 +181,9 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
     enum gate gate = identify(conn);
     unsigned roles;
 
+    if (is_cut(conn) && route->role != ROLE_HEALTH) {
+        return GATE_CUT;
+    }
     if (gate != GATE_OPEN) {
         return gate;
     }
@@ -191,17 +229,39 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
     UNREACHABLE("a verdict on a page");
 }
 
+static void look_anew(struct api_loop *loop)
+{
+    struct conn *conn;
+
+    TAILQ_FOREACH (conn, &loop->conns->all, all_link) {
+        conn->identity = NULL;
+        conn->cut = NULL;
+        conn->last_len = 0; /* its head is judged again */
+    }
+}
+
+void gate_take_cuts(struct api_loop *loop)
+{
+    id_cuts_copy(loop->backend->figures, &loop->cuts);
+    look_anew(loop);
+}
+
+bool gate_cuts(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+    bool cuts = judge_client(conn, route) == GATE_CUT;
+
+    conn->request.gate = cuts ? GATE_CUT : conn->request.gate;
+    return cuts;
+}
+
 void gate_renew(struct conn *conn)
 {
     struct api_loop *loop = api_loop(conn);
     struct token_table *old = loop->tokens;
-    struct conn *other;
 
     loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
-    TAILQ_FOREACH (other, &loop->conns->all, all_link) {
-        other->identity = NULL;
-        other->last_len = 0; /* its head is judged again */
-    }
+    look_anew(loop);
     tokens_unref(old);
     if (conn->request.route != NULL && conn->request.gate == GATE_OPEN) {
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
@@ -250,6 +310,7 @@ static const struct {
     [GATE_NO_TOKEN] = {401, "no token"},
     [GATE_ROLE] = {403, "the role is missing"},
     [GATE_TAG] = {403, "another's tag"},
+    [GATE_CUT] = {403, "cut"},
 };
 
 const char *gate_reason(const struct conn *conn, int *ret_status)

@@ -6,6 +6,9 @@
  * and whether the tokens were read again (gate_look()). If so, the first request that a loop sees
  * has all of the loop's connections looked at anew.
  *
+ * A client that is cut (struct client_cut) is found when its identity is, and once more when the
+ * cuts change. A head that found one open is looked at each time: the cut ends by itself.
+ *
  * Failure modes: whatever is refused is answered by deny() (audited.h). An api without struct auth
  * (tests) refuses nothing.
  *
@@ -37,7 +40,8 @@ enum gate {
     GATE_UNKNOWN,   /* no such token */
     GATE_NO_TOKEN,  /* and the role needs one */
     GATE_ROLE,
-    GATE_TAG
+    GATE_TAG,
+    GATE_CUT
 };
 
 /* A head with this route is there: judge it. */
@@ -60,6 +64,15 @@ static inline void gate_look(struct conn *conn)
 
 /* May a request that is being answered for long go on, by the tokens in force? */
 bool gate_stays_open(struct conn *conn);
+
+/* The cluster's time, as this node knows it: Unix milliseconds. */
+uint64_t gate_now_ms(const struct api_loop *loop);
+
+/* Does a cut hit the client, for a route that is not of health? Then the gate says so. */
+bool gate_cuts(struct conn *conn);
+
+/* Take the cuts as they are now. All of the loop's connections are looked at anew. */
+COLD void gate_take_cuts(struct api_loop *loop);
 
 /* Why it may not be served, in a few words, and the status that says so. Static. */
 const char *gate_reason(const struct conn *conn, int *ret_status);

@@ -151,6 +151,7 @@ struct call {
         uint64_t member_id;
         struct layout_row layout; /* of a change of a named layout */
         uint32_t list_limit;      /* of a list of worker ids */
+        struct client_cut cut;    /* of a change of a cut */
         struct {
             uint16_t len;
             char text[SHAPE_ID_BYTES_MAX];

@@ -122,6 +122,9 @@ int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
 bool tag_made(struct conn *conn, const struct call *call, bool *ret_made, int *ret_status);
 
 /* cluster.c */
+int handle_cuts_list(struct conn *conn);
+int handle_cut_put(struct conn *conn);
+int handle_cut_end(struct conn *conn);
 int handle_backup(struct conn *conn);
 int handle_node_segments(struct conn *conn);
 int handle_cluster_segments(struct conn *conn);

@@ -381,6 +381,9 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     figures_now(api->backend, &figures);
     cluster_json_put(status, true, json);
     quorum_of(status, &quorum);
+    if (status->prefer_zone[0] != '\0') {
+        text_put_field(json, ",\"prefer_zone\":", status->prefer_zone);
+    }
     buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
                quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
     text_put_field(json, ",\"text\":", quorum.text);

@@ -155,18 +155,24 @@ static bool cut_piece(struct field *rest, const char *at, struct field *ret_piec
 
 /* --- the fields --- */
 
-static int read_token_name(struct tokens_reader *reader, const struct field *field)
+bool tokens_name_check(const char *name, size_t len)
 {
-    struct identity *identity = reader->identity;
-    bool fits = field->len >= 1 && field->len <= LIMIT_TOKEN_NAME_BYTES;
+    bool fits = len >= 1 && len <= LIMIT_TOKEN_NAME_BYTES;
 
-    for (size_t i = 0; i < field->len && fits; i++) {
-        char c = field->at[i];
+    for (size_t i = 0; i < len && fits; i++) {
+        char c = name[i];
 
         fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                c == '.' || c == '_' || c == '-';
     }
-    if (!fits) {
+    return fits;
+}
+
+static int read_token_name(struct tokens_reader *reader, const struct field *field)
+{
+    struct identity *identity = reader->identity;
+
+    if (!tokens_name_check(field->at, field->len)) {
         return refuse_line(reader, "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -", SHOW(field),
                            LIMIT_TOKEN_NAME_BYTES);
     }
@@ -509,6 +515,11 @@ bool tokens_are_used(const struct token_table *table)
 size_t tokens_count(const struct token_table *table)
 {
     return table->count - 1;
+}
+
+const struct identity *tokens_at(const struct token_table *table, size_t index)
+{
+    return index < table->count ? &table->identities[index] : NULL;
 }
 
 const struct identity *tokens_anonymous(const struct token_table *table)

@@ -143,6 +143,12 @@ size_t tokens_count(const struct token_table *table);
 void tokens_compare(const struct token_table *before, const struct token_table *after,
                     struct buf *ret_words);
 
+/* Can a line have this name? */
+bool tokens_name_check(const char *name, size_t len);
+
+/* The lines, from 1 on; NULL: there are no more. */
+const struct identity *tokens_at(const struct token_table *table, size_t index);
+
 /* Index 0: who shows nothing. */
 const struct identity *tokens_anonymous(const struct token_table *table);
 

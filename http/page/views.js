@@ -173,6 +173,22 @@ function drainButton(m, said) {
   return make("button", { type: "button", onclick: go }, `${verb} node ${m.id}`);
 }
 
+// Clients that no node serves for a time, and the end of it.
+function cutsCard(cuts, said) {
+  const restore = (who) => async () => {
+    try {
+      await ask("DELETE", `/api/clients/cuts/${enc(who)}`);
+      said.replaceChildren(make("p", { class: "fine" }, `${who} is served again`));
+    } catch (error) {
+      said.replaceChildren(make("p", { class: "wrong" }, `Refused: ${error.message}`));
+    }
+  };
+  return make("div", { class: "card" }, ...heading("Clients that are cut"),
+    tableOf("clients that are cut", [["client"], ["until"], ["by"], ["reason"], ["cut"]],
+      cuts.map((c) => [c.who, c.until, c.by, c.reason ?? "–", make("button",
+        { type: "button", onclick: restore(c.who) }, `restore ${c.who}`)])), said);
+}
+
 function membersTable(s, said) {
   return tableOf("members of the cluster", [["node"], ["role"], ["is"], ["zone"], ["state"],
     ["weight", true], ["lag", true], ["round trip", true], ["clock", true], ["heard", true],
@@ -269,13 +285,15 @@ show.cluster = (box) => {
   const tiles = make("div");
   const members = make("div");
   const said = make("div", { role: "status" });
+  const cuts = make("div");
+  const saidOfCuts = make("div", { role: "status" });
   const recent = make("div");
   const certificates = make("div");
   box.append(quorum, make("div", { class: "card" },
     ...heading("The cluster, as this node sees it", "Green: links of this node, with the time of " +
       "a round trip. Lag counts committed entries that are not on a node's disk."), figure), tiles,
   first,
-  make("div", { class: "card" }, ...heading("Members"), members, said), certificates,
+  make("div", { class: "card" }, ...heading("Members"), members, said), cuts, certificates,
   make("div", { class: "card" }, ...heading("What happened last"), recent));
   const update = (what) => {
     const s = S.status;
@@ -294,6 +312,11 @@ show.cluster = (box) => {
         s.certificates.map((c) => [c.what, c.expires ? c.expires.slice(0, 10) : "–"])))] : []));
     if (tag !== undefined) showCommands(first, s, tag);
   };
+  every(5000, async () => {
+    if (!may("admin") || cuts.querySelector("button:active")) return;
+    const list = (await ask("GET", "/api/clients/cuts")).cuts;
+    cuts.replaceChildren(...(list.length ? [cutsCard(list, saidOfCuts)] : []));
+  });
   every(5000, async () => {
     if (tag) return;
     const { tags } = await ask("GET", `/api/tags?prefix=${enc(ownPrefix())}&limit=${PAGE}` +

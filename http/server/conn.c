@@ -187,8 +187,7 @@ void conn_close(struct conn *conn, const char *reason)
     wire->fd = -1;
 }
 
-/* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
-COLD static void conn_abort(struct conn *conn, const char *reason)
+void conn_abort(struct conn *conn, const char *reason)
 {
     static const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 

@@ -228,6 +228,7 @@ struct conn {
     /* By the last head, as the service found; NULL: it has not looked yet, or has to look again.
      * The loop keeps what it points to. */
     const struct identity *identity;
+    const struct client_cut *cut; /* that hits it, found with the identity, and kept as that is */
     /* the present request */
     struct http_wait *wait; /* NULL: it does not wait */
     uint64_t began_us;      /* when it was complete, see latency_begin() */
@@ -340,6 +341,9 @@ COLD void conn_count_refusal(struct conn *conn, enum meter_refusal refusal);
 
 /* Close without another word; its memory is freed when libuv is through. Idempotent. */
 COLD void conn_close(struct conn *conn, const char *reason);
+
+/* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
+COLD void conn_abort(struct conn *conn, const char *reason);
 
 /* --- answering: whole --- */
 

@@ -4,6 +4,7 @@
 #include "http/server/proxy.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -248,6 +249,28 @@ static bool read_network(const char *text, size_t len, struct network *ret_netwo
                 return false;
             }
         }
+    }
+    return true;
+}
+
+bool proxy_network(const char *text, size_t len, char ret_text[PROXY_NETWORK_BYTES])
+{
+    struct network network;
+    unsigned most = 128;
+
+    if (!read_network(text, len, &network)) {
+        return false;
+    }
+    if (IN6_IS_ADDR_V4MAPPED(&network.address) && network.bits >= 96) {
+        most = 32;
+        network.bits -= 96;
+        ASSERT(inet_ntop(AF_INET, &network.address.s6_addr[12], ret_text, PROXY_NETWORK_BYTES));
+    } else {
+        ASSERT(inet_ntop(AF_INET6, &network.address, ret_text, PROXY_NETWORK_BYTES));
+    }
+    if (network.bits < most) {
+        (void)snprintf(ret_text + strlen(ret_text), PROXY_NETWORK_BYTES - strlen(ret_text), "/%u",
+                       network.bits);
     }
     return true;
 }

@@ -50,6 +50,12 @@ enum proxy_step proxy_take(struct proxy_header *header, const uint8_t *data, siz
 /* Are these bytes, which are no request, the beginning of such a header? */
 bool proxy_begins(const void *data, size_t len);
 
+#define PROXY_NETWORK_BYTES (INET6_ADDRSTRLEN + 4)
+
+/* An address, or one with a prefix, in the one form that each has: IPv4 in IPv6 as IPv4, no prefix
+ * of one address alone. False: the text is none, or has bits after its prefix. */
+bool proxy_network(const char *text, size_t len, char ret_text[PROXY_NETWORK_BYTES]);
+
 /* Does the list ("10.0.0.7, 10.1.0.0/16, 2001:db8::/32"; "": none) name this address? */
 bool proxy_is_named(const char *list, const struct sockaddr *address);
 

@@ -333,6 +333,28 @@ uint64_t membership_successor(const struct membership *membership)
     return best;
 }
 
+#define NOWHERE_LOOKS 3 /* 4 s: a member says its zone right after it has registered */
+
+/* The preferred zone is that of no member, all of which have registered: it is told once. */
+static void warn_of_nowhere(struct membership *membership)
+{
+    struct handover *handover = &membership->handover;
+    const struct raft_context *on = membership->on;
+    struct node_info info;
+
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        if (is_preferred(membership, member->id) || !state_node(on->state, member->id, &info)) {
+            handover->nowhere = 0;
+            return;
+        }
+    }
+    if (++handover->nowhere == NOWHERE_LOOKS) {
+        log_warn("raft", "no node is in the zone that is to lead",
+                 "prefer_zone=%s hint=\"is raft.prefer-zone spelt as zone on its nodes?\"",
+                 membership->prefer_zone);
+    }
+}
+
 /* Begin where this node is drained, or of another zone than is preferred, and another may lead. */
 static void handover_if_misplaced(struct membership *membership)
 {
@@ -348,6 +370,9 @@ static void handover_if_misplaced(struct membership *membership)
         return;
     }
     context_arm_in(on, &handover->place_pause, DRAINED_AGAIN_MS);
+    if (membership->prefer_zone != NULL && membership->prefer_zone[0] != '\0') {
+        warn_of_nowhere(membership);
+    }
     to = membership_successor(membership);
     if (to != 0 && (drained || is_preferred(membership, to))) {
         if (!drained) {

@@ -90,6 +90,7 @@ struct handover {
     unsigned failed;            /* since this leader's term began */
     struct timer no_room_pause; /* armed: no other because of the disk; also over terms */
     struct timer place_pause;   /* armed: nor because of where it is */
+    unsigned nowhere;           /* looks in a row at which no member was in the preferred zone */
 };
 
 struct membership {

@@ -14,7 +14,7 @@
 #define LIMIT_TAG_DESCRIPTION_BYTES 256  /* longer: 400 bad_request */
 #define LIMIT_TAG_STEP 1000000000        /* step and max_step; larger: 400 bad_request */
 #define LIMIT_TAG_COVER_S 86400          /* larger cover_s: 400 bad_request */
-#define LIMIT_TAG_REASON_BYTES 200       /* of a pause; longer: 400 bad_request */
+#define LIMIT_TAG_REASON_BYTES 200       /* of a pause, or a cut; longer: 400 bad_request */
 #define LIMIT_MAX_ID_JUMP (1ULL << 48)   /* max_id raised by more at once: 409 needs_force */
 #define LIMIT_MAX_ID_LEFT 1000000        /* or raised so that fewer ids are left: as well */
 #define LIMIT_TAGS_PER_BULK 10000        /* more in one POST /api/tags: 400 bad_request */
@@ -56,6 +56,9 @@
 /* --- snowflake ids and worker ids (src/id) --- */
 #define LIMIT_WORKER_IDS 65535       /* worker ids 0..65534; all held: 409 no_worker_id */
 #define LIMIT_WORKERS_PER_PAGE 1024  /* GET /api/workers?limit= */
+#define LIMIT_CUTS 64                /* clients that are cut at a time; more: 409 */
+#define LIMIT_CUT_WHO_BYTES 64       /* a token's name, or an address with its prefix */
+#define LIMIT_CUT_S 604800           /* for how long; more: 400 */
 #define LIMIT_POOLS 64               /* pools of worker ids, of a zone each; more: 400 */
 #define LIMIT_POOLS_BYTES 4096       /* of all of them as a text; longer: 400 */
 #define LIMIT_WORKER_NAME_BYTES 128  /* longer: 400 bad_request */

@@ -400,6 +400,9 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
 
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
+    if (health->of.prefer_zone != NULL) {
+        strncpy(ret_status->prefer_zone, health->of.prefer_zone, LIMIT_ZONE_BYTES);
+    }
     if (state_birth(on->state, &birth)) {
         ret_status->uid = birth.uid;
     }

@@ -45,6 +45,7 @@ struct health_sources {
     const struct backups *backups;
     struct dates *dates;
     const char *cluster_id;
+    const char *prefer_zone; /* NULL or "": none */
 };
 
 /* How fast max_id of one of the busiest tags rises: what all nodes take together. */

@@ -570,7 +570,8 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                       .clocks = &replica->clock_sync,
                                       .backups = &service->backups,
                                       .dates = &service->dates,
-                                      .cluster_id = replica->config.cluster_id};
+                                      .cluster_id = replica->config.cluster_id,
+                                      .prefer_zone = replica->config.prefer_zone};
 
     service->layout = (struct layout){.command.wakes = WAKE_LAYOUT, .pause.wakes = WAKE_LAYOUT};
     service->recalls = (struct recalls){.look = true, /* also after a restart */
@@ -648,6 +649,35 @@ static void limit_keys(struct id_service *service)
     strict_limit_keys(service->strict, limit, share > 0 ? (uint32_t)share : 1);
 }
 
+/* Who has the worker id that the settings fix, or why this node may not have it. */
+static void log_denied(const struct id_service *service)
+{
+    const struct lease_config *config = &service->config.lease;
+    struct lease_status status;
+    struct snowflake_layout layout = {0};
+    char name[2 * LIMIT_WORKER_NAME_BYTES];
+    BUF_LOCAL(query);
+    BUF_LOCAL(pools);
+
+    lease_status(service->lease, &status);
+    if (status.holder != NULL) {
+        log_warn("snowflake", "snowflake.worker-id is another's, so ids are off until it is free",
+                 "worker_id=%u holder=%s until_ms=%llu", config->fixed - 1,
+                 log_quote(status.holder->name, status.holder->name_len, name, sizeof name),
+                 ull(status.holder->granted_until_ms));
+    } else if (status.denied == ERR_CONFLICT) {
+        query_pools_encode(&query);
+        ASSERT(fsm_query(service->context.fsm, query.data, query.len, &pools) == 0);
+        log_warn("snowflake", "snowflake.worker-id is not of the pool of this node's zone",
+                 "worker_id=%u zone=%s pools=%.*s", config->fixed - 1,
+                 config->zone != NULL && config->zone[0] != '\0' ? config->zone : "none",
+                 (int)pools.len, (const char *)pools.data);
+    } else if (status.denied == ERR_INVALID && fsm_layout(service->context.fsm, &layout)) {
+        log_warn("snowflake", "snowflake.worker-id is beyond the cluster's layout",
+                 "worker_id=%u highest=%u", config->fixed - 1, (1u << layout.worker_bits) - 1);
+    }
+}
+
 /* Tell once when snowflake ids begin to be refused, or for another reason, or are served again. */
 static void log_refusal(struct id_service *service)
 {
@@ -668,6 +698,21 @@ static void log_refusal(struct id_service *service)
         log_warn("snowflake", "ids are refused", "code=%s clock_off_ms=%lld wait_until_ms=%llu",
                  err_code(refusal), (long long)atomic_load(&health->clock_off_ms),
                  ull(atomic_load(&health->clock_wait_until_ms)));
+        log_denied(service);
+    }
+}
+
+static void publish_cuts(struct id_service *service)
+{
+    const struct cuts *cuts = state_cuts(service->replica->state);
+
+    if (service->cut_changes == cuts->changes) {
+        return;
+    }
+    service->cut_changes = cuts->changes;
+    id_cuts_put(&service->health.figures, &cuts->now);
+    if (service->waker != NULL) {
+        service->waker->wake(service->waker, NULL, 0);
     }
 }
 
@@ -702,6 +747,7 @@ static void on_turn(struct service *base, uint32_t woken)
         strict_turn(service->strict, leader_known);
     }
     health_update(&service->health);
+    publish_cuts(service);
     change_log_turn(&service->change_log);
     log_refusal(service);
 }

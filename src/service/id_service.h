@@ -90,6 +90,8 @@ struct id_service {
     struct health health;
     struct timer figures_due;
     struct change_log change_log;
+    struct id_waker *waker; /* NULL: no loop waits for news of cuts */
+    uint64_t cut_changes;   /* of the state, as the loops know them; 0: anew */
     int seen_refusal;       /* of snowflake ids */
     bool recalled;          /* the tag that is being changed is on its way to strict */
     bool changes;           /* it was there before, */

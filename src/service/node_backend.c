@@ -74,4 +74,6 @@ void node_backend_open(struct node_backend *backend, struct id_service *service,
 void node_backend_set_waker(struct node_backend *backend, struct id_waker *waker)
 {
     allocator_set_waker(backend->service->allocator, waker);
+    backend->service->waker = waker;
+    backend->service->cut_changes = 0;
 }

@@ -471,3 +471,87 @@ int members_load(struct members *members, const struct row_loaded *row)
         return err;
     }
 }
+
+/* --- cuts --- */
+
+void cuts_init(struct cuts *cuts, struct journal *journal)
+{
+    *cuts = (struct cuts){.journal = journal, .changes = cuts->changes + 1};
+}
+
+static struct client_cut *cut_find(struct cuts *cuts, const char *who)
+{
+    for (size_t i = 0; i < cuts->now.count; i++) {
+        if (strcmp(cuts->now.items[i].who, who) == 0) {
+            return &cuts->now.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* The row becomes this one. before: NULL: there was none; after: NULL: it goes. */
+static void cut_set(struct cuts *cuts, struct client_cut *before, const struct client_cut *after)
+{
+    const char *who = after != NULL ? after->who : before->who;
+
+    journal_change(cuts->journal, STATE_TABLE_CUTS, who, strlen(who), &client_cut_format, before,
+                   after);
+    if (after == NULL) {
+        *before = cuts->now.items[--cuts->now.count];
+    } else {
+        ASSERT(before != NULL || cuts->now.count < LIMIT_CUTS);
+        *(before != NULL ? before : &cuts->now.items[cuts->now.count++]) = *after;
+    }
+    cuts->changes++;
+}
+
+int cuts_put(struct cuts *cuts, const struct client_cut *cut, uint64_t log_ms)
+{
+    uint64_t most_ms = log_ms + LIMIT_CUT_S * UINT64_C(1000);
+    struct client_cut put = *cut;
+    struct client_cut *row;
+
+    for (size_t i = cuts->now.count; i > 0;
+         i--) { /* the last one takes the place of one that goes */
+        if (cuts->now.items[i - 1].until_ms <= log_ms) {
+            cut_set(cuts, &cuts->now.items[i - 1], NULL);
+        }
+    }
+    row = cut_find(cuts, cut->who);
+    if (cut->until_ms == 0) {
+        if (row == NULL) {
+            return ERR_NOT_FOUND;
+        }
+        cut_set(cuts, row, NULL);
+        return 0;
+    }
+    if (row == NULL && cuts->now.count == LIMIT_CUTS) {
+        return ERR_CONFLICT;
+    }
+    put.until_ms = log_ms > 0 && cut->until_ms > most_ms ? most_ms : cut->until_ms;
+    cut_set(cuts, row, &put);
+    return 0;
+}
+
+int cuts_load(struct cuts *cuts, const struct row_loaded *row)
+{
+    struct client_cut cut = {0};
+    int err;
+
+    if (row->key_len < 2 || row->key_len > sizeof cut.who ||
+        memchr(row->key, '\0', row->key_len) != NULL) {
+        return ERR_CORRUPT;
+    }
+    memcpy(cut.who, row->key + 1, row->key_len - 1);
+    err = row_read(row->value, row->value_len, &client_cut_format, &cut);
+    if (err == 0 && (cut.until_ms == 0 || cuts->now.count == LIMIT_CUTS)) {
+        return ERR_CORRUPT;
+    }
+    if (err == 0 && cut_find(cuts, cut.who) != NULL) {
+        return ERR_EXISTS;
+    }
+    if (err == 0) {
+        cut_set(cuts, NULL, &cut);
+    }
+    return err;
+}

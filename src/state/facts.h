@@ -1,6 +1,6 @@
 /*
  * facts.h - the cluster's tables but sessions: what the log says once of the whole cluster (facts),
- * and of its nodes and members (members).
+ * of its nodes and members (members), and of clients that are cut (cuts).
  *
  * The happy path: a command of the cluster, or a configuration that is applied, changes a struct
  * here, whose row goes through the journal.
@@ -127,5 +127,23 @@ struct placement members_placement(const struct members *members, uint64_t node_
 
 /* Rows of the tables MEMBERS, REMOVED, NODES, ADDRESSES and PLACEMENTS. */
 int members_load(struct members *members, const struct row_loaded *row) MUST_CHECK;
+
+/*
+ * --- cuts: clients that are cut. One ends by itself once the cluster's clock is past its time;
+ * its row goes with the next COMMAND_CUT after that, by the log's time. Nobody asks for its end.
+ */
+struct cuts {
+    struct journal *journal;
+    struct client_cuts now;
+    uint64_t changes; /* how often one changed since the start; no part of the state */
+};
+
+void cuts_init(struct cuts *cuts, struct journal *journal);
+
+/* COMMAND_CUT: in place of the one of this name. It lasts LIMIT_CUT_S by the log's time at most. 0;
+ * ERR_CONFLICT: there are LIMIT_CUTS; ERR_NOT_FOUND: none of this name can end. */
+int cuts_put(struct cuts *cuts, const struct client_cut *cut, uint64_t log_ms) MUST_CHECK;
+
+int cuts_load(struct cuts *cuts, const struct row_loaded *row) MUST_CHECK;
 
 #endif

@@ -36,7 +36,8 @@ enum state_table {
     STATE_TABLE_REMOVED = 'r',   /* node that was removed: its id */
     STATE_TABLE_SETTINGS = 's',  /* setting: its name */
     /* After the settings: so an older leafd reads first which level it needs. */
-    STATE_TABLE_PLACEMENTS = 'x' /* where a node is, and its share of the work: its id */
+    STATE_TABLE_PLACEMENTS = 'x', /* where a node is, and its share of the work: its id */
+    STATE_TABLE_CUTS = 'y'        /* client that is cut: its name or address */
 };
 
 /* The key of a row of a node: the table, and its id (8 bytes). Numbers in keys are big-endian, so

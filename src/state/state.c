@@ -22,6 +22,7 @@ struct state *state_new(const struct machine_ops *ops)
     facts_init(&state->facts, &state->journal, level_own);
     sessions_init(&state->sessions, &state->journal);
     members_init(&state->members, &state->journal);
+    cuts_init(&state->cuts, &state->journal);
     state->machine = ops->make(state);
     ASSERT(state->machine->ops == ops && state->machine->state == state);
     return state;
@@ -111,6 +112,8 @@ static int apply_clusters(struct state *state, uint64_t index,
         return members_move(&state->members, &command->move);
     case COMMAND_PLACEMENT:
         return members_place(&state->members, &command->placement);
+    case COMMAND_CUT:
+        return cuts_put(&state->cuts, &command->cut, state->facts.log_ms);
     case COMMAND_DIGEST: /* in the rows of all nodes, whatever each of them finds */
     case COMMAND_NOOP:
         return 0;
@@ -346,6 +349,11 @@ struct placement state_placement(const struct state *state, uint64_t node_id)
     return members_placement(&state->members, node_id);
 }
 
+const struct cuts *state_cuts(const struct state *state)
+{
+    return &state->cuts;
+}
+
 bool state_birth(const struct state *state, struct birth *ret_birth)
 {
     bool is_born = !uid_is_none(&state->facts.birth.uid);
@@ -415,6 +423,7 @@ void state_load_begin(struct state *state)
     facts_init(&state->facts, &state->journal, state->facts.speaks);
     sessions_clear(&state->sessions);
     members_clear(&state->members);
+    cuts_init(&state->cuts, &state->journal);
     state->journal.digest = 0;
     memset(state->marks, 0, sizeof state->marks);
     memset(state->checks, 0, sizeof state->checks);
@@ -437,6 +446,8 @@ int state_load_row(struct state *state, const void *key, size_t key_len, const v
     case STATE_TABLE_ADDRESSES:
     case STATE_TABLE_PLACEMENTS:
         return members_load(&state->members, &row);
+    case STATE_TABLE_CUTS:
+        return cuts_load(&state->cuts, &row);
     case STATE_TABLE_ANSWERS:
         return sessions_load(&state->sessions, &row);
     case STATE_TABLE_SETTINGS:
@@ -480,9 +491,12 @@ void state_take(struct state *state, struct state *from)
     *state = *from;
     *from = *other;
     free(other);
+    state->cuts.changes = later_of(state->cuts.changes, from->cuts.changes) + 1;
     state->machine = machine;
     from->machine = taken;
-    state->facts.journal = state->sessions.journal = state->members.journal = &state->journal;
-    from->facts.journal = from->sessions.journal = from->members.journal = &from->journal;
+    state->facts.journal = state->sessions.journal = state->members.journal = state->cuts.journal =
+        &state->journal;
+    from->facts.journal = from->sessions.journal = from->members.journal = from->cuts.journal =
+        &from->journal;
     machine->ops->take(machine, taken);
 }

@@ -50,6 +50,7 @@ struct state {
     struct facts facts;
     struct sessions sessions;
     struct members members;
+    struct cuts cuts;
     struct state_digest_mark marks[STATE_DIGEST_MARKS]; /* at index % STATE_DIGEST_MARKS */
     struct state_digest_mark checks[STATE_DIGEST_CHECKS];
     unsigned check_count; /* the next one takes the place of this one, modulo their number */
@@ -103,6 +104,9 @@ bool state_node(const struct state *state, uint64_t node_id, struct node_info *r
 
 /* Where a node is, and its share of the work: with the defaults where nothing was set. */
 struct placement state_placement(const struct state *state, uint64_t node_id);
+
+/* Clients that are cut, also those whose time is over. Borrowed until the next command. */
+const struct cuts *state_cuts(const struct state *state);
 
 /* The birth of the cluster; false while none is applied. */
 bool state_birth(const struct state *state, struct birth *ret_birth);

@@ -302,6 +302,79 @@ static void test_tokens_that_change_while_a_body_comes(void **state)
     guarded_expect(f, "GET /api/tags/late", ROOT, NULL, 404, NULL);
 }
 
+/* Its token is cut: what repeats, what waits, a body that comes, and each route but those of
+ * health; then it is over by itself, with nobody telling. */
+static void test_a_client_that_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct client_cuts cuts = {.count = 1, .items = {{"shop", 0, "a loop", "root"}}};
+    struct client *waits = fixture_connect(f);
+    unsigned before = guarded_audit_count(f);
+    struct reply reply = {0};
+
+    atomic_store(&f->fake.wall_ms, 1700000000000);
+    cuts.items[0].until_ms = 1700000002001;
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    f->fake.prompt = false;
+    client_printf(waits, "GET /api/segment/get/a%%2F1?count=100000&timeout_ms=10000 HTTP/1.1\r\n"
+                         "Host: x\r\n" GUARDED_TOKEN("shop") "\r\n");
+    do {
+        reply_release(&reply);
+        guarded_call(f, "GET /metrics", ROOT, NULL, &reply);
+    } while (strstr(reply.body, "\nleafd_waiting_requests 1\n") == NULL);
+    reply_release(&reply);
+    f->fake.backend.figures = &box;
+    id_cuts_put(&box, &cuts);
+    api_waker(f->api)->wake(api_waker(f->api), NULL, 0);
+    client_read(waits, false, &reply);
+    assert_int_equal(reply.status, 403);
+    assert_non_null(strstr(reply.body, "shop is cut until 2023-11-14T22:13:22.001Z: a loop"));
+    reply_release(&reply);
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "\"code\":\"client_cut\"");
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "Retry-After: 3\r\n");
+    guarded_expect(f, TAGS, GUARDED_TOKEN("shop"), NULL, 403, "client_cut");
+    guarded_expect(f, "GET /", GUARDED_TOKEN("shop"), NULL, 403, "client_cut");
+    guarded_expect(f, "GET /livez", GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    guarded_expect(f, "GET /api/tags?prefix=a/", GUARDED_TOKEN("both"), NULL, 200, NULL);
+    assert_int_equal(guarded_audit_count(f), before); /* which has who asked for the cut */
+    atomic_store(&f->fake.wall_ms, 1700000002000);
+    guarded_expect(f, "GET /api/tags/a%2F1", GUARDED_TOKEN("shop"), NULL, 403, "After: 1\r\n");
+    atomic_store(&f->fake.wall_ms, 1700000002001);
+    guarded_expect(f, "GET /api/tags/a%2F1", GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    guarded_expect(f, "GET /api/clients/cuts", ROOT, NULL, 200, "{\"cuts\":[]}");
+    client_close(waits);
+}
+
+/* By its address, whatever it shows; and served again once that is told. */
+static void test_an_address_that_is_cut(void **state)
+{
+    struct fixture *f = *state;
+    struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct client_cuts cuts = {.count = 1, .items = {{"127.0.0.0/8", INT64_MAX, "", "root"}}};
+    struct id_waker *waker = api_waker(f->api);
+    struct reply reply = {.status = 200};
+
+    f->fake.backend.figures = &box;
+    id_cuts_put(&box, &cuts);
+    waker->wake(waker, NULL, 0);
+    while (reply.status == 200) {
+        guarded_call(f, TAGS, ROOT, NULL, &reply);
+        reply_release(&reply);
+    }
+    assert_int_equal(reply.status, 403);
+    guarded_expect(f, IDS, "", NULL, 403, "127.0.0.0/8 is cut until");
+    guarded_expect(f, IDS, "Authorization: Bearer unknown\r\n", NULL, 403, "client_cut");
+    guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
+    id_cuts_put(&box, &(struct client_cuts){0});
+    waker->wake(waker, NULL, 0);
+    while (reply.status == 403) {
+        guarded_call(f, TAGS, ROOT, NULL, &reply);
+        reply_release(&reply);
+    }
+    assert_int_equal(reply.status, 200);
+}
+
 /* A token's record among the clients: look at it, and fetch what one of its counts is. */
 static uint32_t count_of(struct fixture *f, const char *name, bool streams)
 {
@@ -439,6 +512,8 @@ int main(void)
         TEST(test_a_head_that_repeats),
         TEST(test_tokens_that_change),
         TEST(test_tokens_that_change_while_a_body_comes),
+        TEST(test_a_client_that_is_cut),
+        TEST(test_an_address_that_is_cut),
         TEST(test_a_stream_whose_token_is_renamed),
         TEST(test_quotas_of_a_line),
         TEST(test_refusals_give_the_quota_back),

@@ -232,7 +232,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
     conn->identity = NULL;
     conn->last_len = 0; /* what comes is judged anew */
     (void)gate_identity(conn);
-    return true;
+    return gate_cuts(conn) ? deny(conn) : true;
 }
 
 static int handle_auth(struct conn *conn)
@@ -941,7 +941,7 @@ static void resp_put_error(struct conn *conn, struct buf *out, const struct answ
         kind = strcmp(code, RESP_WRONG_TOKEN) == 0 ? "WRONGPASS" : "NOAUTH";
         break;
     case 403:
-        kind = "NOPERM";
+        kind = strcmp(code, "client_cut") == 0 ? "CUT" : "NOPERM";
         break;
     case 423:
         kind = "PAUSED";
@@ -979,6 +979,7 @@ HOT static void resp_admit(struct conn *conn)
     request->route = &refused;
     request->traffic = TRAFFIC_RESP;
     if (method == NULL || words->count < method->words_min || words->count > method->words_max) {
+        gate_admit(conn, &refused);
         return;
     }
     request->route = &method->route;

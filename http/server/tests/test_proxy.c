@@ -272,12 +272,51 @@ static void test_lists(void **state)
     }
 }
 
+/* Each address and network has one form. */
+static void test_networks(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *form; /* NULL: it is none */
+    } networks[] = {
+        {"10.0.0.7", "10.0.0.7"},
+        {"10.0.0.7/32", "10.0.0.7"},
+        {"10.0.0.0/8", "10.0.0.0/8"},
+        {"0.0.0.0/0", "0.0.0.0/0"},
+        {"::ffff:10.0.0.7", "10.0.0.7"},
+        {"::ffff:10.0.0.0/104", "10.0.0.0/8"},
+        {"::ffff:0:0/96", "0.0.0.0/0"},
+        {"::/0", "::/0"},
+        {"2001:DB8:0:0::1", "2001:db8::1"},
+        {"2001:db8::/32", "2001:db8::/32"},
+        {"2001:db8::1/128", "2001:db8::1"},
+        {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127",
+         "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127"},
+        {"10.0.0.7/8", NULL},
+        {"10.0.0", NULL},
+        {"shop", NULL},
+        {"", NULL},
+        {"::/129", NULL},
+        {"10.0.0.7, 10.0.0.8", NULL},
+    };
+    char form[PROXY_NETWORK_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
+        assert_int_equal(proxy_network(networks[i].text, strlen(networks[i].text), form),
+                         networks[i].form != NULL);
+        if (networks[i].form != NULL) {
+            assert_string_equal(form, networks[i].form);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers),    cmocka_unit_test(test_what_is_none),
         cmocka_unit_test(test_beginnings), cmocka_unit_test(test_who_is_named),
-        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_lists),      cmocka_unit_test(test_networks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -574,9 +574,15 @@ static size_t count_zone(const json_t *status, const char *zone)
 /* As a node warns of itself (raft/cluster/announce.c). */
 static void check_zones(struct check *checking, const json_t *status)
 {
+    const char *preferred = field_text(status, "prefer_zone");
     size_t count = field_count(status, "members");
     const char *shared = NULL;
 
+    if (preferred != NULL && count_zone(status, preferred) == 0) {
+        finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
+                    "is raft.prefer-zone spelt as zone on its nodes?",
+                    "no node is in zone %s, which is to lead", preferred);
+    }
     for (size_t i = 0; i < count; i++) {
         const char *zone = field_text(field_item(status, "members", i), "zone");
 

@@ -157,6 +157,13 @@ static const struct option_about MEMBERS_REMOVE_OPTIONS[] = {
     END,
 };
 
+static const struct option_about CLIENTS_CUT_OPTIONS[] = {
+    {"for", 0, "TIME", "for how long, as 90s, 10m, 2h or 7d, which is the most; has to be given"},
+    {"reason", 0, "TEXT", "that the client gets with 403, up to 200 bytes"},
+    {"force", 0, NULL, "also the client that asks, or the last token with the role admin"},
+    END,
+};
+
 static const struct option_about WAIT_OPTIONS[] = {
     {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
     END,
@@ -317,6 +324,13 @@ const struct command COMMANDS[] = {
      run_members_work, false, false},
     {"members", "weight", "ID WEIGHT", "how much of its zone's work a node is given, 0 to 1000",
      NULL, PLACE_OPTIONS, run_members_work, false, false},
+    {"clients", "list", NULL, "clients that are cut, until when, and by whom", NULL, NULL,
+     run_clients_list, true, false},
+    {"clients", "cut", "ADDRESS[/PREFIX]|TOKEN", "no node serves a client for a time",
+     "TOKEN is the name in the tokens file. It ends by itself.", CLIENTS_CUT_OPTIONS,
+     run_clients_cut, false, false},
+    {"clients", "restore", "ADDRESS[/PREFIX]|TOKEN", "serve a client that was cut again", NULL,
+     NULL, run_clients_restore, false, false},
     {"leader", NULL, "[ID]", "which node leads; with ID: move the leadership there", NULL,
      WAIT_OPTIONS, run_leader, false, false},
     {"level", "show", NULL, "the cluster's level, and which node keeps it from rising", NULL, NULL,

@@ -1,6 +1,6 @@
 /*
- * members.c - `members`, `leader`, `level`: which nodes the cluster has, which one leads it, and
- * what all of them speak.
+ * members.c - `members`, `clients`, `leader`, `level`: which nodes the cluster has, which clients
+ * they do not serve, which one leads, and what all of them speak.
  *
  * A change of the members continues when its request is answered 202, and the same request waits
  * for it: it is sent until the change is made, or --wait is over. Thread: one.
@@ -8,10 +8,12 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "http/proto/text.h"
+#include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/ctl/cmd/command.h"
 
@@ -260,6 +262,83 @@ enum ctl_exit run_members_work(struct ctl *ctl)
     }
     buf_printf(&target, "/%s", what);
     return change_wait(ctl, "POST", &target, NULL, what, false);
+}
+
+/* --- clients that are cut --- */
+
+#define CUTS_PATH "/api/clients/cuts"
+
+static void cuts_put(struct ctl *ctl, json_t *json)
+{
+    static const struct grid_column titles[] = {{"client", "{who}"},
+                                                {"cut until", "{until}"},
+                                                {"by", "{by}"},
+                                                {"reason", "{reason}"},
+                                                {NULL, NULL}};
+    GRID_LOCAL(grid, titles);
+
+    ctl_put_rows(&ctl->out, &grid, json_object_get(json, "cuts"), 0);
+}
+
+enum ctl_exit run_clients_list(struct ctl *ctl)
+{
+    return ctl_ask(ctl, NULL, CUTS_PATH, NULL, NULL, cuts_put);
+}
+
+/* json NULL: the cut has ended. */
+static void cut_put(struct ctl *ctl, json_t *json)
+{
+    if (json == NULL) {
+        buf_printf(&ctl->out, "restored\n");
+        return;
+    }
+    ctl_put_form(&ctl->out, "{who} is cut until {until}\n", json);
+    if (field_text(json, "warning") != NULL) {
+        ctl_progress("%s", field_text(json, "warning"));
+    }
+}
+
+/* body: taken over; NULL: the cut ends. */
+static enum ctl_exit cut_change(struct ctl *ctl, json_t *body)
+{
+    BUF_LOCAL(target);
+
+    target_put(&target, CUTS_PATH "/", ctl->args.operands[0]);
+    target_add(&target, "force", ctl_has(ctl, "force") ? "1" : NULL);
+    return ctl_ask(ctl, body != NULL ? "PUT" : "DELETE", buf_text(&target), body, NULL, cut_put);
+}
+
+enum ctl_exit run_clients_cut(struct ctl *ctl)
+{
+    static const uint64_t units_s[] = {1, 60, 3600, 86400};
+    static const char units[] = "smhd";
+    const char *text = ctl_option(ctl, "for");
+    size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+    const char *unit =
+        digits >= 1 && digits <= 6 && text[digits] != '\0' && text[digits + 1] == '\0'
+            ? strchr(units, text[digits])
+            : NULL;
+    uint64_t for_s = unit != NULL ? strtoull(text, NULL, 10) * units_s[unit - units] : 0;
+    const struct body_field reason = {"reason", "reason", 0, 0};
+    json_t *body;
+
+    if (for_s < 1 || for_s > LIMIT_CUT_S) {
+        return ctl_fail(CTL_USAGE,
+                        "--for must be a time from 1s to 7d, such as 90s, 10m or 2h, "
+                        "and is %s",
+                        text != NULL ? text : "missing");
+    }
+    body = MUST_HAVE(json_pack("{s:I}", "for_s", (json_int_t)for_s));
+    if (ctl_add_fields(ctl, &reason, 1, body) != CTL_DONE) {
+        json_decref(body);
+        return CTL_USAGE;
+    }
+    return cut_change(ctl, body);
+}
+
+enum ctl_exit run_clients_restore(struct ctl *ctl)
+{
+    return cut_change(ctl, NULL);
 }
 
 /* --- leader and level --- */

@@ -156,7 +156,7 @@ enum id_burn_cause {
 /*
  * Called when parked requests of a tag should try again: a segment was published, or the tag's
  * state changed. Called on the raft loop with the bits of waiting_loops that were set (and are now
- * cleared).
+ * cleared). tag NULL: the clients that are cut have changed, for all loops.
  */
 struct id_waker {
     void (*wake)(struct id_waker *waker, struct id_tag *tag, uint64_t loops);

@@ -109,6 +109,7 @@ struct id_cluster_status {
     size_t member_count;
     struct id_member members[LIMIT_NODES];
     struct id_member_change change;
+    char prefer_zone[LIMIT_ZONE_BYTES + 1]; /* of this node's settings; "": none */
 };
 
 /* Members that have not applied an entry, as far as this node knows. */
@@ -345,7 +346,8 @@ struct id_figures {
 
 struct id_figures_box {
     pthread_mutex_t mutex;
-    struct id_figures now; /* guarded by mutex */
+    struct id_figures now;   /* guarded by mutex, as what follows */
+    struct client_cuts cuts; /* put when they change, before loops are woken (id_waker) */
 };
 
 static inline void id_figures_put(struct id_figures_box *box, const struct id_figures *figures)
@@ -359,6 +361,20 @@ static inline void id_figures_copy(struct id_figures_box *box, struct id_figures
 {
     (void)pthread_mutex_lock(&box->mutex);
     *ret_figures = box->now;
+    (void)pthread_mutex_unlock(&box->mutex);
+}
+
+static inline void id_cuts_put(struct id_figures_box *box, const struct client_cuts *cuts)
+{
+    (void)pthread_mutex_lock(&box->mutex);
+    box->cuts = *cuts;
+    (void)pthread_mutex_unlock(&box->mutex);
+}
+
+static inline void id_cuts_copy(struct id_figures_box *box, struct client_cuts *ret_cuts)
+{
+    (void)pthread_mutex_lock(&box->mutex);
+    *ret_cuts = box->cuts;
     (void)pthread_mutex_unlock(&box->mutex);
 }
 

@@ -132,7 +132,8 @@ struct lease {
     bool asking_clocks;         /* the other nodes' clocks are not known yet */
     bool clock_bad;             /* nothing is asked of the log */
     bool clock_fit;             /* the mark follows the clock, as the last judgement found it */
-    struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms */
+    struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms; denied */
+    struct worker_row holder;   /* of the fixed worker id, where status names it */
     struct timer due;           /* the next turn that has something to do */
     unsigned count;             /* config.workers */
     struct lease_slot slots[LIMIT_WORKERS_PER_NODE];
@@ -168,11 +169,17 @@ static bool slot_holds(const struct lease_slot *slot)
            slot->state == LEASE_SERVING;
 }
 
-/* Held under this slot's name, by a node: clients may choose any name. */
+/* Held under this slot's name, by a node: clients may choose any name. A fixed one also under a
+ * name that this very disk had for it before it was fixed. */
 static bool row_is_own(const struct lease_slot *slot, const struct worker_row *row)
 {
+    uint32_t fixed = slot->lease->config.fixed;
+    const char *slash = strrchr(slot->name, '/');
+    size_t len = fixed > 0 ? (size_t)(slash - slot->name) + 1 : slot->name_len;
+
     return row->state == WORKER_HELD && row->kind == WORKER_NODE &&
-           row->name_len == slot->name_len && memcmp(row->name, slot->name, slot->name_len) == 0;
+           (fixed > 0 ? row->id == fixed - 1 && row->name_len > len : row->name_len == len) &&
+           memcmp(row->name, slot->name, len) == 0;
 }
 
 /* The last time that the row's holder said it used, 0 if it is one of a holder before. */
@@ -451,12 +458,27 @@ static void skew_answered(struct lease_slot *slot)
     }
 }
 
+/* Who has the fixed worker id, or why nobody but another zone may. */
+static void note_denied(struct lease *lease, const struct worker_result *result)
+{
+    bool is_denied = result->status == ERR_CONFLICT || result->status == ERR_INVALID;
+
+    lease->status.denied = is_denied ? result->status : 0;
+    lease->status.holder = is_denied && result->has_row ? &lease->holder : NULL;
+    if (lease->status.holder != NULL) {
+        lease->holder = result->row;
+    }
+}
+
 static void acquire_answered(struct lease_slot *slot, const struct worker_result *result)
 {
+    if (slot->lease->config.fixed > 0) {
+        note_denied(slot->lease, result);
+    }
     if (slot->state != LEASE_NONE) {
         return; /* taken, by this result or before */
     }
-    slot->denied = result->status == ERR_NO_WORKER_ID;
+    slot->denied = result->status == ERR_NO_WORKER_ID || slot->lease->status.denied != 0;
     if (result->status == ERR_CLOCK_SKEW) {
         skew_answered(slot);
         return;
@@ -562,7 +584,7 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
     struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
     struct worker_acquire command = {
         .kind = WORKER_NODE,
-        .worker_id = WORKER_ID_ANY,
+        .worker_id = lease->config.fixed > 0 ? (uint16_t)(lease->config.fixed - 1) : WORKER_ID_ANY,
         .window_ms = lease->config.window_ms,
         .wall_ms = wall_ms,
         .name = slot->name,
@@ -633,11 +655,14 @@ int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
         struct lease_slot *slot = &lease->slots[k];
 
         ASSERT(slot->state == LEASE_NONE && !slot->recorded && !slot->asking);
-        slot->state = LEASE_RECORDED;
         slot->recorded = true;
         slot->durable = record;
-        slot->held = record;
-        slot->start_ms = record.mark_ms;
+        /* One that is not the fixed one is only remembered: its grant ends with its window. */
+        if (lease->config.fixed == 0 || record.worker_id == lease->config.fixed - 1) {
+            slot->state = LEASE_RECORDED;
+            slot->held = record;
+            slot->start_ms = record.mark_ms;
+        }
     }
     return err;
 }
@@ -851,6 +876,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
     struct lease *lease = MUST_HAVE(calloc(1, sizeof *lease));
 
     ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
+    ASSERT(config->fixed <= LIMIT_WORKER_IDS && (config->fixed == 0 || config->workers <= 1));
     lease->snowflake = snowflake;
     lease->clock = clock;
     lease->timers = timers;
@@ -874,8 +900,9 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
     }
     for (unsigned k = 0; k < config->workers; k++) {
         struct lease_slot *slot = &lease->slots[k];
-        int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
-                           config->node_id, config->store_id, k);
+        int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%s%u",
+                           config->node_id, config->store_id, config->fixed > 0 ? "w" : "",
+                           config->fixed > 0 ? config->fixed - 1 : k);
 
         ASSERT(len > 0 && (size_t)len < sizeof slot->name);
         slot->lease = lease;

@@ -17,14 +17,17 @@
  *    nothing more) and another worker id is acquired.
  *  - Worker id k of a node is held under the name "node-<node id>/<store id>/<k>". A wiped disk has
  *    no record and a new store id, so its name is new: it takes a free worker id.
+ *  - A fixed worker id W is held as "node-<node id>/<store id>/w<W>", so what the node held before
+ *    does not hinder it. If that was W, it goes on. A record of another is only remembered.
  *  - Own clock below the row's last_timestamp_ms (or far below the mark): refusal
  *    ERR_CLOCK_BACKWARDS until it has caught up; clock_check's verdicts likewise. Meanwhile nothing
  *    is renewed and no mark is moved. The node never exits for it.
  *
  * Failure modes: no leader: goes on within the window; window over: ERR_WINDOW_EXPIRED by the
  * generator; no worker id free (or LIMIT_SNOWFLAKE_SLOTS used by this process): refusal
- * ERR_NO_WORKER_ID, tried again every renew_ms (or not any more). The log refuses our time for
- * longer than renew_ms, and no peer's clock says that it is the log that is late: refusal
+ * ERR_NO_WORKER_ID, tried again every renew_ms (or not any more); likewise where a fixed worker id
+ * is another's, of another pool, or beyond the layout (lease_status.denied). The log refuses our
+ * time for longer than renew_ms, and no peer's clock says that it is the log that is late: refusal
  * ERR_CLOCK_SKEW.
  *
  * Thread: one owner (the raft loop); pure but for its vtables.
@@ -44,6 +47,8 @@ struct lease_config {
     const char *address;            /* shown in the registry; borrowed; NULL or "": none */
     const char *zone;               /* from whose pool it acquires, once lease_zone() says so;
                                        borrowed; NULL or "": none */
+    uint32_t fixed;                 /* a worker id, and one more: this and no other is taken, and
+                                       workers is 1; 0: any */
     uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
     uint32_t window_ms;             /* default 600000 */
     uint32_t renew_ms;              /* default 3000, Leaf's report interval */
@@ -110,10 +115,13 @@ bool lease_find(const struct lease *lease, uint32_t worker, struct lease_record 
 struct lease_status {
     int refusal; /* 0, or the ERR_* that every claim gets now; ERR_EMPTY: a worker id is on its way
                   */
-    int64_t clock_off_ms;    /* as clock_check_verdict() tells it */
-    uint64_t wait_until_ms;  /* wall time being waited for, 0: none */
-    unsigned serving;        /* worker ids in use */
-    uint64_t window_left_ms; /* shortest of them; 0 when there are none */
+    int64_t clock_off_ms;   /* as clock_check_verdict() tells it */
+    uint64_t wait_until_ms; /* wall time being waited for, 0: none */
+    int denied; /* why the fixed worker id is not had: ERR_CONFLICT, with who has it; the same
+                   without: it is not of the pool; ERR_INVALID: it is beyond the layout; 0 */
+    const struct worker_row *holder; /* borrowed until the next turn; NULL: none */
+    unsigned serving;                /* worker ids in use */
+    uint64_t window_left_ms;         /* shortest of them; 0 when there are none */
 };
 void lease_status(const struct lease *lease, struct lease_status *ret_status);
 

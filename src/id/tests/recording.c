@@ -369,13 +369,24 @@ static void random_placement(struct prng *prng, struct buf *command)
     cluster_command_put(command, COMMAND_PLACEMENT, &placement);
 }
 
+static void random_cut(struct prng *prng, struct buf *command)
+{
+    struct client_cut cut = {.reason = "r", .by = "ops"};
+
+    (void)snprintf(cut.who, sizeof cut.who, "10.0.0.%u", (unsigned)prng_below(prng, 80));
+    cut.until_ms = prng_below(prng, 3) == 0 ? 0 : 1 + prng_below(prng, LIMIT_TIME_MAX_MS);
+    cluster_command_put(command, COMMAND_CUT, &cut);
+}
+
 static bool record_of_level(struct recorder *recorder, uint64_t node_id, uint64_t step)
 {
     return record_put_since(recorder, COMMAND_TAGS_PUT_BY, id_random_owned_put, node_id, step) ||
            record_put_since(recorder, COMMAND_TAGS_PUT_STEPPED, id_random_stepped_put, node_id,
                             step) ||
            record_put_since(recorder, COMMAND_PLACEMENT, random_placement, node_id, step) ||
-           record_put_since(recorder, COMMAND_WORKER_ACQUIRE_OF, id_random_workers, node_id, step);
+           record_put_since(recorder, COMMAND_WORKER_ACQUIRE_OF, id_random_workers, node_id,
+                            step) ||
+           record_put_since(recorder, COMMAND_CUT, random_cut, node_id, step);
 }
 
 static void record_step(struct recorder *recorder)

@@ -52,7 +52,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 46 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 47 /* rows of the table; checked at compile time */
 
 #define CONFIG_ADMIN_SAME "same" /* of admin.listen */
 #define CONFIG_ROOT "root"       /* of user */
@@ -110,6 +110,7 @@ struct config_origin {
 struct config {
     struct node_settings node;
     struct id_service_config ids;    /* what the node serves */
+    uint32_t worker_id;              /* that ids.lease fixes; WORKER_ID_ANY: none */
     enum config_bootstrap bootstrap; /* of which node and data have their parts */
     struct http_settings http;
     char resp_shown[LIMIT_ADDRESS_BYTES + 1]; /* what http has of it */

@@ -493,6 +493,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     ASSERT(config_roles(config->auth.anonymous, &config->auth.anonymous_roles, &item) == 0);
     config->data.map_by_disk =
         config->origins[setting_row("data.map-bytes")].source == CONFIG_FROM_DEFAULT;
+    config->ids.lease.fixed = config->worker_id == WORKER_ID_ANY ? 0 : config->worker_id + 1;
     if (config->http.loops == 0) {
         config->http.loops = rules_http_loops(uv_available_parallelism());
     }
@@ -556,6 +557,10 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
         {node->replica.replace_lost && config->peer_tls.dir[0] != '\0', "peer.tls-dir",
          "has a certificate of one node id for good, and so cannot be used with",
          "cluster.replace-lost"},
+        {config->ids.lease.fixed > 0 && config->ids.lease.workers != 1, "snowflake.worker-id",
+         "is one worker id, and so needs 1 of", "snowflake.workers"},
+        {config->ids.lease.fixed > 1u << config->ids.lease.layout.worker_bits,
+         "snowflake.worker-id", "is beyond what has room in", "snowflake.layout"},
         {config->tls.client != TLS_CLIENT_NONE && config->tls.dir[0] == '\0', "http.tls-client",
          "is for TLS: set", "http.tls-dir"},
     };

@@ -513,6 +513,7 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
     switch (row->key[0]) {
     case STATE_TABLE_ADDRESSES:
     case STATE_TABLE_ANSWERS:
+    case STATE_TABLE_CUTS:
     case FSM_TABLE_HOLDERS:
     case STATE_TABLE_MEMBERS:
     case STATE_TABLE_NODES:

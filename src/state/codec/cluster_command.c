@@ -177,6 +177,27 @@ bool placement_is_sound(const void *data)
 const struct row_format placement_format =
     ROW_FORMAT(1, FIELDS(PLACEMENT_ROW_FIELDS), placement_is_sound);
 
+static const struct field CUT_FIELDS[] = {
+    FIELD_TEXT(struct client_cut, who), /* in a row it stands in the key */
+    FIELD_NUMBER(struct client_cut, until_ms),
+    FIELD_TEXT(struct client_cut, reason),
+    FIELD_TEXT(struct client_cut, by),
+};
+
+bool client_cut_is_sound(const void *data)
+{
+    const struct client_cut *cut = data;
+
+    return cut->who[0] != '\0' && utf8_text_check(cut->who, strlen(cut->who), false) == 0 &&
+           utf8_text_check(cut->reason, strlen(cut->reason), false) == 0 &&
+           utf8_text_check(cut->by, strlen(cut->by), false) == 0 &&
+           cut->until_ms <= LIMIT_TIME_MAX_MS;
+}
+
+const struct row_format client_cut_format =
+    ROW_FORMAT(1, FIELDS_FIRST(CUT_FIELDS + 1, sizeof CUT_FIELDS / sizeof *CUT_FIELDS - 1),
+               client_cut_is_sound);
+
 static bool is_of_level(uint8_t kind)
 {
     return kind == MEMBER_ASK_LEVEL || kind == MEMBER_ASK_LEVEL_SEE;
@@ -380,6 +401,7 @@ static const struct form FORMS[] = {
     [COMMAND_MEMBER_END] = {1, FIELDS(MEMBER_END_FIELDS), NULL},
     [COMMAND_MEMBER_MOVE] = {1, FIELDS(MEMBER_MOVE_FIELDS), member_move_is_sound},
     [COMMAND_PLACEMENT] = {PLACEMENT_LEVEL, FIELDS(PLACEMENT_FIELDS), placement_command_is_sound},
+    [COMMAND_CUT] = {CUT_LEVEL, FIELDS(CUT_FIELDS), client_cut_is_sound},
     [COMMAND_BIRTH_AT] = {BIRTH_LEVEL_MIN, FIELDS(BIRTH_AT_FIELDS), birth_at_is_sound},
 };
 

@@ -169,6 +169,29 @@ bool placement_is_sound(const void *placement);
 /* Of its row, whose key holds the id. */
 extern const struct row_format placement_format;
 
+/* --- clients that are cut --- */
+
+#define CUT_LEVEL 3 /* of the cluster, for there to be any */
+
+/* Nothing is handed out to this client, on any node, before that time of the cluster's clock. */
+struct client_cut {
+    char who[LIMIT_CUT_WHO_BYTES + 1]; /* as proxy_network() writes an address; or a token's name */
+    uint64_t until_ms;                 /* Unix; 0, in a command: the cut ends now */
+    char reason[LIMIT_TAG_REASON_BYTES + 1]; /* for the client; "": none */
+    char by[LIMIT_TOKEN_NAME_BYTES + 1];     /* who asked for it */
+};
+
+struct client_cuts {
+    size_t count;
+    struct client_cut items[LIMIT_CUTS]; /* in no order */
+};
+
+/* Texts without control characters, a name that is not empty. cut: a struct client_cut. */
+bool client_cut_is_sound(const void *cut);
+
+/* Of its row, whose key holds the name. */
+extern const struct row_format client_cut_format;
+
 /* A member of a configuration. */
 struct member {
     uint64_t node_id;
@@ -281,6 +304,7 @@ enum cluster_command_type {
     COMMAND_MEMBER_END = 18,   /* member_change: index and given_up */
     COMMAND_MEMBER_MOVE = 19,  /* member_move */
     COMMAND_PLACEMENT = 36,    /* placement: what its `set` names; a zone is said by the node */
+    COMMAND_CUT = 37,          /* client_cut */
     COMMAND_BIRTH_AT = 56      /* birth, which brings the cluster its level with it */
 };
 
@@ -321,6 +345,7 @@ struct cluster_command {
         struct member_change change;
         struct member_move move;
         struct placement placement;
+        struct client_cut cut;
         struct birth birth;
         struct level_command level;
     };

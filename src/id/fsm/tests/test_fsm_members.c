@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,6 +294,62 @@ static void test_zone_names(void **state)
     assert_false(zone_check("zon\xc3\xa9", 5));
 }
 
+static int32_t cut(struct id_apply *a, const char *who, uint64_t until_ms)
+{
+    struct client_cut asked = {.until_ms = until_ms, .reason = "why", .by = "ops"};
+    struct buf command = BUF_INIT;
+
+    memcpy(asked.who, who, strlen(who));
+    cluster_command_put(&command, COMMAND_CUT, &asked);
+    id_stamp(&a->stamps, 1, &command);
+    if (id_apply_bytes(a, &command) == ERR_BAD_MESSAGE) {
+        buf_free(&command);
+        return ERR_BAD_MESSAGE;
+    }
+    return applied(a, &command);
+}
+
+#define CUT_T 1700000000000
+
+/* The bound, and at it; one in place of itself; the end by the log's time, and by an operator. */
+static void test_cuts(void **state)
+{
+    struct id_apply *a = *state;
+    const struct cuts *cuts = state_cuts(fsm_state(a->fsm));
+    uint64_t changes = cuts->changes;
+    char who[LIMIT_CUT_WHO_BYTES + 1];
+
+    assert_int_equal(cut(a, "shop", CUT_T), ERR_BAD_MESSAGE); /* level 1 has none */
+    id_apply_raise(a, CUT_LEVEL);
+    assert_int_equal(id_apply_clock(a, CUT_T), 0);
+    assert_int_equal(cut(a, "shop", 0), ERR_NOT_FOUND);
+    assert_int_equal(cuts->changes, changes);
+    for (unsigned i = 0; i < LIMIT_CUTS; i++) {
+        (void)snprintf(who, sizeof who, "10.0.0.%u", i);
+        assert_int_equal(cut(a, who, CUT_T + 1000 + i), 0);
+    }
+    assert_int_equal(cut(a, "shop", CUT_T + 9000), ERR_CONFLICT);
+    assert_int_equal(cut(a, "10.0.0.5", CUT_T + 5000), 0);
+    assert_int_equal(cuts->now.count, LIMIT_CUTS);
+    assert_true(cuts->changes > changes);
+    assert_int_equal(id_apply_clock(a, CUT_T + 1000), 0);
+    assert_int_equal(cuts->now.count, LIMIT_CUTS); /* what is over goes with the next one */
+    memset(who, 'x', LIMIT_CUT_WHO_BYTES);
+    who[LIMIT_CUT_WHO_BYTES] = '\0';
+    assert_int_equal(cut(a, who, UINT64_MAX / 2), ERR_BAD_MESSAGE);
+    assert_int_equal(cut(a, who, CUT_T * 2), 0);
+    assert_int_equal(cuts->now.count, LIMIT_CUTS);
+    assert_int_equal(cuts->now.items[LIMIT_CUTS - 1].until_ms,
+                     CUT_T + 1000 + LIMIT_CUT_S * UINT64_C(1000));
+    assert_int_equal(id_apply_clock(a, CUT_T + 4999), 0);
+    assert_int_equal(cut(a, who, 0), 0);
+    assert_int_equal(cuts->now.count, 1);
+    assert_string_equal(cuts->now.items[0].who, "10.0.0.5");
+    assert_string_equal(cuts->now.items[0].by, "ops");
+    assert_int_equal(cut(a, "", CUT_T * 2), ERR_BAD_MESSAGE);
+    assert_int_equal(cut(a, "a\nb", CUT_T * 2), ERR_BAD_MESSAGE);
+}
+
 /* Rows loaded give the same state and digest. */
 static void test_rows(void **state)
 {
@@ -306,6 +363,9 @@ static void test_rows(void **state)
     assert_int_equal(place(a, 1, &(struct placement){2, PLACE_DRAINED, "", 7, true}), 0);
     assert_int_equal(place(a, 1, &(struct placement){1, PLACE_ZONE, "b", 7, true}), 0);
     assert_int_equal(begin(a, MEMBER_ADD, 5, "[::1]:7"), 0);
+    assert_int_equal(cut(a, "2001:db8::/32", CUT_T), 0);
+    assert_int_equal(cut(a, "shop", CUT_T + 1), 0);
+    assert_int_equal(cut(a, "2001:db8::/32", 0), 0);
     state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < a->row_count; i++) {
         const struct row_change *row = &a->rows[i];
@@ -323,7 +383,8 @@ static void test_rows(void **state)
     change = state_member_change(fsm_state(fsm));
     assert_non_null(change);
     assert_string_equal(change->address, "[::1]:7");
-    assert_int_equal(change->index, a->index);
+    assert_int_equal(state_cuts(fsm_state(fsm))->now.count, 1);
+    assert_string_equal(state_cuts(fsm_state(fsm))->now.items[0].who, "shop");
     state_free(fsm_state(fsm));
 }
 
@@ -340,6 +401,12 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "78 0000000000000005", "01 0100 20 6400 00"), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "78 0000000000000005", "02 0000 3200 01"), ERR_BAD_VERSION);
     assert_int_equal(id_load_hex(fsm, "78 00000005", "01 0000 3200 01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "79 61", "01 0500000000000000 0000 0100 62"), 0);
+    assert_int_equal(id_load_hex(fsm, "79 61", "01 0500000000000000 0000 0100 62"), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "79", "01 0500000000000000 0000 0000"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "79 6100", "01 0500000000000000 0000 0000"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "79 62", "01 0000000000000000 0000 0000"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "79 62", "01 0500000000000000 0100 0a 0000"), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "6d", change), 0);
     assert_int_equal(id_load_hex(fsm, "6d", change), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "6d 00", change), ERR_CORRUPT);
@@ -400,6 +467,9 @@ static void test_golden_bytes(void **state)
     cluster_command_put(&buf, COMMAND_PLACEMENT,
                         &(struct placement){2, PLACE_ZONE | PLACE_DRAINED, "eu", 50, true});
     assert_bytes(&buf, "03 24 " ID_STAMP_EMPTY "0200000000000000 05 0200 6575 3200 01");
+    buf.len = 0;
+    cluster_command_put(&buf, COMMAND_CUT, &(struct client_cut){"::1", 5, "r", "ops"});
+    assert_bytes(&buf, "03 25 " ID_STAMP_EMPTY "0300 3a3a31 0500000000000000 0100 72 0300 6f7073");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
     assert_bytes(&buf, "03 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000 0000");
@@ -475,17 +545,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_addition),
-        TEST(test_removal_is_for_good),
-        TEST(test_given_up),
-        TEST(test_addition_called_off),
-        TEST(test_a_member_moves),
-        TEST(test_placements),
-        TEST(test_zone_names),
-        TEST(test_rows),
-        TEST(test_load_refuses_damage),
-        TEST(test_golden_bytes),
-        TEST(test_lengths),
+        TEST(test_addition),       TEST(test_removal_is_for_good),
+        TEST(test_given_up),       TEST(test_addition_called_off),
+        TEST(test_a_member_moves), TEST(test_placements),
+        TEST(test_cuts),           TEST(test_zone_names),
+        TEST(test_rows),           TEST(test_load_refuses_damage),
+        TEST(test_golden_bytes),   TEST(test_lengths),
         TEST(test_addresses),
     };
 

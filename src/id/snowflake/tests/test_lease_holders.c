@@ -286,6 +286,102 @@ static void to_log(struct lease_world *world, struct buf *command)
     lease_world_run(world, SOON_MS);
 }
 
+/* --- a fixed worker id --- */
+
+static const struct lease_config FIXED = {.fixed = 6,
+                                          .workers = 1,
+                                          .window_ms = LEASE_WORLD_WINDOW_MS,
+                                          .renew_ms = LEASE_WORLD_RENEW_MS,
+                                          .mark_lead_ms = LEASE_WORLD_LEAD_MS,
+                                          .threshold_ms = LEASE_WORLD_THRESHOLD_MS,
+                                          .layout = SNOWFLAKE_LEAF_LAYOUT};
+
+/* All nodes are given the same one: the others say who has it, and one takes it when that is over.
+ */
+static void test_a_fixed_worker_id_that_another_has(void **state)
+{
+    struct lease_world *world = lease_world_new_config(3, &FIXED);
+    struct lease_node *first = &world->nodes[0];
+    struct lease_node *second = &world->nodes[1];
+    struct lease_node *third = &world->nodes[2];
+    struct lease_status status;
+    struct snowflake_parts id;
+
+    (void)state;
+    lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
+    id = lease_world_id(first);
+    assert_int_equal(id.worker, 5);
+    status = lease_world_status(second);
+    assert_int_equal(status.refusal, ERR_NO_WORKER_ID);
+    assert_int_equal(status.denied, ERR_CONFLICT);
+    assert_int_equal(status.holder->id, 5);
+    assert_int_equal(status.holder->name_len, strlen("node-1/0000000000000001/w5"));
+    assert_true(status.holder->granted_until_ms > world->true_ms);
+    lease_world_crash(first, false, false);
+    lease_world_run(world, 2 * LEASE_WORLD_WINDOW_MS);
+    second = lease_world_status(second).serving > 0 ? second : third;
+    id = lease_world_id(second);
+    assert_int_equal(id.worker, 5);
+    assert_int_equal(lease_world_status(second).denied, 0);
+    assert_null(lease_world_status(second).holder);
+    over(world);
+}
+
+/* The setting changes, there and back: each start serves what it says, and what it has stamped
+ * before comes never again. */
+static void test_a_fixed_worker_id_that_changes(void **state)
+{
+    static const uint32_t fixed[] = {6, 8, 6, 0, 1, 8};
+    struct lease_world *world = lease_world_new_config(1, &FIXED);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts id;
+
+    (void)state;
+    lease_world_settle(world, SOON_MS);
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
+        world->config.fixed = fixed[i];
+        lease_world_crash(node, false, false);
+        lease_world_start(node);
+        if (i == 0 || fixed[i] == 1) { /* what it has already */
+            lease_world_settle(world, 2 * LEASE_WORLD_LEAD_MS);
+        }
+        assert_int_equal(lease_world_wait_id(node, 3 * LEASE_WORLD_WINDOW_MS, &id), 0);
+        assert_int_equal(id.worker, fixed[i] > 0 ? fixed[i] - 1 : 0);
+    }
+    over(world);
+}
+
+/* Beyond the layout, and of another pool. */
+static void test_a_fixed_worker_id_that_it_may_not_have(void **state)
+{
+    struct lease_config config = FIXED;
+    struct lease_world *world;
+    struct buf command = BUF_INIT;
+
+    (void)state;
+    config.fixed = 1025;
+    world = lease_world_new_config(1, &config);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS);
+    assert_int_equal(lease_world_status(&world->nodes[0]).refusal, ERR_NO_WORKER_ID);
+    assert_int_equal(lease_world_status(&world->nodes[0]).denied, ERR_INVALID);
+    over(world);
+    world = lease_world_new_config(1, &FIXED);
+    for (uint16_t to = 2; to <= 3; to++) {
+        cluster_command_put(&command, COMMAND_LEVEL,
+                            &(struct level_command){.to = to, .wall_ms = world->true_ms});
+        to_log(world, &command);
+    }
+    command_put(&command, COMMAND_WORKER_POOLS, &(struct worker_pools_put){"b=0-9", 5});
+    to_log(world, &command);
+    lease_world_crash(&world->nodes[0], false, false);
+    lease_world_wipe(&world->nodes[0]);
+    lease_world_start(&world->nodes[0]);
+    lease_world_run(world, 2 * LEASE_WORLD_WINDOW_MS);
+    assert_int_equal(lease_world_status(&world->nodes[0]).denied, ERR_CONFLICT);
+    assert_null(lease_world_status(&world->nodes[0]).holder);
+    over(world);
+}
+
 /* A node with a zone waits until it knows whether there are pools, takes from its zone's, and keeps
  * what it has when the pools change. */
 static void test_a_zone_has_its_pool(void **state)
@@ -397,6 +493,9 @@ int main(void)
         cmocka_unit_test(test_no_workers),
         cmocka_unit_test(test_fewer_workers_than_records),
         cmocka_unit_test(test_all_taken),
+        cmocka_unit_test(test_a_fixed_worker_id_that_another_has),
+        cmocka_unit_test(test_a_fixed_worker_id_that_changes),
+        cmocka_unit_test(test_a_fixed_worker_id_that_it_may_not_have),
         cmocka_unit_test(test_a_zone_has_its_pool),
         cmocka_unit_test(test_a_zone_before_there_are_pools),
         cmocka_unit_test(test_generator_slots_used_up),
