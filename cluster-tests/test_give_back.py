@@ -179,6 +179,28 @@ def test_what_was_returned_and_granted_again_is_not_returned_twice(make_cluster,
         first += 103
 
 
+# Shows P1-back.
+def test_what_was_returned_and_granted_to_another_is_not_returned_twice(make_cluster, tag):
+    """Ranges of the same bounds go from node to node; each id is handed out once."""
+    cluster = make_cluster(settings=FAST)
+    for turn in range(3):
+        node, other = cluster.nodes[turn], cluster.nodes[(turn + 1) % 3]
+        name = f"{tag}{turn}"
+        cluster.create_tag(name, step=100, max_step=100)
+        assert take(node, name, 3) == [(1, 3)]
+        node.stop()
+        cluster.wait_leader()
+        assert max_id(other, name) == 4
+        assert take(other, name, 3) == [(4, 6)]
+        node.start().wait_ready()
+        wait_until(lambda node=node, name=name: held(node, name) == 100, 30, "it fetches a segment")
+        node.stop()  # what it has now lies above what the other one has
+        cluster.wait_leader()
+        assert max_id(other, name) == 104
+        assert take(other, name, 97) == [(7, 103)]
+        node.start().wait_ready()
+
+
 def test_a_kill_burns(make_cluster, tag):
     cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, step=100)

@@ -334,7 +334,7 @@ int handle_cluster_ask(struct conn *conn)
 
 /* --- clients that are cut --- */
 
-static void put_cut(const struct client_cut *cut, struct buf *json)
+static void put_client_cut(const struct client_cut *cut, struct buf *json)
 {
     char time[TEXT_TIME_BYTES];
 
@@ -355,7 +355,7 @@ int handle_cuts_list(struct conn *conn)
     for (size_t i = 0; i < cuts->count; i++) {
         if (cuts->items[i].until_ms > now_ms) {
             buf_printf(json, "%s", comma);
-            put_cut(&cuts->items[i], json);
+            put_client_cut(&cuts->items[i], json);
             buf_printf(json, "}");
             comma = ",";
         }
@@ -467,7 +467,7 @@ static int cut_cb(struct conn *conn, struct call *call)
     if (status != 0 || cut->until_ms == 0) {
         return status != 0 ? status : 204;
     }
-    put_cut(cut, json);
+    put_client_cut(cut, json);
     if (!is_known_here(api_loop(conn), cut->who)) {
         buf_printf(json, ",\"warning\":\"no token of this node is named %s\"", cut->who);
     }

@@ -267,7 +267,7 @@ static bool take_fraction(const char **at, const char *end, int *ret_ms)
 }
 
 /* "Z" or "+01:00", which end the text, in minutes ahead of UTC. */
-static bool take_zone(const char *at, const char *end, int *ret_minutes)
+static bool read_offset(const char *at, const char *end, int *ret_minutes)
 {
     char sign = at < end ? *at++ : '\0';
     int hours = 0;
@@ -302,7 +302,7 @@ int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
         (*at != 'T' && *at != 't') || !take_digits((at++, &at), end, 2, 0, 23, ":", &tm.tm_hour) ||
         !take_digits(&at, end, 2, 0, 59, ":", &tm.tm_min) ||
         !take_digits(&at, end, 2, 0, 60, "", &tm.tm_sec) ||
-        !take_fraction(&at, end, &fraction_ms) || !take_zone(at, end, &minutes)) {
+        !take_fraction(&at, end, &fraction_ms) || !read_offset(at, end, &minutes)) {
         return ERR_INVALID;
     }
     tm.tm_year -= 1900;

@@ -48,7 +48,7 @@ void wakeup_send(struct wakeup *wake)
     }
 }
 
-static void wake_closed_cb(uv_handle_t *handle)
+static void async_closed_cb(uv_handle_t *handle)
 {
     struct wakeup *wake = CONTAINER(handle, struct wakeup, poll);
 
@@ -58,7 +58,7 @@ static void wake_closed_cb(uv_handle_t *handle)
 void wakeup_close(struct wakeup *wake, void (*cb)(struct wakeup *wake))
 {
     wake->close_cb = cb;
-    uv_close((uv_handle_t *)&wake->poll, wake_closed_cb);
+    uv_close((uv_handle_t *)&wake->poll, async_closed_cb);
 }
 
 void wakeup_free(struct wakeup *wake)

@@ -445,7 +445,7 @@ int lmdb_meta_put(const struct lmdb_txn *txn, const char *name, const struct buf
     return lmdb_record_put(txn, LMDB_META, &key, &value, 0);
 }
 
-static int malformed(const struct lmdb_txn *txn, const char *name)
+static int malformed_row(const struct lmdb_txn *txn, const char *name)
 {
     return store_error_set(txn->error, ERR_CORRUPT, "meta record %s is malformed", name);
 }
@@ -486,7 +486,7 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     version = reader_u32(&reader);
     text = reader_str16(&reader, &len);
     if (len != strlen(LMDB_FORMAT_MAGIC) || memcmp(text, LMDB_FORMAT_MAGIC, len) != 0) {
-        return malformed(txn, LMDB_IDENTITY);
+        return malformed_row(txn, LMDB_IDENTITY);
     }
     if (version != LMDB_FORMAT_VERSION && version != LMDB_FORMAT_OWED) {
         return store_error_set(txn->error, ERR_BAD_VERSION,
@@ -503,7 +503,7 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     identity.node_id = reader_u64(&reader);
     identity.store_id = reader_u64(&reader);
     if (!reader_done(&reader) || len > LIMIT_CLUSTER_ID_BYTES) {
-        return malformed(txn, LMDB_IDENTITY);
+        return malformed_row(txn, LMDB_IDENTITY);
     }
     memcpy(identity.cluster_id, text, len);
     *ret_identity = identity;
@@ -535,7 +535,7 @@ static int read_local(const struct lmdb_txn *txn, unsigned number, uint32_t chec
     len = reader_left(&reader);
     data = reader_bytes(&reader, len);
     if (len == 0 || len > LIMIT_LOCAL_RECORD_BYTES) {
-        return malformed(txn, name);
+        return malformed_row(txn, name);
     }
     ASSERT(*local == NULL);
     store_local_set(local, data, (uint32_t)len);
@@ -558,7 +558,7 @@ static int read_locals(const struct lmdb_txn *txn, struct reader *list, struct s
         uint32_t checksum = reader_u32(list);
 
         if (list->bad || number < from || number >= LIMIT_LOCAL_RECORDS) {
-            return malformed(txn, LMDB_NOW);
+            return malformed_row(txn, LMDB_NOW);
         }
         err = read_local(txn, number, checksum, &meta->locals[number]);
         from = number + 1;
@@ -591,7 +591,7 @@ static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
     position.digest = reader_u64(&reader);
     position.conf = reader_str32(&reader, &conf_len);
     if (reader.bad || conf_len > LIMIT_CONF_BYTES) {
-        return malformed(txn, LMDB_NOW);
+        return malformed_row(txn, LMDB_NOW);
     }
     position.conf_len = (uint32_t)conf_len;
     if (number != mdb_txn_id(txn->txn)) {
@@ -650,7 +650,8 @@ static int read_owed(const struct lmdb_txn *txn, struct lmdb_owed *ret_owed)
     ret_owed->digest = reader_u64(&reader);
     ret_owed->first = reader_u32(&reader);
     ret_owed->end = reader_u32(&reader);
-    return reader_done(&reader) && ret_owed->first < ret_owed->end ? 0 : malformed(txn, LMDB_OWED);
+    return reader_done(&reader) && ret_owed->first < ret_owed->end ? 0
+                                                                   : malformed_row(txn, LMDB_OWED);
 }
 
 static int meta_delete(const struct lmdb_txn *txn, const char *name)
@@ -909,7 +910,7 @@ static int load_owed(const struct load *load)
         while (err == 0 && store_rows_next(&reader, &row)) {
         }
         if (err == 0 && !reader_done(&reader)) {
-            err = malformed(&load->txn, name);
+            err = malformed_row(&load->txn, name);
         }
     }
     return err;

@@ -306,7 +306,7 @@ static int settle(struct commit *commit, uint32_t slices, const struct store_pos
                : store_meta_verify_digest(position, owed->digest, commit->txn.error);
 }
 
-static int row_order(const void *a, const void *b)
+static int row_place_order(const void *a, const void *b)
 {
     const struct store_row *const *one = a;
     const struct store_row *const *other = b;
@@ -328,7 +328,7 @@ static int owe_rows(struct commit *commit, const struct store_row **rows, uint32
     BUF_LOCAL(slice);
     int err = 0;
 
-    qsort(rows, count, sizeof(struct store_row *), row_order);
+    qsort(rows, count, sizeof(struct store_row *), row_place_order);
     for (uint32_t i = 0; i < count && err == 0; i++) {
         buf_put_str16(&slice, rows[i]->key, rows[i]->key_len);
         buf_put_str32(&slice, rows[i]->value, rows[i]->value_len);

@@ -319,7 +319,7 @@ static int got_cb(struct conn *conn, struct call *call)
 }
 
 /* Ask for the row of the tag. */
-static int look_at_tag(struct conn *conn, int (*finish)(struct conn *, struct call *),
+static int look_up_tag(struct conn *conn, int (*finish)(struct conn *, struct call *),
                        bool sees_errors)
 {
     size_t len;
@@ -338,7 +338,7 @@ static int look_at_tag(struct conn *conn, int (*finish)(struct conn *, struct ca
 
 static int handle_get(struct conn *conn)
 {
-    return look_at_tag(conn, got_cb, true);
+    return look_up_tag(conn, got_cb, true);
 }
 
 /* As Redis answers SETNX, and SET with NX. */
@@ -400,7 +400,7 @@ static int handle_set_unless_there(struct conn *conn)
                            "the number %s is not a whole number from 0 to %llu",
                            text_show(text, len, shown, sizeof shown), ull(INT64_MAX - 1));
     }
-    return look_at_tag(conn, set_before_cb, true);
+    return look_up_tag(conn, set_before_cb, true);
 }
 
 static int handle_decode(struct conn *conn)

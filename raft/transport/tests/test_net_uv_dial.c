@@ -82,7 +82,7 @@ static void test_deaf_acceptor(void **state)
 {
     struct net_lone *h = *state;
 
-    net_lone_reopen(h, 100, 0, 0, 0);
+    net_lone_reopen(h, 1000, 0, 0, 0);
     net_server_accept(&h->client, &h->world, h->listen_fd, 2);
     RUN_UNTIL(&h->world, net_client_ended(&h->client)); /* says nothing */
     net_client_close(&h->client);
