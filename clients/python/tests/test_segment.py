@@ -543,8 +543,12 @@ def test_a_client_that_nobody_holds_is_no_burden(cluster):
     client.close()
     left = weakref.ref(client)
     del client
-    gc.collect()
-    assert left() is None
+
+    def is_gone():  # once its last thread has ended
+        gc.collect()
+        return left() is None
+
+    wait_for(is_gone)
 
 
 def failure(call):
