@@ -53,28 +53,28 @@ void disk_read_forget(struct disk_read *read)
  * limits are one transaction; a read is a group of its own), and appends each finished group to
  * `done`.
  *
- * On a slow disk a commit is not begun with the first operation that comes. A client that waited
- * for the last commit asks again within a millisecond or two of its end; a commit that began with
- * the first of them would leave the others waiting for its whole length, and so would each one
- * after it: half of the clients in a commit, half waiting for the next. So the thread gathers: it
- * waits until the entries of the last commit, and those that came while it ran, have companions of
- * nearly the same size, at most for a GATHER_SHARE of what the last flush took and for
- * gather_max_us. It does not when flushes are quick, when nothing came for as long as a flush
- * takes, when there are more than could come back in that time, or for a vote or a read.
+ * On a slow disk a commit does not begin with the first operation. Clients that waited for the last
+ * commit ask again within a millisecond or two of its end. A commit begun for the first of them
+ * would make the others wait for its whole length, and so would each later commit: half of the
+ * clients in a commit, half waiting for the next. So the thread gathers: it waits until the queued
+ * entries have nearly the size of those of the last commit and those that came while it ran. It
+ * waits at most for a GATHER_SHARE of the last flush's time and for gather_max_us. It does not wait
+ * if flushes are quick, if no operation came for the length of a flush, if there are more clients
+ * than could ask again in that time, or for a vote or a read.
  *
- * Space is looked at after commits, every SPACE_COMMITS of them, SPACE_MS, or SPACE_BYTES by which
- * the file grew, whichever comes first; while it is low also without commits: proposals are then
- * refused and nothing else would lift it.
+ * Space is measured after commits: every SPACE_COMMITS of them, SPACE_MS, or SPACE_BYTES of file
+ * growth, whichever comes first. While low it is also measured without commits: proposals are then
+ * refused, so no commit would do it.
  */
 
 #define SPACE_COMMITS 100
 #define SPACE_MS 1000
 #define SPACE_BYTES (1 << 20)
-#define SETTLE_IDLE_US 5000 /* without work, then there is a commit for what the store owes alone */
+#define SETTLE_IDLE_US 5000  /* without work, then a commit of only the store's owed rows */
 #define GATHER_FLUSH_US 5000 /* quicker flushes are not worth a wait */
 #define GATHER_SHARE 4       /* of a flush */
-#define GATHER_BYTES_A_US 1  /* what a busy cluster's entries grow by, some 50,000 ids a second */
-#define GATHER_MISSING 8     /* one in so many may stay away, or come in fewer, larger entries */
+#define GATHER_BYTES_A_US 1  /* growth of a busy cluster's entries, some 50,000 ids a second */
+#define GATHER_MISSING 8     /* one in this many may not return, or come in fewer, larger entries */
 
 struct writer {
     struct disk disk;
@@ -88,21 +88,21 @@ struct writer {
     struct store_op_list done;  /* guarded by mutex */
     size_t left;                /* guarded by mutex: queued, or taken by the thread, and not done */
     size_t queued_bytes;        /* guarded by mutex: of entries in the queue */
-    size_t wanted_bytes;        /* guarded by mutex: while the thread gathers, when to wake it */
-    bool hurried;               /* guarded by mutex: what is queued is not to wait for more */
-    bool leaving;               /* guarded by mutex: nor is anything that comes */
+    size_t wanted_bytes;        /* guarded by mutex: size that wakes the gathering thread */
+    bool hurried;               /* guarded by mutex: queued operations must not wait for more */
+    bool leaving;               /* guarded by mutex: nor must later ones */
     bool stopping;              /* guarded by mutex */
     struct store_space space;   /* guarded by mutex: as of the last look */
     _Atomic bool low;
     _Atomic bool owes;       /* as of the last commit */
     struct histogram commit; /* the thread notes */
     struct histogram flush;
-    struct store_op_list work;      /* the thread's: what it took */
-    size_t taken_bytes;             /* the thread's: of entries in it when it was taken */
-    size_t company_bytes;           /* the thread's: and of those that had come when it was done */
-    unsigned commits;               /* the thread's: since space was looked at */
-    uint64_t space_ms;              /* the thread's: when space was looked at */
-    uint64_t space_file_bytes;      /* the thread's: and what the file took then */
+    struct store_op_list work;      /* the thread's: the operations it took */
+    size_t taken_bytes;             /* the thread's: of entries in `work` when taken */
+    size_t company_bytes;           /* the thread's: these and those that came until it was done */
+    unsigned commits;               /* the thread's: since space was measured */
+    uint64_t space_ms;              /* the thread's: when space was measured */
+    uint64_t space_file_bytes;      /* the thread's: file size then */
     struct store_op_list completed; /* the driver's: whose done() is being called */
 };
 
@@ -132,8 +132,8 @@ static size_t entry_bytes(const struct store_op *op)
     return bytes;
 }
 
-/* Commit the operations that come first, as many as a batch takes. They move to `group`; returns
- * how many they are. */
+/* Commit the first operations, as many as fit a batch. They move to `group`; returns their
+ * number. */
 static size_t commit_group(struct writer *writer, struct store_op_list *group)
 {
     struct store_error error = {""};
@@ -185,7 +185,7 @@ static void must_settle(struct writer *writer)
     atomic_store_explicit(&writer->owes, false, memory_order_relaxed);
 }
 
-/* Carry out the group that comes first, which moves to `group`; returns its size. */
+/* Carry out the first group, which moves to `group`; returns its size. */
 static size_t writer_run_group(struct writer *writer, struct store_op_list *group)
 {
     struct store_op *op = STAILQ_FIRST(&writer->work);
@@ -203,7 +203,7 @@ static size_t writer_run_group(struct writer *writer, struct store_op_list *grou
     return 1;
 }
 
-/* The time in so many microseconds, by the clock that the conditions have. */
+/* The time this many microseconds from now, by the conditions' clock. */
 static struct timespec after_us(uint64_t us)
 {
     struct timespec at;
@@ -215,8 +215,8 @@ static struct timespec after_us(uint64_t us)
     return at;
 }
 
-/* Wait until there is work or an end, at most SPACE_MS while space is low, and SETTLE_IDLE_US while
- * the store owes. Mutex held. */
+/* Wait for work or the end, at most SPACE_MS while space is low, and SETTLE_IDLE_US while the store
+ * owes. Mutex held. */
 static void wait_for_work(struct writer *writer)
 {
     struct timespec until;
@@ -240,8 +240,7 @@ static bool is_gathered(const struct writer *writer)
            writer->stopping;
 }
 
-/* There is work: wait for company on a slow disk. idle_us: how long there was nothing to do. Mutex
- * held. */
+/* There is work: on a slow disk, wait for more. idle_us: time without work before. Mutex held. */
 static void writer_gather(struct writer *writer, uint64_t idle_us)
 {
     uint64_t flush_us = writer->store->flush_us;
@@ -261,8 +260,8 @@ static void writer_gather(struct writer *writer, uint64_t idle_us)
     writer->wanted_bytes = 0;
 }
 
-/* Take all that waits into `work`; false at the end. It may be nothing, while the store owes. Looks
- * at space while it is low. */
+/* Move the queue to `work`; false at the end. `work` may be empty while the store owes. Measures
+ * space while it is low. */
 static bool take_work(struct writer *writer)
 {
     uint64_t began_us = clock_now_us(clock_system());
@@ -292,7 +291,7 @@ static bool take_work(struct writer *writer)
     return more;
 }
 
-/* Hand back a group that is carried out. */
+/* Return a group that was carried out. */
 static void hand_back(struct writer *writer, struct store_op_list *group, size_t count)
 {
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
@@ -332,7 +331,7 @@ static void writer_submit(struct disk *disk, struct store_op *op)
 {
     struct writer *writer = CONTAINER(disk, struct writer, disk);
 
-    const bool more = op->more; /* once it is in the queue it is the thread's */
+    const bool more = op->more; /* once queued, the thread owns the operation */
     const size_t bytes = op->kind == STORE_APPEND ? entry_bytes(op) : 0;
     const bool hurried =
         op->kind != STORE_APPEND && op->kind != STORE_APPLY && op->kind != STORE_COMPACT;
@@ -347,7 +346,7 @@ static void writer_submit(struct disk *disk, struct store_op *op)
     writer->hurried = writer->hurried || hurried;
     wake = !more && is_gathered(writer);
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    if (wake) { /* the thread that it wakes finds the mutex free */
+    if (wake) { /* after the unlock: the woken thread finds the mutex free */
         ASSERT(pthread_cond_signal(&writer->wake) == 0);
     }
 }
@@ -456,7 +455,7 @@ void writer_stop(struct writer *writer)
     writer->leaving = true;
     ASSERT(pthread_cond_signal(&writer->wake) == 0);
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    /* A done() may submit again: go on until nothing is left. */
+    /* A done() may submit again: repeat until nothing is left. */
     while (more) {
         ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
         while (writer->left > 0) {

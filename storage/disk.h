@@ -2,8 +2,8 @@
  * disk.h - operations for the store, as the raft driver submits them (disk), and the thread that
  * carries them out (writer).
  *
- * Failure modes: a commit that fails ends the process. Thread: the driver's; what others may call
- * says so.
+ * Failure modes: a commit that fails ends the process. Thread: the driver's; functions for other
+ * threads say so.
  */
 #ifndef LEAFD_STORAGE_DISK_H
 #define LEAFD_STORAGE_DISK_H
@@ -16,15 +16,15 @@
  * --- disk
  *
  * `struct disk` is what the raft driver sees: submit operations in order, and get each one's done()
- * back in the same order, on the driver's thread, never from inside submit. Its other side is the
- * writer or, in the simulation, a virtual disk.
+ * back in the same order, on the driver's thread, never from inside submit. The writer implements
+ * it or, in the simulation, a virtual disk.
  *
  * Thread: the driver's.
  */
 
 struct disk;
 
-/* Snapshot reading goes through the same FIFO, so that one thread touches the store, and sees
+/* A snapshot read goes through the same FIFO: only one thread uses the store, and the read sees
  * exactly the operations before it. */
 struct disk_read {
     struct store_op op;              /* of kind STORE_READ; with done() and data */
@@ -43,25 +43,25 @@ static inline struct disk_read *disk_read_of(struct store_op *op)
     return CONTAINER(op, struct disk_read, op);
 }
 
-/* Carry out a read on the thread that has the store, at most max_bytes; done() is not called. */
+/* Carry out a read of at most max_bytes on the store's thread; does not call done(). */
 void disk_read_run(struct disk_read *read, struct store *store, size_t max_bytes);
 
-/* Free what it has brought. */
+/* Free the results of a read. */
 void disk_read_forget(struct disk_read *read);
 
-/* What a disk is, and how it does. */
+/* Kind and performance of a disk. */
 struct disk_figures {
     struct store_space space;
-    struct histogram_view commit; /* how long commits took, from the first of their operations */
-    struct histogram_view flush;  /* of this, writing and syncing */
+    struct histogram_view commit; /* duration of commits, from their first operation */
+    struct histogram_view flush;  /* their part of writing and syncing */
 };
 
 struct disk_ops {
     void (*submit)(struct disk *disk, struct store_op *op);
-    /* True when space is low: new proposals are to be refused. Any thread. */
+    /* True when space is low: new proposals must be refused. Any thread. */
     bool (*low)(struct disk *disk);
     /* True while the store owes rows (store.h): a large command would add to them. Any thread.
-     * NULL: it never does. */
+     * NULL: the disk never does. */
     bool (*owes)(struct disk *disk);
     /* As of the last look. Any thread. NULL: nothing is measured. */
     void (*figures)(struct disk *disk, struct disk_figures *ret_figures);
@@ -74,12 +74,13 @@ struct disk {
 /*
  * --- writer: the storage writer: a thread of its own, which serves a struct disk.
  *
- * The happy path: submit() appends to a FIFO; the thread takes all that waits (up to
- * LIMIT_STORE_BATCH_OPS and _BYTES), one transaction, one commit (group commit), and hands the
- * finished list back through `notify`; the driver's loop then calls writer_complete(), which calls
- * each done() in order. While a commit runs new operations gather, so latency is at most two
- * commits. On a disk whose flushes take milliseconds it also waits for company before a commit, a
- * quarter of a flush at most (gather_max_us; disk.c).
+ * The happy path: submit() appends to a FIFO; the thread takes all queued operations (up to
+ * LIMIT_STORE_BATCH_OPS and _BYTES), carries them out in one transaction and one commit (group
+ * commit), and returns the finished list through `notify`. The driver's loop then calls
+ * writer_complete(), which calls each done() in order. New operations queue up while a commit runs,
+ * so latency is at most two commits. On a disk whose flushes take milliseconds the thread also
+ * waits for more operations before a commit, for a quarter of a flush at most (gather_max_us;
+ * disk.c).
  *
  * Failure modes: a failed commit calls `failed` on the writer's thread with the reason; the process
  * must end there (it is never retried), so it must not return.
@@ -94,19 +95,18 @@ struct writer_config {
     void (*notify)(void *data); /* wake the driver's loop (wakeup_send()); may be called often */
     void (*failed)(void *data, int err, const struct store_error *error); /* must not return */
     void *data;
-    /* The longest that a commit on a slow disk waits for operations that are likely to come. 0: it
-     * never does. */
+    /* The longest wait of a commit on a slow disk for more operations. 0: no wait. */
     uint32_t gather_max_us;
 } BY_NAME;
 
-/* Start the thread on a store that was loaded. The store stays the caller's to close after stop. */
+/* Start the thread on a loaded store. The caller closes the store after stop. */
 int writer_start(struct store *store, const struct writer_config *config,
                  struct writer **ret_writer) MUST_CHECK;
 
-/* What the driver submits to. Valid until writer_stop(). */
+/* The disk that the driver submits to. Valid until writer_stop(). */
 struct disk *writer_disk(struct writer *writer);
 
-/* Call done() of everything that has finished; returns how many. */
+/* Call done() of all finished operations; returns their number. */
 size_t writer_complete(struct writer *writer);
 
 /* Commit all that is queued, call the remaining done()s, join the thread, free. */

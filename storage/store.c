@@ -72,7 +72,7 @@ bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
     return order < 0 || (order == 0 && a_len < b_len);
 }
 
-/* An array of a damaged meta's size is never asked for. */
+/* The array grows by need: a damaged meta cannot make it huge. */
 void store_loaded_add(struct store_loaded *loaded, const struct store_entry *entry)
 {
     void *copy = MUST_HAVE(malloc((size_t)entry->len + 1));
@@ -268,7 +268,7 @@ uint64_t store_meta_compact(struct store_meta *meta)
     return count;
 }
 
-/* ERR_CORRUPT: what does not fit, its number and term, and all that the rules look at. */
+/* ERR_CORRUPT: the misfit, its number and term, and all values that the rules compare. */
 static int misfit(const struct store_meta *meta, const char *what, uint64_t number, uint64_t term,
                   struct store_error *ret_error)
 {

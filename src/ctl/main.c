@@ -1,8 +1,8 @@
 /*
  * main.c - leafctl: looks at a cluster of leafd, and changes it, over HTTP.
  *
- * The happy path: the command line says which command (cmd/commands.c); the settings say which
- * servers (net/cluster.h); the command runs, and what it has to show is printed.
+ * The happy path: the command line names the command (cmd/commands.c); the settings name the
+ * servers (net/cluster.h); the command runs, and its output is printed.
  *
  * Failure modes: enum ctl_exit. Thread: one.
  */
@@ -37,7 +37,7 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
     return code;
 }
 
-/* What the build and the shells ask for: `--print-completion SHELL`, `--print-manual`, `--complete
+/* Options for the build and the shells: `--print-completion SHELL`, `--print-manual`, `--complete
  * WORD...`. */
 static bool print_table(int argc, char **argv, struct buf *out)
 {

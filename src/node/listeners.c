@@ -21,8 +21,8 @@
 
 /* --- the certificate --- */
 
-/* One that has ended is put in force all the same: a node that refuses to start serves nobody. That
- * it ends or has ended is an alarm (http/watch/alarms.def). */
+/* An expired certificate is put in force too: a node that refuses to start serves no client. Alarms
+ * report one that expires soon or has expired (http/watch/alarms.def). */
 static void certificate_log(const struct tls_context *context)
 {
     BUF_LOCAL(text);
@@ -106,7 +106,7 @@ void certificate_end(struct certificate *certificate)
 
 /* --- open files --- */
 
-#define OF_NODE 48 /* store, log, loops and signals of the node, and what is opened for a moment */
+#define OF_NODE 48 /* store, log, loops and signals of the node, and files opened briefly */
 #define OF_LOOP 12 /* listeners, epoll, wake-ups, and a reserve to refuse with */
 
 uint64_t files_kept(uint32_t loops)
@@ -185,7 +185,7 @@ static int prepare_tokens(void *data, const struct config *next, struct config_e
     BUF_LOCAL(text);
     int rv;
 
-    (void)next; /* the path takes a restart; the content does not */
+    (void)next; /* a new path needs a restart; new content does not */
     if (listeners->config->auth.tokens_file[0] == '\0') {
         return 0;
     }
@@ -360,7 +360,8 @@ void listeners_drain(struct listeners *listeners, uint32_t grace_ms, void (*drai
 
 void listeners_close(struct listeners *listeners)
 {
-    while (listeners->count > 0) { /* the ids last: the admin listener may look at their counts */
+    while (listeners->count > 0) { /* the ids' listener last: the admin listener may read its
+                                      counts */
         http_server_stop(listeners->servers[--listeners->count]);
     }
     if (listeners->api != NULL) {

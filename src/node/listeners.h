@@ -1,32 +1,32 @@
 /*
- * listeners.h - the HTTP side of a node: the listener for ids, the one for operators, the
- * certificate that they show, the tokens that they ask for, and how many connections each may have.
+ * listeners.h - the HTTP side of a node: the listener for ids, the one for operators, their
+ * certificate and tokens, and their limits of connections.
  *
  * With `admin.listen` = "same" there is one server, which has all routes. Else there are two, each
- * with its own threads, limits of connections and descriptor in reserve: whatever is done at the
- * admin listener, ids are served beside it, and vice versa.
+ * with its own threads, limits of connections and reserve descriptor: load on the admin listener
+ * does not affect ids, and vice versa.
  *
- * Open files: connections to peers, the store and the loops of the node come first: however many
- * clients connect, a peer that comes back finds a descriptor, and so does the node's next file.
- * What is left is divided among the HTTP threads.
+ * Open files: connections to peers, the store and the node's loops come first. However many clients
+ * connect, a returning peer and the node's next file get a descriptor. The rest is divided among
+ * the HTTP threads.
  *
  * A node that waits to be let in by its cluster has the same listeners over a backend that has no
- * cluster: health is answered, and whatever needs the cluster gets 503, so that a supervisor can
- * tell such a node from a dead one.
+ * cluster: health is answered, and requests that need the cluster get 503, so that a supervisor can
+ * distinguish such a node from a dead one.
  *
  * The happy path: certificate_start(); files_divide(); waiting_begin() and waiting_end() if the
  * node has to be let in; listeners_open(); listeners_retire() and listeners_drain() when the node
- * is to stop; listeners_close() when nobody asks the node any more; certificate_end(). By SIGHUP
- * the tokens and the certificate are read again: certificate_reload_part and listeners_reload_part
- * are parts of a reload (reload.h), and no connection is dropped.
+ * must stop; listeners_close() when no request is left; certificate_end(). SIGHUP reloads the
+ * tokens and the certificate: certificate_reload_part and listeners_reload_part are parts of a
+ * reload (reload.h), and no connection is dropped.
  *
  * Failure modes: an address that cannot be bound: ERR_EXISTS, ERR_INVALID or ERR_IO, and nothing is
- * open; while the node waits: logged, and it waits without listeners. A tokens file or certificate
- * that is not valid: ERR_INVALID with setting and file; at a reload the old one stays in force. TLS
- * is neither switched on nor off by a reload.
+ * open; while the node waits: logged, and it waits without listeners. An invalid tokens file or
+ * certificate: ERR_INVALID with setting and file; at a reload the old one stays in force. A reload
+ * switches TLS neither on nor off.
  *
- * Thread: main, but for drained, which is called on a thread of HTTP, as are the functions of the
- * backend while the node waits.
+ * Thread: main. But an HTTP thread calls drained and, while the node waits, the backend's
+ * functions.
  */
 #ifndef LEAFD_NODE_LISTENERS_H
 #define LEAFD_NODE_LISTENERS_H
@@ -44,14 +44,14 @@
 
 struct certificate {
     struct tls *tls;          /* owned; for the listeners; NULL: plain HTTP */
-    struct tls_context *next; /* prepared; owned; NULL: nothing is */
+    struct tls_context *next; /* prepared; owned; NULL: none */
 };
 
 /* 0, also where the settings name no certificate; or ERR_INVALID. */
 int certificate_start(struct certificate *certificate, const struct config *config,
                       struct config_error *ret_error) MUST_CHECK;
 
-/* All listeners are closed. */
+/* All listeners must be closed. */
 void certificate_end(struct certificate *certificate);
 
 extern const struct reload_part certificate_reload_part; /* its data: a struct certificate */
@@ -60,21 +60,21 @@ extern const struct reload_part certificate_reload_part; /* its data: a struct c
 
 #define FILES_CONNECTIONS_MIN 16
 
-/* Connections that each HTTP thread may have, and the one of the admin listener. */
+/* Limits of connections of each HTTP thread, and of the admin listener's thread. */
 struct files_split {
     uint32_t connections;
-    uint32_t admin_connections; /* 0: there is no such listener */
+    uint32_t admin_connections; /* 0: no admin listener */
 };
 
-/* Descriptors that are kept from clients, with so many HTTP threads, of all listeners. */
+/* Descriptors reserved from clients, for this number of HTTP threads of all listeners. */
 uint64_t files_kept(uint32_t loops);
 
-/* Without so many a node does not start at all. */
+/* With fewer descriptors a node does not start. */
 uint64_t files_least(uint32_t loops);
 
-/* Divide what the `allowed` descriptors leave: at most what is wanted, at least
- * FILES_CONNECTIONS_MIN (or what is wanted, if that is less). admin_wanted: 0: there is no admin
- * listener; else it has one thread, and gets a quarter of what is left. */
+/* Divide the rest of the `allowed` descriptors: at most the wanted number, at least
+ * FILES_CONNECTIONS_MIN (or the wanted number, if less). admin_wanted: 0: no admin listener; else
+ * it has one thread, and gets a quarter of the rest. */
 void files_divide(uint64_t allowed, uint32_t loops, uint32_t wanted, uint32_t admin_wanted,
                   struct files_split *ret_split);
 
@@ -84,7 +84,7 @@ void files_divide(uint64_t allowed, uint32_t loops, uint32_t wanted, uint32_t ad
 
 struct listeners {
     const struct config *config;
-    struct http_settings settings[LISTENERS_MAX]; /* as the servers below have them */
+    struct http_settings settings[LISTENERS_MAX]; /* of the servers below */
     struct auth *auth;                            /* NULL: not open */
     struct api *api;
     struct http_server *servers[LISTENERS_MAX]; /* ids first */
@@ -99,7 +99,7 @@ struct listeners {
 /* Is there one listener for all? */
 bool listeners_are_joined(const struct config *config);
 
-/* Open them for this node, with so many connections. tls: both have it; borrowed until they are
+/* Open them for this node, with these limits of connections. tls: for both; borrowed until they are
  * closed; NULL: plain HTTP. The first error is logged. */
 int listeners_open(struct listeners *listeners, const struct config *config, struct tls *tls,
                    const struct http_build *build, struct id_backend *backend,
@@ -110,11 +110,11 @@ bool listeners_are_open(const struct listeners *listeners);
 /* Has each HTTP loop taken a turn since the last call? True where they are not open. */
 bool listeners_take_turns(struct listeners *listeners);
 
-/* Each reply is its connection's last from now on; idle ones end one by one over so long. */
+/* Each reply is its connection's last from now on; idle ones are closed one by one over over_ms. */
 void listeners_retire(struct listeners *listeners, uint32_t over_ms);
 
-/* Then: accept no more, answer what is under way; drained is called once, when all connections are
- * gone. */
+/* Next: accept no more, answer open requests; drained is called once, when all connections are
+ * closed. */
 void listeners_drain(struct listeners *listeners, uint32_t grace_ms, void (*drained)(void *data),
                      void *data);
 

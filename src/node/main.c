@@ -1,5 +1,5 @@
 /*
- * main.c - leafd: reads its settings and runs a node, or prints what it is asked for, or makes the
+ * main.c - leafd: reads its settings and runs a node, or prints requested information, or makes the
  * data of a new cluster (`leafd restore`, `leafd recover`).
  *
  * Failure modes: see report.h. Thread: main.
@@ -21,18 +21,18 @@
 #include "src/node/run.h"
 #include "src/node/signals.h"
 
-/* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
- * peer would wait after its network came back, and the end of a process that is to stop, since a
- * lookup cannot be called off. What the operator has set holds. */
+/* The C library waits twice for 5 s for a name server that does not answer. A lookup cannot be
+ * cancelled: a peer's next dial after its network returned, and the process's stop, would wait as
+ * long. An operator's own options have priority. */
 #define RESOLVER_OPTIONS "timeout:1 attempts:2"
 
-/* Pieces of MAPPED_BYTES and more come from the system one by one and go back to it. By default
- * glibc raises that bound with each of them that is freed, up to 32 MiB: after one large request
- * its like lies between what stays, and leaves holes. But each page of such a piece is a fault of
- * its own, and where the machine is a virtual one these were half of a bulk change's processor
- * time: its entry, frames and rows are pieces of up to 1 MiB. The top of each heap is given back
- * from TRIM_BYTES on, so that a buffer that comes and goes there is not paid for each time. Only
- * memory and time depend on them, so a C library that does not know these is no error. */
+/* Blocks of MAPPED_BYTES and more are mapped and unmapped one by one. By default glibc raises this
+ * bound, up to 32 MiB, whenever such a block is freed: after one large request, similar blocks are
+ * on the heap between lasting ones, and leave holes. A lower bound is costly: each page of a mapped
+ * block is a page fault. On virtual machines these were half of a bulk change's processor time (its
+ * entry, frames and rows are blocks of up to 1 MiB). The top of a heap is returned only from
+ * TRIM_BYTES on, so that a short-lived buffer there does not cost page faults each time. Only
+ * memory and time depend on these, so a C library without them is no error. */
 #define MAPPED_BYTES (1 << 20)
 #define TRIM_BYTES (3 << 20)
 
@@ -44,7 +44,7 @@ static enum exit_code print_text(const struct buf *text)
     return written ? EXIT_CODE_STOPPED : EXIT_CODE_DISK;
 }
 
-/* The token, which is nowhere else, then the line that goes into the file. */
+/* The token, which is stored nowhere, then the line for the tokens file. */
 static enum exit_code print_token(struct buf *text)
 {
     char token[TOKEN_TEXT_BYTES];
@@ -133,7 +133,7 @@ int main(int argc, char *argv[])
         if (err == 0) {
             return EXIT_CODE_STOPPED;
         }
-        /* What it reads, and where it writes, is data. */
+        /* Its source and its target are data. */
         return (int)(err == ERR_INVALID || err == ERR_IO || err == ERR_DISK_FULL ? exit_code_of(err)
                                                                                  : EXIT_CODE_DATA);
     }

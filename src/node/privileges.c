@@ -1,13 +1,13 @@
 /*
  * privileges.c - see privileges.h.
  *
- * The list of system calls was learnt by tracing nodes through the tests of real processes, and has
- * beside that what the C library, OpenSSL and the resolver do rarely (reseeding, growing a heap,
- * another thread of libuv's pool, aborting). A name that an architecture does not have is passed
- * over. Calls without a condition cost next to nothing: the kernel keeps a bitmap of them.
+ * The list of system calls comes from traces of nodes in the tests of real processes. It also has
+ * rare calls of the C library, OpenSSL and the resolver (reseeding, growing a heap, another thread
+ * of libuv's pool, aborting). A name that an architecture lacks is skipped. Calls without a
+ * condition cost almost nothing: the kernel keeps a bitmap of them.
  *
  * The C library has no functions for Landlock's three calls, and the system's headers may be older
- * than its kernel: so the numbers are here.
+ * than its kernel: so their numbers are defined here.
  *
  * Thread: main.
  */
@@ -48,7 +48,7 @@
 #define CREATE_VERSION 1U /* flag: ask for the version */
 #define RULE_PATH_BENEATH 1
 
-/* Rights, with the version that knows them. */
+/* Rights, and the Landlock version that added them. */
 #define RIGHT_EXECUTE (1ULL << 0)
 #define RIGHT_WRITE_FILE (1ULL << 1)
 #define RIGHT_READ_FILE (1ULL << 2)
@@ -70,7 +70,7 @@
      RIGHT_MAKE_DIR | RIGHT_MAKE_REG)
 
 struct ruleset {
-    uint64_t handled_fs; /* denied but where a rule allows it */
+    uint64_t handled_fs; /* denied unless a rule allows it */
     uint64_t handled_net;
     uint64_t scoped;
 };
@@ -168,13 +168,13 @@ static const char *const seccomp_allowed[] = {
     /* the network */
     "connect", "accept", "accept4", "bind", "listen", "shutdown", "getsockname", "getpeername",
     "setsockopt", "getsockopt", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg",
-    /* questions about itself and the system; random numbers, which must never fail */
+    /* information on itself and the system; random numbers, which must never fail */
     "getrandom", "getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getresuid",
     "getresgid", "getrusage", "getrlimit", "uname", "sysinfo", "umask", "capget",
-    /* the second stage, which can only take more away */
+    /* the second stage, which can only restrict further */
     "seccomp"};
 
-/* Nobody does these by mistake. */
+/* No correct program makes these calls by mistake. */
 static const char *const seccomp_deadly[] = {
     /* other programs and processes */
     "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev",
@@ -186,7 +186,7 @@ static const char *const seccomp_deadly[] = {
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
     "swapon", "swapoff", "bpf", "perf_event_open", "userfaultfd", "keyctl", "add_key",
     "request_key", "open_by_handle_at",
-    /* whose it is */
+    /* user and groups */
     "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
     "setgroups", "capset",
     /* the machine and its settings */
@@ -230,7 +230,8 @@ static int seccomp_add_conditioned(scmp_filter_ctx filter, const struct conditio
     return rv;
 }
 
-/* Files that are opened as themselves; memory that is never writable and executable. */
+/* Conditional calls: open() only of files themselves; memory is never writable and executable at
+ * once. */
 static int seccomp_add_common(scmp_filter_ctx filter)
 {
     const struct conditioned calls[] = {
@@ -246,7 +247,7 @@ static int seccomp_add_common(scmp_filter_ctx filter)
         {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD, 0)},
         {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX, 0)},
         {"ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS, 0)},
-        /* of the second stage, which can only take more away */
+        /* for the second stage, which can only restrict further */
         {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS, 0)},
         {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_SECCOMP, 0)},
         {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0)},
@@ -256,7 +257,7 @@ static int seccomp_add_common(scmp_filter_ctx filter)
     if (rv == 0) {
         rv = seccomp_add_conditioned(filter, calls, COUNT_OF(calls));
     }
-    /* Its arguments cannot be looked at; the C library then does with clone(). */
+    /* seccomp cannot see its arguments; without it the C library uses clone(). */
     if (rv == 0) {
         rv = seccomp_add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, NULL);
     }
@@ -265,8 +266,8 @@ static int seccomp_add_common(scmp_filter_ctx filter)
                    : rv;
 }
 
-/* Threads but no processes; sockets of the network alone (the resolver does without netlink and
- * local ones). */
+/* Threads but no processes; only network sockets (the resolver works without netlink and local
+ * ones). */
 static int seccomp_add_start(scmp_filter_ctx filter)
 {
     const struct conditioned calls[] = {
@@ -279,8 +280,8 @@ static int seccomp_add_start(scmp_filter_ctx filter)
     return rv == 0 ? seccomp_add_conditioned(filter, calls, COUNT_OF(calls)) : rv;
 }
 
-/* A child that checks a store, with what it asks of the system; directories, names; no socket but
- * between the two. */
+/* For a child that checks a store, and its calls; directories, names; no socket except between the
+ * two. */
 static int seccomp_add_tool(scmp_filter_ctx filter)
 {
     static const char *const calls[] = {
@@ -299,7 +300,7 @@ static int seccomp_add_tool(scmp_filter_ctx filter)
     return rv == 0 ? seccomp_add_conditioned(filter, few, COUNT_OF(few)) : rv;
 }
 
-/* What the start alone needed: an error from now on. */
+/* Calls that only the start needed: an error from now on. */
 static int seccomp_add_serve(scmp_filter_ctx filter)
 {
     static const char *const over[] = {"bind", "listen", "openat2", "creat", "seccomp"};
@@ -350,19 +351,19 @@ int sandbox_calls_restrict(enum sandbox_calls stage)
 
 /* --- the sandbox --- */
 
-/* Of the system: its settings, libraries (the resolver loads some when it is first asked), and what
- * is to be known of the machine and of this process. */
+/* System files: settings, libraries (the resolver loads some at its first use), and information on
+ * the machine and on this process. */
 static const char *const of_system[] = {
     "/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo",
-    /* what the resolver's settings are links to */
+    /* targets of the resolver's settings, which may be links */
     "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager",
     /* the machine, and this process */
     "/sys/devices/system/cpu", "/sys/fs/cgroup", "/proc/self", "/proc/meminfo", "/proc/sys/net",
     "/dev/null", "/dev/urandom"};
 
 #define SYSTEM_COUNT (sizeof of_system / sizeof of_system[0])
-/* The directory of a file, and the one that its links lead to: of each setting, of certificates, of
- * the config file and of /etc/resolv.conf. And the data directory. */
+/* For the file of each setting, certificates, the config file and /etc/resolv.conf: its directory,
+ * and that of its links' target. And the data directory. */
 #define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_SETTINGS_MAX + CONFIG_TLS_PATHS + 2) + 1)
 
 struct paths {
@@ -378,7 +379,8 @@ static void paths_put(struct paths *paths, const char *path, char *owned, bool w
     paths->list[paths->count++] = (struct sandbox_path){path, writable};
 }
 
-/* The directory in which a file can be replaced; of one in the root the file alone. path: owned. */
+/* The file's directory, so that the file can be replaced; for a file in the root only the file.
+ * path: owned. */
 static void paths_put_directory_of(struct paths *paths, char *path)
 {
     const char *directory;
@@ -444,7 +446,7 @@ static void paths_collect(struct paths *paths, const struct config *config)
     }
 }
 
-/* Without it there is no sandbox. 0, or ERR_INVALID if there must be one. */
+/* A feature of the sandbox is missing. 0, or ERR_INVALID if the sandbox is required. */
 static int missing(const struct config *config, const char *what, int rv)
 {
     if (config->process.sandbox == CONFIG_SANDBOX_ON) {
@@ -518,7 +520,7 @@ void sandbox_tool(const char *file, const char *const directories[], size_t coun
     for (size_t i = 0; i < count; i++) {
         char *copy = MUST_HAVE(strdup(directories[i]));
 
-        /* Or else the one that it is to be made in. */
+        /* If it is missing: its parent. */
         paths_put(all, access(copy, F_OK) == 0 ? copy : dirname(copy), copy, true);
     }
     rv = paths_restrict(all, &version);
@@ -547,7 +549,7 @@ static bool is_root(void)
 
 /* --- the data directory of another user --- */
 
-/* Make it if it is missing. One that is there is looked at when the store is opened. */
+/* Make it if it is missing. An existing one is checked when the store is opened. */
 static int make_data_dir(const struct config *config, const struct passwd *user,
                          struct config_error *ret_error)
 {
@@ -558,16 +560,16 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
     int fd;
 
     if (!config->data.create || mkdir(dir, 0700) != 0) {
-        return 0; /* and if it is really missing, the store says so */
+        return 0; /* if it is really missing, the store reports it */
     }
     (void)snprintf(parent, sizeof parent, "%s/..", dir);
-    /* What was put in its place meanwhile is followed no further than to a directory. */
+    /* If it was replaced meanwhile: it must be a directory, and links are not followed. */
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchown(fd, user->pw_uid, user->pw_gid) != 0) {
         rv = privileges_fail(ret_error, "cannot give the user data.dir", dir);
     } else if ((parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
                fsync(parent_fd) != 0) {
-        /* A name that is new in a directory is durable with that directory. */
+        /* A new name in a directory is durable once that directory is synced. */
         rv = privileges_fail(ret_error, "cannot sync", parent);
     }
     if (fd >= 0) {
@@ -592,7 +594,7 @@ static int check_readable(const char *path, const char *what, const char *user,
                              what, path, user, strerror(errno));
 }
 
-/* What root has read, the user has to be able to read again. */
+/* The user must be able to read the files again that root has read. */
 static int check_files(const struct config *config, struct config_error *ret_error)
 {
     const char *of_tls[CONFIG_TLS_PATHS];
@@ -611,7 +613,7 @@ static int check_files(const struct config *config, struct config_error *ret_err
     return rv;
 }
 
-/* The user that the setting names. */
+/* The user of the setting. */
 static int find_user(const char *name, bool root_may, const struct passwd **ret_user,
                      struct config_error *ret_error)
 {
@@ -626,7 +628,7 @@ static int find_user(const char *name, bool root_may, const struct passwd **ret_
                : config_fail(ret_error, "user = %s is root: name a user without its rights", name);
 }
 
-/* By its name: what else is user 0 is a mistake. */
+/* By its name: another name for user 0 is a mistake. */
 static bool stays_root(const struct config *config)
 {
     return strcmp(config->process.user, CONFIG_ROOT) == 0;
@@ -682,7 +684,7 @@ int privileges_drop(const struct config *config, struct config_error *ret_error)
                                     "theirs); user = root lets it run as root");
     }
     if (rv == 0) {
-        /* A change of user puts the second one back. */
+        /* A change of user resets the second one. */
         ASSERT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
         ASSERT(prctl(PR_SET_DUMPABLE, config->process.sandbox == CONFIG_SANDBOX_DEBUG, 0, 0, 0) ==
                0);

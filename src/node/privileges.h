@@ -1,34 +1,34 @@
 /*
- * privileges.h - what the process gives up before it reads anything from the network: root's
+ * privileges.h - privileges that the process gives up before it reads from the network: root's
  * rights, paths that it does not need, and system calls that no node makes.
  *
- * The user: as root the process becomes the user that the setting `user` names, for good: no group
- * of root's, no capability, no return. Without `user` it refuses to run as root unless that is
- * `root`. A data directory that is missing is made for the user before that, since its parent is
- * root's. Whoever it runs as, it can gain nothing by starting a program (no_new_privs), and its
- * memory, which holds secrets, is in no core dump and open to no other process of the user, unless
+ * The user: started as root, the process becomes the user of the setting `user`, for good: no group
+ * of root's, no capability, no return. Without `user` it refuses to run as root; `user` = `root`
+ * allows it. A missing data directory is made for the user before that, since root may own its
+ * parent. As any user, the process can gain no rights by starting a program (no_new_privs). Its
+ * memory, which holds secrets, is in no core dump and closed to other processes of the user, unless
  * `sandbox` is `debug`.
  *
- * Paths, by Landlock: the process writes below data.dir, and reads below /etc and the directories
- * of libraries (for the resolver, which reads them anew at each change), of the config file and of
- * each file that a setting names (so that SIGHUP finds what was renamed over it). What is open
- * stays open. Files are found by the directories that lead to them, as of now: a file that is
- * renamed over another in a named directory can be opened, a directory that is renamed cannot.
- * Signals, and connections to abstract sockets, reach no other process (Linux 6.12).
+ * Paths, by Landlock: the process writes below data.dir. It reads below /etc and the directories of
+ * libraries (for the resolver, which reads them again at each change), of the config file and of
+ * each file that a setting names (so that SIGHUP finds a file renamed over it). Open files stay
+ * open. The rules are on the directories as they are now: a file renamed over another in such a
+ * directory can be opened, a renamed directory cannot. Signals, and connections to abstract
+ * sockets, reach no other process (Linux 6.12).
  *
- * System calls, by seccomp: what is not listed is an error (EPERM), so that a call that nobody
- * thought of costs what it was for, and not the node. What no part of leafd or of its libraries
- * ever does, and an intruder would do first (start a program, look into another process, load code
- * into the kernel), ends the process by SIGSYS. docs/operations.md describes the list.
+ * System calls, by seccomp: a call that is not listed is an error (EPERM), so that an overlooked
+ * call fails alone and does not end the node. A call that leafd and its libraries never make, and
+ * that an intruder would make first (start a program, look into another process, load code into the
+ * kernel), ends the process by SIGSYS. docs/operations.md describes the list.
  *
- * The happy path: privileges_drop() after the settings were read, before there is any thread, and
- * before anything of the node is opened; sandbox_begin() once the store is open, before there are
- * threads; sandbox_complete() once HTTP listens. Each leaves a line in the log. `leafd restore`,
- * `recover` and `readmit` restrict themselves by sandbox_tool(), before they read anything.
+ * The happy path: privileges_drop() after the settings are read, before there is any thread or open
+ * file of the node; sandbox_begin() once the store is open, before there are threads;
+ * sandbox_complete() once HTTP listens. Each leaves a line in the log. `leafd restore`, `recover`
+ * and `readmit` restrict themselves by sandbox_tool(), before they read anything.
  *
- * Failure modes: a user that cannot be taken: ERR_INVALID with what is wrong and what to do; then
- * the process has to end. sandbox = auto: what the kernel does not have is off, and the log says
- * so; sandbox = on: ERR_INVALID, logged, and the process has to end. Thread: main.
+ * Failure modes: a user that cannot be taken: ERR_INVALID with error and remedy; the process must
+ * end. A sandbox feature that the kernel lacks: with sandbox = auto it is off, and logged; with
+ * sandbox = on: ERR_INVALID, logged, and the process must end. Thread: main.
  */
 #ifndef LEAFD_NODE_PRIVILEGES_H
 #define LEAFD_NODE_PRIVILEGES_H
@@ -43,20 +43,20 @@
 
 struct sandbox_path {
     const char *path;
-    bool writable; /* what lies below it may be made, changed and removed */
+    bool writable; /* paths below it may be made, changed and removed */
 };
 
-/* *ret_version: the kernel's Landlock, from 1 on. */
+/* *ret_version: of the kernel's Landlock, from 1 on. */
 int sandbox_paths_restrict(const struct sandbox_path *paths, size_t count,
                            unsigned *ret_version) MUST_CHECK;
 
 /* --- seccomp: system calls --- */
 
 enum sandbox_calls {
-    SANDBOX_CALLS_START, /* what a node needs from the opening of its store on */
-    SANDBOX_CALLS_SERVE, /* no further listener, no file to be written that is not open */
-    SANDBOX_CALLS_TOOL   /* for `leafd restore` and `recover`, from their begin on: a store is made,
-                            and checked by a child; no network, no program */
+    SANDBOX_CALLS_START, /* calls a node needs once its store is being opened */
+    SANDBOX_CALLS_SERVE, /* no further listener, no further file opened to write */
+    SANDBOX_CALLS_TOOL   /* for `leafd restore` and `recover`, from their begin: make a store,
+                            check it in a child; no network, no program */
 };
 
 int sandbox_calls_restrict(enum sandbox_calls stage) MUST_CHECK;
@@ -71,20 +71,20 @@ struct sandbox {
 int sandbox_begin(struct sandbox *sandbox, const struct config *config) MUST_CHECK;
 int sandbox_complete(struct sandbox *sandbox) MUST_CHECK;
 
-/* For a tool: what lies below these directories may be read and written, and this file (NULL: none)
- * and what every program needs of the system be read; no network, no program. What the kernel does
- * not have is off, with a line of level info. */
+/* For a tool: it may read and write below these directories, and read this file (NULL: none) and
+ * system files that every program needs; no network, no program. A feature that the kernel lacks is
+ * off, with a line of level info. */
 void sandbox_tool(const char *file, const char *const directories[], size_t count);
 
 /* --- the user --- */
 
-/* Is the user that the settings name one that root could become? For --check-config, which changes
- * nothing and may be run by anybody. */
+/* Could root become the user of the settings? For --check-config, which changes nothing and any
+ * user may run. */
 int privileges_check(const struct config *config, struct config_error *ret_error) MUST_CHECK;
 
 int privileges_drop(const struct config *config, struct config_error *ret_error) MUST_CHECK;
 
-/* A line of the log: as which user it runs. */
+/* Log the user that the process runs as. */
 void privileges_report(const struct config *config);
 
 #endif

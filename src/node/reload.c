@@ -10,7 +10,7 @@
 #include "src/base/clock.h"
 #include "src/node/config/config.h"
 
-#define TEXT_BYTES 1500 /* of what a line of the log says of changes; the rest is cut */
+#define TEXT_BYTES 1500 /* of changes in a line of the log; the rest is cut */
 #define VALUE_BYTES 128
 
 void reload_init(struct reload *reload, const struct config *started, struct http_reloads *counts)
@@ -66,7 +66,7 @@ static int prepare_all(struct reload *reload, const struct config *next, const c
 
         *ret_part = part->name;
         if (part->prepare(reload->parts[i].data, next, ret_error) != 0) {
-            while (i-- > 0) { /* those that have prepared, the last one first */
+            while (i-- > 0) { /* the prepared parts, the last one first */
                 reload->parts[i].part->drop(reload->parts[i].data);
             }
             return ERR_INVALID;
@@ -85,7 +85,7 @@ static void reload_take(struct reload *reload, struct config *next)
 
     for (size_t row = 0; row < setting_count; row++) {
         if (settings[row].live && !setting_same(row, before, next)) {
-            /* Parts take it: "log.level = debug (was info)". */
+            /* A part takes it: "log.level = debug (was info)". */
             put_comma(&changes);
             buf_printf(&changes, "%s = %.*s (was %.*s)", settings[row].name, VALUE_BYTES,
                        value_of(next, row), VALUE_BYTES, value_of(before, row));
@@ -103,7 +103,7 @@ static void reload_take(struct reload *reload, struct config *next)
             buf_printf(&changes, "%s: %s", reload->parts[i].part->name, buf_text(&words));
         }
     }
-    /* The lines are written at the lower one of both levels: they are about the change. */
+    /* The lines about the change are written at the lower of both levels. */
     log_set_level(was < next->log_level ? was : next->log_level);
     log_info("app", "reloaded", "changed=%s",
              changes.len > 0 ? log_quote(changes.data, changes.len, text, sizeof text) : "nothing");

@@ -22,8 +22,8 @@ static int lost_fail(struct config_error *ret_error, const char *what, const cha
     return ERR_IO;
 }
 
-/* The id that a name begins with, if it is one of those that stand for the configured one, and what
- * follows it; 0: it is not. */
+/* The id that a name begins with, and the rest of the name; 0: the id is not derived from the
+ * configured one. */
 static uint64_t id_of(const char *name, uint64_t configured, const char **ret_rest)
 {
     char text[ID_BYTES];
@@ -35,10 +35,10 @@ static uint64_t id_of(const char *name, uint64_t configured, const char **ret_re
     }
     len = (size_t)snprintf(text, sizeof text, "%lu", id);
     *ret_rest = name + len;
-    return strncmp(name, text, len) == 0 ? id : 0; /* no sign, no zero in front */
+    return strncmp(name, text, len) == 0 ? id : 0; /* no sign, no leading zero */
 }
 
-/* The highest id that is there; the configured one where there is none. */
+/* The highest id in the directory; the configured one if there is none. */
 static int find_id(const struct config *config, uint64_t *ret_id, struct config_error *ret_error)
 {
     const char *root = config->data.root;
@@ -49,7 +49,7 @@ static int find_id(const struct config *config, uint64_t *ret_id, struct config_
     if (stream == NULL) {
         return errno == ENOENT ? 0 : lost_fail(ret_error, "cannot read", root);
     }
-    /* readdir() is safe here: nobody else has this stream. */
+    /* readdir() is safe here: no other thread has this stream. */
     while ((entry = readdir(stream)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
         const char *rest;
         uint64_t id = id_of(entry->d_name, config->node.node_id, &rest);
@@ -66,7 +66,7 @@ static int find_id(const struct config *config, uint64_t *ret_id, struct config_
     return 0;
 }
 
-/* A store of before the setting. */
+/* A store from before the setting. */
 static bool holds_store(const char *root)
 {
     static const char *const names[] = {"made", "db"};
@@ -81,7 +81,7 @@ static bool holds_store(const char *root)
     return holds;
 }
 
-/* It is a member no more by its list: it asks the others of it. */
+/* By its list the node is no longer a member: it asks the others in the list. */
 static void ask_the_others(struct node_settings *node)
 {
     for (size_t i = 0; i < node->members.count && node->join.count < LIMIT_NODES; i++) {
@@ -94,7 +94,7 @@ static void ask_the_others(struct node_settings *node)
     node->members.count = 0;
 }
 
-/* The directory, if it is missing, and the file by which the id after this one would begin. */
+/* Make the directory if it is missing, and the file that begins the id after this one. */
 static int prepare_next(struct config *config, uint64_t id, struct config_error *ret_error)
 {
     const char *root = config->data.root;

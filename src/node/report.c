@@ -1,6 +1,6 @@
 /*
- * report.c - see report.h. LMDB's header belongs to its layer, so that layer is asked for LMDB's
- * version. C-Raft is linked statically and the build takes one exact version.
+ * report.c - see report.h. Only the storage layer includes LMDB's header, so it reports LMDB's
+ * version. C-Raft is linked statically, and the build takes one exact version.
  *
  * Thread: main; the exit codes and the versions: any.
  */
@@ -25,8 +25,8 @@
 
 #define REFUSED_ID "give it an empty data directory and a node.id that was never used"
 
-/* What ends the process: its code, and what the operator can do about it where the data directory,
- * and where the node, did not start. NULL: as for any other. */
+/* An error that ends the process: its code, and the operator's remedy if the data directory, or the
+ * node, did not start. NULL: the general one. */
 static const struct ending {
     int err;
     enum exit_code code;
@@ -94,7 +94,7 @@ enum exit_code exit_code_of(int err)
 
 enum exit_code exit_code_of_open(int err)
 {
-    /* Here the data directory itself says whose it is; later the cluster does. */
+    /* Here the data directory itself names its node; later the cluster does. */
     return err == ERR_WRONG_NODE || err == ERR_NOT_FOUND ? EXIT_CODE_DATA : exit_code_of(err);
 }
 

@@ -28,8 +28,8 @@
 #include "src/service/node_backend.h"
 #include "storage/lmdb/store.h"
 
-#define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
-#define DATA_LOOK_MS 400   /* and whether the data directory is still there */
+#define HANDOVER_LOOK_MS 5 /* interval for checking whether leadership has moved */
+#define DATA_LOOK_MS 400   /* and whether the data directory still exists */
 #define QUOTED_BYTES (LIMIT_PATH_BYTES + 77) /* of a path, or a reason, in the log */
 
 enum phase { STARTING, SERVING, HANDOVER, DRAINING, STOPPING, STOPPED };
@@ -41,11 +41,11 @@ struct server {
     struct signals signals;
     struct supervisor supervisor;
     uv_async_t drained; /* sent by an HTTP thread */
-    uv_timer_t look;    /* whether leadership has gone */
-    uv_timer_t watch;   /* whether the data directory is there */
+    uv_timer_t look;    /* checks whether leadership has moved */
+    uv_timer_t watch;   /* checks whether the data directory exists */
     struct store *store;
     struct id_service ids;
-    struct node *node; /* that serves them; NULL before the start and after the stop */
+    struct node *node; /* that serves the ids; NULL before the start and after the stop */
     struct node_backend backend;
     struct replica_listener listener;
     struct files_split files; /* connections that are for clients */
@@ -61,7 +61,7 @@ struct server {
     uint64_t began_ms;           /* of the start, then of the stop; monotonic */
     uint64_t phase_ms;           /* when the phase began */
     uint64_t grace_until_ms;     /* of the stop */
-    bool removed;                /* it stops because the cluster has removed it */
+    bool removed;                /* the node stops because the cluster has removed it */
 };
 
 static uint32_t at_most_ms(uint32_t ms, uint32_t most_ms)
@@ -96,7 +96,7 @@ static uint64_t in_phase_ms(const struct server *server)
     return now_ms() - server->phase_ms;
 }
 
-/* The stop, its last step first: each begins the next when it is through. */
+/* The stop, its last step first: each step begins the next when it is done. */
 
 /* --- the stop: stopping --- */
 
@@ -123,7 +123,7 @@ static void node_stopped_cb(void *data)
     close_handles(server);
 }
 
-/* What is left of the grace period. */
+/* The rest of the grace period. */
 static uint32_t grace_left_ms(const struct server *server)
 {
     uint64_t now = now_ms();
@@ -158,7 +158,8 @@ static void handover_look_cb(uv_timer_t *timer)
 {
     struct server *server = timer->data;
     uint64_t ready_ms = server->began_ms + server->config->shutdown.delay_ms;
-    /* A node that could take over does so in a round trip or two; two elections later none will. */
+    /* A node that can take over does so within one or two round trips; after two election timeouts
+     * none will. */
     uint32_t bound_ms = at_most_ms(2 * server->config->node.replica.driver.election_ms,
                                    server->config->shutdown.grace_ms);
     bool gone = node_drained(server->node);
@@ -178,8 +179,8 @@ static void handover_look_cb(uv_timer_t *timer)
 static void server_down(struct server *server, const char *why)
 {
     const struct config *config = server->config;
-    /* Over so long idle connections end: a client that uses one now and then learns of the end by a
-     * reply before. */
+    /* Idle connections are closed over this time, so that a client that uses one occasionally gets
+     * a last reply before. */
     uint32_t retire_ms = at_most_ms(config->shutdown.grace_ms / 2, LIMIT_HTTP_RETIRE_MS);
 
     retire_ms = retire_ms > config->shutdown.delay_ms ? retire_ms : config->shutdown.delay_ms;
@@ -214,7 +215,7 @@ static enum exit_code server_load_certificate(struct server *server)
     return EXIT_CODE_STOPPED;
 }
 
-/* What is written to files that have no name is gone with the process. */
+/* Data written to deleted files is lost when the process ends. */
 static void watch_cb(uv_timer_t *timer)
 {
     struct server *server = timer->data;
@@ -284,7 +285,7 @@ static enum exit_code begin_sandbox(struct server *server)
                                                                 : EXIT_CODE_CONFIG;
 }
 
-/* All is open: files, listeners, and whatever a reload reads lies where it may be read. */
+/* All is open: files and listeners. The files that a reload reads are where reading is allowed. */
 static enum exit_code complete_sandbox(struct server *server)
 {
     if (server->node == NULL) {
@@ -293,7 +294,7 @@ static enum exit_code complete_sandbox(struct server *server)
     return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
 }
 
-/* Its data is lost, and the cluster says so. Does it come back as another node? */
+/* The cluster says that this node's data is lost. Does the node come back under another id? */
 static bool comes_back(const struct server *server)
 {
     struct config_error error;
@@ -328,12 +329,12 @@ static enum exit_code start_node(struct server *server)
 
     waiting_end(server->waiting);
     server->waiting = NULL;
-    /* Newer than this leafd are the data, or the cluster that it was to join. */
+    /* ERR_NEWER: the data, or the cluster to join, is newer than this leafd. */
     if (exit_code_of(err) == EXIT_CODE_DATA && err != ERR_NEWER) {
         report_data_refused(config, err, error.text);
         return exit_code_of_open(err);
     }
-    if (err == ERR_SHUTTING_DOWN) { /* a signal to stop came while it waited to be let in */
+    if (err == ERR_SHUTTING_DOWN) { /* a signal to stop came while the node waited to be let in */
         return EXIT_CODE_STOPPED;
     }
     if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && comes_back(server)) {
@@ -385,7 +386,7 @@ static void lost_cb(struct replica_listener *listener)
     }
 }
 
-/* To continue would be unsafe. Any thread; the data is as safe as after a kill. */
+/* It would be unsafe to continue. Any thread; the data is as safe as after a kill. */
 static void failed_cb(struct replica_listener *listener, int err, const char *text)
 {
     enum exit_code code = exit_code_of(err);
@@ -415,7 +416,7 @@ static void stop_signal_cb(struct signals *signals, int number)
 {
     struct server *server = CONTAINER(signals, struct server, signals);
 
-    /* Not while a node that could not start is being closed: it ends anyway. */
+    /* Not while a node that failed to start is being closed: it ends anyway. */
     if (server->phase == SERVING) {
         server_down(server, number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
     }
@@ -468,7 +469,8 @@ static void server_init(struct server *server, const struct config *config)
     server->watch.data = server;
 }
 
-/* Clients may open what is not kept for peers and the node. False: it is too little to start. */
+/* Clients may use the descriptors that are not kept for peers and the node. False: too few to
+ * start. */
 static bool bound_clients(const struct config *config, struct files_split *ret_files)
 {
     bool has_admin = !listeners_are_joined(config);

@@ -8,21 +8,21 @@
  *   starting ---> serving
  *      |             v
  *      |          handover  /readyz refuses and leadership goes to another node; HTTP still serves,
- *      |             |      so that clients of the other nodes feel the change of leader, no more;
+ *      |             |      so clients of the other nodes notice only the change of leader;
  *      |             |      its connections retire (http/server/conn.h)
  *      |             v
- *      |          draining  HTTP accepts no more, answers what is under way; connections end
+ *      |          draining  HTTP accepts no more, answers open requests; connections end
  *      |             v
- *      +--------> stopping  the node answers what is left and closes; HTTP threads are joined
+ *      +--------> stopping  the node answers remaining requests and closes; HTTP threads are joined
  *      |             v
  *      +--------> stopped   the store is closed; exit code 0
  *
- * The whole stop has one grace period: a phase gets what those before it left. None can hang:
- * the handover has a bound of its own, HTTP and the node keep theirs.
+ * The whole stop has one grace period: a phase gets the time that earlier phases left. None can
+ * hang: the handover, HTTP and the node each have a time limit.
  *
- * Failure modes: whatever keeps the node from starting, or makes it unsafe to continue, is logged
- * with what and where, and gives an exit code of its own (report.h). A second signal to stop ends
- * the process at once; what other signals do is in signals.h.
+ * Failure modes: an error that prevents the start, or makes it unsafe to continue, is logged with
+ * what and where, and has its own exit code (report.h). A second signal to stop ends the process at
+ * once; signals.h describes the other signals.
  *
  * Thread: main, which is the raft loop.
  */

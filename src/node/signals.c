@@ -30,8 +30,8 @@ static const struct {
     const char *name;
 } blocked[] = {{SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
 
-/* A peer or a client that goes away, and a file that may grow no more, must be an error of a write
- * and not the end of the process. The others nobody sends on purpose. */
+/* A connection closed by a peer or client, and a file at its size limit, must fail a write and not
+ * end the process. The other signals are never sent on purpose. */
 static const int ignored[] = {SIGPIPE, SIGXFSZ, SIGALRM, SIGVTALRM,
                               SIGPROF, SIGPOLL, SIGPWR,  SIGSTKFLT};
 
@@ -116,7 +116,7 @@ void signals_init(struct signals *signals, uv_loop_t *loop,
     ASSERT(uv_poll_start(&signals->blocked, UV_READABLE, blocked_cb) == 0);
 }
 
-/* Only what a signal handler may do. */
+/* Only async-signal-safe calls. */
 static void second_signal(int number)
 {
     static const char line[] = "level=warn at=app msg=\"second signal: ending at once\"\n";
@@ -153,8 +153,8 @@ void signals_close(struct signals *signals)
 
 /* --- the supervisor --- */
 
-#define LOOK_MS 500       /* how often the node is looked at for its status */
-#define LOOKS_A_TIMEOUT 4 /* and at least so often in the time that the supervisor waits */
+#define LOOK_MS 500       /* interval for checking the node's status */
+#define LOOKS_A_TIMEOUT 4 /* checks, at least, in the time that the supervisor waits */
 #define MESSAGE_BYTES (SUPERVISOR_STATUS_BYTES + 64)
 
 /* --- words --- */
@@ -206,7 +206,7 @@ static void supervisor_look_cb(uv_timer_t *timer)
     if (supervisor->backend != NULL) {
         supervisor_set_status(supervisor, supervisor_status(supervisor->backend->health));
     }
-    /* This loop takes its turn, or it would not be here. */
+    /* This loop takes its turn: it runs this. */
     if (supervisor->within_us > 0 && listeners_take_turns(supervisor->listeners)) {
         supervisor_send(supervisor, "WATCHDOG=1");
     }
@@ -245,7 +245,7 @@ static int supervisor_connect(const char *path)
     return fd;
 }
 
-/* A number of the environment; 0: there is none, or it is none. */
+/* A number of the environment; 0: missing or not a number. */
 static uint64_t environment_number(const char *name)
 {
     const char *text = getenv(name);

@@ -28,7 +28,7 @@
  */
 
 /*
- * The bytes of a data file of LMDB 0.9, as far as they are read here.
+ * The bytes of a data file of LMDB 0.9 that are read here.
  *
  * Pages of equal size. Page: {number u64, pad u16, flags u16, lower u16, upper u16 (overflow: pages
  * u32)}, then node offsets u16 up to `lower`, nodes from `upper` to the end. Node: {size u32
@@ -59,7 +59,7 @@ struct tree {
     uint64_t root;
 };
 
-/* What a meta page holds after its header. */
+/* The contents of a meta page after its header. */
 struct meta_page {
     uint32_t magic;
     uint32_t version;
@@ -111,7 +111,7 @@ struct key {
 struct frame {
     uint64_t page;
     unsigned next;  /* child to visit */
-    struct key low; /* all keys of the page are >= low and < high */
+    struct key low; /* all keys of the page are in [low, high) */
     struct key high;
 };
 
@@ -128,7 +128,7 @@ struct walk {
     struct tree trees[TREE_KINDS];
     uint64_t commit;     /* the number in the record `now`; 0: not found */
     enum tree_kind kind; /* of the tree being walked, */
-    struct tree found;   /* and what was counted of it */
+    struct tree found;   /* and its counts */
     struct store_error *error;
 };
 
@@ -354,7 +354,7 @@ static int check_leaf(struct walk *walk, uint64_t page)
         if (err == 0 && walk->kind == TREE_FREE) {
             err = check_free(walk, page, &node, value);
         }
-        /* The checksum before the number is looked at with all the others, through LMDB. */
+        /* The checksum before the number is checked later through LMDB, with all others. */
         if (err == 0 && walk->kind == TREE_META && node.key.len == strlen(LMDB_NOW) &&
             memcmp(node.key.data, LMDB_NOW, node.key.len) == 0 &&
             node.size >= LMDB_CRC_BYTES + sizeof walk->commit) {
@@ -446,8 +446,8 @@ static int walk_tree(struct walk *walk, enum tree_kind kind)
 }
 
 /* Check the pages that a meta page reaches. size: of the file at map. whole: all trees, else only
- * the path to the record `now`. ret_highest: NULL; or, if the last page is not known but lies below
- * meta's, it returns the highest page that is free or in use. */
+ * the path to the record `now`. ret_highest: NULL; or, if the last page is unknown but below
+ * meta's, returns the highest page that is free or in use. */
 static int check_pages(const uint8_t *map, size_t size, const struct meta_page *meta, bool whole,
                        uint64_t *ret_highest, struct store_error *ret_error)
 {
@@ -505,9 +505,9 @@ static int check_pages(const uint8_t *map, size_t size, const struct meta_page *
 #define META_MAGIC 0xBEEFC0DEu
 #define META_VERSION 1
 
-#define UNFINISHED_PAGES 65536 /* by which a single commit may lengthen the file */
+#define UNFINISHED_PAGES 65536 /* the most that a single commit may lengthen the file by */
 
-/* A commit of which only number and last page are missing in its meta page. */
+/* A commit whose meta page lacks only number and last page. */
 struct unfinished {
     bool found;
     unsigned meta; /* page */
@@ -570,7 +570,7 @@ static bool is_unfinished(const uint8_t *map, size_t size, const struct meta_pag
     return true;
 }
 
-/* One write of 16 bytes, the last two fields, within a sector: it is there or it is not. */
+/* One write of 16 bytes, the last two fields, within a sector: whole or not at all. */
 static int finish_commit(const char *path, const struct unfinished *unfinished,
                          struct store_error *ret_error)
 {
@@ -581,7 +581,7 @@ static int finish_commit(const char *path, const struct unfinished *unfinished,
     int err = 0;
 
     ASSERT(unfinished->found && (unfinished->txn & 1) == unfinished->meta);
-    errno = EIO; /* what a short write means */
+    errno = EIO; /* the meaning of a short write */
     if (fd < 0 || pwrite(fd, fields, sizeof fields, at) != (ssize_t)sizeof fields ||
         fdatasync(fd) != 0) {
         err = store_error_set(ret_error, ERR_IO, "cannot finish commit %" PRIu64 " of %s: %s",
@@ -605,7 +605,7 @@ static int check_file(const uint8_t *map, size_t size, struct unfinished *ret_un
     if (size < PAGE_HEADER_BYTES + sizeof *metas) {
         return store_error_set(ret_error, ERR_CORRUPT, "the file is cut: %zu bytes", size);
     }
-    /* The page size stands in the first meta page, in the pad of the free list's tree. */
+    /* The page size is in the first meta page, in the pad of the free list's tree. */
     page_bytes = page_u32(map + PAGE_HEADER_BYTES + offsetof(struct meta_page, free.pad));
     if (page_bytes < 512 || page_bytes > 32768 || (page_bytes & (page_bytes - 1)) != 0) {
         return store_error_set(ret_error, ERR_CORRUPT, "meta page 0: page size is %zu", page_bytes);
@@ -666,7 +666,7 @@ int lmdb_file_check(const char *path, struct store_error *ret_error)
     err = check_file(map, (size_t)st.st_size, &unfinished, ret_error);
     if (err == 0 && unfinished.found) {
         err = finish_commit(path, &unfinished, ret_error);
-        if (err == 0) { /* the map shows what was written */
+        if (err == 0) { /* the map shows the write */
             err = check_file(map, (size_t)st.st_size, &unfinished, ret_error);
         }
     }
@@ -683,7 +683,7 @@ struct report {
 
 /* --- the child --- */
 
-/* LMDB found its own invariant broken: the parent learns it from the signal. */
+/* LMDB found its own invariant broken: the signal reports it to the parent. */
 static void assert_cb(MDB_env *env, const char *text)
 {
     (void)env;
@@ -696,7 +696,7 @@ static int check_records(const char *dir, struct store_error *ret_error)
 {
     struct lmdb_env env = {.env = NULL};
     LMDB_PATH(path, dir, LMDB_DB);
-    /* LMDB makes a map that is too small as large as its meta page says. */
+    /* LMDB enlarges a map that is too small to the size in its meta page. */
     int err = lmdb_env_open(&env, path, 1 << 20, MDB_RDONLY | MDB_NOLOCK, ret_error);
 
     if (err == 0) {
@@ -715,12 +715,12 @@ _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
     sigset_t none;
     char go;
 
-    /* Die plainly, leave no core of a damaged file's making, and do not outlive the parent. */
+    /* Die by default actions, leave no core file, and do not outlive the parent. */
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) {
         (void)signal(fatal[i], SIG_DFL);
     }
-    /* Sent to the whole process group they are the parent's to answer. To end of one here would
-     * pass for damage, and the parent's handlers write to the parent's pipes. */
+    /* If sent to the whole process group, the parent handles them. The child's end by one would
+     * look like damage, and the inherited handlers write to the parent's pipes. */
     for (size_t i = 0; i < sizeof of_the_parent / sizeof of_the_parent[0]; i++) {
         (void)signal(of_the_parent[i], SIG_IGN);
     }
@@ -780,7 +780,7 @@ int lmdb_checker_end(struct lmdb_checker *checker)
     ASSERT(checker->pid > 0);
     (void)close(checker->go_fd);
     (void)close(checker->report_fd);
-    /* Where SIGCHLD is ignored there is no status (ECHILD): then the report alone speaks. */
+    /* Where SIGCHLD is ignored there is no status (ECHILD): then only the report counts. */
     while (waitpid(checker->pid, &status, 0) < 0 && errno == EINTR) {
     }
     return status;
@@ -788,7 +788,7 @@ int lmdb_checker_end(struct lmdb_checker *checker)
 
 int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
 {
-    /* On a socket, a child that is gone gives an error and no SIGPIPE. */
+    /* On a socket, a child that has ended causes an error and no SIGPIPE. */
     bool whole = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
     struct report report;
     size_t at = 0;

@@ -3,8 +3,8 @@
  * LMDB (file), then all of its records by LMDB, in a child that may die (check).
  *
  * Failure modes: ERR_CORRUPT with what and where; ERR_BAD_VERSION for LMDB's own format; ERR_IO.
- * Whatever goes wrong with the child is ERR_CORRUPT (or ERR_IO when it could not be started): the
- * node does not start on what was not checked. Thread: start-up.
+ * Any failure of the child is ERR_CORRUPT (ERR_IO if it could not be started): the node does not
+ * start on unchecked data. Thread: start-up.
  */
 #ifndef LEAFD_STORAGE_LMDB_CHECK_H
 #define LEAFD_STORAGE_LMDB_CHECK_H
@@ -17,30 +17,28 @@
  * --- file: the data file, checked without LMDB: its pages, and which of its two meta pages is the
  * newest.
  *
- * LMDB has no checksums and trusts its file. The records' checksums (record.h) guard what is read;
- * they cannot see damage that only a later write would step into: a free list that names a page in
- * use, free space that overlaps a node, a branch key that leads a lookup astray. So every
- * page that a meta page reaches is checked: it names itself, its nodes lie within it and fill it,
- * keys rise and stay within their branch's bounds, all leaves are equally deep, no page is reached
- * twice or is free and in use at once, and the counters agree with what was found. Pages of the
- * file that are neither free nor in use are only lost space and no error.
+ * LMDB has no checksums and trusts its file. The records' checksums (record.h) guard reads. They
+ * cannot detect damage that only a later write would meet: a free list that names a page in use,
+ * free space that overlaps a node, a branch key that leads a lookup astray. So every page that a
+ * meta page reaches is checked: it has its own number, its nodes are within it and fill it, keys
+ * rise and stay within their branch's bounds. All leaves are equally deep, no page is reached twice
+ * or is both free and in use, and the counters agree with the pages found. Pages that are neither
+ * free nor in use are lost space, not an error.
  *
- * LMDB takes the newer meta page by its transaction number, which a single bit can change, and
- * would then silently go back by a commit. So the numbers of both must follow each other, and each
- * must be the one that the record `now` of its own tree carries. Both trees are whole
- * at all times: LMDB does not reuse a page of the older one before it is replaced.
+ * LMDB picks the newer meta page by its transaction number. A single flipped bit could make it
+ * silently go back by a commit. So the two numbers must be consecutive, and each must equal the one
+ * in the record `now` of its own tree. Both trees are whole at all times: LMDB does not reuse a
+ * page of the older one before it is replaced.
  *
- * One state is neither damage nor a whole file: when the last write of a commit fails, that of its
- * meta page, LMDB puts the older transaction's number back (and its last page), but leaves the
- * trees of the commit that failed. Its pages were written and synced before. Such a commit is
- * finished here: it has to be one of the two, done or not done, and a file in which one bit of an
- * acknowledged commit's number was turned can look the same.
- * Every offset is checked before it is followed. A disk that cannot read a page ends the process
- * with SIGBUS. Thread: start-up, in the child.
+ * One state is neither damage nor a whole file: when the last write of a commit, that of its meta
+ * page, fails, LMDB restores the older transaction's number (and last page), but leaves the trees
+ * of the failed commit, whose pages were written and synced before. The check finishes such a
+ * commit: it must be either done or not done, and an acknowledged commit whose number has a flipped
+ * bit can look the same. Every offset is checked before it is followed. A disk that cannot read a
+ * page ends the process with SIGBUS. Thread: start-up, in the child.
  */
 
-/* Check the structure of a data file that no process has open: nothing in it can lead LMDB astray
- * afterwards. */
+/* Check the structure of a data file that no process has open: LMDB can then trust it. */
 int lmdb_file_check(const char *path, struct store_error *ret_error) MUST_CHECK;
 
 /*
@@ -49,11 +47,11 @@ int lmdb_file_check(const char *path, struct store_error *ret_error) MUST_CHECK;
  * LMDB trusts its file: a damaged one can crash the process that maps it, and a disk that cannot
  * read a page ends a mapped read with SIGBUS. So a child checks the structure (lmdb_file_check()),
  * then opens the environment read-only and verifies every record (lmdb_load()); the parent has
- * nothing of LMDB open meanwhile, and turns the child's report, or its death, into an error.
+ * nothing of LMDB open meanwhile, and turns the child's report or death into an error.
  *
- * The child is forked before the parent takes the directory's lock and waits for a byte: it must
- * not inherit the lock, or it could hold it for a moment after the parent was killed, and a restart
- * at once would be refused.
+ * The child is forked before the parent takes the directory's lock, and waits for a byte. It must
+ * not inherit the lock: it could hold it for a moment after the parent was killed, and an immediate
+ * restart would be refused.
  */
 
 /* A child process that checks the database and may die of it. */
@@ -71,7 +69,7 @@ int lmdb_checker_start(struct lmdb_checker *checker, const char *dir,
 int lmdb_checker_run(struct lmdb_checker *checker, const char *dir,
                      struct store_error *ret_error) MUST_CHECK;
 
-/* End a child that was not let run: it ends once no process can do so. Its status. */
+/* End a child that was not run: it ends once go_fd is closed. Returns its status. */
 int lmdb_checker_end(struct lmdb_checker *checker);
 
 #endif

@@ -72,7 +72,7 @@ static int sync_path(const char *path)
 bool lmdb_dir_is_left(const char *name)
 {
     static const char *const left[] = {".", "..", LOCK, LMDB_DB_NEW, MARKER_NEW,
-                                       /* and what file systems keep in the root of a volume */
+                                       /* kept by file systems in the root of a volume */
                                        "lost+found", ".snapshot", ".snapshots", ".zfs"};
 
     for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
@@ -83,7 +83,7 @@ bool lmdb_dir_is_left(const char *name)
     return false;
 }
 
-/* Nothing in it is anybody else's, or a store was made in it. */
+/* The directory holds no foreign files, or a store was made in it. */
 static int dir_check_content(const struct lmdb_dir *dir, struct store_error *ret_error)
 {
     const struct dirent *entry;
@@ -110,7 +110,7 @@ static int dir_check_content(const struct lmdb_dir *dir, struct store_error *ret
     return err;
 }
 
-/* A user that is not ours can change what is its own at any time. */
+/* Another user could change its own files at any time. */
 static int dir_check_owner(const char *path, uid_t owner, struct store_error *ret_error)
 {
     uid_t own = geteuid();
@@ -123,7 +123,7 @@ static int dir_check_owner(const char *path, uid_t owner, struct store_error *re
                                  path, (unsigned)owner, (unsigned)own);
 }
 
-/* What is there under a name of ours is what we would have made. Links are not followed. */
+/* Entries with leafd's names must be of the kind that leafd makes. Links are not followed. */
 static int dir_check_entries(const struct lmdb_dir *dir, bool any_owner,
                              struct store_error *ret_error)
 {
@@ -168,9 +168,9 @@ static int dir_check_entries(const struct lmdb_dir *dir, bool any_owner,
 
 /* --- made, locked --- */
 
-/* A directory that is there already may be one that an earlier start made, and that start may have
- * ended before its name was durable. Where the parent cannot be opened or synced by us (it belongs
- * to another user, is read-only, or knows no sync), it was not us who made it. */
+/* An earlier start may have made an existing directory, and ended before its name was durable. If
+ * leafd cannot open or sync the parent (another user's, read-only, or without sync), it did not
+ * make the directory. */
 static int dir_make(const struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
     LMDB_PATH(parent, dir->path, "..");
@@ -206,7 +206,7 @@ static int dir_make(const struct lmdb_dir *dir, bool loose_mode, struct store_er
     return number != 0 ? dir_error(ret_error, "cannot sync", parent) : 0;
 }
 
-/* Somebody else holds the lock: name the process from what it wrote. */
+/* Another process holds the lock: name it from the pid that it wrote. */
 static int locked_by(int fd, const char *dir, struct store_error *ret_error)
 {
     char pid[24] = "";
@@ -263,8 +263,8 @@ int lmdb_dir_note_data(struct lmdb_dir *dir, struct store_error *ret_error)
     return 0;
 }
 
-/* Is this file no longer under its path? What cannot be looked at for another reason may be there:
- * a disk that fails shows by its writes. */
+/* Is this file no longer under its path? A file that lstat(2) fails on for another reason may be
+ * there: a failing disk shows by its writes. */
 static bool is_lost(const struct lmdb_dir *dir, const char *name, ino_t file,
                     struct store_error *ret_error)
 {
@@ -356,7 +356,7 @@ int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
     return err;
 }
 
-/* Written beside and renamed, so that a crash leaves either no marker or a whole one. */
+/* Written as `made.new` and renamed, so that a crash leaves no marker or a whole one. */
 int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id, struct store_error *ret_error)
 {
     LMDB_PATH(path, dir->path, MARKER_NEW);
@@ -369,7 +369,7 @@ int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id, struct stor
         return dir_error(ret_error, "cannot make", path);
     }
     buf_printf(&content, MARKER_FORMAT, store_id);
-    errno = ENOSPC; /* what a short write means */
+    errno = ENOSPC; /* the meaning of a short write */
     written = write(fd, content.data, content.len);
     if (written != (ssize_t)content.len || fsync(fd) != 0) {
         err = dir_error(ret_error, "cannot write", path);

@@ -134,7 +134,7 @@ void lmdb_abort(struct lmdb_txn *txn)
     txn->rows = NULL;
 }
 
-/* What mdb_reader_list() says of a reader: its process, thread and transaction. */
+/* A line of mdb_reader_list(): a reader's process, thread and transaction. */
 static int note_reader(const char *line, void *data)
 {
     uint64_t *oldest = data;
@@ -146,14 +146,14 @@ static int note_reader(const char *line, void *data)
     return 0;
 }
 
-/* Pages on LMDB's free list (its database 0, as mdb_stat reads it) that it would take: each record
- * is a count and as many page numbers, by the transaction that left them. One that is as old as
- * the oldest reader, or younger, is not touched: also of other processes (mdb_copy, mdb_stat), but
- * for those that died as such. (Those of the last commit it takes after the next one: that is soon
- * enough.) */
+/* Pages on LMDB's free list (its database 0, as mdb_stat reads it) that LMDB would reuse. Each
+ * record, keyed by the transaction that freed the pages, is a count and as many page numbers. LMDB
+ * does not reuse those of the oldest reader's transaction or a younger one. Readers of other
+ * processes (mdb_copy, mdb_stat) count, unless they died. (LMDB reuses pages of the last commit
+ * only after the next one: that is soon enough.) */
 static uint64_t free_pages(const struct lmdb_env *env)
 {
-    uint64_t oldest = UINT64_MAX; /* transaction that is read at */
+    uint64_t oldest = UINT64_MAX; /* oldest transaction that has a reader */
     struct store_error ignored;
     struct lmdb_txn txn;
     MDB_cursor *cursor = NULL;
@@ -202,9 +202,9 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The free list is read only when the file has grown so far that it matters: the file never
- * shrinks, so its size alone would say "low" for ever after one burst. What it holds free needs no
- * disk. */
+/* The free list is read only once the file has grown so far that it matters: the file never
+ * shrinks, so after one burst its size alone would mean "low" for ever. Its free pages need no disk
+ * space. */
 void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
                     struct store_space *ret_space)
 {
@@ -307,7 +307,7 @@ int lmdb_record_open(enum lmdb_table table, const MDB_val *key, const MDB_val *v
     return 0;
 }
 
-/* LMDB's error while it worked on a record. */
+/* LMDB's error for an operation on a record. */
 static int record_error(const struct lmdb_txn *txn, enum lmdb_table table, const MDB_val *key,
                         int rc)
 {
@@ -316,7 +316,7 @@ static int record_error(const struct lmdb_txn *txn, enum lmdb_table table, const
     return lmdb_error(txn->error, rc, lmdb_record_name(table, key, name));
 }
 
-/* The cursor that stands near the record, or NULL. */
+/* The cursor near the record, or NULL. */
 static MDB_cursor *cursor_of(const struct lmdb_txn *txn, enum lmdb_table table)
 {
     return table == LMDB_STATE ? txn->rows : NULL;
@@ -469,7 +469,7 @@ static int write_identity(const struct lmdb_txn *txn, const struct store_identit
     return lmdb_meta_put(txn, LMDB_IDENTITY, &payload);
 }
 
-/* Of what comes after the magic, another format may have anything. */
+/* In another format anything may come after the magic. */
 static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_identity,
                          uint32_t *ret_format)
 {
@@ -547,10 +547,10 @@ static int read_local(const struct lmdb_txn *txn, unsigned number, uint32_t chec
     return 0;
 }
 
-/* The list is what is left of `now`: {number u16, checksum u32} of each. */
+/* The list is the rest of `now`: {number u16, checksum u32} each. */
 static int read_locals(const struct lmdb_txn *txn, struct reader *list, struct store_meta *meta)
 {
-    unsigned from = 0; /* the least number that may come */
+    unsigned from = 0; /* the lowest number allowed next */
     int err = 0;
 
     while (err == 0 && reader_left(list) > 0) {
@@ -595,7 +595,7 @@ static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
     }
     position.conf_len = (uint32_t)conf_len;
     if (number != mdb_txn_id(txn->txn)) {
-        /* Another tree was put in the place of the transaction's own. */
+        /* Another tree replaced the transaction's own. */
         return store_error_set(txn->error, ERR_CORRUPT,
                                "meta record now: number %" PRIu64 " in transaction %zu", number,
                                mdb_txn_id(txn->txn));
@@ -772,7 +772,7 @@ int lmdb_meta_write_new(const struct lmdb_txn *txn, const struct store_identity 
 
 /* --- load --- */
 
-/* Where a load puts what it reads; loaded and row_fn may be NULL. */
+/* Where a load puts the data; loaded and row_fn may be NULL. */
 struct load {
     struct lmdb_txn txn;
     struct store_meta meta;
@@ -896,8 +896,8 @@ static int load_state_row(void *data, const MDB_val *key, const MDB_val *value)
     return err;
 }
 
-/* Each slice is there, and consists of rows. Their digest is looked at once they are put in place.
- */
+/* Check that each slice exists and consists of rows. Their digest is checked once they are put in
+ * place. */
 static int load_owed(const struct load *load)
 {
     char name[NAME_BYTES];

@@ -13,17 +13,17 @@
  *            local.NN   a local record
  *            owed       while rows are owed: digest of the rows in state; first slice, and the one
  *                       after the last
- *            owed.NNNNNNNN  a slice: rows that are applied, and to be put into state
+ *            owed.NNNNNNNN  a slice: applied rows that are not in state yet
  *   state  row key -> {crc32c u32, row value}
  * Integers are little-endian except the keys of log. A checksum covers the table's letter, the key
  * and the payload, so a record cannot stand in for another.
  *
- * The format is a number for all that leafd keeps in the store: these records, the rows of the
- * state and the commands of the log. A store of another format than this build's is refused. While
- * rows are owed it has the number after it, so that a leafd which knows nothing of them says so.
+ * The format is one number for all data in the store: these records, the rows of the state and the
+ * commands of the log. A store of another format than this build's is refused. While rows are owed
+ * the store has the next number, so that a leafd that does not know of owed rows refuses it.
  *
- * Happy path: open; begin a transaction; a record is put behind a checksum of its table, key and
- * payload, and checked when it is found again; load reads all of them; commit or abort.
+ * Happy path: open; begin a transaction; a record is written after a checksum of its table, key and
+ * payload, and checked when it is read; load reads all of them; commit or abort.
  *
  * Never with MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP or MDB_MAPASYNC.
  *
@@ -38,7 +38,7 @@
 #include "storage/store.h"
 
 #define LMDB_FORMAT_VERSION 6
-#define LMDB_FORMAT_OWED 7 /* the same, and rows are owed */
+#define LMDB_FORMAT_OWED 7 /* the same, with owed rows */
 #define LMDB_FORMAT_MAGIC "leafd store"
 #define LMDB_LOG_KEY_BYTES 8
 #define LMDB_CRC_BYTES 4
@@ -57,45 +57,45 @@ struct lmdb_env {
     MDB_dbi tables[LMDB_TABLES];
 };
 
-/* A transaction, and where what goes wrong in it is written. */
+/* A transaction, and where its errors are written. */
 struct lmdb_txn {
     MDB_txn *txn;
     const struct lmdb_env *env;
     struct store_error *error;
-    MDB_cursor *rows;  /* of the table of rows, at the row last looked at; see lmdb_rows_begin() */
-    uint64_t flush_us; /* once it has ended: what writing and syncing took */
+    MDB_cursor *rows;  /* in the table of rows, at the last row used; see lmdb_rows_begin() */
+    uint64_t flush_us; /* after its end: time that writing and syncing took */
 };
 
 /* LMDB's return code as an ERR_* with "<what>: <LMDB's text>"; rc is not 0. */
 int lmdb_error(struct store_error *ret_error, int rc, const char *what);
 
-/* Open environment and tables. map_bytes: 0 takes what the file says. flags: 0, MDB_CREATE (make
- * the tables) or MDB_RDONLY | MDB_NOLOCK. On failure nothing is left open. */
+/* Open environment and tables. map_bytes: 0 takes the file's. flags: 0, MDB_CREATE (make the
+ * tables) or MDB_RDONLY | MDB_NOLOCK. On failure nothing is left open. */
 int lmdb_env_open(struct lmdb_env *env, const char *path, uint64_t map_bytes, unsigned flags,
                   struct store_error *ret_error) MUST_CHECK;
 
-/* No transaction may be open. NULL-safe on an all-zero struct, which is what it leaves. */
+/* No transaction may be open. Accepts an all-zero struct, and leaves one. */
 void lmdb_env_close(struct lmdb_env *env);
 
 /* Begin a transaction. flags: 0 or MDB_RDONLY. error is used until the transaction ends. */
 int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_txn,
                struct store_error *error) MUST_CHECK;
 
-/* Many rows follow: from now on each is looked for near the last one before the tree is searched
- * from its root. In a transaction that writes; it ends with it. 0 or an error. */
+/* Many rows follow: each is searched near the last one first, then from the tree's root. Until the
+ * end of the (writing) transaction. 0 or an error. */
 int lmdb_rows_begin(struct lmdb_txn *txn) MUST_CHECK;
 
-/* End a transaction that came to err: commit it if that is 0, else abort it. 0: it is durable; err;
- * or the commit's own error, after which it is unknown whether it is. */
+/* End a transaction: commit it if err is 0, else abort it. 0: it is durable; err; or the commit's
+ * own error, after which it may or may not be durable. */
 int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;
 void lmdb_abort(struct lmdb_txn *txn);
 
-/* What the file takes, or will once it is written. It never shrinks. */
+/* Size of the file, including pages not yet written. It never shrinks. */
 uint64_t lmdb_env_file_bytes(const struct lmdb_env *env);
 
-/* How much room is left in the map and on the disk that holds `dir`: what could be written now. The
- * free list, which takes a while to read, counts where there is less than enough_bytes without it,
- * or so little that it would be low. Not within a transaction of the thread. */
+/* The room left in the map and on the disk that holds `dir`: bytes that could be written now. The
+ * free list is slow to read, and is counted only if without it there is less than enough_bytes, or
+ * room would be low. Not within a transaction of the thread. */
 void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
                     struct store_space *ret_space);
 
@@ -116,12 +116,12 @@ struct lmdb_payload {
     size_t len;
 };
 
-/* Write table and key for people ("log entry 17", "state record tabc\x01"). Returns text. */
+/* Write table and key as text ("log entry 17", "state record tabc\x01"). Returns text. */
 const char *lmdb_record_name(enum lmdb_table table, const MDB_val *key,
                              char text[LMDB_RECORD_NAME_BYTES]);
 
-/* Check a record's checksum; *ret_payload reads what follows it, until the transaction's next write
- * or end. */
+/* Check a record's checksum; *ret_payload reads the payload after it; valid until the transaction's
+ * next write or end. */
 int lmdb_record_open(enum lmdb_table table, const MDB_val *key, const MDB_val *value,
                      struct reader *ret_payload, struct store_error *ret_error) MUST_CHECK;
 
@@ -129,7 +129,7 @@ int lmdb_record_open(enum lmdb_table table, const MDB_val *key, const MDB_val *v
 int lmdb_record_get(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *key,
                     struct reader *ret_payload) MUST_CHECK;
 
-/* flags: 0, or MDB_APPEND when the key is known to come after all others. */
+/* flags: 0, or MDB_APPEND if the key comes after all others. */
 int lmdb_record_put(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *key,
                     const struct lmdb_payload *payload, unsigned flags) MUST_CHECK;
 
@@ -139,10 +139,10 @@ int lmdb_record_delete(const struct lmdb_txn *txn, enum lmdb_table table, MDB_va
 /* Delete all records of a table. */
 int lmdb_table_empty(const struct lmdb_txn *txn, enum lmdb_table table) MUST_CHECK;
 
-/* The pages that its records take, but for those of large ones. */
+/* Number of the table's leaf pages, without the overflow pages of large records. */
 size_t lmdb_table_leaves(const struct lmdb_txn *txn, enum lmdb_table table);
 
-/* Gets a record as it is in the table, not checked. Return 0 to go on. */
+/* Gets a record as it is in the table, unchecked. Return 0 to continue. */
 typedef int (*lmdb_record_fn)(void *data, const MDB_val *key, const MDB_val *value);
 
 /* Call fn for each record of a table, in key order. 0, fn's error, or LMDB's. */
@@ -159,39 +159,38 @@ int lmdb_meta_put(const struct lmdb_txn *txn, const char *name,
                   const struct buf *payload) MUST_CHECK;
 
 /*
- * --- meta: the table meta: who the store belongs to, and its struct store_meta.
+ * --- meta: the table meta: the node that the store belongs to, and its struct store_meta.
  *
  * Happy path: a new store gets `identity` and an empty meta; every transaction, the first one
- * included, writes `now` and the local records that it replaces; reading takes all of it and checks
- * that it fits together.
+ * included, writes `now` and the local records that it replaces; reading reads all of it and checks
+ * that it is consistent.
  *
- * `now` names the last entry, so a log that lost its tail is seen; it holds the transaction's
- * number, so a tree that is older than its meta page says is seen (check.h); and it lists the local
- * records with their checksums, in rising order, so that one that is missing or that is an earlier
- * one is seen.
+ * `now` names the last entry, which detects a log that lost its tail. It holds the transaction's
+ * number, which detects a tree older than its meta page says (check.h). It lists the local records
+ * with their checksums, in rising order, which detects a missing or an old record.
  */
 
-/* Rows that are applied, and recorded in slices instead of in their table. */
+/* Applied rows that are recorded in slices instead of in their table. */
 struct lmdb_owed {
     uint64_t digest; /* of the rows in the table; the position's while nothing is owed */
     uint32_t first;  /* slice */
-    uint32_t end;    /* behind the last; first: nothing is owed */
+    uint32_t end;    /* after the last; == first: nothing is owed */
 };
 
 /* Read identity and meta of a transaction, and verify them. */
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct lmdb_owed *ret_owed) MUST_CHECK;
 
-/* Write the meta. Of the local records those that are others than before. */
+/* Write the meta, and the local records that changed. */
 int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
                     const struct store_meta *after) MUST_CHECK;
 
-/* Write what is owed now, if it is something else than before. */
+/* Write the record `owed` if it changed. */
 int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
                     const struct lmdb_owed *before, const struct lmdb_owed *now) MUST_CHECK;
 
-/* A slice: rows as in a stream (store_rows_next()). Taking it appends them to *rows and deletes the
- * record. */
+/* A slice: rows as in a stream (store_rows_next()). lmdb_slice_take() appends them to *rows and
+ * deletes the record. */
 int lmdb_slice_put(const struct lmdb_txn *txn, uint32_t number, const struct buf *rows) MUST_CHECK;
 int lmdb_slice_take(const struct lmdb_txn *txn, uint32_t number, struct buf *rows) MUST_CHECK;
 int lmdb_slice_drop(const struct lmdb_txn *txn, uint32_t number) MUST_CHECK;
@@ -203,10 +202,10 @@ int lmdb_meta_write_new(const struct lmdb_txn *txn,
 /*
  * --- load: the whole of a store, read and verified.
  *
- * Happy path: one read transaction; the meta, then the log from the first to the last index that
- * it names, then the rows in key order with their digest, then the slices that are owed. Rows for
- * row_fn are whole only where nothing is.
- * Errors name table, key and what differs; never a shorter log or fewer rows.
+ * Happy path: one read transaction; the meta, then the log from the first to the last index that it
+ * names, then the rows in key order with their digest, then the slices that are owed. row_fn gets
+ * all rows only if nothing is owed. Errors name table, key and what differs; never a shorter log or
+ * fewer rows.
  */
 
 /* Read and verify all tables. ret_loaded and row_fn may be NULL: verify alone. */

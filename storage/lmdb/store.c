@@ -2,14 +2,14 @@
  * store.c - see store.h: making and opening a store, commits, snapshots.
  *
  * Happy path of a first start: lock; build the environment in `db.new` with its identity, an empty
- * meta and two commits (so that both of LMDB's meta pages are ours); write the marker `made` with
- * the store's id; rename `db.new` to `db`. A crash before the marker leaves a `db.new` that is
- * thrown away; one after it leaves a whole `db.new` that only needs its new name. Every start: what
- * it finds is made durable (an earlier one may have ended before that), then the check in a child,
- * then open, then identity.
+ * meta and two commits (so that leafd wrote both of LMDB's meta pages); write the marker `made`
+ * with the store's id; rename `db.new` to `db`. A crash before the marker leaves a `db.new` that is
+ * thrown away; a crash after it leaves a whole `db.new` that is only renamed. Every start: sync the
+ * directory (an earlier start may have ended before that), check in a child, open, verify the
+ * identity.
  *
- * Failure modes: as store_lmdb_open() says; a database that is missing where the marker says one
- * was made is ERR_CORRUPT, never a first start. Thread: start-up, then as storage/store.h.
+ * Failure modes: as store_lmdb_open() says; a missing database beside a marker is ERR_CORRUPT,
+ * never a first start. Thread: start-up, then as storage/store.h.
  */
 #include "storage/lmdb/store.h"
 
@@ -29,8 +29,8 @@
 #define MAP_STEP_BYTES (UINT64_C(1) << 20) /* whole pages, of whatever size */
 #define DISK_FULL_BYTES (UINT64_C(1) << 20)
 
-/* A fixed view of the rows: a read transaction whose cursor stands on the next row to be read.
- * While it lives LMDB reuses no page that was freed since, so it lives as long as there is room. */
+/* A fixed view of the rows: a read transaction whose cursor is on the next row to read. While it is
+ * open, LMDB reuses no page freed since, so it is ended when room runs out. */
 struct lmdb_view {
     struct store_snapshot snapshot;
     LIST_ENTRY(lmdb_view) link;
@@ -39,14 +39,14 @@ struct lmdb_view {
     MDB_cursor *cursor;
     struct store_position position; /* conf owned */
     uint64_t floor_bytes;           /* of room: below it the view ends */
-    bool began_low;                 /* room was low already: that does not end it */
-    bool end;                       /* else the cursor stands on the next row */
+    bool began_low;                 /* room was already low: low room does not end the view */
+    bool end;                       /* else the cursor is on the next row */
 };
 
 LIST_HEAD(lmdb_views, lmdb_view);
 
-/* Hashes of the keys of rows that are owed, and of some that were: an index that is at most half
- * full; 0 is free. */
+/* Hash set of the keys of owed rows, and of some that were owed; at most half full; 0: a free
+ * slot. */
 struct lmdb_owed_keys {
     uint64_t *slots;
     size_t size; /* a power of two, or 0 */
@@ -67,9 +67,9 @@ struct store_lmdb {
     struct lmdb_owed owed; /* likewise */
     struct lmdb_owed_keys owed_keys;
     uint32_t slice_rows;
-    size_t owed_leaves;      /* in a smaller table no rows are owed */
-    uint32_t idle_slices;    /* that a commit without operations carries out */
-    uint64_t bare_us;        /* how long the last flush without a slice took */
+    size_t owed_leaves;      /* a smaller table owes no rows */
+    uint32_t idle_slices;    /* that a commit without operations puts in place */
+    uint64_t bare_us;        /* duration of the last flush without a slice */
     struct lmdb_views views; /* the youngest first */
     unsigned view_count;
     uint64_t views_ended; /* for room */
@@ -88,9 +88,8 @@ static struct store_lmdb *lmdb_of(struct store *store)
  *
  * Each operation moves a copy of the meta (store.h checks it) and changes log and rows; then a
  * chunk of a pending compaction; then the parts of the meta that changed and the transaction's
- * number; then one durable commit. Anything that fails aborts the transaction and leaves the store
- * as it was, in memory as on disk, except that a failed commit itself leaves the outcome unknown:
- * the caller ends the process.
+ * number; then one durable commit. A failure aborts the transaction and leaves the store as it was,
+ * in memory and on disk. After a failed commit the outcome is unknown: the caller ends the process.
  */
 
 struct commit {
@@ -171,7 +170,7 @@ static int commit_row(struct commit *commit, const struct store_row *row, unsign
     return lmdb_record_put(&commit->txn, LMDB_STATE, &key, &payload, flags);
 }
 
-/* Put or delete a row; *digest moves from the row before to what is there then. */
+/* Put or delete a row; *digest loses the old row and gains the new one. */
 static int change_row(struct commit *commit, const struct store_row *row, uint64_t *digest)
 {
     MDB_val key = {row->key_len, (void *)(uintptr_t)row->key};
@@ -196,31 +195,31 @@ static int change_row(struct commit *commit, const struct store_row *row, uint64
 /*
  * --- rows that are owed
  *
- * A bulk changes 10,000 rows. In a large table they are as many pages, and whatever waits for the
- * commit waits for all of them. So a large apply records its rows in slices, one after the other,
- * which are few pages; the position moves with that commit. Each later commit puts a slice or some
- * into the table, and while there is nothing else to do the writer commits without operations.
+ * A bulk changes 10,000 rows. In a large table these are as many pages, and all operations of the
+ * commit wait for them. So a large apply records its rows in consecutive slices, which take few
+ * pages; the position moves with that commit. Each later commit puts one or more slices into the
+ * table. While idle, the writer commits without operations.
  *
  * Invariants:
- *  - The state is the table with the slices put over it, in their order. While a row is owed, what
- *    an operation makes of it is owed too, as a slice behind the others.
- *  - The digest of the table is known at all times (struct lmdb_owed); with the last slice it must
- *    be the position's.
- *  - Nothing reads the table while rows are owed: the opening of a store and load() have them put
- *    in place before, and the writer has so before it opens a view.
- *  - Deletions are never owed: that of a row which is not there is refused at once. Where a row is
- *    to be deleted that is owed, all slices are put in place first, in the same transaction.
+ *  - The state is the table overlaid with the slices, in their order. While a row is owed, later
+ *    changes of it are owed too, in a slice after the others.
+ *  - struct lmdb_owed always has the digest of the table; after the last slice it must be the
+ *    position's.
+ *  - No code reads the table while rows are owed: opening a store, load(), and the writer before it
+ *    opens a view put them in place first.
+ *  - Deletions are never owed: deleting an absent row is refused at once. Before an owed row is
+ *    deleted, all slices are put in place, in the same transaction.
  *
- * When slices come faster than they can be put in place, each commit puts as many there as are over
- * OWED_SLICES_MAX.
+ * When slices come faster than they are put in place, each commit puts all slices beyond
+ * OWED_SLICES_MAX in place.
  */
 
 #define OWED_SLICE_ROWS 128
-#define OWED_LEAVES 1024        /* pages: 4 MiB are written at once, whatever changes in them */
-#define OWED_FROM_SLICES 4      /* an apply of more rows is recorded, */
-#define OWED_SLICES_MAX 256     /* as far as no more are owed then */
-#define OWED_IDLE_SLICES_MAX 16 /* of a commit without operations */
-#define OWED_SHARE 32 /* one with operations: a slice, and one more for so many that are owed */
+#define OWED_LEAVES 1024    /* pages: 4 MiB are cheap to write at once, whatever changes in them */
+#define OWED_FROM_SLICES 4  /* an apply of more rows is recorded in slices, */
+#define OWED_SLICES_MAX 256 /* unless more would be owed then */
+#define OWED_IDLE_SLICES_MAX 16 /* in a commit without operations */
+#define OWED_SHARE 32           /* a commit with operations: 1 slice, and 1 more per so many owed */
 #define OWED_SLOW_US 2000
 
 static bool nothing_owed(const struct lmdb_owed *owed)
@@ -228,7 +227,7 @@ static bool nothing_owed(const struct lmdb_owed *owed)
     return owed->first == owed->end;
 }
 
-/* The hash's slot, or the free one that it would get. */
+/* The hash's slot, or the free slot for it. */
 static uint64_t *owed_slot(const struct lmdb_owed_keys *keys, uint64_t hash)
 {
     size_t at = (size_t)hash & (keys->size - 1);
@@ -278,8 +277,8 @@ static void owed_forget(struct lmdb_owed_keys *keys)
     *keys = (struct lmdb_owed_keys){.slots = NULL};
 }
 
-/* Put so many slices into the table. position: the state's, as of the operations that were carried
- * out. */
+/* Put this number of slices into the table. position: the state's, after the operations carried out
+ * so far. */
 static int settle(struct commit *commit, uint32_t slices, const struct store_position *position)
 {
     struct lmdb_owed *owed = &commit->owed;
@@ -320,8 +319,8 @@ static int row_place_order(const void *a, const void *b)
                : -1;
 }
 
-/* Record rows in slices, in the order of their keys, so that each slice changes as few pages as can
- * be, and those of one key in the order that they have. */
+/* Record rows in slices, sorted by key, so that each slice changes few pages; rows of one key keep
+ * their order. */
 static int owe_rows(struct commit *commit, const struct store_row **rows, uint32_t count)
 {
     struct lmdb_owed *owed = &commit->owed;
@@ -340,7 +339,7 @@ static int owe_rows(struct commit *commit, const struct store_row **rows, uint32
     return err;
 }
 
-/* Are its rows recorded? From then on they count as owed. */
+/* Are the operation's rows recorded in slices? If so, they count as owed from now on. */
 static bool owes_all(struct commit *commit, const struct store_op *op)
 {
     uint32_t slice_rows = commit->lmdb->slice_rows;
@@ -358,7 +357,7 @@ static bool owes_all(struct commit *commit, const struct store_op *op)
     return true;
 }
 
-/* before: the state's position before it. */
+/* before: the state's position before the operation. */
 static int commit_apply(struct commit *commit, const struct store_op *op,
                         const struct store_position *before)
 {
@@ -426,7 +425,7 @@ static int commit_install(struct commit *commit, const struct store_op *op)
     return err;
 }
 
-/* Entries at the front of the log are dropped once the whole list is in. */
+/* Entries at the front of the log are dropped after the whole list. */
 static int commit_op(struct commit *commit, const struct store_op *op)
 {
     uint64_t last_before = commit->meta.last_index;
@@ -458,7 +457,7 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     UNREACHABLE("kind of a store operation");
 }
 
-/* slices: of what was owed before, so many are put in their place. */
+/* slices: number of slices owed before that are put in place. */
 static int commit_list(struct commit *commit, const struct store_op_list *list, uint32_t slices)
 {
     struct store_lmdb *lmdb = commit->lmdb;
@@ -488,7 +487,7 @@ static int commit_list(struct commit *commit, const struct store_op_list *list, 
     return err != 0 ? err : lmdb_meta_write(&commit->txn, &lmdb->now, &commit->meta);
 }
 
-/* Carry out the list, and slices of what is owed; lmdb->now moves to the meta after it. */
+/* Carry out the list, put owed slices in place, and set lmdb->now to the resulting meta. */
 static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *list, uint32_t slices,
                         struct store_error *ret_error)
 {
@@ -514,8 +513,8 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
     lmdb->owed = commit.owed;
     lmdb->store.owes = !nothing_owed(&commit.owed);
     lmdb->store.flush_us = commit.txn.flush_us;
-    /* Of a commit without operations the slices are so many that it takes about twice as long as
-     * one without slices: what comes meanwhile waits for it. */
+    /* A commit without operations takes as many slices as make it about twice as long as one
+     * without slices: operations that arrive meanwhile wait for it. */
     if (slices == 0) {
         lmdb->bare_us = nothing_owed(&lmdb->owed) ? lmdb->store.flush_us : lmdb->bare_us;
     } else if (is_idle && lmdb->store.flush_us > 2 * lmdb->bare_us + OWED_SLOW_US) {
@@ -526,7 +525,7 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
     return 0;
 }
 
-/* Put all that is owed in its place. */
+/* Put all owed slices in place. */
 static int settle_all(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
@@ -541,7 +540,7 @@ static struct lmdb_view *view_of(struct store_snapshot *snapshot)
     return CONTAINER(snapshot, struct lmdb_view, snapshot);
 }
 
-/* What it kept from being used again can be, but for what an older one keeps. */
+/* Pages it kept can be reused, except those that an older view keeps. */
 static void end_view(struct lmdb_view *view)
 {
     atomic_store(&view->snapshot.ended, true);
@@ -573,7 +572,7 @@ static struct lmdb_view *oldest_view(const struct store_lmdb *lmdb)
     return oldest;
 }
 
-/* Where one has ended, the next is judged by the room that there is then. */
+/* After ending a view, the room is measured again for the next one. */
 static void lmdb_op_space(struct store *store, struct store_space *ret_space)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
@@ -609,15 +608,15 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
     int err = commit_whole(lmdb, list, slices, ret_error);
     struct lmdb_view *oldest;
 
-    /* A transaction for which the map has no room has written nothing: it is tried again with the
-     * pages that a view keeps. One that the disk had no room for never is. */
+    /* A transaction that found no room in the map has written nothing: it is retried after a view
+     * has released its pages. One that found the disk full is never retried. */
     while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && !is_disk_full(lmdb)) {
         end_for_room(lmdb, oldest);
         err = commit_whole(lmdb, list, slices, ret_error);
     }
     ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
     store->file_bytes = lmdb_env_file_bytes(&lmdb->env);
-    /* A full disk shows as EIO when a write ended short. */
+    /* LMDB reports EIO for a write that a full disk cut short. */
     return err == ERR_IO && is_disk_full(lmdb) ? ERR_DISK_FULL : err;
 }
 
@@ -672,7 +671,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
         err = rc != 0 ? lmdb_error(&view->error, rc, "opening a snapshot")
                       : view_move(view, MDB_FIRST);
     }
-    /* Nothing was committed since: reads and commits are one thread's. */
+    /* No commit came between: reads and commits are on one thread. */
     store_position_copy(&view->position, &lmdb->now.position);
     LIST_INSERT_HEAD(&lmdb->views, view, link);
     lmdb->view_count++;
@@ -721,7 +720,7 @@ static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *sna
 
 /* --- making a store --- */
 
-/* The directory is there. A file that is larger already keeps what it has. */
+/* The directory exists. A file that is already larger keeps its size. */
 static uint64_t store_map_bytes(const struct store_lmdb *lmdb)
 {
     struct statvfs fs;
@@ -736,8 +735,8 @@ static uint64_t store_map_bytes(const struct store_lmdb *lmdb)
                                                                        : disk_bytes;
 }
 
-/* Fill `db.new`: one transaction makes identity and meta, the next moves LMDB to its other meta
- * page, and carries out what a fresh one is to begin with. Then the marker, and its name. */
+/* Fill `db.new`: one transaction writes identity and meta; the next moves LMDB to its other meta
+ * page and carries out lmdb->first. Then write the marker and rename `db.new`. */
 static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB_NEW);
@@ -781,7 +780,7 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
 
     *ret_made = false;
     if (lmdb->use != STORE_LMDB_FRESH && lmdb_dir_has(dir, LMDB_DB)) {
-        /* The start that gave it its name may have ended before that was durable. */
+        /* The start that renamed it may have ended before the name was durable. */
         return lmdb_dir_sync(dir, ".", ret_error);
     }
     err = lmdb_marker_read(dir, &store_id, ret_error);
@@ -790,7 +789,7 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
                                dir->path);
     }
     if (err == 0 && lmdb_dir_has(dir, LMDB_DB_NEW)) {
-        /* The crash was between marker and rename: what is there is whole, and was never opened. */
+        /* The crash was between marker and rename: `db.new` is whole, and was never opened. */
         *ret_made = true;
         return lmdb_dir_rename(dir, LMDB_DB_NEW, LMDB_DB, ret_error);
     }
@@ -819,7 +818,7 @@ static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, b
 
     if (lmdb->use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB)) {
         err = store_error_set(ret_error, ERR_NOT_FOUND, "there is no store in %.100s",
-                              lmdb->dir.path); /* and none is to be made, nor a lock */
+                              lmdb->dir.path); /* neither a store nor a lock must be made */
     }
     if (err == 0) {
         err =
@@ -852,7 +851,7 @@ static int check_identity(const struct store_lmdb *lmdb, const struct store_iden
         lmdb->dir.path, found->node_id, found->cluster_id, wanted->node_id, wanted->cluster_id);
 }
 
-/* The marker must name this very store; one that got lost is written again. */
+/* The marker must name this store; a lost marker is written again. */
 static int check_marker(const struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     uint64_t store_id;

@@ -1,6 +1,6 @@
 /*
- * version.c - which LMDB is loaded; apart from store.c, so that a test of src/node can have a store
- * of its own. Thread: any.
+ * version.c - which LMDB is loaded; not in store.c, so that a test of src/node can have its own
+ * store. Thread: any.
  */
 #include <lmdb.h>
 #include <stdio.h>

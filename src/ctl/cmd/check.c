@@ -1,9 +1,9 @@
 /*
  * check.c - `status`: the cluster on one screen, as one node sees it. `check`: is it healthy, and
- * well set up? What its nodes say, and what no node can see by itself; the exit code is that of the
- * worst finding.
+ * well set up? Prints the nodes' own findings, and those that no single node can make; the exit
+ * code is that of the worst finding.
  *
- * check asks each server that was named; a thing that all say is printed once. Thread: one.
+ * check asks each named server; a finding that all report is printed once. Thread: one.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
 
-#define TAG_PAGES 20 /* of 1000, that are looked through for tags that are nearly used up */
+#define TAG_PAGES 20 /* of 1000, searched for tags that are nearly used up */
 #define DISK_FREE_PERCENT 10
 
 /* --- status --- */
@@ -148,7 +148,7 @@ const char *severity_name(enum severity severity)
     return names[severity];
 }
 
-/* Text of a server may be anything, so it may be no UTF-8 after a cut. */
+/* A server's text may be anything, and may be invalid UTF-8 after a cut. */
 static json_t *finding_text(const char *text)
 {
     BUF_LOCAL(clean);
@@ -157,7 +157,7 @@ static json_t *finding_text(const char *text)
     return MUST_HAVE(json_stringn(buf_text(&clean), clean.len));
 }
 
-/* The finding of an alarm whose name begins with this; NULL: there is none. */
+/* The finding of an alarm whose name begins with this; NULL: none. */
 static json_t *finding_of_alarm(const struct findings *findings, const char *name)
 {
     size_t i;
@@ -241,7 +241,7 @@ void findings_print(const struct findings *findings, bool with_good, struct buf 
 
 /* --- alarms of a node --- */
 
-/* What another node says of an alarm that is among the findings. */
+/* Add another node's text of an alarm that is among the findings. */
 static void alarm_add_more(json_t *finding, const char *known_text, const char *text)
 {
     json_t *said = finding_text(text);
@@ -259,7 +259,7 @@ static void alarm_add_more(json_t *finding, const char *known_text, const char *
     json_decref(said);
 }
 
-/* Where another node has the same alarm in other words, these are printed with it. */
+/* If another node has the same alarm in other words, these are printed with it. */
 static void find_alarms(struct findings *findings, const json_t *status)
 {
     for (size_t i = 0; i < field_count(status, "alarms"); i++) {
@@ -285,7 +285,7 @@ static void find_alarms(struct findings *findings, const json_t *status)
     }
 }
 
-/* --- what a status says --- */
+/* --- findings of a status --- */
 
 static int64_t count_voters(const json_t *status)
 {
@@ -378,7 +378,7 @@ static bool same_host(const json_t *a, const json_t *b)
            strcmp(addresses[0].host, addresses[1].host) == 0;
 }
 
-/* Voters that one machine takes with it. */
+/* Voters that fail together with one machine. */
 static void find_machines(struct findings *findings, const json_t *status)
 {
     size_t members = field_count(status, "members");
@@ -512,7 +512,7 @@ void find_in_level(struct findings *findings, const json_t *level)
 
 /* --- the command --- */
 
-/* What is gathered over all servers. */
+/* Data gathered over all servers. */
 struct check {
     struct ctl *ctl;
     struct findings findings;
@@ -571,7 +571,7 @@ static size_t count_zone(const json_t *status, const char *zone)
     return count;
 }
 
-/* As a node warns of itself (raft/cluster/announce.c). */
+/* As a node warns itself (raft/cluster/announce.c). */
 static void check_zones(struct check *checking, const json_t *status)
 {
     const char *preferred = field_text(status, "prefer_zone");
@@ -601,7 +601,8 @@ static void check_zones(struct check *checking, const json_t *status)
     }
 }
 
-/* One server. A second address of a node that was asked already says the same again. */
+/* One server. A second address of a node that was already asked is skipped: its answers are the
+ * same. */
 static void check_server(struct check *checking, size_t which)
 {
     const struct servers *servers = cluster_servers(checking->ctl->cluster);
@@ -634,7 +635,8 @@ static void check_server(struct check *checking, size_t which)
     }
 }
 
-/* Can everybody do everything? The audit shows it: it is for the role admin. */
+/* Can anonymous clients do everything? If so, they can read the audit, which needs the role
+ * admin. */
 static void check_anonymous(struct check *checking)
 {
     const struct servers *servers = cluster_servers(checking->ctl->cluster);

@@ -48,7 +48,7 @@ void clean_text(struct buf *out, const char *text)
     }
 }
 
-/* Columns that clean text takes in a terminal: wide characters count twice. */
+/* The width of clean text in a terminal: wide characters count twice. */
 static size_t clean_width(const char *text)
 {
     size_t width = 0;
@@ -115,7 +115,7 @@ static void grid_widen(struct grid *grid, size_t column, const char *text)
     grid->widths[column] = width > grid->widths[column] ? width : grid->widths[column];
 }
 
-/* One cell, and the blanks that bring it to its column's width; the last one ends the line. */
+/* One cell, padded with blanks to its column's width; the last cell ends the line. */
 static void grid_put(const struct grid *grid, size_t column, const char *text, unsigned indent,
                      struct buf *out)
 {
@@ -140,7 +140,7 @@ void grid_free(struct grid *grid)
 
 /* --- messages and output --- */
 
-/* Lines of others, each cleaned. */
+/* Print foreign lines, each cleaned. */
 static void print_lines(const char *text)
 {
     BUF_LOCAL(line);
@@ -188,7 +188,7 @@ enum ctl_exit ctl_flush(struct ctl *ctl)
     return CTL_DONE;
 }
 
-/* DEL, which jansson leaves as it is, stands in strings alone. */
+/* jansson does not escape DEL, which is only in strings. */
 static int dump_piece(const char *bytes, size_t len, void *data)
 {
     const char *end = bytes + len;
@@ -467,7 +467,7 @@ enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, j
 
 /* --- lists in pages --- */
 
-/* Where the page after this one begins. False: before this one. */
+/* Set the start of the page after this one. False: it would not come after this page. */
 static bool pages_advance(struct pages *pages)
 {
     const json_t *next = json_object_get(pages->answer.json, "next");
@@ -526,7 +526,7 @@ enum ctl_exit pages_end(struct pages *pages)
 
 #define WORDS_MAX (2 + COMMAND_OPERANDS_MAX)
 
-/* While the command line is read. */
+/* The state while the command line is parsed. */
 struct parsing {
     struct ctl *ctl;
     enum args_action *action;
@@ -536,10 +536,10 @@ struct parsing {
     const char *words[WORDS_MAX];
     unsigned count;
     bool only_words;                  /* after "--" */
-    const struct command *of_options; /* that the options so far are of; NULL: there are none */
+    const struct command *of_options; /* the command of the options so far; NULL: no options */
 };
 
-/* The command that these words name, and how many of them do; NULL: none yet. */
+/* The command that these words name, and the number of words that name it; NULL: none yet. */
 static const struct command *args_find(const struct parsing *parsing, unsigned *ret_used)
 {
     const struct command *by_default = NULL;
@@ -558,7 +558,7 @@ static const struct command *args_find(const struct parsing *parsing, unsigned *
     return by_default;
 }
 
-/* A second word has to be a command of the family: the default one takes no operands this way. */
+/* A second word must be a command of the family: it is not an operand of the default command. */
 static enum ctl_exit args_unknown(const struct parsing *parsing)
 {
     BUF_LOCAL(names);
@@ -590,7 +590,7 @@ static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, co
     return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
 }
 
-/* Where in the list the option stands that a word names, by letter or name; SIZE_MAX: nowhere. */
+/* The index in the list of the option that a word names, by letter or name; SIZE_MAX: none. */
 static size_t args_place(const struct option_about *list, const char *word, size_t len)
 {
     size_t at = 0;
@@ -606,7 +606,7 @@ static size_t args_place(const struct option_about *list, const char *word, size
     return SIZE_MAX;
 }
 
-/* One of the command that the words so far name. */
+/* Take an option of the command that the words so far name. */
 static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, size_t len,
                                    const char *given)
 {
@@ -674,8 +674,8 @@ static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
 
 /* --- all of it --- */
 
-/* How many operands a command takes, by what its usage says: a word each, in brackets if it may be
- * left out. */
+/* Is this number of operands allowed, by the command's usage: a word each, in brackets if
+ * optional? */
 static bool args_may_be(const char *operands, unsigned given)
 {
     unsigned least = 0;
@@ -817,7 +817,7 @@ enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, s
 /* --- again and again --- */
 
 #define REPEAT_S 2
-#define CLEAR "\x1b[H\x1b[J" /* the cursor home, and nothing from there on */
+#define CLEAR "\x1b[H\x1b[J" /* cursor home, then clear to the end */
 
 enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *show)
 {

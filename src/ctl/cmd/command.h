@@ -1,19 +1,18 @@
 /*
- * command.h - what a command of leafctl is, what it is given, and what it asks, reads and prints
- * with.
+ * command.h - a command of leafctl: its table row, its input, and functions to ask, read and print.
  *
- * commands.c has the table of all commands; help, completions and the manual page are made of it,
- * there. Each family of commands is a file with their run functions.
+ * commands.c has the table of all commands; it makes help, completions and the manual page from it.
+ * Each family of commands has a file with its run functions.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
- * failure is printed by ctl_fail() or ctl_failed(), on stderr. What is appended is printed at the
- * end, or by ctl_flush(). An answer may lack any field, or have another type there: something that
- * is no leafd may have answered.
+ * failure is printed by ctl_fail() or ctl_failed(), on stderr. Appended output is printed at the
+ * end, or by ctl_flush(). An answer may lack any field, or have a field of another type: another
+ * program than leafd may have answered.
  *
- * Names come from whatever client may make a tag, messages from whatever answers at an address.
- * What a terminal would take for a command (control characters, also those of C1 in UTF-8), what
- * reverses the direction of text, and what is no UTF-8 is shown as \xNN or \u{NNNN}; a backslash
- * stays as it is. Everything that is printed for people goes through clean_put().
+ * Names come from any client that may make tags, messages from any program at an address. Control
+ * characters (also those of C1 in UTF-8), characters that reverse the direction of text, and bytes
+ * that are not UTF-8 are shown as \xNN or \u{NNNN}; a backslash stays unchanged. All text printed
+ * for people goes through clean_put().
  *
  * Thread: one.
  */
@@ -38,14 +37,14 @@ struct command {
     const char *name;                   /* "list"; NULL: the family is one command */
     const char *operands;               /* "TAG [ID]", "...": any; NULL: none */
     const char *summary;                /* a line without a dot at its end */
-    const char *text;                   /* what more there is to know; NULL: nothing */
+    const char *text;                   /* further description; NULL: none */
     const struct option_about *options; /* NULL: none of its own */
     enum ctl_exit (*run)(struct ctl *ctl);
     bool is_default; /* of its family: its name may be left out */
     bool is_offline; /* it asks no server */
 };
 
-/* In the parentheses of a loop: over commands; over the options of one, which may be NULL. */
+/* Used as for (EACH_...): over commands; over the options of one command, which may be NULL. */
 #define EACH_COMMAND(at, commands)                                                                 \
     const struct command *at = (commands);                                                         \
     at->family != NULL;                                                                            \
@@ -62,7 +61,7 @@ struct command {
 
 struct args {
     const char *operands[COMMAND_OPERANDS_MAX]; /* NULL: not given */
-    const char *values[COMMAND_OPTIONS_MAX];    /* NULL: not given; "" of one without a value */
+    const char *values[COMMAND_OPTIONS_MAX];    /* NULL: not given; "": an option without a value */
 };
 
 struct ctl {
@@ -71,16 +70,16 @@ struct ctl {
     struct args args;
     bool json; /* --json */
     struct settings settings;
-    struct cluster *cluster; /* NULL where the command is offline */
+    struct cluster *cluster; /* NULL for an offline command */
     struct buf out;
 };
 
 /* --- text --- */
 
-/* Append len bytes of text, cleaned. Line ends are no exception. */
+/* Append len bytes of text, cleaned, including line ends. */
 void clean_put(struct buf *out, const char *text, size_t len);
 
-/* The same of a C string; NULL is shown as "-". */
+/* The same for a C string; NULL is shown as "-". */
 void clean_text(struct buf *out, const char *text);
 
 /* --- units --- */
@@ -95,18 +94,18 @@ const char *units_ms(uint64_t ms, char out[UNITS_BYTES]);
 
 /* --- tables ---
  *
- * A title that begins with '>' is, as are its cells, aligned right. A list of a million is printed
- * page by page: columns keep their widths. */
+ * A title that begins with '>' is aligned right, with its cells. A long list is printed page by
+ * page: columns keep their widths. */
 
 #define GRID_COLUMNS_MAX 12
 
 struct grid_column {
     const char *title;
-    const char *form; /* of what fills it: ctl_put_form() */
+    const char *form; /* of its cells: ctl_put_form() */
 };
 
 struct grid {
-    const struct grid_column *titles; /* borrowed; end with one that is NULL */
+    const struct grid_column *titles; /* borrowed; the last one is NULL */
     size_t columns;
     struct buf text; /* of the cells that are printed, each ended by a NUL */
     size_t widths[GRID_COLUMNS_MAX];
@@ -115,7 +114,7 @@ struct grid {
 
 void grid_free(struct grid *grid);
 
-/* One of these columns that is freed at the end of its block. */
+/* A grid of these columns that is freed at the end of its block. */
 #define GRID_LOCAL(name, columns)                                                                  \
     struct grid name __attribute__((cleanup(grid_free))) = {.titles = (columns)}
 
@@ -123,9 +122,9 @@ void grid_free(struct grid *grid);
 
 enum args_action { ARGS_RUN, ARGS_HELP, ARGS_VERSION };
 
-/* Options and settings may stand anywhere, as --name VALUE
- * or --name=VALUE; after "--" everything is an operand. ctl->command is NULL for help of all. Texts
- * are borrowed from argv. CTL_USAGE: it is wrong, and that was printed. */
+/* Options and settings may be anywhere, as --name VALUE or --name=VALUE; after "--" everything is
+ * an operand. ctl->command is NULL for general help. Texts are borrowed from argv. CTL_USAGE: an
+ * error, which was printed. */
 enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
                          enum args_action *ret_action);
 
@@ -134,11 +133,11 @@ const char *ctl_option(const struct ctl *ctl, const char *name);
 bool ctl_has(const struct ctl *ctl, const char *name);
 
 /* A number of an option or operand (what: its name for the message) in [min, max]. text NULL: value
- * is left as it is. CTL_USAGE: it is none, and that was printed. */
+ * stays unchanged. CTL_USAGE: invalid, which was printed. */
 enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
                          uint64_t *value) MUST_CHECK;
 
-/* The same of the option of this name. */
+/* The same for the option of this name. */
 enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t min, uint64_t max,
                                 uint64_t *value) MUST_CHECK;
 
@@ -150,7 +149,7 @@ struct body_field {
     uint64_t max;
 };
 
-/* The options that were given into the body. */
+/* Put the given options into the body. */
 enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, size_t count,
                              json_t *body) MUST_CHECK;
 
@@ -160,62 +159,62 @@ enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, s
 enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What an answer says of a failure, on stderr; frees the answer; returns code. */
+/* Print an answer's failure on stderr; frees the answer; returns code. */
 enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer);
 
 /* A line of progress, on stderr. */
 #define ctl_progress(...) ((void)ctl_fail(CTL_DONE, __VA_ARGS__))
 
-/* Print what was appended. CTL_OUTPUT: it cannot be written, and that was printed. */
+/* Print the appended output. CTL_OUTPUT: it cannot be written, which was printed. */
 enum ctl_exit ctl_flush(struct ctl *ctl) MUST_CHECK;
 
-/* Append JSON in one line, ASCII alone: nothing in it can do anything to a terminal. NULL, which an
- * answer lacks, is null. */
+/* Append JSON in one line, in ASCII: it cannot affect a terminal. NULL (a missing field) is
+ * null. */
 void ctl_put_json(struct ctl *ctl, const json_t *json);
 
 typedef void ctl_put_t(struct ctl *ctl, json_t *json);
 
-/* Append it: with --json as it is, otherwise this form of it, or without one as put() says it. */
+/* Append it: with --json unchanged, otherwise by this form, or without a form by put(). */
 void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put);
 
 /* Append a form with the fields of an object: "{name}", or "{name:how}", "{a.b}" for a field of a
- * field. Without how it is a text. A number in how is a width, filled with blanks. Otherwise how is
- * n (a number, without one 0), or, each "-" without a number: int, bytes, age (of milliseconds), ms
- * (of microseconds), signed (milliseconds), time (of Unix milliseconds). */
+ * field. Without how the field is a text. A number in how is a width, filled with blanks. Otherwise
+ * how is n (a number; 0 if missing), or one of these, "-" if missing: int, bytes, age (of
+ * milliseconds), ms (of microseconds), signed (milliseconds), time (of Unix milliseconds). */
 void ctl_put_form(struct buf *out, const char *form, const json_t *json);
 
 typedef enum ctl_exit ctl_show_t(struct ctl *ctl, const char *before);
 
-/* Show something: once, or if it is live again and again, until Ctrl-C, every two seconds or as
- * --every says. --times ends it after so many, counts: also if it is not live. What does not answer
- * now is what is watched. before: what clears a terminal, or "". */
+/* Show something: once, or if live repeatedly, until Ctrl-C, every two seconds or by --every.
+ * --times limits the number; counts: also if not live. Failures do not end a live display: they are
+ * what is watched. before: text that clears a terminal, or "". */
 enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *show);
 
-/* Append rows, with so many blanks before each. Titles come before the first rows alone. */
+/* Append rows, with this number of blanks before each. Titles come only before the first rows. */
 void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent);
 
 /* --- requests --- */
 
-/* GET target as JSON; printed if it fails. The answer is the caller's if it does not. */
+/* GET target as JSON; a failure is printed. On success the caller owns the answer. */
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
 
-/* Is the answer an object? If not that is printed, and the answer freed. */
+/* Is the answer an object? If not, an error is printed, and the answer freed. */
 enum ctl_exit ctl_must_be_object(struct answer *answer);
 
-/* Append an option to a target, percent-encoded; value NULL: it is left out. */
+/* Append an option to a target, percent-encoded; value NULL: omitted. */
 void target_add(struct buf *target, const char *option, const char *value);
 void target_add_number(struct buf *target, const char *option, uint64_t value);
 
 /* Append path, and name percent-encoded after it unless it is NULL. */
 void target_put(struct buf *target, const char *path, const char *name);
 
-/* Send a change with this body (NULL: none). The answer is the caller's in any case. */
+/* Send a change with this body (NULL: none). The caller owns the answer in any case. */
 enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
                        bool once, struct answer *ret);
 
-/* The same, or GET (method NULL), sent until it is answered, and printed if it fails. What comes is
- * appended as ctl_put() does. After a DELETE without an answer (204) put() gets NULL, and with
- * --json nothing is appended. body: freed. */
+/* The same, or GET (method NULL), sent until answered; a failure is printed. The answer is appended
+ * as by ctl_put(). After a DELETE without a body (204) put() gets NULL, and with --json nothing is
+ * appended. body: freed. */
 enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
                       const char *form, ctl_put_t *put);
 
@@ -228,7 +227,7 @@ struct pages {
     uint64_t limit;       /* of a page */
     const size_t *server; /* the one to ask; NULL: any */
     bool quiet;           /* failures are not printed */
-    char *after; /* what the next page comes after; NULL: the first page, or the last one */
+    char *after;          /* the last item before the next page; NULL: the first page, or the end */
     bool begun;
     struct answer answer; /* the page */
     enum ctl_exit code;
@@ -245,17 +244,17 @@ enum ctl_exit pages_end(struct pages *pages);
 /* A text; NULL: there is none. */
 const char *field_text(const json_t *object, const char *name);
 
-/* Is it there, and this text? */
+/* Does the field exist, with this text? */
 bool field_is(const json_t *object, const char *name, const char *text);
 
-/* A number, also one that is written as a string; otherwise `without`. */
+/* A number, also one written as a string; otherwise `without`. */
 int64_t field_number(const json_t *object, const char *name, int64_t without);
 bool field_has_number(const json_t *object, const char *name);
 
 /* Is it there, and true? */
 bool field_true(const json_t *object, const char *name);
 
-/* The items of an array; 0 where it is none. */
+/* The number of items of an array; 0 if it is no array. */
 size_t field_count(const json_t *object, const char *name);
 json_t *field_item(const json_t *object, const char *name, size_t index);
 
@@ -264,42 +263,41 @@ json_t *field_item(const json_t *object, const char *name, size_t index);
 /* Can the node that answered reach this member? */
 bool member_is_reached(const json_t *status, const json_t *member);
 
-/* Fields of each member as tables show them: its role, also leader; whether it is reached; lag. */
+/* Fields of each member as tables show them: its role, or leader; whether it is reached; lag. */
 void members_prepare(json_t *status);
 
-/* What `check` finds and how fast tags are used, which `top` shows, are pure functions of the
- * answers of several nodes. Findings are freed by their owner; answers are borrowed for the call.
- */
+/* The findings of `check` and the rates of tags in `top` are pure functions of the answers of
+ * several nodes. Findings are freed by their owner; answers are borrowed for the call. */
 
-/* --- findings: how bad, about what, why, and what to do ---
+/* --- findings: severity, subject, reason, and remedy ---
  *
- * A node judges itself and its cluster: its alarms, its quorum and its checks are shown as it says
- * them. Judged here is only what no node judges. Each is said once: what several nodes say in the
- * same words, and what is known before the node's alarm has begun.
+ * A node judges itself and its cluster: its alarms, its quorum and its checks are shown unchanged.
+ * Only facts that no node judges are judged here. Each finding is printed once, even if several
+ * nodes report it in the same words, or a node's alarm begins later.
  *
- * The happy path: findings_init(); find_*() of each node's answers, and finding_add() for what else
- * there is; findings_settle(), findings_print(). */
+ * The happy path: findings_init(); find_*() for each node's answers, and finding_add() for others;
+ * findings_settle(), findings_print(). */
 
 enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
 
 struct findings {
-    json_t *list; /* of objects {severity, about, text, do}; an alarm's may have `more`, texts */
+    json_t *list; /* of objects {severity, about, text, do}; an alarm's may have `more`: texts */
     enum severity worst;
 };
 
 void findings_init(struct findings *findings);
 void findings_free(struct findings *findings);
 
-/* alarm: what the name of a node's alarm begins with that says the same: with one of these among
- * the findings, this one goes; NULL: it stays. todo: NULL for what is good. */
+/* alarm: the begin of the names of node alarms that report the same: with one of these among the
+ * findings, this one is dropped; NULL: it stays. todo: NULL for a good one. */
 void finding_add(struct findings *findings, enum severity severity, const char *about,
                  const char *alarm, const char *todo, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* Once all is added: what an alarm says goes. */
+/* After all are added: drop findings that an alarm covers. */
 void findings_settle(struct findings *findings);
 
-/* Append them for people, worst first; with_good: also what is as it should be. */
+/* Append them for people, worst first; with_good: also the good ones. */
 void findings_print(const struct findings *findings, bool with_good, struct buf *out);
 
 const char *severity_name(enum severity severity);
@@ -307,23 +305,23 @@ const char *severity_name(enum severity severity);
 /* Of GET /api/status. */
 void find_in_status(struct findings *findings, const json_t *status);
 
-/* Of GET /readyz?verbose of a server. */
+/* Add findings of GET /readyz?verbose of a server. */
 void find_in_ready(struct findings *findings, const char *server, const json_t *ready);
 
-/* Of GET /api/cluster/level. */
+/* Add findings of GET /api/cluster/level. */
 void find_in_level(struct findings *findings, const json_t *level);
 
 /* --- rates: out of the segments that nodes hold ---
  *
- * A node reports each tag's rate and what is left in its buffers (GET /api/node/segments). The
- * rates of all nodes are summed; the time for which a tag's buffers last is that of the node where
- * it is shortest. */
+ * A node reports each tag's rate and the ids left in its buffers (GET /api/node/segments). The
+ * rates of all nodes are summed; the time that a tag's buffers last is the shortest of all
+ * nodes. */
 
-/* What one node's page says, into an object by tag of {tag, rate_per_s, left (ids in buffers), step
- * (the largest segment), lasts_s (at the present rate; null: for ever), nodes (that use it)}. */
+/* Add one node's page to an object by tag of {tag, rate_per_s, left (ids in buffers), step (the
+ * largest segment), lasts_s (at the present rate; null: for ever), nodes (that use it)}. */
 void rates_add(json_t *rates, const json_t *page);
 
-/* The busiest first, equal ones by name, so many at most. The list is the caller's. */
+/* The busiest first, equal ones by name, at most `most`. The caller owns the list. */
 json_t *rates_busiest(json_t *rates, size_t most);
 
 /* --- the table as text: commands.c --- */
@@ -334,11 +332,11 @@ void describe_all(struct buf *out);
 /* One command, with its options. */
 void describe_command(const struct command *command, struct buf *out);
 
-/* A script that completes command lines. NULL: shell is none of bash, zsh and fish. */
+/* A script that completes command lines. NULL: shell is not bash, zsh or fish. */
 const char *complete_script(const char *shell);
 
-/* Append what the last of these words may be, a line each with a tab and what it is, or ":file";
- * nothing for other values. */
+/* Append the possible last words, a line each with a tab and a description, or ":file"; nothing for
+ * other values. */
 void complete_words(const char *const *words, size_t count, struct buf *out);
 
 /* Append the commands and settings as scdoc, for docs/man. */
@@ -381,10 +379,10 @@ enum ctl_exit run_backup(struct ctl *ctl);
 enum ctl_exit run_import(struct ctl *ctl);
 enum ctl_exit run_token_new(struct ctl *ctl);
 
-/* `restore` and `recover` work on the disk of a stopped node, and are leafd's: leafctl becomes the
- * leafd that lies beside it, or is found in PATH, with the same words and exit codes. No other
- * command of leafctl touches a node's data. Is argv[1] one of them? Then offline_become() does not
- * return unless there is no leafd, and that was printed. Thread: main. */
+/* `restore` and `recover` work on the disk of a stopped node, and are leafd's: leafctl executes the
+ * leafd beside it, or in PATH, with the same words and exit codes. No other command of leafctl
+ * touches a node's data. Is argv[1] one of them? Then offline_become() returns only if there is no
+ * leafd, which was printed. Thread: main. */
 bool offline_is_command(char **argv);
 enum ctl_exit offline_become(char **argv);
 enum ctl_exit run_offline_misplaced(struct ctl *ctl);

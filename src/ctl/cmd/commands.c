@@ -1,10 +1,10 @@
 /*
- * commands.c - every command of leafctl: its words, what it says of itself, its options, and the
- * function that runs it. Help, completions, the manual page and the parser are made of this table.
+ * commands.c - every command of leafctl: its words, its description, its options, and its function.
+ * Help, completions, the manual page and the parser use this table.
  *
- * A completion script of a shell asks leafctl itself (--complete) what may stand at the cursor. It
- * looks for the words before the cursor that are no options and no values of options; the first is
- * the family, the second, where the family has names, the name. Thread: any.
+ * A shell's completion script asks leafctl itself (--complete) for the words possible at the
+ * cursor. leafctl finds the words before the cursor that are no options or values of options: the
+ * first is the family, the second is the name, if the family has names. Thread: any.
  */
 #include "src/ctl/cmd/command.h"
 
@@ -174,7 +174,7 @@ static const struct option_about BACKUP_OPTIONS[] = {
     END,
 };
 
-/* What all commands of `import` take, and what those take that can ask a database. */
+/* Options of all commands of `import`, and of those that can query a database. */
 #define IMPORT_ANY                                                                                 \
     {"dry-run", 0, NULL, "check everything and print the plan, send nothing"},                     \
         {"print", 0, NULL,                                                                         \
@@ -385,7 +385,7 @@ const struct command COMMANDS[] = {
 
 /* --- help --- */
 
-/* "tags put TAG", without what cannot be given. */
+/* "tags put TAG", without parts that cannot be given. */
 static void describe_words(const struct command *command, struct buf *out)
 {
     buf_printf(out, "%s", command->family);
@@ -481,7 +481,7 @@ static void complete_put_options(const struct option_about *list, struct buf *ou
     }
 }
 
-/* What the value of this option is, if it is one of the list: "FILE"; NULL: nothing. */
+/* The kind of this option's value, if the option is in the list: "FILE"; NULL: none. */
 static const char *complete_value_of(const struct option_about *list, const char *word)
 {
     for (EACH_OPTION(option, list)) {
@@ -493,8 +493,8 @@ static const char *complete_value_of(const struct option_about *list, const char
     return NULL;
 }
 
-/* The words before the cursor: the family, the name where the family has names, and what the value
- * is that the last one needs. */
+/* The words before the cursor: the family, the name if the family has names, and the kind of value
+ * that the last word needs. */
 static void complete_read(const char *const *words, size_t count, const char **ret_family,
                           const char **ret_name, const char **ret_value)
 {
@@ -605,7 +605,7 @@ const char *complete_script(const char *shell)
 
 /* --- the manual page --- */
 
-/* Text in which nothing means anything to scdoc. */
+/* Text without markup for scdoc. */
 static void manual_put_text(const char *text, struct buf *out)
 {
     for (; *text != '\0'; text++) {
@@ -638,7 +638,7 @@ void complete_manual(struct buf *out)
     buf_printf(out, "# COMMANDS\n\n");
     for (EACH_COMMAND(at, COMMANDS)) {
         buf_printf(out, "## ");
-        describe_words(at, out); /* a heading is taken as it is */
+        describe_words(at, out); /* a heading is not escaped */
         buf_printf(out, "%s\n\n", at->options != NULL ? " [OPTIONS]" : "");
         manual_put_text(at->summary, out);
         buf_printf(out, ".%s", at->text != NULL ? " " : "");

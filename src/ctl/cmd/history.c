@@ -1,9 +1,9 @@
 /*
- * history.c - what each node knows of itself alone: `audit` and `events`, what happened, oldest
- * first; `top`, the busiest tags, live.
+ * history.c - data that each node has only of itself: `audit` and `events`, oldest first; `top`,
+ * the busiest tags, live.
  *
- * All servers that were named are asked, each for itself. Two addresses of one node say the same:
- * only the first of them counts. Thread: one.
+ * All named servers are asked, each for itself. Two addresses of one node give the same answers:
+ * only the first counts. Thread: one.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -15,13 +15,13 @@
 #include "src/ctl/cmd/command.h"
 
 #define HISTORY_PAGE 500
-#define HISTORY_PAGES_MAX 100 /* of a node at once: all that it keeps */
+#define HISTORY_PAGES_MAX 100 /* of a node at once: all it keeps */
 #define HISTORY_SHOWN 50
 #define FOLLOW_MS 1000
-#define TOP_TAGS_MAX 100000 /* of a node; of more it is said so */
+#define TOP_TAGS_MAX 100000 /* of a node; more are reported as cut */
 #define TOP_SHOWN 20
 
-/* Is it the first address of its node? Then it is one of those that answered. */
+/* Is it the first address of its node? If so, it is added to the nodes that answered. */
 static bool nodes_add(json_t **nodes, const char *server)
 {
     *nodes = *nodes != NULL ? *nodes : MUST_HAVE(json_object());
@@ -34,7 +34,7 @@ static bool nodes_add(json_t **nodes, const char *server)
 
 /* --- audit and events --- */
 
-/* What differs between the two commands. */
+/* Differences of the two commands. */
 struct history_kind {
     const char *family; /* of the command */
     const char *path;
@@ -46,8 +46,8 @@ struct history {
     struct ctl *ctl;
     const struct history_kind *kind;
     json_t *entries;            /* of this round, with "server" */
-    int64_t after[SERVERS_MAX]; /* numbers that were seen; -1: the same node as another one */
-    bool known[SERVERS_MAX];    /* it answered, and its node is among `nodes` */
+    int64_t after[SERVERS_MAX]; /* last numbers seen; -1: the same node as another server */
+    bool known[SERVERS_MAX];    /* the server answered, and its node is among `nodes` */
     json_t *nodes;              /* that answered, by address */
     enum ctl_exit failed;       /* the last failure */
 };
@@ -179,7 +179,7 @@ enum ctl_exit run_history(struct ctl *ctl)
 
 /* --- rates --- */
 
-/* Ids that a node has of a tag. */
+/* Ids that a node still has of a tag. */
 static int64_t rates_left_of(const json_t *segment)
 {
     uint64_t left = 0;
@@ -283,7 +283,7 @@ json_t *rates_busiest(json_t *rates, size_t most)
 struct look {
     json_t *rates;
     size_t asked;
-    bool cut; /* some node has more tags in use than are looked at */
+    bool cut; /* some node has more tags in use than are read */
     enum ctl_exit failed;
     json_t *nodes; /* that answered, by address */
 };

@@ -1,25 +1,25 @@
 /*
- * import.c - `import ...`: counters of others, taken over.
+ * import.c - `import ...`: take over counters of other systems.
  *
- * One pipeline: a source (a file, or a database that is asked) gives rows; the rows are checked and
- * become tags; a plan is made beside the tags of the cluster (--dry-run prints it); the plan is
- * sent. Everything is checked before anything is sent.
+ * One pipeline: a source (a file, or a queried database) gives rows; the rows are checked and
+ * become tags; a plan is made by comparing them with the cluster's tags (--dry-run prints it); the
+ * plan is sent. Everything is checked before anything is sent.
  *
- * The old system either is stopped, or runs on. Stopped: its rows must not have changed for a
+ * The old system either is stopped, or keeps running. Stopped: its rows must be unchanged for a
  * minute, are read again before they are sent and once more after that, and each tag continues at
- * its row. Runs on (--ahead): each tag begins far above its row, and a guard keeps the old system
+ * its row. Running (--ahead): each tag begins far above its row, and a guard keeps the old system
  * below.
  *
- * The happy path of the tags: import_compare() reads the cluster's and marks what is there, what
- * is ahead, and what only force takes; import_send() sends the others, up to 10,000 in one call,
- * which does all or nothing; import_verify() reads back. It can be stopped at any time and run
- * again: a tag that is as the plan has it is not sent, so what was sent before is not sent again,
- * unless it is in use by then; --skip-ahead leaves those alone. With --ahead the marks of the guard
- * keep where each tag begins, so a second run plans the same.
+ * The happy path of the tags: import_compare() reads the cluster's tags and marks those that are
+ * equal, that are ahead, or that need force. import_send() sends the others, up to 10,000 in one
+ * call, which does all or nothing. import_verify() reads them back. A run can be stopped at any
+ * time and repeated: a tag that is as planned is not sent. So a tag sent before is not sent again,
+ * unless it is in use by then; --skip-ahead skips those. With --ahead the guard's marks record
+ * where each tag begins, so a second run makes the same plan.
  *
- * Invariants: nothing is sent for a tag whose max_id is higher in the cluster than in the plan;
- * what needs force is sent once; with a guard the mark of a tag is below its first id, and holds
- * before the tag is sent. Failure modes: an exit code; each is printed. Thread: one.
+ * Invariants: nothing is sent for a tag whose max_id is higher in the cluster than in the plan; a
+ * change that needs force is sent once; with a guard, a tag's mark is below its first id, and in
+ * force before the tag is sent. Failure modes: an exit code; each failure is printed. Thread: one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,22 +41,22 @@
 
 #define CALL_BYTES (3 << 20)     /* of a body; leafd takes 8 MiB */
 #define CALL_TIMEOUT_MS 60000    /* 10,000 tags, on a slow disk, or through an election */
-#define DEFAULT_MAX_STEP 1000000 /* of a tag that is made without one */
-#define TOLD 20                  /* tags of a kind that are named */
+#define DEFAULT_MAX_STEP 1000000 /* of a tag made without one */
+#define TOLD 20                  /* named tags of a kind */
 #define SAMPLE 5
 #define QUIET_S 60  /* a row that was changed since then may still be in use */
 #define SETTLE_S 10 /* between two looks at a database, by default */
 
-/* What is taken over, while it is. */
+/* An import in progress. */
 struct importing {
     struct ctl *ctl;
     const struct source *source;
     const char *table;
     const char *from; /* what messages call it */
-    bool is_live;     /* a database that is asked, not a file */
+    bool is_live;     /* a queried database, not a file */
     struct database database;
     struct buf data; /* of a file */
-    int64_t made_s;  /* when the file was, as Unix time */
+    int64_t made_s;  /* the file's time, as Unix time */
     enum form form;
     struct rows rows;
     struct import_rules rules;
@@ -131,7 +131,7 @@ static enum ctl_exit import_read_database(struct importing *importing, struct ro
                           importing->table, buf_text(&why));
 }
 
-/* The rows of the database as they are by now, and their tags; both are to be freed. */
+/* Read the database's present rows, and their tags; the caller frees both. */
 static enum ctl_exit import_read_again(struct importing *importing, struct rows *rows,
                                        struct import_tags *now)
 {
@@ -156,7 +156,7 @@ static void import_print_messages(const char *kind, const struct messages *messa
     }
 }
 
-/* Read and check everything; what is wrong is printed. */
+/* Read and check everything; errors are printed. */
 static enum ctl_exit import_prepare(struct importing *importing)
 {
     size_t errors;
@@ -216,7 +216,7 @@ static enum ctl_exit import_check_still(struct importing *importing, const char 
                                  moved, importing->source->what, consequence);
 }
 
-/* A database: no row may be younger than a minute, and a second look must show the same. */
+/* A database: no row may be younger than a minute, and a second read must be equal. */
 static enum ctl_exit import_check_quiet(struct importing *importing, const char *consequence)
 {
     size_t young = 0;
@@ -241,7 +241,7 @@ static enum ctl_exit import_check_quiet(struct importing *importing, const char 
     return import_check_still(importing, consequence);
 }
 
-/* A file: what can it show? */
+/* A file: check what it shows of the old system. */
 static enum ctl_exit import_check_file(struct importing *importing)
 {
     int64_t quiet_s = file_quiet_s(&importing->rows, buf_text(&importing->data),
@@ -266,7 +266,7 @@ static enum ctl_exit import_check_file(struct importing *importing)
 
 /* --- comparing with the cluster --- */
 
-/* Calls each() with all tags of the cluster that are in the file too. */
+/* Call each() for all tags of the cluster that are in the file too. */
 static enum ctl_exit import_read_cluster(struct importing *importing,
                                          void (*each)(struct import_tag *tag, const json_t *there))
 {
@@ -302,7 +302,8 @@ static void tag_set_state(struct import_tag *tag, const json_t *there)
                                                                         : IMPORT_CHANGE;
 }
 
-/* With --ahead: one that began at its mark, or at least is above the old system, stays as it is. */
+/* With --ahead: a tag that began at its mark, or at least is above the old system, stays
+ * unchanged. */
 static void tag_set_state_ahead(struct import_tag *tag, const json_t *there)
 {
     tag->before = (uint64_t)field_number(there, "max_id", 0);
@@ -311,7 +312,7 @@ static void tag_set_state_ahead(struct import_tag *tag, const json_t *there)
                      : IMPORT_CHANGE;
 }
 
-/* As leafd decides it (PUT /api/tags in docs/http-api.md). */
+/* As leafd decides (PUT /api/tags in docs/http-api.md). */
 static bool tag_needs_force(const struct import_tag *tag)
 {
     uint64_t before = tag->state == IMPORT_NEW ? 1 : tag->before;
@@ -370,7 +371,7 @@ static json_t *json_unless_0(uint64_t number)
     return number != 0 ? json_integer((json_int_t)number) : NULL;
 }
 
-/* A tag as POST /api/tags takes it. max_step 0: leafd decides. */
+/* A tag as POST /api/tags accepts it. max_step 0: leafd decides. */
 static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
 {
     char max_id[24];
@@ -387,7 +388,7 @@ static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
                                "description", text, "max_step", json_unless_0(max_step)));
 }
 
-/* Of one call that failed: what is done, and what to do. */
+/* Print the state after a failed call, and the remedy. */
 static enum ctl_exit import_send_failed(const struct importing *importing, size_t group,
                                         enum ctl_exit code, struct answer *answer)
 {
@@ -431,7 +432,7 @@ static enum ctl_exit import_send_call(struct importing *importing, struct buf *b
     return CTL_DONE;
 }
 
-/* Those that need force, or those that do not. */
+/* Send the tags that need force, or those that do not. */
 static enum ctl_exit import_send(struct importing *importing, bool force)
 {
     BUF_LOCAL(body);
@@ -489,7 +490,7 @@ static enum ctl_exit import_verify(struct importing *importing)
 
 /* --- the guard --- */
 
-/* Does the guard hold for all tags, below where each begins? */
+/* Is the guard in force for all tags, below the first id of each? */
 static enum ctl_exit import_check_guard(struct importing *importing)
 {
     const struct database *database = &importing->database;
@@ -585,7 +586,7 @@ static enum ctl_exit import_guard(struct importing *importing)
     return code;
 }
 
-/* --finish: has the old system gone quiet, and is all of it here? */
+/* --finish: has the old system stopped, and is all of it imported? */
 static enum ctl_exit import_finish(struct importing *importing)
 {
     struct ctl *ctl = importing->ctl;
@@ -710,7 +711,7 @@ static enum ctl_exit import_take_over(struct importing *importing)
 }
 
 /* The order of the columns, as --columns has it: names between commas, put into list. False: it
- * lacks one that is needed, or has too many. */
+ * lacks a required one, or has too many. */
 static bool import_take_columns(struct source *source, char *list)
 {
     const size_t most = COUNT_OF(source->order) - 1;
@@ -728,7 +729,7 @@ static bool import_take_columns(struct source *source, char *list)
     return name == NULL && columns_lack(source, &columns) == NULL;
 }
 
-/* Where the rows come from: a file, or one database. */
+/* The source of the rows: a file, or one database. */
 static enum ctl_exit import_take_source(struct importing *importing, struct source *source)
 {
     static const char *const engines[ENGINES] = {"mysql", "postgres", "redis"};
@@ -779,7 +780,7 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     return CTL_DONE;
 }
 
-/* What the other options say of it. */
+/* The rules set by the other options. */
 static enum ctl_exit import_take_rules(struct importing *importing, struct source *source,
                                        char *columns)
 {

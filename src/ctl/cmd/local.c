@@ -1,10 +1,10 @@
 /*
- * local.c - what leaves files on this machine: `backup`, `token new`, and leafd's `restore` and
- * `recover`.
+ * local.c - commands that write files on this machine: `backup`, `token new`, and leafd's `restore`
+ * and `recover`.
  *
- * A backup comes into FILE.part beside FILE, which no other run may be writing to; its checksums
- * are verified as `leafd restore` would; it is synced, and then takes the place of FILE, in one
- * step. So FILE is always a whole backup, the old one or the new one. Thread: one.
+ * A backup is written to FILE.part beside FILE, which no other run may be writing to. Its checksums
+ * are verified as by `leafd restore`; it is synced, and then renamed to FILE in one step. So FILE
+ * is always a whole backup, the old one or the new one. Thread: one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ struct download {
     uint64_t bytes;
     uint64_t printed_ms;
     int error;         /* errno of a write that failed; 0: none */
-    const char *wrong; /* what no backup has; NULL: nothing was seen yet */
+    const char *wrong; /* why it is not a backup; NULL: no reason so far */
 };
 
 static bool backup_take(void *data, const void *bytes, size_t len)
@@ -50,7 +50,7 @@ static bool backup_take(void *data, const void *bytes, size_t len)
     uint64_t now_ms = clock_now_ms(clock_system());
     char text[UNITS_BYTES];
 
-    /* What a server that lies sends without end is not written until the disk is full. */
+    /* An endless body of a false server must not fill the disk. */
     if (!backup_begins(bytes, len, download->bytes)) {
         download->wrong = "does not begin with \"leafd backup\"";
     } else if (len > LIMIT_BACKUP_FILE_BYTES - download->bytes) {
@@ -87,13 +87,13 @@ static enum ctl_exit backup_open_part(struct download *download)
         download->fd = -1;
         return ctl_fail(CTL_OUTPUT, "%s is being written by another leafctl", download->part);
     }
-    /* One that was there may be for all to read; a backup has keys of secret shapes. */
+    /* An existing file may be readable by all; a backup has keys of secret shapes. */
     return fchmod(download->fd, 0600) == 0 ? CTL_DONE
                                            : ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
 }
 
-/* All of it. A backup only looks at the state, so one that broke off is asked for again, from the
- * beginning, at another node. */
+/* All of it. A backup only reads the state, so an interrupted one is requested again from another
+ * node, from the beginning. */
 static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
 {
     const struct ask_sink sink = {.take = backup_take, .data = download};
@@ -129,7 +129,7 @@ static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
     }
 }
 
-/* The checks of `leafd restore`, over the bytes that are on their way to the disk. */
+/* The checks of `leafd restore`, over the bytes in the file. */
 static enum ctl_exit backup_check(const char *path, int fd, struct backup_head *ret_head,
                                   struct backup_totals *ret_totals)
 {
@@ -150,7 +150,7 @@ static enum ctl_exit backup_check(const char *path, int fd, struct backup_head *
     return err == 0 ? CTL_DONE : ctl_fail(CTL_DATA, "%s is damaged: %s", path, error.text);
 }
 
-/* Into its place, for good. */
+/* Move the backup into its place, durably. */
 static enum ctl_exit backup_keep(const struct download *download)
 {
     char *copy = MUST_HAVE(strdup(download->path));
@@ -186,7 +186,7 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
                       (json_int_t)head->node_id, "cluster_id", head->cluster_id, "time", time,
                       "local", head->local);
 
-        /* A name that is not UTF-8 cannot be said in JSON. */
+        /* A name that is not UTF-8 cannot be in JSON. */
         if (json != NULL) {
             ctl_put_json(ctl, json);
             json_decref(json);
@@ -226,7 +226,7 @@ enum ctl_exit run_backup(struct ctl *ctl)
 
 /* --- tokens --- */
 
-/* Roles and a name that the file would not take are refused as leafd would refuse them. */
+/* Roles and names that are invalid in the file are refused as by leafd. */
 static enum ctl_exit token_make_line(struct ctl *ctl, const char *made, struct buf *out)
 {
     const char *name = ctl_option(ctl, "name");
@@ -264,7 +264,7 @@ static enum ctl_exit token_make_line(struct ctl *ctl, const char *made, struct b
     return CTL_DONE;
 }
 
-/* Into a new file that nobody else can read. */
+/* Write it to a new file that no other user can read. */
 static enum ctl_exit token_save(const char *path, const char *token)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

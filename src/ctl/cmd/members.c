@@ -1,9 +1,9 @@
 /*
- * members.c - `members`, `clients`, `leader`, `level`: which nodes the cluster has, which clients
- * they do not serve, which one leads, and what all of them speak.
+ * members.c - `members`, `clients`, `leader`, `level`: the cluster's nodes, the clients that they
+ * do not serve, the leader, and the level of all nodes.
  *
- * A change of the members continues when its request is answered 202, and the same request waits
- * for it: it is sent until the change is made, or --wait is over. Thread: one.
+ * An answer 202 means that a change of the members continues. The same request waits for it: it is
+ * repeated until the change is made, or --wait is over. Thread: one.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -21,8 +21,8 @@
 #define WAIT_DEFAULT_S 120
 #define WAIT_EACH_MS 3000 /* of one request */
 
-/* Ask until it is done; again names the command of this family that waits for it when it continues.
- * body: freed; NULL: none. in_turn: wait for another change that is under way. */
+/* Ask until it is done; again: the command of this family that waits for a change that continues.
+ * body: freed; NULL: none. in_turn: wait for another change under way. */
 static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf *target,
                                  json_t *body, const char *again, bool in_turn)
 {
@@ -40,7 +40,7 @@ static enum ctl_exit change_wait(struct ctl *ctl, const char *method, struct buf
         code = ctl_send(ctl, method, buf_text(target), body, force, &answer);
         if (code != CTL_DONE && in_turn && answer.status == 409 &&
             strcmp(answer.code, "in_progress") == 0) {
-            (void)poll(NULL, 0, ASK_PAUSE_MS); /* that is answered at once */
+            (void)poll(NULL, 0, ASK_PAUSE_MS); /* since the request is answered at once */
             code = CTL_DONE;
         } else if (code != CTL_DONE) {
             code = ctl_failed(code, &answer);
@@ -80,7 +80,7 @@ static enum ctl_exit change_post(struct ctl *ctl, const char *path, json_t *body
     return change_wait(ctl, "POST", &target, body, again, false);
 }
 
-/* The node's id and, where an address follows it, that. */
+/* The node's id and, if given, the address after it. */
 static enum ctl_exit member_operands(struct ctl *ctl, unsigned id, unsigned address,
                                      uint64_t *ret_id)
 {
@@ -155,7 +155,8 @@ static enum ctl_exit member_change(struct ctl *ctl, const char *method, json_t *
     return change_wait(ctl, method, &target, body, again, in_turn);
 }
 
-/* A healthy voter goes only when it is meant: the command does not show how little is left. */
+/* A healthy voter is removed only after a confirmation: the command does not show how few voters
+ * remain. */
 static enum ctl_exit member_ask_remove(struct ctl *ctl, uint64_t id)
 {
     ANSWER_LOCAL(answer);
@@ -201,7 +202,7 @@ enum ctl_exit run_members_remove(struct ctl *ctl)
 }
 
 /* The dead one leaves first: with it among the voters, the new one's vote would be needed. But a
- * new one that runs already asks to be let in, and may have come first. */
+ * running new one already asks to be let in, and may be first. */
 enum ctl_exit run_members_replace(struct ctl *ctl)
 {
     uint64_t old = 0;
@@ -241,7 +242,8 @@ enum ctl_exit run_members_address(struct ctl *ctl)
                : code;
 }
 
-/* `drain`, `resume` and `weight` of a node: what is at it is the command's name. */
+/* `drain`, `resume` and `weight` of a node: the command's name ends the path or is the
+ * body's field. */
 enum ctl_exit run_members_work(struct ctl *ctl)
 {
     const char *weight_text = ctl->args.operands[1];
@@ -298,7 +300,7 @@ static void cut_put(struct ctl *ctl, json_t *json)
     }
 }
 
-/* body: taken over; NULL: the cut ends. */
+/* body: taken; NULL: the cut ends. */
 static enum ctl_exit cut_change(struct ctl *ctl, json_t *body)
 {
     BUF_LOCAL(target);

@@ -1,6 +1,6 @@
 /*
- * tags.c - what clients use: `tags`, their ids (`next`), and snowflake ids: `decode`, `at`,
- * `workers`, `layouts`. Ids of an answer that never came are skipped, so a request for ids may be
+ * tags.c - commands on what clients use: `tags`, their ids (`next`), and snowflake ids: `decode`,
+ * `at`, `workers`, `layouts`. Ids of a lost answer are skipped, so a request for ids may be
  * repeated. Thread: one.
  */
 #include <inttypes.h>
@@ -18,14 +18,14 @@
 
 /* --- tags --- */
 
-/* What a tag has; in CSV only the first of them. */
+/* The fields of a tag; in CSV only the first of them. */
 static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step",   "max",
                                      "mode",   "created", "updated",   "generation", "description",
                                      "shape",  "key",     "increment", "offset",     "cover_s",
                                      "paused", "reason",  "changing",  "warning",    NULL};
 #define CSV_FIELDS 11
 
-/* One asking for all pages. */
+/* One request for all pages. */
 struct listing {
     struct ctl *ctl;
     struct grid grid;
@@ -56,7 +56,7 @@ static void csv_put_text(struct buf *out, const char *text, bool clean)
 
 static void csv_put_row(struct buf *out, const json_t *tag)
 {
-    bool clean = isatty(STDOUT_FILENO); /* a file gets the texts as they are */
+    bool clean = isatty(STDOUT_FILENO); /* a file gets the raw texts */
 
     for (size_t i = 0; i < CSV_FIELDS; i++) {
         const json_t *field = json_object_get(tag, FIELDS[i]);
@@ -71,7 +71,7 @@ static void csv_put_row(struct buf *out, const json_t *tag)
     buf_put(out, "\r\n", 2);
 }
 
-/* A page, with those of its tags that are wanted. */
+/* Print a page's wanted tags. */
 static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
 {
     struct ctl *ctl = listing->ctl;
@@ -90,7 +90,7 @@ static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
         i++;
         if (listing->csv) {
             csv_put_row(&ctl->out, tag);
-        } else if (!ctl->json) { /* what the table shows in place of some fields */
+        } else if (!ctl->json) { /* shown by the table in place of some fields */
             if (field_true(tag, "changing") || field_true(tag, "paused")) {
                 (void)json_object_set_new(
                     tag, "mode", json_string(field_true(tag, "paused") ? "paused" : "changing"));
@@ -242,8 +242,8 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
     return code;
 }
 
-/* `put` makes a tag or changes it; `pause` and `resume` change one that is there: a name that is
- * mistyped is not made. */
+/* `put` makes a tag or changes it; `pause` and `resume` change an existing one: a mistyped name is
+ * not made. */
 enum ctl_exit run_tags_put(struct ctl *ctl)
 {
     static const struct body_field fields[] = {{"max-id", "max_id", 0, INT64_MAX},
@@ -297,7 +297,7 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
     }
     target_add(&target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
     code = ctl_send(ctl, "DELETE", buf_text(&target), NULL, false, &answer);
-    /* An earlier try without an answer did it. */
+    /* 404 after a repeat: an earlier try without an answer did it. */
     if (code != CTL_DONE && !(code == CTL_NOT_FOUND && answer.repeated)) {
         return ctl_failed(code, &answer);
     }
@@ -309,7 +309,7 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
 
 /* --- next --- */
 
-/* Append the ids of a range, or the range. False: it is none, or has more than are left. */
+/* Append the ids of a range, or the range. False: invalid, or longer than the number left. */
 static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
 {
     int64_t first = field_number(range, "first", -1);
@@ -335,7 +335,7 @@ static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, u
     return true;
 }
 
-/* Append the ranges of an answer. False: they are not so many ids. */
+/* Append the ranges of an answer. False: not the requested number of ids. */
 static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_t count)
 {
     size_t before = ctl->out.len;
@@ -356,7 +356,7 @@ static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_
     return left == 0;
 }
 
-/* The same of the lines of a body: ids of a layout, which do not follow each other. */
+/* The same for the lines of a body: ids of a layout, which are not consecutive. */
 static bool ids_put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
 {
     const char *body = (const char *)answer->body.data;
@@ -482,7 +482,7 @@ enum ctl_exit run_at(struct ctl *ctl)
 
 /* --- worker ids --- */
 
-/* The rows of a page that are to be shown, with their state as of the log's time. */
+/* Keep the rows of a page to show, with their state as of the log's time. */
 static void workers_prepare(struct ctl *ctl, json_t *page)
 {
     json_t *rows = json_object_get(page, "workers");
@@ -536,7 +536,7 @@ static void worker_put(struct ctl *ctl, json_t *json)
     ctl_put_form(&ctl->out, " up to {until_ms:time}\n", json);
 }
 
-/* Send a change of a worker id, or for a new one (id NULL); show what was granted. body: freed. */
+/* Send a change of a worker id, or for a new one (id NULL); show the granted id. body: freed. */
 static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char *id, json_t *body)
 {
     static const struct body_field fields[] = {
@@ -567,7 +567,7 @@ enum ctl_exit run_workers_acquire(struct ctl *ctl)
                         : ctl_fail(CTL_USAGE, "the name is not UTF-8");
 }
 
-/* `renew` or `release` an id that was acquired: its epoch is needed. */
+/* `renew` or `release` an acquired id: needs its epoch. */
 enum ctl_exit run_workers_change(struct ctl *ctl)
 {
     const char *method = strcmp(ctl->command->name, "renew") == 0 ? "PUT" : "DELETE";

@@ -1,16 +1,17 @@
 /*
- * database.c - counters straight from a database that runs, and their guard: see import.h.
+ * database.c - counters from a running database, and their guard: see import.h.
  *
- * A database is asked by its own command-line tool: mariadb or mysql, psql, redis-cli. So leafctl
+ * A database is queried by its own command-line tool: mariadb or mysql, psql, redis-cli. So leafctl
  * needs no client library, and the tool's own configuration has passwords, certificates and the
- * like. What mariadb and psql print begins with a line of names, and is read as a file
+ * like. The output of mariadb and psql begins with a line of names, and is read as a file
  * (file_read()).
  *
- * The happy path: tool_run() gives the tool statements on its standard input and takes what it
- * prints; all three lie in memory. Redis prints no names: redis_read() makes rows of SCAN and GET.
+ * The happy path: tool_run() passes statements to the tool's standard input and collects its output
+ * and errors; all three are in memory. Redis prints no names: redis_read() makes rows of SCAN and
+ * GET.
  *
- * Failure modes: ERR_INVALID with *why: no tool, no connection, what the database says. SIGALRM
- * ends a tool that hangs, SIGXFSZ one that prints too much. Thread: one.
+ * Failure modes: ERR_INVALID with *why: no tool, no connection, the database's error. SIGALRM ends
+ * a tool that hangs, SIGXFSZ one that prints too much. Thread: one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,10 +35,10 @@
 #define REDIS_KEYS_BYTES (64 << 20) /* of all names; more: refused */
 
 static const struct tool {
-    const char *names[2]; /* the first one that is here */
+    const char *names[2]; /* the first one installed is used */
     const char *package;
     const char *words[7]; /* that it is always given */
-    /* What stands before a value; one that ends with '=' is one word with it. */
+    /* The options before a value; one that ends with '=' is one word with it. */
     const char *user, *host, *socket, *port, *name;
 } TOOLS[ENGINES] = {
     [ENGINE_MYSQL] = {{"mariadb", "mysql"},
@@ -90,8 +91,8 @@ static void words_put_option(struct words *words, const char *option, const char
     }
 }
 
-/* [USER@][HOST[:PORT]]/DATABASE, where HOST may be the path of a socket; for Redis the database is
- * a number, and may be left out. */
+/* [USER@][HOST[:PORT]]/DATABASE, where HOST may be the path of a socket; for Redis DATABASE is a
+ * number, and may be omitted. */
 static int tool_put_address(const struct database *database, struct words *words, struct buf *why)
 {
     const struct tool *tool = &TOOLS[database->engine];
@@ -139,7 +140,7 @@ static int tool_put_address(const struct database *database, struct words *words
     words_put_option(words, tool->port, port);
     words_put_option(words, tool->name, name != NULL ? name : "");
     if (database->engine == ENGINE_MYSQL && port[0] != '\0') {
-        words_put(words, "--protocol=tcp", ""); /* else localhost is the socket */
+        words_put(words, "--protocol=tcp", ""); /* else localhost means the socket */
     }
     return 0;
 }
@@ -163,7 +164,7 @@ static void tool_become(const struct tool *tool, struct words *words, const int 
     _exit(TOOL_MISSING);
 }
 
-/* What the tool says went wrong: its first line, or the one with an error. */
+/* The tool's error: its first line, or the one with an error. */
 static int tool_fail(const struct tool *tool, int status, struct buf *said, struct buf *why)
 {
     const char *text = buf_text(said);
@@ -193,7 +194,7 @@ static void tool_take(int file, struct buf *out)
     }
 }
 
-/* Run statements; *out: what the tool prints. */
+/* Run statements; *out: the tool's output. */
 static int tool_run(const struct database *database, const char *text, size_t len, struct buf *out,
                     struct buf *why)
 {
@@ -235,7 +236,7 @@ static int tool_run(const struct database *database, const char *text, size_t le
     tool_take(files[1], out);
     tool_take(files[2], &said);
     if (database->engine == ENGINE_REDIS && said.len > 0) {
-        status = 1 << 8; /* redis-cli ends with 0 all the same, and later answers may be there */
+        status = 1 << 8; /* redis-cli still ends with 0, and later answers may follow */
     }
     for (int fd = 0; fd < 3; fd++) {
         (void)close(files[fd]);
@@ -260,7 +261,7 @@ static void sql_put(struct buf *out, const struct source *source, const char *ta
     }
 }
 
-/* A text as a literal, whatever the server makes of backslashes. */
+/* A text as a literal, in any mode of backslashes. */
 static void sql_put_text(struct buf *out, const char *text, size_t len)
 {
     bool plain = true;
@@ -303,7 +304,7 @@ static int mysql_look(struct database *database, const struct source *source, st
     return 0;
 }
 
-/* What a table of counters has, with the age of each row and its mark. */
+/* The content of a table of counters, with the age of each row and its mark. */
 static void mysql_put_rows(const struct database *database, const struct source *source,
                            struct buf *out)
 {
@@ -324,8 +325,8 @@ static void mysql_put_rows(const struct database *database, const struct source 
     sql_put(out, source, database->table, " FROM `$t` t;\n");
 }
 
-/* All tables that count, or one; MySQL 8 keeps what it shows for a day, unless it is asked not to.
- */
+/* All tables with AUTO_INCREMENT, or one; MySQL 8 caches these values for a day, unless a variable
+ * disables that. */
 static void mysql_put_tables(const struct database *database, struct buf *out)
 {
     buf_printf(out,
@@ -335,7 +336,7 @@ static void mysql_put_tables(const struct database *database, struct buf *out)
     buf_printf(out, database->table != NULL ? " AND table_name = '%s';\n" : ";\n", database->table);
 }
 
-/* Sequences: what nextval() gives next. A MAXVALUE that somebody set is a mark. */
+/* Sequences: the next value of nextval(). A MAXVALUE that was set is a mark. */
 static void postgres_put_sequences(const struct database *database, struct buf *out)
 {
     buf_printf(out, "SELECT CASE schemaname WHEN 'public' THEN '' ELSE schemaname || '.' END"
@@ -454,7 +455,7 @@ static int redis_read(const struct database *database, struct rows *rows, struct
     name = buf_text(&gets);
     value = buf_text(&values);
     while (*name != '\0' && *value != '\0') {
-        if (strncmp(value, "(nil)", 5) != 0) { /* else it is gone */
+        if (strncmp(value, "(nil)", 5) != 0) { /* else the key is gone */
             struct row row = {.number = ++number};
 
             row.values[COLUMN_NAME] = redis_value(name, rows);
@@ -524,7 +525,7 @@ bool database_can_guard(const struct database *database, const struct source *so
                                        (database->engine == ENGINE_MYSQL && source->age != NULL));
 }
 
-/* IGNORE: a mark that is there stays, and what else the table has needs no value. */
+/* IGNORE: an existing mark stays, and other columns of the table need no value. */
 static void mysql_put_guard(const struct database *database, const struct source *source,
                             const struct import_tags *tags, struct buf *out)
 {

@@ -1,14 +1,14 @@
 /*
- * file.c - a file of rows, of whichever form: found out, or named. See import.h.
+ * file.c - a file of rows, in any form, detected or named. See import.h.
  *
- * The happy path: detect() looks at the first bytes; then the reader of the form takes the file
- * apart: sql_read(), separated_read() for columns between tabs or commas, json_read().
+ * The happy path: detect() checks the first bytes; then the reader of the form parses the file:
+ * sql_read(), separated_read() for columns between tabs or commas, json_read().
  *
  * CSV has two dialects: a quote in a field is doubled and a backslash is itself, or a backslash
- * comes before both. csv_read() finds out which where it can, and refuses where it cannot.
+ * comes before both. csv_read() detects the dialect, or refuses the file if it cannot.
  *
  * JSON rows are objects with the names of the columns as keys: in an array, one after the other
- * (lines), or wrapped as these tools do:
+ * (lines), or wrapped as by these tools:
  *
  *   phpMyAdmin    [{"type":"header",...},{"type":"table","name":"leaf_alloc","data":[{...}]}]
  *   DBeaver       {"leaf_alloc":[{...}]}, also by the text of a query
@@ -16,7 +16,7 @@
  *   Navicat       {"RECORDS":[{...}]}
  *   HeidiSQL      {"table":"leaf_alloc","rows":[{...}]}
  *
- * Its numbers are exact up to 2^63 - 1; larger ones are no JSON here. Thread: one.
+ * Its numbers are exact up to 2^63 - 1; larger ones are invalid here. Thread: one.
  */
 #include <ctype.h>
 #include <jansson.h>
@@ -30,16 +30,16 @@
 #include "src/base/container.h"
 #include "src/ctl/import/import.h"
 
-#define HEAD_BYTES 2000 /* where a dump says what made it, and that it is whole */
+#define HEAD_BYTES 2000 /* where a dump names its tool, and says that it is whole */
 
 /* --- columns between tabs or commas --- */
 
 static const struct dialect {
     char separator;
-    bool quotes;    /* fields may stand in double quotes */
-    bool escapes;   /* a backslash takes away the meaning of what follows; \N is NULL */
-    bool null_word; /* NULL without quotes is none */
-    bool must_name; /* the first line has to name the columns */
+    bool quotes;    /* fields may be in double quotes */
+    bool escapes;   /* a backslash makes the next byte literal; \N is NULL */
+    bool null_word; /* NULL without quotes is no value */
+    bool must_name; /* the first line must name the columns */
 } DIALECTS[FORMS] = {
     [FORM_TSV] = {.separator = '\t', .escapes = true, .null_word = true, .must_name = true},
     [FORM_OUTFILE] = {.separator = '\t', .escapes = true},
@@ -50,7 +50,7 @@ static const struct dialect {
 struct separated {
     struct file_reading *file;
     const struct dialect *dialect;
-    struct columns columns; /* none: the first line was not read yet */
+    struct columns columns; /* empty: the first line was not read yet */
     size_t least;           /* of values in a line */
 };
 
@@ -61,11 +61,11 @@ struct field {
 
 struct record {
     struct field fields[TABLE_COLUMNS_MAX];
-    size_t count; /* also of those for which there is no room */
+    size_t count; /* includes those without room */
     uint32_t line;
 };
 
-/* Does a field end here? Then *ret_next is where the next one begins. */
+/* Does a field end here? Then *ret_next is the start of the next one. */
 static bool field_ends(const struct separated *in, size_t at, size_t *ret_next)
 {
     const char *data = in->file->data;
@@ -93,7 +93,7 @@ static void field_put(struct separated *in, size_t from, size_t to, bool quoted)
     }
 }
 
-/* The next field, and whether its line has more. False: it cannot be taken apart. */
+/* The next field, and whether its line has more. False: a syntax error. */
 static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
 {
     struct file_reading *file = in->file;
@@ -116,7 +116,7 @@ static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
     } else {
         for (; !field_ends(in, end, &next); end++) {
             if (escapes && data[end] == '\\' && ++end == file->len) {
-                return false; /* a backslash that nothing follows */
+                return false; /* a backslash at the end */
             }
         }
         ret->plain = true;
@@ -128,7 +128,7 @@ static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
     return true;
 }
 
-/* The fields up to a line's end. False: they cannot be taken apart. */
+/* The fields up to a line's end. False: a syntax error. */
 static bool record_read(struct separated *in, struct record *record)
 {
     bool more = true;
@@ -152,7 +152,7 @@ static const char *field_bytes(const struct separated *in, const struct field *f
     return field->value.len > 0 ? (const char *)in->file->rows->text.data + field->value.at : "";
 }
 
-/* The columns that the first line names. False: it does not name all that are needed. */
+/* The columns that the first line names. False: it lacks a required one. */
 static bool record_take_names(struct separated *in, const struct record *record)
 {
     in->columns.count = 0;
@@ -192,14 +192,14 @@ static void record_add_row(struct separated *in, const struct record *record)
 
         if (meaning != NO_COLUMN) {
             row.values[meaning] = field->value;
-            /* A name is never NULL, so this is one. */
+            /* A name is never NULL, so this is the text "NULL". */
             row.values[meaning].is_there &= !null_word || meaning == COLUMN_NAME;
         }
     }
     rows_keep(in->file->rows, &row);
 }
 
-/* The first line names the columns; otherwise they are those of the table, in its order. */
+/* The first line names the columns; otherwise the columns are the table's, in its order. */
 static int record_begin(struct separated *in, const struct record *record)
 {
     const struct source *source = in->file->source;
@@ -274,7 +274,7 @@ static bool rows_same(const struct rows *a, const struct rows *b)
     return true;
 }
 
-/* Is there a \" or a \\, or \N as a whole field? Only the one dialect writes that. */
+/* Is there a \" or a \\, or \N as a whole field? Only the backslash dialect writes these. */
 static bool csv_writes_backslash(const char *data, size_t len)
 {
     for (size_t i = 0; i + 1 < len; i++) {
@@ -290,7 +290,7 @@ static bool csv_writes_backslash(const char *data, size_t len)
     return false;
 }
 
-/* Is there a "" within a field? Only the other one writes that. */
+/* Is there a "" within a field? Only the doubling dialect writes that. */
 static bool csv_writes_doubled(const char *data, size_t len)
 {
     for (size_t i = 1; i + 2 < len; i++) {
@@ -302,7 +302,7 @@ static bool csv_writes_doubled(const char *data, size_t len)
     return false;
 }
 
-/* CSV of either dialect: it is read as both. */
+/* CSV of either dialect: it is parsed as both. */
 static int csv_read(struct file_reading *file)
 {
     struct rows other = {.count = 0};
@@ -320,7 +320,7 @@ static int csv_read(struct file_reading *file)
         bool backslash = csv_writes_backslash(file->data, file->len);
         bool doubled = csv_writes_doubled(file->data, file->len);
 
-        /* Both make sense, with different texts. What only one of them writes decides. */
+        /* Both are valid, with different texts. Syntax that only one dialect writes decides. */
         take_other = err != 0 || rows->errors.count > 0 || (backslash && !doubled);
         if (!take_other && !(doubled && !backslash)) {
             buf_printf(file->why,
@@ -343,7 +343,7 @@ static int csv_read(struct file_reading *file)
 
 /* --- JSON: one row --- */
 
-/* Over blanks. False: the file is over. */
+/* Skip blanks. False: the end of the file. */
 static bool json_skip_blanks(struct file_reading *file)
 {
     reading_advance(file, file->at + strspn(file->data + file->at, " \t\r\n"));
@@ -358,7 +358,7 @@ static bool json_skip_char(struct file_reading *file, char c)
     return there;
 }
 
-/* A value into the row. False: it is none for this column; why says so. */
+/* Put a value into the row. False: invalid for this column; the reason is in why. */
 static bool json_take_value(struct file_reading *file, const json_t *value, int column,
                             struct row *row, struct buf *why)
 {
@@ -387,7 +387,7 @@ static bool json_take_value(struct file_reading *file, const json_t *value, int 
     return true;
 }
 
-/* An object with a column of the table, or one of a list of such. */
+/* An object that has a column of the table, alone or in a list of such. */
 static void json_take_row(struct file_reading *file, json_t *object, uint32_t number)
 {
     struct row row = {.line = file->line, .number = number};
@@ -435,8 +435,8 @@ static int json_take_list(struct file_reading *file, json_t *list)
 
 /* --- JSON: what is around rows --- */
 
-/* Has it a column of the table? If not, *ret_list is the name of its only member that is an array;
- * NULL: there is none, or another one. */
+/* Has the object a column of the table? If not, *ret_list is the name of its only array member;
+ * NULL: there is none, or more than one. */
 static bool json_has_column(const struct source *source, json_t *object, const char **ret_list)
 {
     size_t arrays = 0;
@@ -495,7 +495,7 @@ static int json_take_part(struct file_reading *file, json_t *object, const char 
     return json_take_list(file, data);
 }
 
-/* The table or query that rows are of, as far as it is said; NULL: it is not. */
+/* The table or query of the rows; NULL: not given. */
 static const char *json_rows_of(json_t *object, const char *list)
 {
     static const char *const plain[] = {"rows", "data", "RECORDS"}; /* mysqlsh, ..., Navicat */
@@ -531,7 +531,7 @@ static int json_take_object(struct file_reading *file, json_t *object)
     if (list != NULL) {
         return json_take_list(file, json_object_get(object, list));
     }
-    json_take_row(file, object, 0); /* which lacks what is needed */
+    json_take_row(file, object, 0); /* reports its missing columns */
     return 0;
 }
 
@@ -613,7 +613,7 @@ static bool begins_sql(const char *data)
     return false;
 }
 
-/* Does a line of names between tabs have all that are needed? */
+/* Does a line of names between tabs have all required columns? */
 static bool names_columns(const struct source *source, const char *line, size_t len)
 {
     struct columns there = {.count = 0};
@@ -654,7 +654,7 @@ static enum form detect(const struct source *source, const char *data, size_t le
     return memchr(data, ',', line) != NULL ? FORM_CSV : FORM_UNKNOWN;
 }
 
-/* Other programs' files, by what they begin with, and what to give instead. */
+/* Files of other programs, by their first bytes, and the form to use instead. */
 static const char *other_file(const char *data, size_t len)
 {
     static const struct {
@@ -693,7 +693,8 @@ static const char *other_file(const char *data, size_t len)
                : NULL;
 }
 
-/* May the step have been taken for the max_id? Not where every max_id is larger than any step. */
+/* Is it certain that step and max_id are not swapped? Only if every max_id is larger than any
+ * step. */
 static bool order_is_certain(const struct source *source, const struct rows *rows)
 {
     bool certain = rows->count > 0;
@@ -753,7 +754,7 @@ int file_read(const struct source *source, const char *table, const char *data, 
     return refused != NULL ? ERR_INVALID : err;
 }
 
-/* "2026-11-20 10:00:00" as Unix time, in whatever zone; -1: it is none. */
+/* "2026-11-20 10:00:00" as Unix time, in any zone; -1: not a time. */
 static int64_t time_read(const char *text)
 {
     struct tm tm = {.tm_year = 0};

@@ -1,8 +1,8 @@
 /*
- * rows.c - the tables that are known, rows of them, and the tags that rows become: see import.h.
+ * rows.c - the known tables, their rows, and the tags made of rows: see import.h.
  *
- * The happy path of tags_check(): each row's columns are held against the rules, the tags are
- * sorted by name, and rows of one name become one tag, or an error. Thread: one.
+ * The happy path of tags_check(): each row's columns are checked by the rules, the tags are sorted
+ * by name, and rows of one name become one tag, or an error. Thread: one.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "src/ctl/import/import.h"
 #include "src/id/codec/tag.h"
 
-/* What a file or a database may have of any table. */
+/* Columns that a file or a database may have for any table. */
 #define ANY_COLUMNS                                                                                \
     [COLUMN_AGE] = AGE_NAME, [COLUMN_MARK] = MARK_NAME, [COLUMN_OBJECT] = OBJECT_NAME
 
@@ -218,7 +218,7 @@ struct tag_checking {
     const struct import_rules *rules;
 };
 
-/* Another reason why a row is no tag. */
+/* Add a reason why a row is not a tag. */
 #define ADD_WHY(why, ...)                                                                          \
     do {                                                                                           \
         buf_printf((why), "%s", (why)->len > 0 ? "; " : "");                                       \
@@ -253,7 +253,7 @@ static void row_check_name(const struct tag_checking *checking, const struct row
         return;
     }
     if (memmem(name, len, "??", 2) != NULL) {
-        /* What mysqldump writes for letters that its character set does not have. */
+        /* mysqldump writes these for letters that its character set lacks. */
         ADD_WHY(why,
                 "%s %s has lost its letters: dump it with --default-character-set=utf8mb4, or, if "
                 "that is its name, make the tag by hand",
@@ -293,7 +293,7 @@ static uint64_t row_check_number(const struct tag_checking *checking, const stru
     return number;
 }
 
-/* Which of TinyID's numbers are its ids. */
+/* Which numbers TinyID hands out as ids. */
 static void row_check_delta(const struct tag_checking *checking, const struct row *row,
                             struct import_tag *tag, struct buf *why)
 {
@@ -319,7 +319,7 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
         delta, remainder, remainder, delta);
 }
 
-/* What is odd about a tag that is taken all the same. */
+/* A warning about a tag that is accepted. */
 #define TAG_WARN(checking, tag, ...)                                                               \
     do {                                                                                           \
         char place_[ROW_PLACE_BYTES];                                                              \
@@ -331,7 +331,7 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
                      buf_text(&text_));                                                            \
     } while (0)
 
-/* The description as leafd can keep it: UTF-8, without NUL, of so many bytes. */
+/* The description as leafd can keep it: UTF-8, without NUL, of bounded length. */
 static void tag_take_description(struct tag_checking *checking, const struct row *row,
                                  struct import_tag *tag)
 {
@@ -368,7 +368,7 @@ static void tag_take_description(struct tag_checking *checking, const struct row
 #define AHEAD_IDS 10000000 /* by default, and at least AHEAD_STEPS segments */
 #define AHEAD_STEPS 100
 
-/* Where leafd begins. With a mark it is where an earlier run put it, whatever happened since. */
+/* Where leafd begins. With a mark: where an earlier run put it, whatever has happened since. */
 static void row_take_first(struct tag_checking *checking, const struct row *row,
                            struct import_tag *tag, struct buf *why)
 {
@@ -401,7 +401,7 @@ static void row_take_first(struct tag_checking *checking, const struct row *row,
     }
 }
 
-/* What is wrong with a row, and which one it is. */
+/* Record a row's error and its place. */
 static void row_refuse(struct tag_checking *checking, const struct row *row,
                        const struct import_tag *tag, const struct buf *why)
 {
@@ -484,7 +484,7 @@ static int tag_by_row(const void *a, const void *b)
     return order != 0 ? order : (one->row > two->row) - (one->row < two->row);
 }
 
-/* Rows of one name: an error, or, of several databases, the largest max_id counts. */
+/* Rows of one name are an error; of several databases, the largest max_id counts. */
 static void tags_merge_equal(struct tag_checking *checking)
 {
     struct import_tags *tags = checking->tags;

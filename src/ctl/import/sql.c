@@ -1,12 +1,12 @@
 /*
  * sql.c - the rows of one table in a dump of MySQL or MariaDB: see import.h.
  *
- * The happy path: sql_next() takes the dump apart in tokens (strings, names, numbers, words, single
- * characters; blanks and comments are passed over); CREATE TABLE says the order of the columns, and
+ * The happy path: sql_next() splits the dump into tokens (strings, names, numbers, words, single
+ * characters; blanks and comments are skipped). CREATE TABLE gives the order of the columns, and
  * each INSERT has rows. Of other statements only USE and DELIMITER matter.
  *
- * Failure modes: what opens and never closes is TOKEN_BROKEN: the file is cut off. A value that is
- * no literal is an error of its row. Thread: one.
+ * Failure modes: a string or comment that never closes is TOKEN_BROKEN: the file is cut off. A
+ * value that is no literal is an error of its row. Thread: one.
  */
 #include <ctype.h>
 #include <string.h>
@@ -40,15 +40,15 @@ struct sql_reading {
     struct columns columns; /* of INSERTs that name none */
     bool has_created;       /* by its CREATE TABLE */
     struct buf database;    /* of the last USE */
-    struct buf rows_of;     /* the one whose rows were read */
-    struct buf tables;      /* with rows, but not the one that is wanted */
+    struct buf rows_of;     /* the database whose rows were read */
+    struct buf tables;      /* other tables with rows */
 };
 
-/* A value, while it is read. */
+/* A value being read. */
 struct value {
     struct row_value bytes;
-    const char *wrong; /* why it is none; NULL: it is one */
-    char shown[48];    /* what the reason is about, or empty */
+    const char *wrong; /* why it is not a literal; NULL: it is one */
+    char shown[48];    /* the text that the reason is about, or empty */
 };
 
 /* --- tokens: blanks and comments --- */
@@ -65,8 +65,7 @@ static size_t sql_line_end(const struct file_reading *file, size_t at)
     return end != NULL ? (size_t)(end - file->data) : file->len;
 }
 
-/* The end of the comment that begins here; the same place: none does. One that never ends has none
- * either. */
+/* The end of the comment that begins here; the same place: no comment, or one that never ends. */
 static size_t sql_comment_end(const struct file_reading *file, size_t at)
 {
     const char *data = file->data + at;
@@ -113,7 +112,7 @@ size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool 
     return 0;
 }
 
-/* How many bytes the number that begins here has; 0: none does. */
+/* The length of the number that begins here; 0: no number. */
 static size_t sql_number_len(const char *data)
 {
     static const char digits[] = "0123456789";
@@ -168,7 +167,7 @@ static enum token_kind sql_measure(const struct file_reading *file, size_t *ret_
     return c == '/' && data[1] == '*' ? TOKEN_BROKEN : TOKEN_CHAR;
 }
 
-/* The next token; one that is broken is the file's end, and that is said in *why. */
+/* The next token; a broken one ends the file, and *why reports it. */
 static struct token sql_next(struct sql_reading *in)
 {
     struct file_reading *file = in->file;
@@ -245,7 +244,7 @@ static void token_string(const struct token *token, struct buf *out)
         if (c == quote) {
             i++;
         } else if (c == '\\' && !sql_escape(token->text[++i], &c) && (c == '%' || c == '_')) {
-            buf_put(out, "\\", 1); /* which these keep, as in MySQL */
+            buf_put(out, "\\", 1); /* kept before these, as in MySQL */
         }
         buf_put(out, &c, 1);
     }
@@ -280,7 +279,7 @@ static bool sql_sets_back(const char *line)
     return *line == '\n' || *line == '\0';
 }
 
-/* Past DELIMITER: to the end of the line that sets it back to ';'. */
+/* Skip DELIMITER: to the end of the line that resets it to ';'. */
 static void sql_skip_delimited(struct file_reading *file)
 {
     bool last = false;
@@ -351,7 +350,7 @@ static struct token sql_read_definitions(struct sql_reading *in, struct columns 
     return token;
 }
 
-/* CREATE TABLE says the order of the columns. */
+/* CREATE TABLE gives the order of the columns. */
 static void sql_read_create(struct sql_reading *in)
 {
     static const char *const words[] = {"IF", "NOT", "EXISTS", NULL};
@@ -419,7 +418,7 @@ static void value_is_wrong(struct value *value, const char *why, const struct to
     (void)text_show(about->text, about->len, value->shown, sizeof value->shown);
 }
 
-/* The bytes of a literal, after what may stand before it: _utf8mb4, n, x. */
+/* The bytes of a literal, after its prefix: _utf8mb4, n, x. */
 static void sql_put_literal(struct sql_reading *in, const struct token *token,
                             const struct token *before, struct value *value)
 {
@@ -451,7 +450,7 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
     value->bytes.len = out->len - value->bytes.at;
 }
 
-/* One value: the token after it. What follows up to the comma belongs to an expression, as in
+/* One value: the token after it. Tokens up to the comma belong to an expression, as in
  * current_timestamp(). */
 static struct token sql_read_value(struct sql_reading *in, struct value *value)
 {
@@ -550,7 +549,7 @@ static void insert_read_rows(struct sql_reading *in, const struct columns *colum
     sql_skip_statement(in, token);
 }
 
-/* [(column, ...)] VALUES of the table that is wanted. */
+/* [(column, ...)] VALUES of the wanted table. */
 static void insert_read_wanted(struct sql_reading *in, struct token token)
 {
     struct columns columns = in->columns;
@@ -582,7 +581,7 @@ static void insert_read_wanted(struct sql_reading *in, struct token token)
     sql_skip_statement(in, token);
 }
 
-/* Were rows read of another database than the one in use? Their tags would be taken for one. */
+/* Were rows read of another database than the one in use? Tags of both would be mixed up. */
 static bool insert_is_of_other_database(struct sql_reading *in)
 {
     const struct buf *now = &in->database;
@@ -652,7 +651,7 @@ static const char *charset_line(const char *line, size_t *ret_len)
     return *ret_len > 0 ? line : NULL;
 }
 
-/* mysqldump writes utf8mb4 unless an option says otherwise, and says so in its head. */
+/* mysqldump writes utf8mb4 unless an option changes it; the dump's head names the character set. */
 static bool charset_check(struct file_reading *file)
 {
     size_t len = 0;

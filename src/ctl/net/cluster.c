@@ -2,7 +2,7 @@
  * cluster.c - see cluster.h.
  *
  * The happy path of a request: cluster_ask() goes through rounds of all servers; try_server() sends
- * it by libcurl and judges the answer; conclude() says what became of it. Thread: one.
+ * it by libcurl and judges the answer; conclude() sets the result. Thread: one.
  */
 #include "src/ctl/net/cluster.h"
 
@@ -21,10 +21,10 @@
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 
-#define BETWEEN_LISTENERS ".listen, " /* in the message: what stands before the address */
+#define BETWEEN_LISTENERS ".listen, " /* in the message: the text before the address */
 #define NOT_IN_ADDRESS "@/?#% \\"
-#define TRY_MS 4000     /* of one server, if others can be asked */
-#define CONNECT_MS 3000 /* at most, of a request's time */
+#define TRY_MS 4000     /* for one server, if others can be asked */
+#define CONNECT_MS 3000 /* at most, within a request's time */
 #define RETRY_AFTER_MAX_S 3600
 
 struct cluster {
@@ -34,16 +34,16 @@ struct cluster {
     size_t last; /* the server that answered last */
 };
 
-/* One asking, over all its tries. */
+/* One request, over all its tries. */
 struct asking {
     struct cluster *cluster;
     const struct ask *ask;
     struct answer *answer;
-    struct buf failures; /* a line each: what the servers of this round had to say */
+    struct buf failures; /* a line each: the errors of this round's servers */
     uint64_t deadline_ms;
     uint32_t pause_ms;
-    bool may_be;   /* it may have been carried out */
-    bool answered; /* by a server, if only with 503 */
+    bool may_be;   /* the request may have been carried out */
+    bool answered; /* by a server, even with 503 */
     /* Of the exchange under way. */
     struct buf body;
     bool too_large;
@@ -100,8 +100,8 @@ static void take_environment(struct settings *settings)
     }
 }
 
-/* A whole file of bounded size, which belongs to this user or to root, without these bits in its
- * mode (rule: why not). 0; ERR_NOT_FOUND: there is none; ERR_INVALID. */
+/* A whole file of bounded size, which must belong to this user or to root, without these bits in
+ * its mode (rule: the text of that rule). 0; ERR_NOT_FOUND: no file; ERR_INVALID. */
 static int settings_read_file(const char *path, mode_t bad_mode, const char *rule, struct buf *out,
                               struct buf *why)
 {
@@ -291,8 +291,8 @@ static int check_timeout(struct settings *settings, struct buf *why)
 }
 
 /* The nodes that `make run` started below this folder, if it runs (scripts/run-cluster): it holds
- * the lock, and names them in a file that nobody else may write to. They are on this machine: no
- * token goes elsewhere. */
+ * the lock, and names them in a file that no other user may write to. They are on this machine: a
+ * token stays on it. */
 static bool find_local_nodes(struct settings *settings)
 {
     int lock = open(SETTINGS_LOCAL "/lock", O_RDONLY | O_CLOEXEC);
@@ -442,7 +442,7 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
         return false;
     }
     ASSERT(address_split(server->address, &asked) == 0);
-    if (address_is_wildcard(text)) { /* which is reached at the host that was asked */
+    if (address_is_wildcard(text)) { /* which is reached at the host asked before */
         (void)snprintf(server->other[listener], sizeof server->other[listener],
                        strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
                        named.port);
@@ -506,8 +506,8 @@ static void set_request(struct asking *asking, const char *url, uint32_t timeout
         SET(curl, POSTFIELDSIZE_LARGE, (curl_off_t)strlen(ask->body));
         SET(curl, POSTFIELDS, ask->body);
     }
-    /* libcurl sends a request again where a connection that was kept turns out to be closed; on one
-     * of its own it does not. */
+    /* libcurl repeats a request if a kept connection turns out to be closed; on a new connection it
+     * does not. */
     SET(curl, FRESH_CONNECT, ask->once ? 1L : 0L);
     SET(curl, CUSTOMREQUEST, ask->method != NULL ? ask->method : "GET");
     SET(curl, NOSIGNAL, 1L);
@@ -556,7 +556,7 @@ static struct curl_slist *make_headers(const struct asking *asking)
                                     : headers;
 }
 
-/* Can the server not have seen the request? */
+/* Is it certain that the server has not seen the request? */
 static bool cannot_be_sent(CURL *curl, CURLcode code, bool over_tls)
 {
     curl_off_t connected_us = 0;
@@ -572,14 +572,14 @@ static bool cannot_be_sent(CURL *curl, CURLcode code, bool over_tls)
     case CURLE_SSL_CERTPROBLEM:
         return true;
     default:
-        /* A time that was over before there was a connection. */
+        /* The time ran out before there was a connection. */
         must(curl_easy_getinfo(
             curl, over_tls ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T, &connected_us));
         return code == CURLE_OPERATION_TIMEDOUT && connected_us == 0;
     }
 }
 
-/* A line of what a server had to say, or of why it said nothing. */
+/* Add a line with a server's error, or the reason why it did not answer. */
 static void add_failure(struct asking *asking, const char *address, const char *text)
 {
     buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "", address, text);
@@ -631,7 +631,7 @@ static const char *answer_text(const struct answer *answer, const char *name)
     return text != NULL ? text : "";
 }
 
-/* What came takes the place of the answer before; an error's text becomes the answer's. */
+/* The new answer replaces the earlier one; an error's text becomes the answer's. */
 static void take_answer(struct asking *asking, const char *server)
 {
     struct answer *answer = asking->answer;
@@ -656,14 +656,13 @@ static void take_answer(struct asking *asking, const char *server)
     }
 }
 
-/* The client has as much as one may: asked again, it gets the same answer until something of its
- * own ends. */
+/* The client has its full share: a repeat gets the same answer until something of its own ends. */
 static bool refused_share(const struct answer *answer)
 {
     return answer->status == 429 && strcmp(answer->code, "share") == 0;
 }
 
-/* What to do about an answer that is an error, and its exit code. */
+/* The exit code of an error answer, and its remedy. */
 static enum ctl_exit meaning_of(const struct answer *answer, const char **ret_hint)
 {
     *ret_hint = NULL;
@@ -707,7 +706,7 @@ static uint32_t time_left(const struct asking *asking)
     return now_ms < asking->deadline_ms ? (uint32_t)(asking->deadline_ms - now_ms) : 0;
 }
 
-/* Is another server, or the same one a little later, to be asked because of this answer? */
+/* Must another server, or the same one a little later, be asked because of this answer? */
 static enum verdict judge_answer(struct asking *asking, struct server *server,
                                  enum listener listener)
 {
@@ -751,7 +750,7 @@ static enum verdict try_server(struct asking *asking, struct server *server)
     const char *asked = NULL;
     const char *address;
 
-    /* A second time at its other listener, of which no further one is ever learnt. */
+    /* A second time at its other listener; that one's other listener is never learnt. */
     while ((address = server_address(server, listener)) != NULL && address != asked &&
            verdict == VERDICT_NEXT) {
         uint32_t left_ms = time_left(asking);
@@ -793,7 +792,7 @@ static enum verdict try_round(struct asking *asking)
     return VERDICT_NEXT;
 }
 
-/* No server did it: say why. */
+/* No server did it: report why. */
 static enum ctl_exit nobody_did_it(struct asking *asking)
 {
     struct answer *answer = asking->answer;
@@ -862,7 +861,7 @@ enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct
     for (;;) {
         asking.pause_ms = ASK_PAUSE_MS;
         verdict = try_round(&asking);
-        /* Where no server answered, none will within a moment; where one did, another one will. */
+        /* If no server answered, none will soon; if one did, another one will. */
         if (verdict != VERDICT_NEXT || ask->server != NULL ||
             (!asking.may_be && !asking.answered) || time_left(&asking) <= asking.pause_ms) {
             return conclude(&asking, verdict);

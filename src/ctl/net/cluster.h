@@ -1,34 +1,35 @@
 /*
- * cluster.h - which servers to ask, and as whom; asks them until one answers, within a deadline.
+ * cluster.h - the servers to ask, and with which identity; asks them until one answers, within a
+ * deadline.
  *
- * The happy path: settings_set() for each flag; settings_load(), which adds the environment
- * (LEAFCTL_SERVER for --server, and so on) and the file for what no flag has set, and looks at the
- * files that hold secrets; cluster_new(), cluster_ask() for each request. It begins with the server
- * that answered last. Connections are kept; no redirect is followed and no proxy is asked.
+ * The happy path: settings_set() for each flag; settings_load(), which takes settings that no flag
+ * set from the environment (LEAFCTL_SERVER for --server, and so on) and the file, and checks the
+ * files of secrets; cluster_new(), cluster_ask() for each request. A request begins with the server
+ * that answered last. Connections are kept; redirects are not followed and proxies not used.
  *
  * The file is --config, LEAFCTL_CONFIG, or leafctl/config below XDG_CONFIG_HOME or ~/.config, with
- * lines NAME = VALUE and comments after '#'. It names files of secrets and has none, so it may be
- * read by others; but a user that can write to it can send the token to another server, so it must
- * belong to the user or to root, and nobody else may write to it. A file with a token or a key must
- * not be readable by others. A token is never on the command line, where every user of the machine
- * could see it. Where nothing names a server, the nodes that `make run` started in the current
- * folder are asked, if it runs; otherwise those of SETTINGS_SERVER_DEFAULT.
+ * lines NAME = VALUE and comments after '#'. It names files of secrets and contains none, so others
+ * may read it. But a user that can write to it can send the token to another server: it must belong
+ * to the user or to root, and no other user may write to it. A file with a token or a key must not
+ * be readable by others. A token is never on the command line, where every user of the machine
+ * could see it. Without a setting, the servers are the nodes that `make run` started in the current
+ * folder, if it runs; otherwise SETTINGS_SERVER_DEFAULT.
  *
- * What is repeated: a request that cannot have been sent goes to the next server. One that may have
- * been carried out, and one that got 429 (but not `share`) or 503, is asked again, there or
- * elsewhere, until the deadline, unless it says `once`: changes by force, which a repeat would make
- * a second time after ids were handed out, are sent once. Then the result is CTL_UNKNOWN.
+ * Repeats: a request that cannot have been sent goes to the next server. A request that may have
+ * been carried out, or that got 429 (except `share`) or 503, is repeated, there or elsewhere, until
+ * the deadline, unless it has `once`. Then the result is CTL_UNKNOWN. `once` is for changes by
+ * force: a repeat after ids were handed out would make them a second time.
  *
- * A server is "host:port", or the same after "http://" or "https://". Where nothing says how to
- * ask, TLS is spoken if an authority or a certificate was given. A node has two listeners, and a
- * route is served at one of them. Which one an address is shows only by an answer: 404 other_door,
- * which also names the other one's address. That one is asked from then on, but not if it is a
- * loopback address of another machine: here that would be another node.
+ * A server is "host:port", or the same after "http://" or "https://". Without a scheme, TLS is used
+ * if an authority or a certificate was given. A node has two listeners, and each route is at one of
+ * them. Only an answer shows which one an address is: 404 other_door, which also names the other
+ * listener's address. From then on that address is asked, unless it is a loopback address of
+ * another machine: here that would be another node.
  *
  * Failure modes: of a setting, a text that names it, the value and the rule; of a request, an exit
- * code with a text in the answer, which says what to do next; other codes of HTTP than 2xx are
- * failures. An answer beyond ANSWER_BODY_BYTES is one, unless a sink takes it. Ownership: texts of
- * the settings are their own, an answer is the caller's, answer_free(). Thread: one.
+ * code, with a text in the answer that includes the remedy. HTTP codes other than 2xx are failures;
+ * so is an answer beyond ANSWER_BODY_BYTES, unless a sink takes it. Ownership: the settings own
+ * their texts; the caller owns an answer, answer_free(). Thread: one.
  */
 #ifndef LEAFD_CTL_NET_CLUSTER_H
 #define LEAFD_CTL_NET_CLUSTER_H
@@ -44,19 +45,19 @@
 
 /* --- exit codes --- */
 
-/* docs/leafctl.md says what each means. 1 and 2 are those of monitoring plugins; the others follow
- * sysexits(3) where it has a fitting one. */
+/* docs/leafctl.md explains each. 1 and 2 are those of monitoring plugins; the others follow
+ * sysexits(3) where one fits. */
 enum ctl_exit {
     CTL_DONE = 0,
-    CTL_WARNING = 1,      /* `check` has something to say */
-    CTL_CRITICAL = 2,     /* `check` found what cannot wait */
+    CTL_WARNING = 1,      /* `check` found a problem */
+    CTL_CRITICAL = 2,     /* `check` found an urgent problem */
     CTL_NOT_FOUND = 4,    /* no such tag, member or worker id */
     CTL_USAGE = 64,       /* the command line, a setting or a file that it names is wrong */
     CTL_DATA = 65,        /* a file of data is damaged, or has rows that break a rule */
     CTL_UNREACHABLE = 69, /* no server answered; nothing was done */
     CTL_INTERNAL = 70,    /* a bug, here or in an answer */
-    CTL_OUTPUT = 74,      /* what was to be written could not be */
-    CTL_UNKNOWN = 75,     /* no answer in time: perhaps it was done, or it continues */
+    CTL_OUTPUT = 74,      /* output could not be written */
+    CTL_UNKNOWN = 75,     /* no answer in time: the change may have been made, or continues */
     CTL_REFUSED = 76,     /* the cluster refused */
     CTL_DENIED = 77       /* a token, a role or the right listener is missing */
 };
@@ -85,24 +86,24 @@ struct settings {
     char *values[SETTINGS]; /* NULL: not set */
     char *token;            /* NULL: none */
     uint32_t timeout_ms;
-    bool local; /* the servers are those that `make run` started in this folder */
+    bool local; /* the servers are the nodes that `make run` started in this folder */
 };
 
 /* An option, for help and documents. */
 struct option_about {
     const char *name;  /* "prefix"; NULL: the end of the list */
     char letter;       /* 'n' for -n; 0: none */
-    const char *value; /* "TEXT"; NULL: it has none */
+    const char *value; /* "TEXT"; NULL: no value */
     const char *text;
 };
 
-/* What every command takes: the settings in their order, and then --json. */
+/* Options of every command: the settings in their order, then --json. */
 extern const struct option_about SETTINGS_ABOUT[];
 
 /* From a flag. */
 void settings_set(struct settings *settings, enum setting setting, const char *value);
 
-/* All that no flag has set. 0, or ERR_INVALID with *why. */
+/* Load all settings that no flag has set. 0, or ERR_INVALID with *why. */
 int settings_load(struct settings *settings, struct buf *why) MUST_CHECK;
 
 void settings_free(struct settings *settings);
@@ -114,11 +115,12 @@ void settings_free(struct settings *settings);
 enum listener { LISTENER_IDS, LISTENER_ADMIN, LISTENERS };
 
 struct server {
-    char address[LIMIT_ADDRESS_BYTES + 16]; /* as it was given, without http:// */
+    char address[LIMIT_ADDRESS_BYTES + 16]; /* as given, without http:// */
     bool tls;
     bool is_not[LISTENERS];                              /* it answered other_door */
-    char other[LISTENERS][LIMIT_ADDRESS_BYTES + 1];      /* what to ask instead, or empty */
-    char elsewhere[LISTENERS][LIMIT_ADDRESS_BYTES + 96]; /* why that cannot be asked, or empty */
+    char other[LISTENERS][LIMIT_ADDRESS_BYTES + 1];      /* the address to ask instead, or empty */
+    char elsewhere[LISTENERS][LIMIT_ADDRESS_BYTES + 96]; /* the reason why it cannot be asked, or
+                                                            empty */
 };
 
 struct servers {
@@ -126,17 +128,17 @@ struct servers {
     size_t count;
 };
 
-/* ERR_INVALID: *why names the address that is none. */
+/* ERR_INVALID: *why names the invalid address. */
 int servers_parse(struct servers *servers, const struct settings *settings,
                   struct buf *why) MUST_CHECK;
 
-/* At which listener a target ("/api/tags?limit=1") is served. Health and metrics: at both. */
+/* The listener that serves a target ("/api/tags?limit=1"). Health and metrics: both. */
 enum listener servers_listener(const char *target);
 
 /* The address to ask there for this listener; NULL: none is known. */
 const char *server_address(const struct server *server, enum listener listener);
 
-/* It answered other_door with this message. True: server_address() has another one now. */
+/* The server answered other_door with this message. True: server_address() has changed. */
 bool server_learn(struct server *server, enum listener listener, const char *message);
 
 /* --- requests and answers --- */
@@ -156,24 +158,26 @@ struct ask {
     const char *body; /* JSON, NULL: none */
     const char *key;  /* Idempotency-Key; NULL: none */
     const struct ask_sink *sink;
-    uint32_t timeout_ms;  /* of all of it, with a sink without a byte; 0: as the settings have it */
-    bool once;            /* it must not be sent twice */
-    const size_t *server; /* asked alone, and once; NULL: all, until one answers */
+    uint32_t timeout_ms;  /* for the whole request; with a sink, without a byte received; 0: the
+                             settings' */
+    bool once;            /* the request must not be sent twice */
+    const size_t *server; /* the only one asked, and once; NULL: all, until one answers */
 };
 
 struct answer {
     long status;
-    json_t *json; /* NULL: the body is none */
+    json_t *json; /* NULL: the body is not JSON */
     struct buf body;
     char *server;     /* that answered, NULL: none */
     const char *code; /* of an error, in json; or "" */
-    struct buf error; /* what to say of a failure, one line or more, not clean yet; ends with NUL */
-    bool repeated;    /* it was sent more than once: an earlier one may have been carried out */
+    struct buf error; /* the text of a failure, one or more lines, not clean yet; ends with NUL */
+    bool repeated;    /* the request was sent more than once: an earlier one may have been
+                         carried out */
 };
 
 struct cluster;
 
-/* NULL: a setting is wrong, and *why says which. settings: borrowed. */
+/* NULL: a setting is wrong; *why names it. settings: borrowed. */
 struct cluster *cluster_new(const struct settings *settings, struct buf *why);
 void cluster_free(struct cluster *cluster); /* NULL-safe */
 
@@ -186,7 +190,7 @@ const struct servers *cluster_servers(const struct cluster *cluster);
 
 void answer_free(struct answer *answer);
 
-/* One that is freed at the end of its block. */
+/* An answer that is freed at the end of its block. */
 #define ANSWER_LOCAL(name) struct answer name __attribute__((cleanup(answer_free))) = {0}
 
 #endif

@@ -1,37 +1,36 @@
 /*
- * config.h - the settings of a node, read once and handed down, and the files that they name.
+ * config.h - the settings of a node, read once and passed down, and the files that they name.
  *
  * Each layer gets a pointer to the struct of settings that it defines itself.
  *
- * The table (table.c) is the one place where a setting is described. A row says its name, the field
- * it goes into, which values it may have, its default and what it means. The names of flag and
- * variable, parsing, errors, --help, --print-config, the example of a config file and the table in
- * docs/configuration.md all come from it.
+ * Only the table (table.c) describes a setting. A row has its name, its field, its allowed values,
+ * its default and its meaning. The names of flag and variable, parsing, errors, --help,
+ * --print-config, the example config file and the table in docs/configuration.md all come from the
+ * row.
  *
  * The happy path (load.c): config_load() takes each setting's default, then the config file, the
- * environment and the flags, each overruling what came before; checks every value against its rule;
- * fills in the defaults that come from other settings, and checks the rules between settings
- * (docs/configuration.md lists these); and reads the secret. What comes out is valid as a whole.
+ * environment and the flags, each overriding the earlier ones. It checks every value against its
+ * rule, fills in the defaults that depend on other settings, checks the rules between settings
+ * (listed in docs/configuration.md), and reads the secret. The result is valid as a whole.
  *
  * A line of the config file is empty, a comment, or "key = value". A comment begins with '#' at the
- * start of a line or after a blank. A value may stand in double quotes (there are no escapes),
- * which keeps blanks at its ends and '#' in it.
+ * start of a line or after a blank. Double quotes around a value (there are no escapes) keep blanks
+ * at its ends and '#' in it.
  *
  * The cluster's secret is 32 random bytes, written as 64 hex digits or in base64 (44 characters),
  * one a line; blanks at a line's ends, empty lines, and lines that begin with '#' do not count.
- * There may be two, while one is exchanged: nodes take both, and offer the first. A passphrase
- * cannot be told from anything else that is short on randomness, so what is accepted has the form
- * of random bytes and looks like them: an eavesdropper can try as many secrets as it likes at
- * home.
+ * During an exchange there may be two: nodes accept both, and offer the first. A secret must have
+ * the form of random bytes and look random, so passphrases are refused: an eavesdropper can try any
+ * number of secrets offline.
  *
- * The files of http.tls-dir are read whole, checked, made into what the HTTP listeners put in force
- * (http/tls/context.h), and forgotten; the key is wiped. So they may be replaced, by new files of
- * the same name, while the node runs.
+ * The files of http.tls-dir are read whole, checked, converted for the HTTP listeners
+ * (http/tls/context.h), and freed; the key is wiped. So new files may replace them, under the same
+ * names, while the node runs.
  *
  * Failure modes: an unknown setting, a bad value, a broken rule, an unreadable file: ERR_INVALID
- * with a text that names where the value came from (file and line, variable, flag), the value and
- * the rule; config_file_read() and secret_parse() name neither setting nor file. A bad value is an
- * error even where a stronger source overrules it.
+ * with a text that names the value's source (file and line, variable, flag), the value and the
+ * rule; config_file_read() and secret_parse() name neither setting nor file. A bad value is an
+ * error even if a stronger source overrides it.
  *
  * Thread: main. The struct is read-only once other threads start.
  */
@@ -57,24 +56,24 @@
 #define CONFIG_ADMIN_SAME "same" /* of admin.listen */
 #define CONFIG_ROOT "root"       /* of user */
 
-/* Later ones overrule earlier ones. */
+/* Later ones override earlier ones. */
 enum config_source {
     CONFIG_FROM_DEFAULT,
-    CONFIG_FROM_RULE, /* a default that comes from other settings */
+    CONFIG_FROM_RULE, /* a default that depends on other settings */
     CONFIG_FROM_FILE,
     CONFIG_FROM_ENVIRONMENT,
     CONFIG_FROM_FLAG
 };
 
-/* Whether the process gives up calls and paths (src/node/privileges.h). */
+/* Does the process give up calls and paths (src/node/privileges.h)? */
 enum config_sandbox {
-    CONFIG_SANDBOX_AUTO, /* as far as the kernel can */
-    CONFIG_SANDBOX_ON,   /* or not at all: it does not start without */
+    CONFIG_SANDBOX_AUTO, /* all features that the kernel has */
+    CONFIG_SANDBOX_ON,   /* all, else the node does not start */
     CONFIG_SANDBOX_OFF,
-    CONFIG_SANDBOX_DEBUG /* nor is its memory kept from others of the same user */
+    CONFIG_SANDBOX_DEBUG /* off; and its memory is open to other processes of the user */
 };
 
-/* What a node does whose data directory is new. */
+/* How a node with a new data directory starts. */
 enum config_bootstrap { CONFIG_BOOTSTRAP_MEMBERS, CONFIG_BOOTSTRAP_SINGLE, CONFIG_BOOTSTRAP_NEVER };
 
 /* The files in a directory with a certificate; the names are those of a secret in Kubernetes. */
@@ -83,14 +82,14 @@ enum config_bootstrap { CONFIG_BOOTSTRAP_MEMBERS, CONFIG_BOOTSTRAP_SINGLE, CONFI
 #define CONFIG_TLS_CA "/ca.crt"
 
 struct config_tls_files {
-    char certificate[LIMIT_PATH_BYTES + 1]; /* all are "" where there is no directory */
+    char certificate[LIMIT_PATH_BYTES + 1]; /* all are "" if there is no directory */
     char key[LIMIT_PATH_BYTES + 1];
-    char ca[LIMIT_PATH_BYTES + 1]; /* "" also where nothing is held against it */
+    char ca[LIMIT_PATH_BYTES + 1]; /* "" also if no certificate is checked against it */
 };
 
 #define CONFIG_TLS_PATHS 6 /* of both directories */
 
-/* What one client may take. */
+/* Quotas of one client. */
 struct quota_settings {
     struct client_quotas clients; /* of one node */
     uint32_t keys_percent;        /* 1..100: of the cluster's */
@@ -98,31 +97,31 @@ struct quota_settings {
     uint32_t tags_percent;        /* 1..100: of data.memory-bytes */
 };
 
-/* Where the effective value of a setting came from. */
+/* The source of a setting's effective value. */
 struct config_origin {
     enum config_source source;
     unsigned line; /* of the file; 0 otherwise */
-    char *text;    /* the value as it was written; owned; NULL: required and not given */
+    char *text;    /* the value as written; owned; NULL: required and not given */
 };
 
-/* Strings point at the texts of the origins, the keys of the node at the secret and at paths: not
- * to be copied. */
+/* Do not copy: strings point at the texts of the origins, the keys of the node at the secret and at
+ * paths. */
 struct config {
     struct node_settings node;
     struct id_service_config ids;    /* what the node serves */
-    uint32_t worker_id;              /* that ids.lease fixes; WORKER_ID_ANY: none */
-    enum config_bootstrap bootstrap; /* of which node and data have their parts */
+    uint32_t worker_id;              /* fixed by ids.lease; WORKER_ID_ANY: none */
+    enum config_bootstrap bootstrap; /* node and data have copies of its parts */
     struct http_settings http;
     char resp_shown[LIMIT_ADDRESS_BYTES + 1]; /* what http has of it */
-    uint64_t http_memory_bytes;               /* of which the parts are in http */
+    uint64_t http_memory_bytes;               /* http has its parts */
     struct quota_settings quota;              /* likewise in http and node */
     struct {
         const char *dir;
-        const char *root; /* in which dir was chosen, see replace_lost.h; NULL: it was not */
+        const char *root; /* that dir was chosen in, see replace_lost.h; NULL: it was not */
         char chosen[LIMIT_PATH_BYTES + sizeof "/65535"];
         int next_fd; /* with root: see replace_lost.h */
         uint64_t map_bytes;
-        bool map_by_disk; /* not set: and no more than the disk of dir suits */
+        bool map_by_disk; /* map_bytes was not set: also bounded by the disk of dir */
         bool create;      /* not CONFIG_BOOTSTRAP_NEVER */
         bool loose_mode;
     } data;
@@ -149,7 +148,7 @@ struct config {
     struct {
         const char *dir;
         struct config_tls_files files;
-    } peer_tls; /* to which the keys of the node point */
+    } peer_tls; /* the keys of the node point here */
     struct {
         const char *user; /* "": none; CONFIG_ROOT: stay root */
         enum config_sandbox sandbox;
@@ -157,7 +156,7 @@ struct config {
     enum log_level log_level;
     enum log_format log_format;
     const char *secret_file;                /* "": none */
-    uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
+    uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to detect a longer file */
     const char *file;                       /* the config file that was read, borrowed; "": none */
     struct config_origin origins[CONFIG_SETTINGS_MAX]; /* by row of the table */
     struct {
@@ -181,19 +180,19 @@ struct config_error {
 int config_fail(struct config_error *ret_error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Put "place: " before the text that is there, and return ERR_INVALID. */
+/* Put "place: " before the present text, and return ERR_INVALID. */
 int config_fail_at(struct config_error *ret_error, const char *place, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* --- files --- */
 
-/* Read the first `room` bytes of a file, which has to be a regular one, at once: nothing is waited
- * for. No copy of them stays elsewhere in memory. Not everybody may write to it; a private file is
- * open to its owner alone. */
+/* Read the first `room` bytes of a file at once, without waiting. No other copy of them stays in
+ * memory. The file must be regular and not world-writable; a private file must be open to its owner
+ * alone. */
 int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
                      struct config_error *ret_error) MUST_CHECK;
 
-/* The text of auth.tokens-file, ended by a NUL that its length does not count; nothing if none is
+/* The text of auth.tokens-file, ended by a NUL that its length does not count; empty if none is
  * set. The error names the file. */
 int config_tokens_read(const struct config *config, struct buf *ret_text,
                        struct config_error *ret_error) MUST_CHECK;
@@ -208,7 +207,7 @@ struct secret_list {
     size_t count; /* at least 1 */
 };
 
-/* Of a file's text. 0 or ERR_INVALID. */
+/* Parse a file's text. 0 or ERR_INVALID. */
 int secret_parse(const void *text, size_t len, struct secret_list *ret_list,
                  char ret_why[SECRET_WHY_BYTES]) MUST_CHECK;
 
@@ -223,7 +222,7 @@ static inline bool tls_files_are_set(const struct config *config)
     return config->tls.dir[0] != '\0';
 }
 
-/* What the files have. For tls_commit(), or tls_context_free(). There is a certificate. */
+/* Load the files, for tls_commit() or tls_context_free(). There must be a certificate. */
 int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
                    struct config_error *ret_error) MUST_CHECK;
 
@@ -231,7 +230,7 @@ int tls_files_load(const struct config *config, struct tls *tls, struct tls_cont
 
 #define CONFIG_ENVIRONMENT_PREFIX "LEAFD_"
 
-struct setting_type; /* which texts are values, and how one goes into the field */
+struct setting_type; /* the texts that are values, and how the field is set */
 
 /* A row of the table. */
 struct setting {
@@ -242,8 +241,8 @@ struct setting {
     uint64_t min;  /* of a number; of the length of a text; of the items of a list */
     uint64_t max;
     const char *unit;         /* of a number, or NULL */
-    const char *fallback;     /* the default, as it would be written; NULL: required */
-    const char *fallback_doc; /* what the default means, where its text does not say it; or NULL */
+    const char *fallback;     /* the default, as a source would write it; NULL: required */
+    const char *fallback_doc; /* the default's meaning, if its text is unclear; or NULL */
     bool live;                /* SIGHUP changes it while the node runs (src/node/reload.h) */
     const char *meaning;
 };
@@ -251,7 +250,7 @@ struct setting {
 extern const struct setting settings[];
 extern const size_t setting_count;
 
-/* Those that others look for: uint32_t or uint64_t; bool; const char *, a file; struct
+/* Those that other code compares with: uint32_t or uint64_t; bool; const char *, a file; struct
  * node_peers. */
 extern const struct setting_type setting_number;
 extern const struct setting_type setting_boolean;
@@ -266,26 +265,26 @@ struct setting_text {
  * "LEAFD_HTTP_TIMEOUT_MS". Returns out's text. */
 const char *setting_spell(const char *name, enum config_source source, struct setting_text *out);
 
-/* The row with this name, as the source spells it; the count of rows when there is none. */
+/* The row with this name, as the source spells it; the number of rows if there is none. */
 size_t setting_find(const char *text, size_t len, enum config_source source);
 
 /* The row of a name that is in the table (ASSERT). */
 size_t setting_row(const char *name);
 
-/* Put a value into its field, and note where it came from. 0, or ERR_INVALID with *ret_error, which
- * quotes it and says the rule (http.loops: "many" is not valid: must be 0..64), and nothing
+/* Put a value into its field, and note its source. 0, or ERR_INVALID with *ret_error, which quotes
+ * the value and the rule (http.loops: "many" is not valid: must be 0..64), and nothing is
  * changed. */
 int config_set(struct config *config, size_t row, const char *text, enum config_source source,
                unsigned line, struct config_error *ret_error) MUST_CHECK;
 
-/* "ids,health", "none": the roles as bits. 0, or ERR_INVALID with *ret_item, to its comma, that is
- * none. */
+/* "ids,health", "none": the roles as bits. 0, or ERR_INVALID with *ret_item, the invalid item up to
+ * its comma. */
 int config_roles(const char *list, unsigned *ret_roles, const char **ret_item) MUST_CHECK;
 
-/* Is the row's value the same in both? Numbers count as such, whatever their unit. */
+/* Is the row's value the same in both? Numbers are compared as numbers, in any unit. */
 bool setting_same(size_t row, const struct config *one, const struct config *other);
 
-/* Append where the present value came from: "leafd.conf:3", "LEAFD_NODE_ID", "--node-id",
+/* Append the source of the present value: "leafd.conf:3", "LEAFD_NODE_ID", "--node-id",
  * "default". */
 void config_where(const struct config *config, size_t row, struct buf *out);
 
@@ -298,7 +297,7 @@ void config_print(const struct config *config, struct buf *out);
 /* Append the text of --help. */
 void config_print_help(struct buf *out);
 
-/* Append a config file in which each setting stands with its meaning and default, as a comment. */
+/* Append a config file that has each setting with its meaning and default, as comments. */
 void config_print_example(struct buf *out);
 
 /* Append the Markdown table of all settings, as docs/configuration.md holds it. */
@@ -306,22 +305,22 @@ void config_print_doc(struct buf *out);
 
 /* --- rules between settings --- */
 
-/* Can ids of the layout be stamped at this time? A clock that stands before leafd was written is
- * wrong, and no reason to refuse an epoch. 0 or ERR_INVALID. */
+/* Can ids of the layout be stamped at this time? A clock before leafd's first release is wrong, and
+ * no reason to refuse an epoch. 0 or ERR_INVALID. */
 int rules_layout(const struct config *config, uint64_t now_ms,
                  struct config_error *ret_error) MUST_CHECK;
 
-/* Threads that serve HTTP where nothing is set: one less than the processors, at least one. */
+/* Default number of HTTP threads: one less than the processors, at least one. */
 uint32_t rules_http_loops(unsigned processors);
 
 /* --- the sources --- */
 
-/* What the command line asks for. */
+/* The command line's command. */
 enum config_action {
     CONFIG_RUN,
     CONFIG_CHECK,         /* --check-config */
     CONFIG_PRINT,         /* --print-config */
-    CONFIG_PRINT_DOC,     /* --print-config-doc; this and the following look at no setting */
+    CONFIG_PRINT_DOC,     /* --print-config-doc; this and the following read no setting */
     CONFIG_PRINT_EXAMPLE, /* --print-config-example */
     CONFIG_NEW_SECRET,
     CONFIG_NEW_TOKEN,
@@ -331,7 +330,7 @@ enum config_action {
 
 /*
  * Load and check everything. argv[0] is skipped; env is as environ; both live as long as the
- * config. With CONFIG_PRINT_DOC and what follows nothing else is looked at and *ret_config is
+ * config. With CONFIG_PRINT_DOC and the following actions nothing else is read, and *ret_config is
  * empty. 0, or ERR_INVALID with *ret_error set and nothing to release.
  */
 int config_load(int argc, char *const argv[], char *const env[], struct config *ret_config,

@@ -2,9 +2,9 @@
  * load.c - see config.h: the files that settings name, the rules between settings, and the sources
  * of settings, from the weakest to the strongest.
  *
- * The command line is read twice: first for what it asks (--help, --config FILE), last for
- * settings, so that flags overrule the file they name. getopt_long() is not used for it: it takes
- * any abbreviation for a flag, and a later release that adds a flag would change what one means.
+ * The command line is read twice: first for commands (--help, --config FILE), last for settings, so
+ * that flags override the file they name. getopt_long() is not used: it accepts abbreviated flags,
+ * and a flag added by a later release would change their meaning.
  *
  * Thread: main.
  */
@@ -58,7 +58,7 @@ void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_
 int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
                      struct config_error *ret_error)
 {
-    /* Without waiting: nobody may ever write to a FIFO. */
+    /* Without waiting: a FIFO may never have a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     mode_t not_private = S_IRWXG | S_IRWXO;
     struct stat st;
@@ -69,8 +69,8 @@ int config_file_read(const char *path, bool is_private, void *out, size_t room, 
         return config_fail(ret_error, "cannot open: %s", strerror(errno));
     }
     ASSERT(fstat(fd, &st) == 0);
-    /* Root may let a group read its file: so packages install what a service reads, and so
-     * Kubernetes mounts it. */
+    /* Root may let a group read its file: packages install files of a service this way, and
+     * Kubernetes mounts them so. */
     not_private &= st.st_uid == 0 ? ~(mode_t)S_IRGRP : ~(mode_t)0;
     if (!S_ISREG(st.st_mode)) { /* a device may have no end */
         rv = config_fail(ret_error, "is not a regular file");
@@ -117,11 +117,11 @@ int config_tokens_read(const struct config *config, struct buf *ret_text,
 
 #define HEX_CHARS (2 * NET_SECRET_BYTES)
 #define BASE64_CHARS (SECRET_TEXT_BYTES - 1)
-/* Of 32 random bytes about 30 differ; fewer than 20 are not to be seen in the age of the world. */
+/* Of 32 random bytes about 30 differ; fewer than 20 never occur by chance. */
 #define DISTINCT_MIN 20
 #define NEW_SECRET "make one with leafd --new-secret"
 
-/* Only as it is written: one '=' at the end, and no bits that do not count. */
+/* Only the canonical form: one '=' at the end, unused bits 0. */
 static bool from_base64(const char *text, uint8_t secret[NET_SECRET_BYTES])
 {
     uint8_t bytes[NET_SECRET_BYTES + 1];
@@ -139,7 +139,7 @@ static bool from_base64(const char *text, uint8_t secret[NET_SECRET_BYTES])
     return same;
 }
 
-/* NULs, a pattern, a sentence: not what a generator gives. */
+/* False for NULs, a pattern, a sentence: no generator's output. */
 static bool looks_random(const uint8_t secret[NET_SECRET_BYTES])
 {
     bool seen[256] = {false};
@@ -241,7 +241,7 @@ void secret_new(char ret_text[SECRET_TEXT_BYTES])
 
 /* --- the certificate of http.tls-dir --- */
 
-/* One more, to see that there is more. */
+/* One more byte, to detect a longer file. */
 #define ROOM_BYTES (LIMIT_TLS_FILE_BYTES + 1)
 
 static int read_tls_file(const char *path, bool is_private, struct tls_file *ret_file,
@@ -296,21 +296,20 @@ int tls_files_load(const struct config *config, struct tls *tls, struct tls_cont
 /* --- rules between settings --- */
 
 #define ADMIN_PORT_STEP 1000
-#define LOST_ID_MAX 1000         /* LOST_ID_STEP: no two configured ids stand for the same one */
-#define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
+#define LOST_ID_MAX 1000         /* LOST_ID_STEP: no two configured ids lead to the same id */
+#define WRITTEN_MS 1767225600000 /* 2026-01-01: no correct clock is before it */
 
-/* Nobody turns these apart from the setting that they follow. */
-#define HEARTBEATS_PER_ELECTION 10 /* so many are lost before anybody stands for election */
+/* These follow another setting, and need no setting of their own. */
+#define HEARTBEATS_PER_ELECTION 10 /* lost in a row before a node starts an election */
 #define HEARTBEAT_MIN_MS 10        /* a third of the shortest election timeout */
-#define CATCH_UP_ELECTIONS 60      /* what outlasts an election or two will not come any more */
-#define SNAPSHOTS_PER_TRAIL                                                                        \
-    4 /* entries are cheaper than a snapshot for a node that is late by these */
-#define RENEWALS_PER_WINDOW 3  /* two may fail */
-#define RENEW_MS 3000          /* Leaf's report interval */
-#define SHUTDOWN_GRACE_MS 5000 /* an election and some; half of what supervisors give at least */
+#define CATCH_UP_ELECTIONS 60      /* a change that outlasts an election or two does not complete */
+#define SNAPSHOTS_PER_TRAIL 4      /* for a node this late, entries are cheaper than a snapshot */
+#define RENEWALS_PER_WINDOW 3      /* two may fail */
+#define RENEW_MS 3000              /* Leaf's report interval */
+#define SHUTDOWN_GRACE_MS 5000     /* more than an election; at most half of a supervisor's limit */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
-#define MARK_LEAD_MS 1000 /* a write a second; and what a crash costs in waiting */
+#define MARK_LEAD_MS 1000 /* a write a second; and the wait after a crash */
 
 /* --- errors --- */
 
@@ -360,8 +359,8 @@ uint32_t rules_http_loops(unsigned processors)
     return processors - 1 < LIMIT_HTTP_LOOPS ? processors - 1 : LIMIT_HTTP_LOOPS;
 }
 
-/* What is shown of a wildcard is its port at the host of another address of this node. The longest
- * host with a longer port would not fit: then the wildcard has to do. */
+/* A wildcard is shown as its port at the host of another address of this node. If that does not fit
+ * (the longest host with a longer port), the wildcard is shown. */
 static void show_address(const char *listen, const char *other,
                          char ret_shown[LIMIT_ADDRESS_BYTES + 1])
 {
@@ -376,8 +375,8 @@ static void show_address(const char *listen, const char *other,
     }
 }
 
-/* Beside the ids: on loopback, so far from their port that nodes which share a machine do not
- * meet. */
+/* Beside the ids: on loopback, at a distance from their port, so that nodes on one machine do not
+ * conflict. */
 static void default_admin(struct config *config)
 {
     unsigned long port = strtoul(strrchr(config->http.listen_address, ':') + 1, NULL, 10);
@@ -394,7 +393,7 @@ static void default_admin(struct config *config)
     config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
 }
 
-/* What follows from a setting by a fixed ratio, and what none of them changes. */
+/* Set values with a fixed ratio to a setting, and constants. */
 static void set_followers(struct node_settings *node, struct id_service_config *ids)
 {
     struct driver_config *driver = &node->replica.driver;
@@ -408,8 +407,8 @@ static void set_followers(struct node_settings *node, struct id_service_config *
     ids->refill_percent = REFILL_DEFAULT_PERCENT;
     ids->allocator.request_ms = GRANT_REQUEST_MS;
     ids->allocator.retry_ms = GRANT_RETRY_MS;
-    /* All that there is room for: they are bounded by age and rate, and a clean stop gives back
-     * what nobody came for. */
+    /* As many as there is room for: age and rate bound them, and a clean stop returns unused
+     * ids. */
     ids->prefetch.tags = PREFETCH_DEFAULT_TAGS;
     ids->prefetch.rate_per_s = PREFETCH_DEFAULT_RATE;
     lease->renew_ms = part_ms < RENEW_MS ? part_ms : RENEW_MS;
@@ -423,13 +422,13 @@ static uint32_t at_most(uint32_t value, uint32_t most)
     return value < most ? value : most;
 }
 
-/* Parts of the memory, and times that are no longer than a connection may be idle. */
+/* Parts of the memory, and times no longer than a connection's idle limit. */
 static void set_http_followers(struct http_settings *http, uint64_t memory_bytes)
 {
     http->bodies_bytes = memory_bytes / 3;
     http->client_bodies_bytes = memory_bytes / 12;
     http->output_bytes = memory_bytes / 3;
-    http->input_bytes = memory_bytes / 6; /* and as much again, see meter.h */
+    http->input_bytes = memory_bytes / 6; /* and the same amount again, see meter.h */
     http->head_ms = at_most(LIMIT_HTTP_HEAD_MS, http->idle_ms);
     http->body_ms = at_most(LIMIT_HTTP_BODY_MS, http->idle_ms);
     http->write_ms = at_most(LIMIT_HTTP_WRITE_MS, http->idle_ms);
@@ -438,7 +437,7 @@ static void set_http_followers(struct http_settings *http, uint64_t memory_bytes
     http->resp_idle_ms = LIMIT_RESP_IDLE_MS;
 }
 
-/* Paths that are too long are of no setting: its bound has room for the names. */
+/* No path is too long: the setting's bound leaves room for the names. */
 static void set_tls_files(const char *dir, bool has_ca, struct config_tls_files *ret_files)
 {
     *ret_files = (struct config_tls_files){"", "", ""};
@@ -477,7 +476,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     set_default(config, "peer.advertise",
                 member != NULL ? member->address : config->node.listen_address);
     set_default(config, "peer.listen", config->node.peer_address);
-    /* HTTP at the host that the peers know, RESP at the one of HTTP. */
+    /* HTTP at the host of the peer address, RESP at the host of HTTP. */
     show_address(config->http.listen_address, config->node.peer_address, shown);
     set_default(config, "http.advertise", shown);
     show_address(config->http.resp_address, config->node.http_address, config->resp_shown);
@@ -576,7 +575,7 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
     return 0;
 }
 
-/* The others must be able to dial it, and it is one address for good. */
+/* The other nodes must be able to dial it, and it is permanent. */
 static int check_peer_address(struct config *config, struct config_error *ret_error)
 {
     if (config->node.peer_address[0] == '\0') {
@@ -652,7 +651,7 @@ static int read_secret(struct config *config, struct config_error *ret_error)
     return 0;
 }
 
-/* What is in them is looked at when the node starts. */
+/* Their content is checked when the node starts. */
 static int check_peer_files(struct config *config, struct config_error *ret_error)
 {
     const struct config_tls_files *files = &config->peer_tls.files;
@@ -668,7 +667,7 @@ static int check_peer_files(struct config *config, struct config_error *ret_erro
     return 0;
 }
 
-/* The file is read again when the node starts: here it is only looked at. */
+/* The file is read again when the node starts: here it is only checked. */
 static int check_tokens(struct config *config, struct config_error *ret_error)
 {
     BUF_LOCAL(text);
@@ -686,7 +685,7 @@ static int check_tokens(struct config *config, struct config_error *ret_error)
     return rv;
 }
 
-/* A listener that others reach has tokens, or the operator says that it needs none. */
+/* A listener that is reachable from outside needs tokens, or a setting that it needs none. */
 static int check_open(struct config *config, struct config_error *ret_error)
 {
     bool joined = strcmp(config->admin.listen, CONFIG_ADMIN_SAME) == 0;
@@ -775,7 +774,7 @@ static int set_file(struct config *config, const char *path, const char *from,
     return 0;
 }
 
-/* The name is of no setting. A flag may have its value in it. */
+/* No setting has this name. A flag's name may include its value. */
 static int refuse_name(enum config_source source, const char *name, size_t len,
                        struct config_error *ret_error)
 {
@@ -805,7 +804,8 @@ static int refuse_name(enum config_source source, const char *name, size_t len,
                        log_quote(name, len, quoted, sizeof quoted));
 }
 
-/* Set what a source names. The error says where, but for a file, which has lines. */
+/* Set the setting that a source names. The error says where, except for a file (its caller adds the
+ * line). */
 static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
                   size_t len, const char *value, struct config_error *ret_error)
 {
@@ -836,7 +836,7 @@ static bool is_config_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Cut the blanks, and a carriage return, off the end. */
+/* Trim blanks, and a carriage return, at the end. */
 static void trim_end(char *text)
 {
     size_t len = strlen(text);
@@ -847,7 +847,7 @@ static void trim_end(char *text)
     text[len] = '\0';
 }
 
-/* Cut off a comment: '#' after a blank, or at the very start. */
+/* Cut off a comment: '#' after a blank, or at the start. */
 static void cut_comment(char *text)
 {
     for (char *hash = strchr(text, '#'); hash != NULL; hash = strchr(hash + 1, '#')) {
@@ -858,7 +858,7 @@ static void cut_comment(char *text)
     }
 }
 
-/* The text in quotes, and nothing but a comment after it. */
+/* The text in quotes; only a comment may follow. */
 static int parse_quoted(char *text, char **ret_value, struct config_error *ret_error)
 {
     char *end = strchr(text + 1, '"');
@@ -939,9 +939,9 @@ static int load_file(struct config *config, struct config_error *ret_error)
 
 /* --- the environment --- */
 
-/* Kubernetes gives every container variables named after the services around it: one called "leafd"
- * makes LEAFD_SERVICE_HOST, LEAFD_PORT=tcp://..., LEAFD_PORT_8080_TCP_ADDR and their like. No more
- * is let pass: LEAFD_HTTP_PORT=8080 is somebody's mistake. */
+/* Kubernetes gives every container variables named after its services: one called "leafd" makes
+ * LEAFD_SERVICE_HOST, LEAFD_PORT=tcp://..., LEAFD_PORT_8080_TCP_ADDR and the like. Only these are
+ * ignored: LEAFD_HTTP_PORT=8080 is a mistake. */
 static bool is_service_link(const char *variable, size_t len)
 {
     const char *port = memmem(variable, len, "_PORT", strlen("_PORT"));
@@ -977,8 +977,8 @@ static int load_environment(struct config *config, char *const env[],
 
 /* --- the command line --- */
 
-/* One that is no command: the config file or, if settings are to be taken, a setting; with its
- * value, which may be the next argument. Of a flag given twice the last one holds. */
+/* A flag that is not a command: the config file or, if settings are taken, a setting; with its
+ * value, which may be the next argument. Of a flag given twice, the last one counts. */
 static int take_flag(struct config *config, char *const argv[], int *at, bool take,
                      struct config_error *ret_error)
 {
@@ -987,7 +987,7 @@ static int take_flag(struct config *config, char *const argv[], int *at, bool ta
     bool is_file = strlen(FILE_FLAG) == len && strncmp(flag, FILE_FLAG, len) == 0;
     const char *value = flag[len] == '=' ? flag + len + 1 : argv[*at + 1];
     size_t row = setting_find(flag, len, CONFIG_FROM_FLAG);
-    /* One of yes or no may stand alone. */
+    /* A boolean flag may have no value. */
     bool is_bare = flag[len] != '=' && (value == NULL || value[0] == '-') && row < setting_count &&
                    settings[row].type == &setting_boolean;
 
@@ -1006,8 +1006,8 @@ static int take_flag(struct config *config, char *const argv[], int *at, bool ta
     return take ? assign(config, CONFIG_FROM_FLAG, 0, flag, len, value, ret_error) : 0;
 }
 
-/* What the command line asks for, the config file it names, and settings if they are to be taken.
- * Of commands the first holds: "--help --check-config" shows the help. */
+/* The command line's command, its config file, and settings if `take`. The first command counts:
+ * "--help --check-config" shows the help. */
 static int load_arguments(struct config *config, bool take, enum config_action *ret_action,
                           struct config_error *ret_error)
 {
@@ -1045,7 +1045,7 @@ static int load_all(struct config *config, struct config_error *ret_error)
         ASSERT(fallback == NULL ||
                config_set(config, row, fallback, CONFIG_FROM_DEFAULT, 0, ret_error) == 0);
     }
-    /* The file that the environment names, unless a flag did. */
+    /* The config file of the environment, unless a flag named one. */
     for (size_t i = 0; config->file[0] == '\0' && rv == 0 && env[i] != NULL; i++) {
         if (strncmp(env[i], variable, sizeof variable - 1) == 0) {
             rv = set_file(config, env[i] + sizeof variable - 1, FILE_VARIABLE, ret_error);

@@ -1,6 +1,6 @@
 /*
- * table.c - see config.h: the text of an error; the table of settings, with the types of their
- * values, the rows, and what is made from a row; and the texts that show all rows. Thread: main.
+ * table.c - see config.h: the text of an error; the table of settings: the types of values, the
+ * rows, functions on a row; and the texts that show all rows. Thread: main.
  */
 #include "src/node/config/config.h"
 
@@ -50,22 +50,22 @@ int config_fail_at(struct config_error *ret_error, const char *place, ...)
 #define QUOTED_BYTES 160 /* of a value in an error text; the rest is cut */
 
 struct setting_type {
-    /* Put the value into the field. ERR_INVALID: the text breaks the rule or, if *why is not empty,
-     * that is what is wrong with it; the field is as it was. */
+    /* Put the value into the field. ERR_INVALID: the text breaks the rule (*why has the reason, if
+     * not empty); the field is unchanged. */
     int (*parse)(const struct setting *setting, const char *text, void *field,
                  struct config_error *why);
-    /* The rule: this, then the range if there is something to put between its ends. */
+    /* The rule: this text, then the range if `between` is set. */
     const char *rule;
     const char *between;
     const char *after;
-    const char *brief;        /* the rule in a table's cell, or NULL: as it is */
+    const char *brief;        /* the rule in a table's cell; NULL: `rule` */
     const char *const *words; /* of parse_word(); ends with NULL */
     bool is_bytes;            /* of parse_number(): with KiB, MiB, ... */
     bool is_name;             /* of parse_text(): letters, digits, '.', '_', '-' */
     bool is_address;          /* of parse_text(): host:port, */
     const char *or_word;      /* or this; or NULL */
     bool with_id;             /* of parse_peers(): id=host:port */
-    /* Of parse_list(): is it a list? If not, what is wrong with the item that is none. */
+    /* Of parse_list(): is it a list? If not, the error, and the invalid item. */
     bool (*is_list)(const char *text, const char **ret_item);
     const char *not_item;
 };
@@ -81,7 +81,7 @@ static const struct {
     unsigned shift;
 } byte_units[] = {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
 
-/* An end of the range; bytes with the largest unit that divides them. */
+/* An end of the range; bytes in the largest unit that divides them. */
 static void put_end(const struct setting *setting, uint64_t end, struct buf *out)
 {
     unsigned i = setting->type->is_bytes ? 0 : COUNT_OF(byte_units) - 1;
@@ -108,7 +108,7 @@ static void setting_rule(const struct setting *setting, struct buf *out)
     }
 }
 
-/* Check the text and put it into its field. A field of a text is set to the text itself. */
+/* Check the text and put it into its field. A text field is set to the text itself. */
 static int setting_parse(const struct setting *setting, const char *text, struct config *config,
                          struct config_error *ret_error)
 {
@@ -179,7 +179,7 @@ static int parse_number(const struct setting *setting, const char *text, void *f
     return 0;
 }
 
-/* A word's place in the list of its type is the value: of a bool or an enum. */
+/* The value, a bool or an enum, is the word's index in the list of its type. */
 static int parse_word(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
@@ -209,8 +209,7 @@ static bool is_word(const char *text, size_t len, const char *word)
     return len == strlen(word) && memcmp(text, word, len) == 0;
 }
 
-/* Control characters could forge a line of the log; a double quote cannot stand in the config
- * file. */
+/* Control characters could forge a line of the log; a double quote cannot be in the config file. */
 static bool is_printable(const char *text)
 {
     while ((unsigned char)*text >= 0x20 && *text != 0x7f && *text != '"') {
@@ -322,9 +321,9 @@ static int parse_list(const struct setting *setting, const char *text, void *fie
 
 /* --- quotas --- */
 
-#define PART_PERCENT 25 /* of keys, worker ids and tags, what one client may hold */
+#define PART_PERCENT 25 /* of keys, worker ids and tags, the share of one client */
 
-/* Cut the blanks off both ends. */
+/* Trim blanks at both ends. */
 static char *trim_item(char *item)
 {
     char *end = item + strlen(item);
@@ -434,7 +433,7 @@ static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
     return 0;
 }
 
-/* The last member against those before it. */
+/* Check the last member against the earlier ones. */
 static int check_new(const struct node_peers *members, struct config_error *why)
 {
     const struct net_peer *last = &members->peers[members->count - 1];
@@ -501,7 +500,7 @@ static bool parse_bits(const char *text, size_t len, struct snowflake_layout *re
     return ret_layout->time_bits > 0;
 }
 
-/* The epoch is held against the clock when all is read. */
+/* The epoch is compared with the clock once all settings are read. */
 static int parse_layout(const struct setting *setting, const char *text, void *field,
                         struct config_error *why)
 {
@@ -657,11 +656,11 @@ static const struct setting_type setting_hold = {
 #define MAX_INTERVAL_MS 600000
 #define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
-#define QUOTA_MAX 1000000000  /* what a line of the tokens file may say, too */
+#define QUOTA_MAX 1000000000  /* the maximum in a line of the tokens file, too */
 #define MAX_ENTRIES 10000000
 
-/* The columns of a row: its name, the type, field and range of its values, its default, what it
- * means. */
+/* The columns of a row: its name, the type, field and range of its values, its default, its
+ * meaning. */
 #define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
 #define NUMBER(field, min, max, unit) &setting_number, FIELD(field), min, max, unit
 #define RANGED(type, field, min, max) &type, FIELD(field), min, max, NULL
@@ -978,8 +977,8 @@ void config_print(const struct config *config, struct buf *out)
     }
 }
 
-/* Text of docs/configuration.md for people at a terminal: without Markdown's backquotes, and of a
- * link the words alone. */
+/* Text of docs/configuration.md for a terminal: without Markdown's backquotes; links without their
+ * targets. */
 static void put_plain(const char *markdown, struct buf *out)
 {
     const char *link = NULL; /* the end of its words */
@@ -997,7 +996,7 @@ static void put_plain(const char *markdown, struct buf *out)
     }
 }
 
-/* Words of text in lines of the width that begin so. */
+/* Wrap a text into lines of the width; each starts with `begin`. */
 static void put_wrapped(const char *begin, const char *markdown, struct buf *out)
 {
     BUF_LOCAL(plain);
@@ -1023,7 +1022,7 @@ static void put_wrapped(const char *begin, const char *markdown, struct buf *out
     buf_put(out, "\n", 1);
 }
 
-/* The default in words; the mark goes around a value. */
+/* The default in words; the mark encloses a value. */
 static void put_default(const struct setting *setting, const char *mark, struct buf *out)
 {
     if (setting->fallback == NULL) {
@@ -1078,7 +1077,7 @@ void config_print_help(struct buf *out)
                      strlen(setting_spell(settings[row].name, CONFIG_FROM_ENVIRONMENT, &variable)) +
                      strlen(setting->name) + strlen("     file: ");
 
-        /* The three names, on two lines where one would be too long. */
+        /* The three names, on two lines if one would be too long. */
         buf_printf(out, "  %s   %s%sfile: %s\n", flag.text, variable.text,
                    len <= HELP_WIDTH ? "   " : "\n  ", setting->name);
         put_wrapped(HELP_INDENT, setting->meaning, out);

@@ -22,7 +22,7 @@
 
 /* --- values --- */
 
-/* A flag, and the member that it sets. */
+/* A flag, and the struct member that it sets. */
 struct flag {
     const char *name;
     unsigned of; /* commands, a bit each */
@@ -204,7 +204,7 @@ static int options_take(struct options *options, char *const argv[], unsigned *r
     return flag->set(options, flag, value, ret_error);
 }
 
-/* --- what must be there --- */
+/* --- required arguments --- */
 
 static int options_check(const struct options *options, struct config_error *ret_error)
 {
@@ -443,7 +443,7 @@ static void put_source(const struct options *options, const struct saved *saved,
     }
 }
 
-/* The raise is by time: how it stands to the backup's age. */
+/* The raise is by time: compare it with the backup's age. */
 static void put_time_limits(const struct raise *raise, uint64_t age, struct buf *out)
 {
     char raised[SPAN_BYTES];
@@ -548,7 +548,7 @@ static int print_and_free(struct buf *text)
     return said ? 0 : ERR_IO;
 }
 
-/* Is the cluster's uid typed, of which the text before has asked? */
+/* Has the operator typed the cluster's uid, as the printed text asked? */
 static bool is_typed(const char *uid)
 {
     char line[UID_TEXT_BYTES + 2] = "";
@@ -565,10 +565,10 @@ static bool is_typed(const char *uid)
 
 #define MAP_SPARE_BYTES (64ULL << 20) /* beyond what the data file has */
 
-/* What is in the directory. */
+/* The content of the directory. */
 struct readmit_found {
     struct reach reach;
-    uint64_t newest; /* of its starts: the count, and below it the random half */
+    uint64_t newest; /* of its starts: the count, and in the low bits a random number */
     uint64_t term;
     uint64_t vote;
     struct rollback memory;
@@ -600,7 +600,7 @@ static int readmit_take(const struct store_loaded *loaded, struct readmit_found 
                                  "it is not marked: its node may be started as it is");
 }
 
-/* Look at all of it; then open it as its node would. */
+/* Check all of it; then open it as its node would. */
 static int open_marked(const char *dir, struct store **ret_store, struct readmit_found *found,
                        struct store_error *ret_error)
 {
@@ -696,9 +696,9 @@ static int readmit(const struct options *options)
 
 /* --- leafd restore, leafd recover --- */
 
-/* --- what it is made of --- */
+/* --- the source --- */
 
-/* Another survivor must be one, and not know more. */
+/* The other survivor must be of the same cluster, and its log must not reach further. */
 static int compare_with(const char *dir, const struct reach *own, struct reach *ret_other,
                         struct store_error *ret_error)
 {
@@ -709,7 +709,7 @@ static int compare_with(const char *dir, const struct reach *own, struct reach *
     if (err != 0) {
         return store_error_set(ret_error, err, "--compare: %.200s", error.text);
     }
-    /* Names are mostly the same; a uid is not. */
+    /* Cluster names are often the same; uids are not. */
     if (strcmp(own->cluster_id, ret_other->cluster_id) != 0 ||
         (!uid_is_none(&own->uid) && !uid_is_none(&ret_other->uid) &&
          !uid_equal(&own->uid, &ret_other->uid)) ||
@@ -739,7 +739,7 @@ static bool is_among(const uint64_t ids[], unsigned count, uint64_t id)
     return false;
 }
 
-/* Is it said of each member that it is here, or lost, and are too few here to continue without? */
+/* Is each member given as present or lost, and are too few present for the cluster to continue? */
 static int check_members(const struct options *options, const struct reach *own,
                          const uint64_t here[], unsigned here_count, struct store_error *ret_error)
 {
@@ -774,7 +774,7 @@ static int check_members(const struct options *options, const struct reach *own,
     return 0;
 }
 
-/* What became of the other members. */
+/* The other members: present or lost. */
 static int compare_survivors(const struct options *options, const struct reach *own,
                              struct store_error *ret_error)
 {
@@ -817,7 +817,7 @@ static int recovery_read(const struct options *options, struct saved *ret_saved,
 
 /* --- all of it --- */
 
-/* The rows are ready: ask, write, say what follows. */
+/* The rows are ready: ask, write, print the next steps. */
 static int write_out(const struct options *options, const struct saved *saved,
                      const struct renewed *renewed, uint64_t now_ms)
 {
@@ -917,7 +917,7 @@ int recovery_run(char *const argv[], recovery_restrict_fn *restrict_to)
     enum options_command command = (enum options_command)command_named(argv[1]);
     struct config_error error = {""};
     struct buf text = BUF_INIT;
-    const char *directories[LIMIT_NODES + 2]; /* what it reads, and where it writes */
+    const char *directories[LIMIT_NODES + 2]; /* that it reads or writes */
     struct options options;
     size_t count = 0;
 

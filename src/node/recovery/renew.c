@@ -1,5 +1,5 @@
 /*
- * renew.c - see saved.h: what a saved state becomes in a new cluster. Thread: main.
+ * renew.c - see saved.h: converts a saved state for a new cluster. Thread: main.
  */
 #include "src/node/recovery/saved.h"
 
@@ -18,12 +18,12 @@
 #include "src/state/facts.h"
 #include "src/state/journal.h"
 
-/* Epochs of worker ids go up by so many: nobody acquired one so often since, so no holder of the
- * old cluster can be taken for one of the new. */
+/* Raise of the epochs of worker ids. No worker id was acquired this often since, so no holder of
+ * the old cluster can pass for one of the new. */
 #define EPOCHS_AHEAD 1048576
-/* A rate that was measured over less is not one. */
+/* A rate measured over less time does not count. */
 #define SPAN_MIN_MS 60000
-/* The key after the one in force may have been made since, and texts given out by it. */
+/* The old cluster may have changed to the next key since, and handed out texts by it. */
 #define KEYS_AHEAD 2
 #define WORKER_KEY_BYTES 3
 #define SHOWN_BYTES (4 * LIMIT_TAG_NAME_BYTES + 3)
@@ -31,14 +31,14 @@
 struct renewing {
     const struct renew_options *options;
     uint64_t now_ms;
-    uint64_t taken_ms; /* when the state was saved; 0: not known */
+    uint64_t taken_ms; /* time of the saved state; 0: not known */
     struct renewed *to;
     struct state *state; /* the new state */
     struct zones *zones;
     uint32_t worker_count;
-    uint32_t worker_next; /* worker ids below it have their rows */
+    uint32_t worker_next; /* worker ids below it have rows already */
     bool born;
-    bool ruled; /* the rules for worker ids have their row, or the level knows of none */
+    bool ruled; /* the rules for worker ids have a row, or the level has none */
     struct store_error *error;
 };
 
@@ -84,7 +84,7 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_
     uint64_t by_ids = raise->by_ids ? raise->ids : 0;
     uint64_t by_time = 0;
 
-    if (raise->by_time && known) { /* a quiet tag, too, may have been granted some segments */
+    if (raise->by_time && known) { /* even an idle tag may have been granted some segments */
         double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
         uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
 
@@ -115,7 +115,7 @@ static void put_tag_end(struct renewing *renewing, const struct saved_row *row,
     buf_printf(text, ")%s\n", tag->deleted ? ", deleted" : "");
 }
 
-/* By how many ids, or numbers, at most. 0, or why that is not known. */
+/* The raise in ids, or numbers, at most. 0, or the reason why it is not known. */
 static int raise_of(struct renewing *renewing, const struct saved_row *row,
                     const struct tag_row *tag, uint64_t *ret_ids)
 {
@@ -152,7 +152,7 @@ static int raise_plain(struct renewing *renewing, const struct saved_row *row, s
 
 /* --- tags with a date --- */
 
-/* The period of a time, of which so much is over. */
+/* The period of a time, and the part of it that is over. */
 struct moment {
     uint32_t period;
     uint64_t elapsed_ms;
@@ -178,8 +178,8 @@ static uint32_t period_of_number(const struct shape *shape, uint64_t max_id)
     return max_id > 0 ? (uint32_t)((max_id - 1) / shape->numbers) : 0;
 }
 
-/* How many numbers the tag took of its present period, in which time: where a period began in the
- * time that was watched, max_id jumped, which is no growth. */
+/* The numbers that the tag took of its present period, and in which time. If a period began within
+ * the observed time, max_id jumped, which is not growth. */
 static struct saved_row growth_in_period(const struct renewing *renewing,
                                          const struct saved_row *row, const struct shape *shape,
                                          uint64_t max_id)
@@ -201,8 +201,8 @@ static struct saved_row growth_in_period(const struct renewing *renewing,
     return of;
 }
 
-/* Numbers that the tag may have taken of the period, which is no older than it is. If little was
- * seen of it, it may yet be a tag that uses up its period. */
+/* Numbers that the tag may have taken of the period, bounded by the period's age. A tag observed
+ * only briefly may still use up its period. */
 static uint64_t numbers_of_time(const struct raise *raise, const struct saved_row *growth,
                                 const struct shape *shape, const struct moment *now)
 {
@@ -215,8 +215,8 @@ static uint64_t numbers_of_time(const struct raise *raise, const struct saved_ro
     return numbers < (double)shape->numbers ? (uint64_t)numbers + 1 : shape->numbers;
 }
 
-/* The raise in numbers of the present period, of which so many are left: the larger one, unless
- * that is all of them, and the time says that fewer do. */
+/* The raise in numbers of the present period, of which `left` remain: the larger one, unless it
+ * takes all of them and the raise by time needs fewer. */
 static int raise_in_period(struct renewing *renewing, const struct saved_row *row,
                            const struct shape *shape, const struct tag_row *tag,
                            const struct moment *now, uint64_t left, uint64_t *ret_numbers)
@@ -243,8 +243,8 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
     return 0;
 }
 
-/* A dated number is a period and a counter. All periods up to today's may have begun since: none
- * before it is continued, and in it the counter is raised. */
+/* A dated number is a period and a counter. All periods up to today's may have begun since: the tag
+ * continues in today's period, with a raised counter. */
 static int raise_dated(struct renewing *renewing, const struct saved_row *row,
                        const struct shape *shape, struct tag_row *tag)
 {
@@ -292,8 +292,8 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
 
 /* --- tags with {key} --- */
 
-/* Its key may have been changed since, once, and no two clusters draw the same one: texts by the
- * next number would come again. So that one is passed over. keys: of TAG_SHAPE_BYTES_MAX. */
+/* Its key may have been changed once since. The two clusters draw different keys, so texts of the
+ * next key number could repeat: that number is skipped. keys: of TAG_SHAPE_BYTES_MAX. */
 static int raise_key(struct renewing *renewing, const struct saved_row *row,
                      const struct shape *shape, struct tag_row *tag, char *keys)
 {
@@ -365,7 +365,7 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
     int err;
 
     row->state = WORKER_RELEASED;
-    row->client = 0; /* it counts for the client that acquires it again */
+    row->client = 0; /* counts for the client that acquires it next */
     row->epoch += EPOCHS_AHEAD;
     row->granted_until_ms = later_of(row->granted_until_ms, renewing->now_ms);
     row->updated_ms = later_of(row->updated_ms, renewing->now_ms);
@@ -378,7 +378,7 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
                : store_error_set(renewing->error, err, "worker id %u: %s", row->id, err_text(err));
 }
 
-/* Worker ids below this one that the state does not know may have been granted since. */
+/* Worker ids below this one that are not in the state may have been granted since. */
 static int put_unknown_workers(struct renewing *renewing, uint32_t below)
 {
     int err = 0;
@@ -413,7 +413,7 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
     if (err != 0) {
         return err;
     }
-    /* The name it had is free for another worker id: this one's window may end far ahead. */
+    /* Its name becomes free for another worker id: this id's window may end far ahead. */
     len = snprintf(name, sizeof name, "was:%.*s", worker.name_len, worker.name);
     if (len < 0 || (size_t)len >= sizeof name || strncmp(worker.name, "was:", 4) == 0) {
         len = snprintf(name, sizeof name, "restored/%u", id);
@@ -444,9 +444,9 @@ static int renew_setting(struct renewing *renewing, const struct saved_row *row)
 
 #define BIRTH_KEY "s" STATE_SETTING_BIRTH
 
-/* The row of the birth of the new cluster, with a uid of its own, by which it and the nodes of the
- * old one refuse each other. No first list of members has its digest: nobody whose directory is
- * empty takes it for the cluster that its list was to begin. */
+/* The row of the new cluster's birth, with a new uid, by which it and the old cluster's nodes
+ * refuse each other. No first list of members has its digest: a node with an empty directory does
+ * not take it for the cluster of its own list. */
 static int put_new_birth(struct renewing *renewing)
 {
     const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
@@ -460,7 +460,7 @@ static int put_new_birth(struct renewing *renewing)
     return put_renewed_row(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
 }
 
-/* -1, 0, 1: the row stands before the one of this key, is that of the old cluster, or stands after
+/* -1, 0, 1: the row comes before this key, is the old cluster's row of this key, or comes after
  * it. */
 static int beside_key(const struct saved_row *row, const char *key)
 {
@@ -477,8 +477,8 @@ static int beside_key(const struct saved_row *row, const char *key)
 
 #define RULES_KEY "s" FSM_SETTING_WORKERS
 
-/* A worker id that the state does not know, and no row says restored, may have been granted since:
- * its first epoch and window lie above all that it can have had. old: the row before, or NULL. */
+/* A worker id that is not in the state, and that no row marks as restored, may have been granted
+ * since: its first epoch and window are above all it can have had. old: the old row, or NULL. */
 static int put_rules(struct renewing *renewing, const struct saved_row *old)
 {
     struct worker_rules rules = {0};
@@ -537,7 +537,7 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
     }
 }
 
-/* The rows as they were must make a state, too; the layout and the log's time come from it. */
+/* The old rows must also be a valid state; the layout and the log's time come from it. */
 static int load_before(const struct saved *saved, struct renewing *renewing, uint64_t *ret_log_ms)
 {
     struct snowflake_layout layout;

@@ -1,5 +1,5 @@
 /*
- * saved.c - see saved.h: the rows of a saved state, how they are read, and written. Thread: main.
+ * saved.c - see saved.h: the rows of a saved state: reading and writing them. Thread: main.
  */
 #include "src/node/recovery/saved.h"
 
@@ -53,7 +53,7 @@ static int compare_row_keys(const struct saved_row *a, const struct saved_row *b
     return order != 0 ? order : (a->key_len > b->key_len) - (a->key_len < b->key_len);
 }
 
-/* Rows of one key stay in the order in which they were added. */
+/* Rows of one key keep the order they were added in. */
 static int saved_row_order(const void *one, const void *other)
 {
     const struct saved_row *a = one;
@@ -94,7 +94,7 @@ void saved_free(struct saved *saved)
 
 /* --- reading --- */
 
-#define MAP_BYTES (1 << 20) /* LMDB takes what the file needs */
+#define MAP_BYTES (1 << 20) /* LMDB raises it to the file's size */
 #define ENTRY_COMMAND 1     /* store_entry.type */
 
 /* --- a backup --- */
@@ -102,7 +102,7 @@ void saved_free(struct saved *saved)
 static int read_backup_file(const char *path, struct buf *out, struct store_error *ret_error)
 {
     int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO is not waited for */
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* does not wait for a FIFO */
     struct stat st = {0};
     ssize_t got = 1;
 
@@ -126,19 +126,19 @@ static int read_backup_file(const char *path, struct buf *out, struct store_erro
                                       got < 0 ? strerror(errno) : "it grows");
 }
 
-/* By how many ids a tag grew. It may have been given some back, or set back by force. */
+/* Growth of a tag in ids. It may have shrunk: by returned ids, or set back by force. */
 static uint64_t grown(const struct saved_row *row, uint64_t from)
 {
     struct tag_row tag;
 
     if (tag_row_decode((const char *)row->key + 1, row->key_len - 1, saved_value(row),
                        row->value_len, &tag) != 0) {
-        return 0; /* the load of the rows will say so */
+        return 0; /* loading the rows will report it */
     }
     return tag.max_id > from ? tag.max_id - from : 0;
 }
 
-/* The rows of a block; growth: of their tags, or NULL. Those that it lists stand in their order. */
+/* The rows of a block; growth: of their tags, or NULL. Listed rows are in their order. */
 static void add_rows(struct saved *saved, struct reader *records, struct backup_block *growth,
                      uint16_t format)
 {
@@ -155,7 +155,7 @@ static void add_rows(struct saved *saved, struct reader *records, struct backup_
 
         if (format == BACKUP_FORMAT_DEV && row.key_len == sizeof level - 1 &&
             memcmp(row.key, level, sizeof level - 1) == 0) {
-            continue; /* of a level that means nothing here */
+            continue; /* of a level that is unknown here */
         }
         added = saved_add(saved, row.key, row.key_len, row.value, row.value_len);
         if (row.key[0] != FSM_TABLE_TAGS || growth == NULL) {
@@ -250,7 +250,7 @@ static void set_reach(struct reach *reach, const struct store_loaded *loaded,
     }
 }
 
-/* Rows while a store is loaded: into the list, and into the state machine. */
+/* While a store is loaded, its rows go into the list and into the state machine. */
 struct loading {
     struct saved *saved; /* NULL: none */
     struct state *state;
@@ -288,7 +288,7 @@ static int apply_entry(struct loading *loading, uint64_t index, const struct sto
                                "cluster's: take another survivor",
                                index);
     }
-    return 0; /* bytes that are no command change nothing, there as here */
+    return 0; /* bytes that are no command change nothing, on nodes too */
 }
 
 static int take_loaded(struct loading *loading, const struct store_loaded *loaded,
@@ -310,7 +310,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     memcpy(saved->cluster_id, reach->cluster_id, sizeof saved->cluster_id);
     saved->node_id = reach->node_id;
     saved->index = reach->index;
-    /* A term that cannot be would be refused; the new cluster's log begins anew anyway. */
+    /* An impossible term would be refused; the new cluster's log begins anew anyway. */
     saved->term = reach->term < LIMIT_PLAUSIBLE ? reach->term : 1;
     saved->tail = reach->index - loaded->position.index;
     saved->local = true;
@@ -321,7 +321,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
             err = apply_entry(loading, index, &loaded->entries[i], ret_error);
         }
     }
-    /* The address under which its state knows the node itself. */
+    /* The node's own address in its state. */
     moved = state_member_address(loading->state, saved->node_id);
     member = configuration_find(&reach->members, saved->node_id);
     if (moved != NULL) {
@@ -419,7 +419,7 @@ int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_
         /* in pages of any size, a power of two up to 64 KiB */
         .map_bytes = (MAP_MIN_BYTES + MAP_FACTOR * (uint64_t)fresh->rows_len) & ~UINT64_C(0xffff),
         .identity = {.node_id = fresh->node_id, .store_id = prng_entropy()},
-        .loose_mode = true, /* the node that starts on it looks at that */
+        .loose_mode = true, /* the node that starts on it checks the mode */
         .first = &list};
     struct store *store;
     bool made;
