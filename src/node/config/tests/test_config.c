@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 46 /* at most */
+#define SETTINGS_WANTED 47 /* at most */
 
 static void test_defaults(void **state)
 {
