@@ -1,7 +1,7 @@
 /*
  * api.c - see api.h. The table of routes is searched in order, the hot one first: it is short, and
- * a comparison that fails at the first differing byte costs less than any cleverness. The page has
- * nothing until its script asks, so it shows nothing of this node.
+ * a comparison that fails at the first differing byte costs less than any index. The page is empty
+ * until its script makes requests, so it shows nothing of this node.
  *
  * Thread: the main thread; admit and handle on a loop's, wake on the raft loop's.
  */
@@ -54,7 +54,7 @@
 #define FOR_TAGS FOR(ROLE_TAGS, LISTENER_ADMIN, TRAFFIC_TAGS), AUDITED
 #define FOR_WORKERS FOR(ROLE_WORKERS, FOR_BOTH, TRAFFIC_WORKERS)
 #define FOR_ADMIN FOR(ROLE_ADMIN, LISTENER_ADMIN, TRAFFIC_ADMIN)
-/* For clients, which choose a node by it, and for operators. */
+/* For clients, which choose a node by the answer, and for operators. */
 #define FOR_NODES FOR(ROLE_IDS, FOR_BOTH, TRAFFIC_DECODE), .also = ROLE_READ | ROLE_ADMIN
 #define FOR_ALL FOR(ROLE_NONE, LISTENER_ADMIN, TRAFFIC_OTHER)
 #define FOR_METRICS FOR(ROLE_METRICS, FOR_BOTH, TRAFFIC_PROBE)
@@ -62,7 +62,7 @@
 #define SERVED_BY(function) .handle = (function)
 #define ASKS(what) .asks = (what), SERVED_BY(handle_cluster_ask)
 
-/* In the order of docs/http-api.md. Rows of one path stand together. */
+/* In the order of docs/http-api.md. Rows of one path are adjacent. */
 static const struct route routes[] = {
     ROUTE(IDS, "/api/segment/get/", TAG, TAKES, OPTIONS, LEAF, FOR_SEGMENT,
           SERVED_BY(handle_segment_get)),
@@ -143,7 +143,7 @@ static const struct route routes[] = {
     ROUTE(READ, "/openapi.json", LONG, FOR_HEALTH, SERVED_BY(handle_openapi)),
 };
 
-/* Whether the path is this route's; the name after it in ret_name. */
+/* Is the path this route's? The name after it goes into ret_name. */
 HOT static enum router_result route_match(const struct route *route, const char *path,
                                           size_t path_len, const char **ret_name,
                                           size_t *ret_name_len)
@@ -174,8 +174,7 @@ HOT static enum router_result route_match(const struct route *route, const char 
     return slash == NULL ? ROUTER_FOUND : ROUTER_SLASH;
 }
 
-/* How many bytes of a path are the route's, where several slashes count as one; 0: it is of another
- * route. */
+/* How many bytes of a path are the route's, if several slashes count as one; 0: another route. */
 static size_t collapsed_len(const char *wanted, const char *path, size_t path_len)
 {
     size_t at = 0;
@@ -192,7 +191,7 @@ static size_t collapsed_len(const char *wanted, const char *path, size_t path_le
     return at;
 }
 
-/* The route of Leaf's whose path this is but for slashes too many; NULL: none. */
+/* The Leaf route whose path this is, apart from extra slashes; NULL: none. */
 COLD static const struct route *leaf_route(enum method method, const char *path, size_t path_len,
                                            const char **ret_name, size_t *ret_name_len)
 {
@@ -252,8 +251,8 @@ const struct route *router_route(size_t at)
     return at < sizeof routes / sizeof routes[0] ? &routes[at] : NULL;
 }
 
-/* The methods of all routes of this one's path, or, of NULL, of any route, as the Allow header has
- * them; OPTIONS is one of them. */
+/* The methods of all routes of this one's path, or (NULL) of any route, as in the Allow header;
+ * OPTIONS is one of them. */
 static void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES])
 {
     unsigned methods = BIT(METHOD_OPTIONS);
@@ -273,7 +272,7 @@ static void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES]
     ASSERT(at > 0 && at < ROUTER_ALLOW_BYTES);
 }
 
-/* --- what is the same for all: the page, and openapi.json --- */
+/* --- the same for all clients: the page, and openapi.json --- */
 
 __asm__(".pushsection .rodata\n"
         "openapi_json:\n"
@@ -339,8 +338,8 @@ HOT static enum http_admission api_admit(struct conn *conn)
     return route->takes_body ? HTTP_KEEP_BODY : HTTP_DROP_BODY;
 }
 
-/* What may be asked of a path, or of any (NULL). No more than that: what a browser hears before it
- * asks for a page of another origin would be in headers that are never sent. */
+/* The methods of a path, or of any (NULL). No more than that: the headers that permit a page of
+ * another origin (CORS) are never sent. */
 static int answer_options(struct conn *conn, const char *allow)
 {
     char extra[96];
@@ -350,7 +349,7 @@ static int answer_options(struct conn *conn, const char *allow)
     return ANSWERED;
 }
 
-/* Nothing is served there, but for OPTIONS; the router says why. */
+/* Nothing is served there except OPTIONS; the router says why. */
 COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
 {
     const struct request *request = &conn->request;
@@ -495,15 +494,15 @@ static void api_loop_end(void *loop_data)
     free(loop);
 }
 
-/* The client of a request that is served has been cut: what it waits for does not come. */
+/* The client of a request that is being served has been cut: its wait ends without an answer. */
 static void cut_short(struct conn *conn)
 {
     struct http_wait *wait = conn->wait;
 
     if (conn->state != CONN_SERVING || wait == NULL) {
-        return; /* its body is still to come, and the gate is closed then */
+        return; /* its body is incomplete; the gate is closed then */
     }
-    if (wait->sent != NULL || conn->note != NULL) { /* the reply, or a change, has begun */
+    if (wait->sent != NULL || conn->note != NULL) { /* a reply, or a change, has begun */
         conn_abort(conn, "its client is cut");
         return;
     }
@@ -526,7 +525,7 @@ static void take_cuts(struct api_loop *loop)
     }
 }
 
-/* A tag's parked requests are to try again, NULL: the cuts have changed; on its way to a loop. */
+/* A message to a loop: a tag's parked requests must try again; NULL: the cuts have changed. */
 struct wake {
     struct mailbox_item item;
     struct api_loop *loop;
@@ -552,7 +551,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
     for (unsigned i = 0; i < api->loop_count; i++) {
         struct wake *wake;
 
-        /* Ids are served by the first listener alone. */
+        /* Only the first listener serves ids. */
         if (tag != NULL && (i >= LIMIT_HTTP_LOOPS || (loops >> i & 1) == 0)) {
             continue;
         }

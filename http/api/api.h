@@ -10,8 +10,8 @@
  * the backend; at the end http_server_stop(), then api_free().
  *
  * Failure modes: none of its own. Requests that are still with the backend may be answered before,
- * during or after http_server_stop(): their done() is safe at any time, and only frees them once
- * the loops have stopped.
+ * during or after http_server_stop(). Their done() is safe at any time; once the loops have
+ * stopped, it only frees them.
  *
  * Thread: the main thread.
  */
@@ -33,7 +33,7 @@ enum router_result {
     ROUTER_FOUND,
     ROUTER_NO_ROUTE,
     ROUTER_SLASH,     /* a name with an unencoded slash */
-    ROUTER_NO_METHOD, /* the path is there, with other methods; *ret_route is one of its routes */
+    ROUTER_NO_METHOD, /* the path exists, with other methods; *ret_route is one of its routes */
 };
 
 /* Find the route of a path. ret_name is the rest after route->path (encoded, borrowed from
@@ -53,31 +53,31 @@ struct api;
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
                     struct id_backend *backend);
 
-/* Who may ask what; borrowed until api_free(). Without it everybody may do everything. Before a
- * server is made. */
+/* The access rules; borrowed until api_free(). Without them every client may do everything. Call
+ * before a server is made. */
 void api_set_auth(struct api *api, struct auth *auth);
 
 /* Serves one server; valid until api_free(). It serves all routes, unless there is an admin
  * listener. */
 const struct http_service *api_service(const struct api *api);
 
-/* Open the admin listener: serves a second server, which has what is for operators; the first one
- * has no more of that. Before either is made, and the first has to be made first. The addresses,
- * for messages, are borrowed. */
+/* Open the admin listener: a second server serves the operators' routes, and the first one no
+ * longer does. Call before either server is made; the first must be made first. The addresses, for
+ * messages, are borrowed. */
 const struct http_service *api_admin_service(struct api *api, const char *http_address,
                                              const char *admin_address);
 
-/* What is spoken at the listener of settings->resp_address. Before a server is made. */
+/* Set the protocol of the listener at settings->resp_address. Call before a server is made. */
 void api_set_resp(struct api *api, const struct talker *talker);
 
-/* Look at the node once a second from now on: alarms, events, viewers (status.h). The servers were
- * started. */
+/* From now on, look at the node once a second: alarms, events, viewers (status.c). Call after the
+ * servers were started. */
 void api_watch(struct api *api);
 
-/* To be given to the backend; take it off again before http_server_stop(). */
+/* Pass it to the backend; remove it before http_server_stop(). */
 struct id_waker *api_waker(struct api *api);
 
-/* The server has stopped, or never started. */
+/* The servers must have stopped, or never started. */
 void api_free(struct api *api);
 
 #endif

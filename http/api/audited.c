@@ -22,11 +22,11 @@
 #include "src/id/snowflake/snowflake.h"
 
 #define BEFORE_WAIT_MS 500
-#define WHAT_BYTES 200 /* of each text that a client chose, in an entry */
+#define WHAT_BYTES 200 /* of each text chosen by a client, in an entry */
 #define VALUE_BYTES 400
 #define PEER_BYTES 64
 
-/* What is known of a request before it is answered. */
+/* The facts of a request before it is answered. */
 struct note {
     char who[LIMIT_TOKEN_NAME_BYTES + 1];
     const char *by; /* static */
@@ -34,9 +34,9 @@ struct note {
     char what[WHAT_BYTES + 16]; /* method and target, cut */
     char asked[VALUE_BYTES];    /* the body, cut */
     size_t asked_len;
-    char before[VALUE_BYTES]; /* JSON; "": not known, or nothing */
+    char before[VALUE_BYTES]; /* JSON; "": unknown, or nothing */
     size_t before_len;
-    char trace[HEADER_TRACE_BYTES]; /* "": none was given, or none that follows the rules */
+    char trace[HEADER_TRACE_BYTES]; /* "": none given, or one that breaks the rules */
     bool force;
     bool begun; /* the handler has run */
 };
@@ -65,7 +65,7 @@ static void put_address(const struct conn *conn, char out[PEER_BYTES])
     }
 }
 
-/* Is force=1 among the options, however it is written? */
+/* Is force=1 among the options, in any encoding? */
 static bool is_forced(const struct conn *conn)
 {
     const struct request *request = &conn->request;
@@ -94,7 +94,7 @@ static void note_make(struct conn *conn, struct note *note)
     *note = (struct note){.by = kinds[identity->kind], .force = is_forced(conn)};
     memcpy(note->who, identity->name, sizeof note->who);
     put_address(conn, note->address);
-    if (conn->caller != NULL) { /* another protocol: what it asks, and nothing that is secret */
+    if (conn->caller != NULL) { /* another protocol: the method and name, no secret */
         len = request->name_len < WHAT_BYTES / 2 ? request->name_len : WHAT_BYTES / 2;
         (void)snprintf(note->what, sizeof note->what, "%s%s%.*s", route->path, len > 0 ? " " : "",
                        (int)len, conn_at(conn, request->name_at));
@@ -109,10 +109,10 @@ static void note_make(struct conn *conn, struct note *note)
     }
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
-/* A text that a client chose, as a JSON string of a bounded length: where escapes make it too long,
- * less of it. */
+/* A text chosen by a client, as a JSON string of a bounded length: it is cut if escapes make it too
+ * long. */
 static void put_cut(struct buf *json, const char *before, const void *text, size_t len)
 {
     size_t start;
@@ -218,7 +218,7 @@ void audited_refuse_as(struct conn *conn, int status, const char *reason)
     struct note note;
     uint64_t over;
 
-    if (conn->note != NULL) { /* refused by its handler: told of here */
+    if (conn->note != NULL) { /* refused by its handler: reported here */
         free(conn->note);
         conn->note = NULL;
     }
@@ -239,15 +239,15 @@ static int audit_go_on(struct conn *conn)
     return route->handle(conn);
 }
 
-/* As much of it as has room. */
+/* Cut to the room. */
 static void put_before(struct note *note, const struct buf *json)
 {
     note->before_len = json->len < VALUE_BYTES ? json->len : VALUE_BYTES;
     memcpy(note->before, json->data, note->before_len);
 }
 
-/* A call that looks at what this node has, before a change (NULL: before the handler runs). The
- * caller says what. */
+/* Make a call that reads this node's state before a change (NULL: before the handler runs). The
+ * caller sets what to read. */
 static struct call *look_call(int (*finish)(struct conn *conn, struct call *call),
                               struct call *change)
 {
@@ -259,9 +259,9 @@ static struct call *look_call(int (*finish)(struct conn *conn, struct call *call
     return call;
 }
 
-/* --- what was before: one thing --- */
+/* --- the state before: one object --- */
 
-/* What this node knows of the tag. */
+/* This node's data of the tag. */
 static int tag_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
@@ -321,8 +321,8 @@ int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id)
                                                        : call_submit(conn, change);
 }
 
-/* Items of a list have room for so many bytes, as an entry writes them; after them stands how many
- * there are more. */
+/* The room for items of a list, in bytes as written in an entry; after them comes the number of the
+ * rest. */
 #define LIST_BYTES (VALUE_BYTES - 40)
 
 static bool list_fits(const void *first, size_t first_len, const void *second, size_t second_len)
@@ -455,11 +455,11 @@ void audited_change(struct conn *conn)
     }
 }
 
-/* --- what was before: many tags --- */
+/* --- the state before: many tags --- */
 
 static int look_on(struct conn *conn, struct call *change, struct call_looking looking);
 
-/* A tag as it was, in a list; false: it has no room. */
+/* Put a tag's state before into the list; false: no room. */
 static bool put_item(struct note *note, const struct tag_put *put, const struct tag_row *row)
 {
     BUF_LOCAL(json);
@@ -481,7 +481,7 @@ static bool put_item(struct note *note, const struct tag_put *put, const struct 
     return fits;
 }
 
-/* No more is looked at: the list ends, and the change is submitted. */
+/* End the list, and submit the change. */
 static int look_done(struct conn *conn, struct call *change,
                      int (*submit)(struct conn *conn, struct call *change), uint32_t more)
 {
@@ -565,7 +565,7 @@ int handle_audit(struct conn *conn)
     return 200;
 }
 
-/* --- requests that the gate refused: what the client is told --- */
+/* --- requests that the gate refused: the answers --- */
 
 static int refuse_token(struct conn *conn, const char *error, const char *message)
 {
@@ -648,10 +648,10 @@ static int refuse_page(struct conn *conn)
     }
 }
 
-/* Looked at anew each time, since it ends by itself. */
+/* The cut is looked up each time, since it ends by itself. */
 static int refuse_cut(struct conn *conn)
 {
-    /* A request whose body came meanwhile may be of one that has ended. */
+    /* While the request's body came, the cut may have ended. */
     static const struct client_cut ended = {.who = "this client", .reason = "it has ended"};
     const struct client_cut *cut =
         gate_identity(conn) != NULL && conn->cut != NULL ? conn->cut : &ended;
@@ -709,7 +709,7 @@ static int refuse_by(struct conn *conn)
 
 int deny(struct conn *conn)
 {
-    /* Of a cut the audit has who asked for it. */
+    /* For a cut, the audit already has who asked for it. */
     if (conn->request.gate != GATE_OTHER_LISTENER && conn->request.gate != GATE_CUT) {
         audited_refuse(conn);
     }
@@ -754,13 +754,13 @@ bool may_put(struct conn *conn, const struct buf *command)
         return true;
     }
     identity = gate_identity(conn);
-    if ((identity->roles & ROLE_TAGS) == 0) { /* the tokens were read again meanwhile */
+    if ((identity->roles & ROLE_TAGS) == 0) { /* the tokens were reread meanwhile */
         conn->request.gate = identity->kind == IDENTITY_ANONYMOUS ? GATE_NO_TOKEN : GATE_ROLE;
         deny(conn);
         return false;
     }
     if (identity->prefix_count == 0 || command_read(command->data, command->len, &read) != 0) {
-        return true; /* what cannot be read is refused by whoever applies it */
+        return true; /* a put that cannot be read is refused when applied */
     }
     while (command_next(&read.list, &tag)) {
         if (!identity_may_use(identity, tag.name, tag.name_len)) {
@@ -794,7 +794,7 @@ static const struct {
                     "a tag that is deleted counts less, and nothing more when it is made again"},
 };
 
-/* The one with a line in the tokens file; NULL: none, an address is counted. */
+/* The client's line in the tokens file; NULL: none, its address is counted. */
 static const struct identity *named_client(struct conn *conn)
 {
     const struct identity *identity =
@@ -818,7 +818,7 @@ struct share share_of(struct conn *conn)
                      ? (uint64_t)identity->quotas.tags_mib << 20
                      : api_loop(conn)->api->settings->tags_bytes;
     share.client = (share.client & ~UINT64_C(1)) | is_named;
-    share.client += share.client <= 1 ? 2 : 0; /* that would be nobody */
+    share.client += share.client <= 1 ? 2 : 0; /* 0 and 1 mean no client */
     return share;
 }
 

@@ -1,24 +1,24 @@
 /*
- * cluster.c - the cluster as operators change it: members, leadership, level; the segments of a
- * node and of all; and the backup.
+ * cluster.c - the cluster for operators: members, leadership, level; the segments of one node and
+ * of all; and the backup.
  *
- * The happy path of a view: the raft loop is asked, and its answer shown. Of a change (POST
+ * The happy path of a view: the raft loop is asked, and its answer is shown. Of a change (POST
  * /api/cluster/members, DELETE and PUT /api/cluster/members/{id}, POST /api/cluster/leader and
- * /api/cluster/level): the request is checked, the backend asks the leader until it is so, and the
- * answer is 200; if that takes longer than timeout_ms, 202, and it continues without this request:
- * asking again, on any node, waits for the same change.
+ * /api/cluster/level): the request is checked, the backend asks the leader until the change is
+ * done, and the answer is 200. After timeout_ms the answer is 202, and the change continues without
+ * this request: a repeated request, on any node, waits for the same change.
  *
- * The happy path of the backup, all rows of the state as a file (backup_file.h), streamed: the
- * first call to the backend begins the backup and gives its first bytes; they are sent; when the
- * client has taken them, the next call asks for more, until the last. So at most one part is in
- * memory, however slow the client is; the usual limit of connections cuts it off when it takes
- * nothing at all.
+ * The happy path of the backup, all rows of the state as a streamed file (backup_file.h): the first
+ * call to the backend begins the backup and gives its first bytes. They are sent. When the client
+ * has taken them, the next call asks for more, until the last. So at most one part is in memory,
+ * however slow the client is. A client that takes nothing is cut off by the usual limit of
+ * connections.
  *
- * Failure modes: bad input 400; an id that no member has 404; whatever stands against the change
- * 409, with a code of its own; a node that cannot be reached, or no answer, 503. A backup: before
- * the first byte 503, as other requests; `overloaded` when another backup is being taken on this
- * node; later the connection is reset, and the file has no closing record. The client goes: the
- * backend hears of it, so that the next backup can begin.
+ * Failure modes: bad input 400; an id that no member has 404; an obstacle to the change 409, with a
+ * code of its own; a node that cannot be reached, or no answer, 503. A backup: before the first
+ * byte 503, as other requests; `overloaded` while another backup is being taken on this node; later
+ * the connection is reset, and the file has no closing record. If the client closes, the backend is
+ * informed, so that the next backup can begin.
  *
  * Thread: the loop's.
  */
@@ -85,7 +85,7 @@ static void put_segments(const struct id_segment_info *items, size_t count, stru
     buf_put_u8(json, ']');
 }
 
-/* The name to go on after; NULL: there is no more. */
+/* Put the name to continue after; NULL: there is no more. */
 static void put_next(const struct id_segment_info *last, struct buf *json)
 {
     text_put_field_of(json, ",\"next\":", last != NULL ? last->name : NULL,
@@ -133,7 +133,7 @@ static int order_by_tag(const struct id_segment_info *a, const struct id_segment
 static int cluster_segments_cb(struct conn *conn, struct call *call)
 {
     const struct id_buffers *buffers = call->buffers;
-    /* Up to which name every page is whole: the least last name of those that have more. */
+    /* The name up to which every page is complete: the least last name of the pages with more. */
     const struct id_segment_info *whole = NULL;
     struct buf *json = reply_begin(conn);
 
@@ -162,9 +162,9 @@ static int cluster_segments_cb(struct conn *conn, struct call *call)
     return 200;
 }
 
-/* A node that does not answer within this is shown as one that did not. */
+/* A node that does not answer within this time is shown without an answer. */
 #define ALL_WAIT_MS 1000
-/* Of each node: all together are no more than what one node lists. */
+/* Of each node; all nodes together list no more than one node's list. */
 #define ALL_TAGS_MAX 100
 
 _Static_assert((LIMIT_NODES + 1) * ALL_TAGS_MAX <= LIMIT_TAGS_PER_PAGE, "a reply's size");
@@ -186,7 +186,7 @@ int handle_cluster_segments(struct conn *conn)
 
 /* --- members, leader, level --- */
 
-/* How an outcome is answered. */
+/* The answer for an outcome. */
 struct outcome {
     int status;
     const char *code; /* NULL: it is no error */
@@ -212,7 +212,7 @@ static const struct outcome outcomes[MEMBER_OUTCOMES] = {
     [MEMBER_LAST_READY] = {409, "last_ready"},
 };
 
-/* On a member by its id, or on the level by its number. */
+/* The answer about a member, by its id, or the level, by its number. */
 static int cluster_ask_cb(struct conn *conn, struct call *call)
 {
     const struct route *route = conn->request.route;
@@ -233,7 +233,7 @@ static int cluster_ask_cb(struct conn *conn, struct call *call)
         return reply_error(conn, outcome->status, outcome->code, "%s", answer.why);
     }
     json = reply_begin(conn);
-    if (sees) { /* the leader's word; what this node has applied may be a moment older */
+    if (sees) { /* from the leader; this node's state may be a moment older */
         buf_printf(json, "{\"%s\":%u,\"can_rise\":%s,\"newest\":%s", what,
                    atomic_load(&health->level), answer.outcome == MEMBER_DONE ? "true" : "false",
                    answer.outcome == MEMBER_NOT_NEXT ? "true" : "false");
@@ -246,15 +246,15 @@ static int cluster_ask_cb(struct conn *conn, struct call *call)
     return sees ? 200 : outcome->status;
 }
 
-/* All fields that bodies may have, each needed where it is taken. */
+/* All fields that bodies may have; each is required where it is accepted. */
 enum ask_field { FIELD_ID, FIELD_ADDRESS, FIELD_LEVEL, FIELD_WEIGHT };
 
-/* What each says: an id in the path, the option force, and these fields of a body. */
+/* The input of each: an id in the path, the option force, and these fields of a body. */
 static const struct form {
-    struct member_ask ask; /* what is the same of all */
+    struct member_ask ask; /* the constant part */
     bool id_in_path;
     bool force;
-    const char *body; /* its name in a message; NULL: there is none */
+    const char *body; /* its name in a message; NULL: no body */
     enum ask_field first;
     size_t count;
 } forms[] = {
@@ -364,7 +364,7 @@ int handle_cuts_list(struct conn *conn)
     return 200;
 }
 
-/* An address, in its one form, or a token's name, out of the path. */
+/* Read an address, in its canonical form, or a token's name, from the path. */
 static bool read_who(struct conn *conn, struct client_cut *cut)
 {
     const struct request *request = &conn->request;
@@ -398,7 +398,7 @@ static bool read_who(struct conn *conn, struct client_cut *cut)
         text_show(raw, request->name_len, shown, sizeof shown));
 }
 
-/* Does it hit the client that asks, or take the last token that may end it? Answered then. */
+/* Does the cut hit the requesting client, or the last token that may end the cut? Then answered. */
 static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
 {
     const struct token_table *tokens = api_loop(conn)->tokens;
@@ -433,7 +433,7 @@ static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
                         cut->who, asks->name);
 }
 
-/* Tokens are of each node's own file: another node may have it. */
+/* Each node has its own tokens file: another node may know the name. */
 static bool is_known_here(const struct api_loop *loop, const char *who)
 {
     char address[PROXY_NETWORK_BYTES];
@@ -528,7 +528,7 @@ int handle_cut_end(struct conn *conn)
 
 #define PART_MS 10000 /* for a part: a read from the node's own disk */
 
-/* A backup whose client is still to take what was sent. */
+/* A backup whose client has not yet taken the bytes sent. */
 struct backup_stream {
     struct http_wait wait;
     struct api_loop *loop;

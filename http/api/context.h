@@ -1,16 +1,16 @@
 /*
- * context.h - what handlers find: the api, its part in each HTTP loop, what the process says of
- * itself; and a claim of ids under way: what was asked, what was claimed so far, and the claims
- * that wait for more.
+ * context.h - what handlers use: the api, its part in each HTTP loop, the description of the
+ * process; and a claim of ids under way: the request, the ids claimed so far, and the claims that
+ * wait for more.
  *
- * As a rule a claim lives on the stack of its handler; one that asks the cluster is kept in a
- * struct call. What is done with them: ids.h.
+ * A claim is normally on its handler's stack; one that asks the cluster is kept in a struct call.
+ * Functions on claims: ids.h.
  *
- * Those that wait for snowflake ids, which time alone brings, have no tag: NULL in its place. They
- * wait for clocks of different steps, one for each layout, and those of one never for another's.
+ * Claims that wait for snowflake ids, which only time brings, have no tag (NULL). Each waits for
+ * the clock of its own layout; the steps of these clocks differ.
  *
- * Thread: a loop's part, and its claims, are its thread's own, but for counts, which any thread may
- * read. What the process says does not change, but for the counters of reloads.
+ * Thread: a loop's part and its claims belong to its thread, except the counts, which any thread
+ * may read. The description of the process is constant, except the counters of reloads.
  */
 #ifndef LEAFD_HTTP_API_CONTEXT_H
 #define LEAFD_HTTP_API_CONTEXT_H
@@ -34,19 +34,18 @@
 #include "src/id/codec/shape.h"
 #include "src/id/codec/snowflake_layout.h"
 
-/* --- what is claimed --- */
+/* --- a claim --- */
 
 #define ID_TEXT_BYTES_MAX SHAPE_ID_BYTES_MAX
 _Static_assert(LONG_ID_BYTES_MAX <= ID_TEXT_BYTES_MAX, "the longest of both");
 
-/* How ids are written that are no decimal numbers that follow each other: those of a tag with a
- * shape (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/snowflake_layout.h), or
- * those of a layout whose worker id is last (src/id/codec/snowflake_layout.h). All zero: decimal
- * numbers. */
+/* How ids that are not consecutive decimal numbers are written: those of a tag with a shape
+ * (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/snowflake_layout.h), or those of
+ * a layout whose worker id is last (src/id/codec/snowflake_layout.h). All zero: decimal numbers. */
 struct id_text {
     enum id_form form;
-    const struct shape *shape; /* of the tag, which the table keeps; NULL: it has none */
-    /* Of which ranges have the plain forms, which stays as long as the backend; NULL: none. */
+    const struct shape *shape; /* of the tag, kept by the table; NULL: none */
+    /* The layout whose plain forms the ranges have; valid as long as the backend. NULL: none. */
     const struct named_layout *layout;
 };
 
@@ -63,19 +62,19 @@ struct id_claim {
     uint32_t left;  /* not claimed yet */
     bool counted;   /* count= was given: lines instead of the bare number */
     bool contiguous;
-    bool by_step;     /* as many as the tag's step, which is looked up with the tag */
+    bool by_step;     /* as many as the tag's step, looked up with the tag */
     bool stepped;     /* the client reads ranges with an increment */
-    bool consecutive; /* only ids that follow each other as numbers answer it */
+    bool consecutive; /* only consecutive numbers answer it */
     bool snowflake;   /* ids by the clock; name is the key that was given */
-    bool plain;       /* the name stands in the path as it is, without decoding */
+    bool plain;       /* the path has the name unencoded */
     bool opened;      /* the cluster was asked about the tag once */
-    bool judged;      /* by the leader's row, since too few seemed to be left */
+    bool judged;      /* by the leader's row, as too few seemed left */
     bool strict;      /* its ids come from the log, or the leader */
     bool monotonic;   /* from the leader */
-    bool reopened;    /* it did not, as it turned out: the cluster was asked again */
+    bool reopened;    /* they did not after all: the cluster was asked again */
     bool keyed;       /* came with an Idempotency-Key: only a strict tag can serve it */
     enum id_format format;
-    struct id_text text;         /* what is no number comes with ID_FORMAT_TEXT alone */
+    struct id_text text;         /* ids that are no numbers: only ID_FORMAT_TEXT */
     bool number;                 /* as=number: whatever shape the tag has */
     struct layout_words *layout; /* of snowflake ids: the named one; NULL: the cluster's own */
     int (*answer)(struct conn *conn, const struct id_claim *claim); /* returns ANSWERED */
@@ -83,7 +82,7 @@ struct id_claim {
     uint64_t deadline_ms; /* on the loop's clock */
     uint16_t name_len;
     uint32_t range_count;
-    uint32_t generation; /* of the tag: the oldest that any of the ids was granted under */
+    uint32_t generation; /* of the tag: the oldest under which an id was granted */
     char name[LIMIT_TAG_NAME_BYTES];
     struct segment_range ranges[LIMIT_RANGES_PER_REPLY];
 };
@@ -95,23 +94,23 @@ struct api_loop;
 /* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
 size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);
 
-/* So many lines are made at once. */
+/* The number of lines made at once. */
 uint32_t id_text_lines(const struct id_text *text);
 
 /* Append the body of the answer to a claim of several ids, or in another format than text. */
 void id_claim_put(const struct id_claim *claim, struct buf *buf);
 
-/* Append the ids of a range. Returns how much that is of the whole answer: bytes over HTTP,
+/* Append the ids of a range. Returns the size of the appended part of the answer: bytes over HTTP,
  * elements over RESP. */
 typedef uint64_t id_parts_put(struct conn *conn, const struct id_text *text,
                               const struct segment_range *range, struct buf *out);
 
-/* Answer with the ids of a claim, so many at a time. type, extra, len: of conn_answer_parts(); len
- * is what `put` returns of all. Returns ANSWERED. */
+/* Answer with the ids of a claim, part by part. type, extra, len: of conn_answer_parts(); len is
+ * what `put` returns of all. Returns ANSWERED. */
 int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const char *type,
                          const char *extra, uint64_t len, uint32_t per_part, id_parts_put *put);
 
-/* Answer a claim of several, or of one that is no number: as ids_answer(), which answers with a
+/* Answer a claim of several ids, or of one that is no number. As ids_answer(), which answers with a
  * bare number itself. */
 int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
@@ -120,9 +119,9 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
 struct waiter {
     RB_ENTRY(waiter) link;
     struct id_tag *tag; /* NULL: it waits for the clock alone */
-    const void *clock;  /* of those without a tag: which; set before it is parked, NULL as a rule */
+    const void *clock;  /* of a claim without a tag: its clock; set before parking, usually NULL */
     uint64_t seq;       /* order of arrival on this loop */
-    uint64_t demand;    /* what this one adds to tag->demand */
+    uint64_t demand;    /* its part of tag->demand */
     bool parked;
 };
 
@@ -137,11 +136,11 @@ struct waiters {
 
 /* --- the process, the api, and its loops --- */
 
-/* How often it read its settings again (SIGHUP): written by main, read by any. */
+/* How often the process reread its settings (SIGHUP): main writes, any thread reads. */
 struct http_reloads {
     _Atomic uint64_t done;
     _Atomic uint64_t refused;
-    _Atomic uint64_t done_ms; /* wall time of the last one that was done; 0: none yet */
+    _Atomic uint64_t done_ms; /* wall time of the last that succeeded; 0: none yet */
 };
 
 static inline void http_reloads_add(_Atomic uint64_t *count)
@@ -158,10 +157,10 @@ struct http_build {
     const char *version;
     const char *commit;                 /* "" if unknown */
     const char *libraries;              /* JSON object text of library versions */
-    const struct http_reloads *reloads; /* NULL: it has no settings to read again */
+    const struct http_reloads *reloads; /* NULL: no settings to reread */
 };
 
-/* What requests count as, for their latency (http/server/meter.h). */
+/* The class that requests count as, for their latency (http/server/meter.h). */
 enum traffic {
     TRAFFIC_OTHER, /* of no route, or never complete */
     TRAFFIC_SEGMENT,
@@ -172,7 +171,7 @@ enum traffic {
     TRAFFIC_TAGS,
     TRAFFIC_WORKERS,
     TRAFFIC_ADMIN,
-    TRAFFIC_RESP,  /* what has no like over HTTP: PING, HELLO ... */
+    TRAFFIC_RESP,  /* without an HTTP counterpart: PING, HELLO ... */
     TRAFFIC_PROBE, /* health and metrics: not among the requests */
     TRAFFIC_CLASSES
 };
@@ -183,7 +182,7 @@ struct watch;
 
 LIST_HEAD(live_viewers, live_viewer);
 
-/* Those who watch (status.h), of a loop. */
+/* The viewers (status.c) of a loop. */
 struct live {
     struct live_viewers viewers;
     _Atomic uint32_t count; /* of these; any thread may read */
@@ -210,24 +209,24 @@ struct api_loop {
     struct api_counts counts;
     struct live live;
     struct waiters waiters;       /* requests that wait for ids */
-    struct call_list kept;        /* calls of strict ids that are over (request.h) */
+    struct call_list kept;        /* finished calls of strict ids (request.h) */
     unsigned kept_count;          /* <= LIMIT_HTTP_CALLS_KEPT */
-    struct timer snowflake_retry; /* armed while some wait for the clock */
+    struct timer snowflake_retry; /* armed while a claim waits for the clock */
     struct prng prng;
     struct entropy entropy;     /* for ids that have random bits */
     struct zones *zones;        /* for dates in shapes */
     struct ff1 *ff1;            /* for secret shapes; keyed anew for each reply (ids.h) */
-    unsigned listeners;         /* bits of enum api_listener: what is served here */
+    unsigned listeners;         /* bits of enum api_listener served here */
     struct token_table *tokens; /* NULL: the api has no auth */
     uint64_t tokens_generation;
-    struct client_cuts cuts;               /* as far as this loop has heard */
+    struct client_cuts cuts;               /* as this loop last read them */
     char options[LIMIT_HTTP_TARGET_BYTES]; /* decoded, of the request whose handler runs */
 };
 
-/* A server of its own, with routes of its own. */
+/* A separate server, with separate routes. */
 enum api_listener { LISTENER_IDS = 1, LISTENER_ADMIN = 2 };
 
-/* What a server is given. */
+/* The loops of one server. */
 struct api_server {
     struct http_service service;
     struct api *api;
@@ -238,9 +237,9 @@ struct api_server {
 struct api {
     struct api_server ids; /* or both listeners in one */
     struct api_server admin;
-    const char *http_address; /* for a message, where there are two */
+    const char *http_address; /* for messages, if there are two */
     const char *admin_address;
-    struct auth *auth; /* NULL: all may do everything */
+    struct auth *auth; /* NULL: every client may do everything */
     struct id_waker waker;
     struct watch *watch; /* owned */
     struct page *page;   /* owned */

@@ -24,7 +24,7 @@ static enum gate identify_token(struct conn *conn, const struct identity **ret_i
 
     if (caller != NULL) {
         *ret_identity = tokens_find(api_loop(conn)->tokens, &caller->token);
-        caller->has_token = *ret_identity != NULL; /* or it was taken out of the file */
+        caller->has_token = *ret_identity != NULL; /* false: it was removed from the file */
         return GATE_OPEN;
     }
     if (field->count > 1) {
@@ -57,7 +57,7 @@ uint64_t gate_now_ms(const struct api_loop *loop)
     return clock_wall_ms(backend->clock) - (uint64_t)atomic_load(&backend->health->clock_off_ms);
 }
 
-/* Of those that hit the client the one that ends last. */
+/* Of the cuts that hit the client, the one that ends last. */
 static const struct client_cut *cut_of(const struct conn *conn)
 {
     const struct client_cuts *cuts = &api_loop(conn)->cuts;
@@ -82,7 +82,7 @@ static inline bool is_cut(const struct conn *conn)
     return conn->cut != NULL && conn->cut->until_ms > gate_now_ms(api_loop(conn));
 }
 
-/* The bearer's quotas are charged from now on. What its line does not say is as for addresses. */
+/* From now on charge the bearer's quotas. Quotas that its line lacks are those of addresses. */
 static void count_for(struct conn *conn, const struct identity *identity)
 {
     const struct client_quotas *others = &conn->conns->settings->quotas;
@@ -98,13 +98,13 @@ static void count_for(struct conn *conn, const struct identity *identity)
     conn->cut = cut_of(conn);
 }
 
-/* By the token; else by the certificate, if it has a line; else nobody in particular. */
+/* By the token; else by the certificate, if it has a line; else anonymous. */
 static enum gate identify(struct conn *conn)
 {
     const struct token_table *tokens = api_loop(conn)->tokens;
     const struct caller *caller = conn->caller;
     const struct identity *identity = NULL;
-    /* By what the request says, or the connection has said. */
+    /* By the request's header, or the connection's caller. */
     bool has_token = caller != NULL ? caller->has_token : conn_head(conn)->authorization.count > 0;
     enum gate gate = GATE_OPEN;
 
@@ -157,8 +157,7 @@ bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const
 
 /* --- the verdict --- */
 
-/* The tag in the path is the client's to use. A name that cannot be read is refused by its
- * route. */
+/* May the client use the tag in the path? A name that cannot be read is refused by its route. */
 static bool may_use_tag(const struct conn *conn, const struct route *route)
 {
     const struct request *request = &conn->request;
@@ -168,7 +167,7 @@ static bool may_use_tag(const struct conn *conn, const struct route *route)
     if (!route->names_tag || conn->identity->prefix_count == 0) {
         return true;
     }
-    if (conn->caller != NULL) { /* there the name stands as it is */
+    if (conn->caller != NULL) { /* there the name is unencoded */
         return identity_may_use(conn->identity, conn_at(conn, request->name_at), request->name_len);
     }
     return target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
@@ -191,7 +190,7 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
         return GATE_OPEN;
     }
     roles = conn->identity->roles;
-    if (route->role == ROLE_HEALTH) { /* whoever may ask without a token may with one */
+    if (route->role == ROLE_HEALTH) { /* a client may do with a token what it may without */
         roles |= tokens_anonymous(api_loop(conn)->tokens)->roles;
     }
     if ((roles & ((unsigned)route->role | route->also)) == 0) {
@@ -206,9 +205,9 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
 {
     const struct parser_head *head = conn_head(conn);
     bool reads = head->method == METHOD_GET || head->method == METHOD_HEAD;
-    /* A POST to a route of Leaf's does what its GET does. */
+    /* A POST to a Leaf route does the same as its GET. */
     bool changes = !reads && !route->is_leaf;
-    /* Ids and health are for whoever reaches the port, by whatever name. */
+    /* Ids and health are for any client that reaches the port, under any host name. */
     bool is_open = (route->role & (ROLE_IDS | ROLE_HEALTH | ROLE_METRICS)) != 0 || route->is_tinyid;
     const struct web_request request = {.head = head,
                                         .bytes = conn_at(conn, 0),
@@ -236,7 +235,7 @@ static void look_anew(struct api_loop *loop)
     TAILQ_FOREACH (conn, &loop->conns->all, all_link) {
         conn->identity = NULL;
         conn->cut = NULL;
-        conn->last_len = 0; /* its head is judged again */
+        conn->last_len = 0; /* so its head is judged again */
     }
 }
 
@@ -289,7 +288,7 @@ bool gate_stays_open(struct conn *conn)
         return true;
     }
     gate_look(conn);
-    if (conn->identity == NULL) { /* they were read again: it was judged by others */
+    if (conn->identity == NULL) { /* tokens were reread: it was judged by old ones */
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
     }
     return conn->request.gate == GATE_OPEN;

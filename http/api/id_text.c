@@ -1,9 +1,9 @@
 /*
- * id_text.c - ids as text, and the answer to a claim of several, or of one that is no number.
+ * id_text.c - ids as text, and the answer to a claim of several ids, or of one that is no number.
  *
- * The happy path: id_text_answer() writes lines, ranges or JSON. Many lines are made
- * part by part, when it is their connection's turn. Ids of a tag with a shape, UUIDs, ULIDs, and
- * those of a layout whose worker id is last come one a line.
+ * The happy path: id_text_answer() writes lines, ranges or JSON. Many lines are made part by part,
+ * in their connection's turns. Ids of a tag with a shape, UUIDs, ULIDs, and those of a layout whose
+ * worker id is last come one a line.
  *
  * Failure modes: none. Thread: the loop's.
  */
@@ -21,7 +21,7 @@
 #include "src/id/snowflake/snowflake.h"
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
-#define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */
+#define LINE_COPY_BYTES 24 /* a line, rounded up to a multiple of eight */
 #define LINES_PER_PART ((LIMIT_HTTP_PART_BYTES - LINE_COPY_BYTES) / LINE_BYTES_MAX)
 _Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
 
@@ -43,7 +43,7 @@ static size_t put_id(struct api_loop *loop, const struct id_text *text, uint64_t
     return long_id_bytes(text->form);
 }
 
-/* Another reply may have used the loop's permutation since. */
+/* Another reply may have rekeyed the loop's permutation since. */
 static void prepare_shape(struct api_loop *loop, const struct id_text *text, uint64_t id)
 {
     if (text->shape != NULL) {
@@ -116,8 +116,7 @@ static void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
 
 /* --- numbers --- */
 
-/* The decimal digits of the next number, in place; a carry out of the front makes one digit
- * more. */
+/* Increment decimal digits in place; a carry out of the front makes one digit more. */
 static size_t increment(char *digits, size_t len)
 {
     for (size_t i = len; i > 0; i--) {
@@ -144,7 +143,7 @@ static uint64_t lines_bytes(const struct segment_range *range)
 
     while (left > 0) {
         size_t len = text_decimal(first, digits);
-        uint64_t power = 10; /* the first number that has a digit more */
+        uint64_t power = 10; /* the first number with one digit more */
         uint64_t count;
 
         for (size_t i = 1; i < len; i++) {
@@ -173,9 +172,9 @@ static void put_stepped_lines(const struct segment_range *range, struct buf *buf
     ASSERT(buf->len <= buf->capacity);
 }
 
-/* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
- * and its last digit set. It is copied with what lies after it, which the next line overwrites,
- * since to copy a length that the compiler knows takes a move or two. */
+/* One id a line. Ten consecutive ids differ only in the last digit: a line is copied and its last
+ * digit set. The copy has a length known to the compiler, which takes a move or two; the next line
+ * overwrites the bytes beyond the line. */
 static void put_number_lines(const struct segment_range *range, struct buf *buf)
 {
     char line[LINE_COPY_BYTES] = {0};
@@ -255,15 +254,15 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
 
 /* --- many ids, part by part --- */
 
-/* An answer of more ids than are made at once. */
+/* An answer with more ids than are made at once. */
 struct id_parts {
     struct answer_parts parts;
     struct id_text text;
     id_parts_put *put;
     uint32_t per_part;
-    uint64_t left; /* of what was said to come */
+    uint64_t left; /* of the announced length */
     uint32_t range_count;
-    uint32_t at; /* the range that goes on */
+    uint32_t at; /* the range to continue with */
     struct segment_range ranges[];
 };
 

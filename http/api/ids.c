@@ -19,9 +19,9 @@
 #include "src/id/codec/command.h"
 #include "src/id/snowflake/snowflake.h"
 
-/* Asking the cluster may take so long, even for a request that will not wait for ids: what waits
- * for nothing could never hear whether a tag exists, nor get an id of a strict one, which needs a
- * majority. */
+/* Asking the cluster may take this long, even for a request that does not wait for ids. Otherwise
+ * such a request could never learn whether a tag exists, nor get an id of a strict tag, which needs
+ * a majority. */
 #define CLUSTER_WAIT_MIN_MS 500
 
 #define REPLAYED_HEADER "Idempotency-Replayed: true\r\n"
@@ -34,7 +34,7 @@ enum claim_result {
     CLAIM_NOT_CONTIGUOUS,
     CLAIM_SCATTERED, /* more ranges than a reply may have */
     CLAIM_PAUSED,
-    CLAIM_STEPPED, /* an increment, and the client knows of none */
+    CLAIM_STEPPED, /* an increment, which the client does not expect */
     CLAIM_STRICT   /* the tag has no segments: its ids come from the log */
 };
 
@@ -120,7 +120,7 @@ HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *ran
     }
 }
 
-/* --- those that wait --- */
+/* --- claims that wait --- */
 
 static int compare_u64(uint64_t a, uint64_t b)
 {
@@ -201,7 +201,7 @@ struct waiter *waiters_after(struct waiter *waiter)
     return next != NULL && next->tag == waiter->tag ? next : NULL;
 }
 
-/* --- what is asked --- */
+/* --- the request --- */
 
 struct layout_words *layout_named(struct conn *conn, const char *name, size_t len)
 {
@@ -228,7 +228,7 @@ bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name
         return false;
     }
     if (claim->text.form != ID_FORM_NUMBER) {
-        /* Two layouts may stamp the same time, worker id and sequence. */
+        /* Two layouts may give the same time, worker id and sequence. */
         return reply_error(conn, 400, "bad_request",
                            "UUIDs and ULIDs are of the cluster's own layout: leave out layout");
     }
@@ -247,8 +247,8 @@ bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name
     return true;
 }
 
-/* Read the query into the claim. A function of its own because of the room it takes on the stack,
- * which most requests do without. */
+/* Read the query into the claim. A separate function, since most requests need not pay for its
+ * stack. */
 static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_claim *claim,
                                                  bool snowflake)
 {
@@ -306,8 +306,7 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
 {
     const struct api_loop *loop = conn->conns->data;
 
-    memset(claim, 0,
-           offsetof(struct id_claim, name)); /* what is after it is read as far as it is set */
+    memset(claim, 0, offsetof(struct id_claim, name)); /* members after it are read only if set */
     claim->count = count;
     claim->left = count;
     claim->plain = true;
@@ -322,7 +321,7 @@ HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
 
     id_claim_init(conn, claim, 1);
     if (conn->request.known != NULL) {
-        /* The head repeats one whose name was found to be plain. */
+        /* The head repeats one with a plain name. */
         name_len = conn->request.name_len;
         ASSERT(name_len <= sizeof claim->name);
         memcpy(claim->name, conn_at(conn, conn->request.name_at), name_len);
@@ -381,8 +380,8 @@ struct conn *parked_resume(struct parked *parked)
     return conn_resume(&parked->wait);
 }
 
-/* The ids of a tag with a shape are texts, unless numbers were asked for. False: answered, since
- * the request wants what a text is not, or the number that a secret shape hides. */
+/* Ids of a tag with a shape are texts, unless the request asks for numbers. False: answered, since
+ * the request needs numbers where ids are texts, or the number that a secret shape hides. */
 static bool take_shape(struct conn *conn, struct id_claim *claim, const struct shape *shape)
 {
     char shown[SHOWN_BYTES];
@@ -402,7 +401,7 @@ static bool take_shape(struct conn *conn, struct id_claim *claim, const struct s
                        claim->format == ID_FORMAT_RANGE ? "range" : "json");
 }
 
-/* The ids do not follow each other, and the client takes them for such that do. */
+/* The ids are not consecutive, but the client expects that. */
 static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint32_t increment)
 {
     char shown[SHOWN_BYTES];
@@ -461,7 +460,7 @@ static const char *key_text(const struct conn *conn)
     return conn_at(conn, conn_head(conn)->key_at);
 }
 
-/* The key of the request is fit to be kept, or there is none; else answered. */
+/* True: the request has a valid key, or none; else answered. */
 static bool key_ok(struct conn *conn)
 {
     const struct parser_head *head = conn_head(conn);
@@ -490,7 +489,7 @@ static bool key_ok(struct conn *conn)
     return true;
 }
 
-/* The tag has segments: start again, having asked the cluster about it. */
+/* The tag has segments: ask the cluster about it, and start again. */
 static int answer_trend(struct conn *conn, struct call *call, const char *shown)
 {
     struct id_claim *claim = &call->claim;
@@ -553,7 +552,7 @@ static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uin
         ull(left), claim->count);
 }
 
-/* A refusal of which the state machine told the details. */
+/* Answer a refusal with details from the state machine. */
 static int answer_result(struct conn *conn, struct call *call, const struct strict_result *result)
 {
     const struct id_claim *claim = &call->claim;
@@ -624,15 +623,15 @@ static int strict_cb(struct conn *conn, struct call *call)
     claim->range_count = 1;
     claim->left = 0;
     claim->generation = result.generation;
-    if (claim->consecutive && result.increment > 1) { /* it has one since a moment ago */
+    if (claim->consecutive && result.increment > 1) { /* the increment is new */
         return refuse_stepped(conn, claim, result.increment);
     }
     claim->monotonic = request->mode == TAG_MODE_MONOTONIC;
     return ids_answer(conn, claim, result.replayed ? REPLAYED_HEADER : NULL);
 }
 
-/* Take the ids of a claim from the log, or the leader's window. tag: of its name. Not inlined, for
- * the room that it takes on the stack. */
+/* Take the ids of a claim from the log, or the leader's window. tag: of its name. Not inlined
+ * because of its stack. */
 static __attribute__((noinline)) int strict_start(struct conn *conn, const struct id_claim *claim,
                                                   const struct id_tag *tag)
 {
@@ -671,7 +670,7 @@ static __attribute__((noinline)) int strict_start(struct conn *conn, const struc
 
 /* --- from segments --- */
 
-/* Ask for a refill, unless somebody has or there is nothing to be had. */
+/* Ask for a refill, unless one was asked for or no ids are left. */
 static void tag_want(struct id_backend *backend, struct id_tag *tag)
 {
     if (atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE &&
@@ -682,7 +681,7 @@ static void tag_want(struct id_backend *backend, struct id_tag *tag)
     }
 }
 
-/* Why the buffer does not give all. */
+/* Why the buffer does not have all ids wanted. */
 static enum claim_result claim_short(struct id_backend *backend, struct id_tag *tag,
                                      const struct id_claim *claim)
 {
@@ -708,15 +707,15 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
                                                                : CLAIM_EXHAUSTED;
 }
 
-/* So near to its end a tag's claims are judged before they take anything: a part of one is burnt
- * when the rest does not come. */
+/* This close to a tag's end its claims are judged before they take ids, since a part of a claim is
+ * burnt when the rest does not come. */
 #define ROOM_JUDGED LIMIT_COUNT
 
-/* May the claim begin to take ids? CLAIM_DONE: yes. CLAIM_EMPTY: a segment is under way, which will
- * tell. CLAIM_EXHAUSTED: no, if the leader says the same (claim_end()).
+/* May the claim begin to take ids? CLAIM_DONE: yes. CLAIM_EMPTY: wait for a segment that is under
+ * way. CLAIM_EXHAUSTED: no, if the leader confirms it (claim_end()).
  *
- * The order of the loads: a range that `room` no longer has was under way, or is published. If
- * nothing is under way after that load, the buffer shows it. */
+ * The order of the loads: a range that `room` no longer counts was under way, or is published. If
+ * nothing is under way after that load, the range is in the buffer. */
 static __attribute__((noinline)) enum claim_result
 claim_judge(struct id_tag *tag, const struct id_claim *claim, bool is_last)
 {
@@ -743,7 +742,7 @@ claim_judge(struct id_tag *tag, const struct id_claim *claim, bool is_last)
                                                              : CLAIM_EXHAUSTED;
 }
 
-/* Claim what is still wanted, as far as the tag has it. */
+/* Claim the ids still wanted, as many as the tag has. */
 HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag *tag,
                                             struct id_claim *claim)
 {
@@ -761,8 +760,8 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     if (claim->contiguous && max_step != 0 && claim->count > max_step) {
         return CLAIM_NOT_CONTIGUOUS;
     }
-    /* Nothing more will come, or it may come beside what is there: taking a part would burn it,
-     * should the rest not come. */
+    /* No more ids will come, or there is room for them beside the present ones: a part taken now
+     * would be burnt if the rest did not come. */
     if (claim->left > 1 && segment_left(&tag->buffer) < claim->left &&
         (state == ID_TAG_EXHAUSTED || claim->timeout_ms == 0 || segment_make_room(&tag->buffer))) {
         return claim_short(backend, tag, claim);
@@ -792,7 +791,7 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
         if (view.of < claim->generation) {
             claim->generation = view.of;
         }
-        if (claim->consecutive && range.increment > 1) { /* it has one since a moment ago */
+        if (claim->consecutive && range.increment > 1) { /* the increment is new */
             conns_count(&loop->counts.burnt_unanswered, range.count);
             return CLAIM_STEPPED;
         }
@@ -804,7 +803,7 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     return CLAIM_DONE;
 }
 
-/* The request fails, or begins anew: what it had claimed so far is burnt. */
+/* The request fails, or begins anew: burn the ids claimed so far. */
 static void claim_burn(struct api_loop *loop, struct id_claim *claim)
 {
     ASSERT(claim->left <= claim->count);
@@ -861,7 +860,7 @@ COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_
     UNREACHABLE("a result of a claim that fails");
 }
 
-/* Answer a request that does not wait. What it has claimed is burnt unless it gets all. */
+/* Answer a request that does not wait. Its claimed ids are burnt unless it gets all. */
 HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                             enum claim_result result)
 {
@@ -875,8 +874,8 @@ HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id
     return fail_claim(conn, claim, tag, result);
 }
 
-/* A request has failed that was before others: there may be enough for them. They are woken as by
- * the raft loop, in a turn of their own: connections may be closing in this one. */
+/* A failed request was before others, for which there may be enough ids. They are woken as by the
+ * raft loop, in a separate turn, since connections may be closing in this one. */
 static void wake_others(struct api_loop *loop, struct id_tag *tag)
 {
     struct id_waker *waker = &loop->api->waker;
@@ -913,8 +912,8 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
 {
     struct api_loop *loop = api_loop(conn);
 
-    /* A client that has closed its side cannot be told from one that has gone; nobody may ever read
-     * the ids, so none are claimed for it. */
+    /* A client that has closed its side may be gone and never read the ids, so none are claimed for
+     * it. */
     if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
         return answer_claim(conn, claim, tag, CLAIM_EMPTY);
     }
@@ -927,8 +926,8 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
     return ANSWERED;
 }
 
-/* Answer, unless this node's word alone says that too few ids are left: the max may have been
- * raised, the tag set back by force or made again, a moment ago. */
+/* Answer, unless only this node says that too few ids are left: a moment ago the max may have been
+ * raised, the tag set back by force, or made again. */
 static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                      enum claim_result result)
 {
@@ -960,7 +959,7 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
         ASSERT_IMPLIES(result == CLAIM_EMPTY, parked->claim.left > 0);
         next = waiters_after(waiter);
         if (result != CLAIM_EMPTY) {
-            /* That it is exhausted was the cluster's answer, which is why this one is awake. */
+            /* The cluster has confirmed the exhaustion, which woke this claim. */
             parked->claim.judged |= atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
             claim_end(parked_resume(parked), &parked->claim, tag, result);
             free(parked);
@@ -968,7 +967,8 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
         }
         waiters_set_demand(waiter, parked->claim.left);
         if (!parked->claim.contiguous) {
-            /* What is left is for this one. A contiguous request may leave some to those after. */
+            /* The remaining ids are for this claim. A contiguous request may leave some to later
+             * ones. */
             break;
         }
     }
@@ -990,14 +990,14 @@ static int opened_cb(struct conn *conn, struct call *call)
         return segment_begin(conn, &call->claim, tag);
     }
     if (tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED) {
-        /* Nobody could say anything newer. */
+        /* No node has a newer answer. */
         return answer_claim(conn, &call->claim, NULL, CLAIM_EXHAUSTED);
     }
     return status;
 }
 
-/* This node does not know the tag, or knows it as deleted, or as all but used up: it may have been
- * made, or changed, a moment ago. */
+/* Ask the cluster: this node does not know the tag, or knows it as deleted or nearly used up, but
+ * the tag may have been made or changed a moment ago. */
 static int ids_open(struct conn *conn, const struct id_claim *claim)
 {
     uint32_t wait_ms =
@@ -1011,7 +1011,7 @@ static int ids_open(struct conn *conn, const struct id_claim *claim)
     return call_submit_for(conn, call, wait_ms);
 }
 
-/* tag: of the claim's name, NULL: the table does not have it. */
+/* tag: of the claim's name; NULL: not in the table. */
 HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
     struct api_loop *loop = conn->conns->data;
@@ -1045,10 +1045,10 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
         }
     }
     if (claim->keyed) {
-        /* Whatever this node knows of the tag, the log knows it better. */
+        /* The log has newer data of the tag than this node. */
         return strict_start(conn, claim, tag);
     }
-    /* Those that wait already come first. */
+    /* Parked claims come first. */
     result = loop->waiters.count > 0 && waiters_first(&loop->waiters, tag) != NULL
                  ? CLAIM_EMPTY
                  : claim_segments(loop, tag, claim);
@@ -1069,7 +1069,7 @@ HOT int handle_segment_get(struct conn *conn)
     }
     if (tag == NULL) {
         tag = id_table_find(loop->backend->table, claim.name, claim.name_len);
-        /* An entry of the table stays where it is: good for the same head, should it repeat. */
+        /* An entry of the table never moves: it is valid for a repetition of this head. */
         conn->request.known = claim.plain ? tag : NULL;
     }
     return segment_begin(conn, &claim, tag);

@@ -107,8 +107,8 @@ HOT int param_take(struct param *field, const char *text, size_t len, struct bod
     return good ? 0 : bad_text(field, ret_fault);
 }
 
-/* The field whose value ends at `end` of the body, for numbers the JSON library cannot hold: back
- * over the number, the colon and the quoted key. False if it does not look like that. */
+/* Find the field whose value ends at `end` of the body, for numbers that the JSON library cannot
+ * hold: back over the number, the colon and the quoted key. False: not found. */
 static bool find_number(const char *body, size_t end, char ret_field[FIELD_NAME_BYTES],
                         const char **ret_number, size_t *ret_len)
 {
@@ -138,7 +138,7 @@ static bool find_number(const char *body, size_t end, char ret_field[FIELD_NAME_
     return true;
 }
 
-/* The line that a place of a text is in. */
+/* The line of a place in a text. */
 static size_t body_line(const char *text, size_t at)
 {
     size_t line = 1;
@@ -162,7 +162,7 @@ static size_t place_of_error(const char *text, size_t at, size_t *ret_column)
     return body_line(text, at);
 }
 
-/* bad_json, at that place of the text. Returns ERR_INVALID. */
+/* Set bad_json at that place of the text. Returns ERR_INVALID. */
 static int body_fail_at(const char *text, size_t at, const char *why, struct body_fault *ret_fault)
 {
     size_t column;
@@ -171,7 +171,7 @@ static int body_fail_at(const char *text, size_t at, const char *why, struct bod
     return body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s", line, column, why);
 }
 
-/* The fault of a value that stands at [from, to) and does not parse. */
+/* Set the fault of a value at [from, to) that does not parse. */
 static void fault_of_json(const char *text, size_t from, size_t to, const json_error_t *error,
                           struct body_fault *ret_fault)
 {
@@ -214,7 +214,7 @@ json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *
             return NULL;
         }
         end = json_skip_space(text, to, end);
-        to = to - end > BODY_SHOWN_BYTES ? end + BODY_SHOWN_BYTES : to; /* enough to say what */
+        to = to - end > BODY_SHOWN_BYTES ? end + BODY_SHOWN_BYTES : to; /* enough to show it */
     }
     value = json_loadb(text + at, to - at, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (value == NULL) {
@@ -223,8 +223,8 @@ json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *
     return value;
 }
 
-/* A number that JSON has with a fraction or an exponent, as some programs write every number: how
- * to write it instead, if it is a whole one that the field takes. */
+/* A JSON number with a fraction or an exponent, as some programs write every number: its whole
+ * form, if it has one that the field takes. */
 static bool is_whole(const json_t *value, const struct param *field, uint64_t *ret_number)
 {
     double real = json_is_real(value) ? json_real_value(value) : -1;
@@ -329,7 +329,7 @@ int body_fields(json_t *object, const char *what, struct param *fields, size_t c
     return 0;
 }
 
-/* --- how far a JSON value goes --- */
+/* --- where a JSON value ends --- */
 
 #define TEXT(number) TEXT_(number)
 #define TEXT_(number) #number
@@ -355,7 +355,7 @@ static size_t string_end(const char *text, size_t len, size_t at)
     return at < len ? at + 1 : len;
 }
 
-/* After the object or array at `at`, in a text that is no longer than it may be. */
+/* After the object or array at `at`, in a text within the bound of length. */
 static size_t tree_end(const char *text, size_t len, size_t at, const char **ret_why)
 {
     unsigned values = 0;
@@ -396,7 +396,7 @@ size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
         end = tree_end(text, bound, at, ret_why);
     } else if (text[at] == '"') {
         end = string_end(text, bound, at);
-    } else { /* a number or a word, or one byte that begins nothing; a NUL ends it, too */
+    } else { /* a number, a word, or one invalid byte; a NUL ends it, too */
         end = at + 1;
         while (end < bound && strchr(JSON_SPACE ",:]}[{\"", text[end]) == NULL) {
             end++;
@@ -439,9 +439,9 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
         return body_fail(ret_fault, "bad_request", "shape=%s: %s", body_show(value, shown), why);
     }
     zone = shape.date.zone;
-    /* Files beside the database's zones: this machine's own one, and clocks that count leap
-     * seconds, by which a date would begin half a minute late. Whether there is a zone at all, the
-     * leader says (src/service/dates.h). */
+    /* Files that are no zones of the database: this machine's own, and clocks that count leap
+     * seconds, by which a date would begin half a minute late. The leader decides whether a zone
+     * exists (src/service/dates.h). */
     if (strncmp(zone, "right/", strlen("right/")) == 0 ||
         strncmp(zone, "posix/", strlen("posix/")) == 0 || strcmp(zone, "localtime") == 0 ||
         strcmp(zone, "posixrules") == 0 || strcmp(zone, "Factory") == 0) {
@@ -469,7 +469,7 @@ static const char *const tag_modes[] = {[TAG_MODE_TREND] = "trend",
                                         [TAG_MODE_MONOTONIC] = "monotonic",
                                         NULL};
 
-/* The bits of the fields in their order, the name being none; then those that level 3 brought. */
+/* The bits of the fields in order (the name has none), then those of level 3. */
 static const uint8_t put_bits[] = {0,
                                    TAG_FIELD_STEP,
                                    TAG_FIELD_MAX_ID,
@@ -482,7 +482,7 @@ static const uint8_t put_bits[] = {0,
 static const uint8_t stepped_bits[] = {TAG_FIELD_INCREMENT, TAG_FIELD_OFFSET, TAG_FIELD_COVER,
                                        TAG_FIELD_PAUSED, TAG_FIELD_REASON};
 
-/* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
+/* Read the fields of an object into put, whose name is set unless the object has it. Strings stay
  * the object's. *ret_secret: its shape needs a key. */
 static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
                        struct body_fault *ret_fault)
@@ -510,7 +510,7 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
          .check = tag_reason_check,
          .rule = "the reason of a pause is not a string"},
     };
-    size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
+    size_t skip = put->name != NULL ? 1 : 0; /* then the name is no field */
     int rv =
         body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
 
@@ -547,8 +547,8 @@ static int read_object(json_t *object, struct tag_put *put, bool *ret_secret,
     return 0;
 }
 
-/* Append the put of an object, whose name is given, or NULL: one of its fields. 0, or
- * ERR_INVALID with *ret_fault. */
+/* Append the put of an object. name: NULL: it is one of the object's fields. 0, or ERR_INVALID with
+ * *ret_fault. */
 static int tag_json_add(json_t *object, const char *name, size_t name_len, struct buf *command,
                         struct body_fault *ret_fault)
 {
@@ -626,8 +626,8 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
     return true;
 }
 
-/* A warning, if less than a tenth is left, of the ids below its max or of this period's; and of a
- * new tag, if its name looks like another one. */
+/* A warning if less than a tenth is left of the ids below the max or of this period's ids; for a
+ * new tag also if its name looks like another one. */
 static void put_warning(const struct tag_row *row, bool is_new, struct zones *zones,
                         uint64_t wall_ms, struct buf *buf)
 {
@@ -709,13 +709,13 @@ static int fault_at(struct body_fault *ret_fault, const char *what, size_t numbe
     return body_fail(ret_fault, ret_fault->code, "%s %zu: %.360s", what, number, message);
 }
 
-/* Text that is no JSON: of a dump, the page is named. */
+/* The text is no JSON; in a dump, name the page. */
 static int bad_json(const struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
     return bulk->pages > 0 ? fault_at(ret_fault, "page", bulk->pages) : ERR_INVALID;
 }
 
-/* Not what had to follow. */
+/* Something else had to follow. */
 static int expected(const struct tag_bulk *bulk, const char *what, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
@@ -742,7 +742,7 @@ static int no_page(struct body_fault *ret_fault)
 
 /* --- pieces --- */
 
-/* What is there after white space? '\0' at the end. */
+/* The byte after white space. '\0' at the end. */
 static char peek(struct tag_bulk *bulk)
 {
     bulk->at = json_skip_space(bulk->text, bulk->len, bulk->at);
@@ -798,7 +798,7 @@ static int end_array(struct tag_bulk *bulk, struct body_fault *ret_fault)
                                                        : expected(bulk, "end of file", ret_fault);
 }
 
-/* One item, and what stands after it. */
+/* One item, and the comma or bracket after it. */
 static int step_item(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
     char next = peek(bulk);
@@ -864,8 +864,8 @@ static bool name_is(const json_t *name, const char *text)
     return strcmp(json_string_value(name), text) == 0;
 }
 
-/* Does a page begin at `at`: an object with "tags", first or after "next"? The bulk is looked at
- * as a copy, which nobody keeps. */
+/* Does a page begin at `at`: an object with "tags", first or after "next"? Reads a copy of the
+ * bulk. */
 static bool page_begins(struct tag_bulk bulk)
 {
     struct body_fault fault;
@@ -968,7 +968,7 @@ static int step_line(struct tag_bulk *bulk, struct body_fault *ret_fault)
         }
         object = body_parse(bulk->text, bulk->at, end, ret_fault);
         rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
-        /* What is no JSON names its line itself. */
+        /* bad_json names its line already. */
         if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
             fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
         }

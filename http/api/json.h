@@ -1,24 +1,23 @@
 /*
  * json.h - JSON: bodies of requests read strictly, and rows of the state (tags, layouts) written.
  *
- * The happy path: body_parse() parses one value, body_fields() reads an object by a table of
- * fields, of which each says its kind, its bounds and its rule; param_take() reads the options of a
- * query by the same table. tag_json_read_one() turns the body of a PUT into a command that puts a
- * tag; tag_json_put() shows a row, and what it shows can be read again. The key of a secret shape
- * is drawn here, and never shown.
+ * The happy path: body_parse() parses one value; body_fields() reads an object by a table of
+ * fields, each with its kind, bounds and rule; param_take() reads the options of a query by the
+ * same table. tag_json_read_one() turns the body of a PUT into a command that puts a tag;
+ * tag_json_put() shows a row in a form that can be read again. The key of a secret shape is drawn
+ * here, and never shown.
  *
- * Many tags. The body of POST /api/tags is an array of objects, or objects one a line, each with
- * its "tag"; or what GET /api/tags has shown, page after page: of those objects the fields that
- * cannot be set (changing, created, updated, generation, warning) are left out.
- * tag_bulk_step() until it is done; between two steps other connections have their turn. Each
- * object becomes an item of the command before the next is looked at, so that no more than one of
- * them is in memory as JSON.
+ * Many tags. The body of POST /api/tags is an array of objects, or one object a line, each with its
+ * "tag"; or the output of GET /api/tags, page after page. Fields of that output that cannot be set
+ * (changing, created, updated, generation, warning) are left out. Call tag_bulk_step() until it is
+ * done; between two steps other connections have their turn. Each object becomes an item of the
+ * command before the next is read, so no more than one of them is in memory as JSON.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column); a number that no field
  * can hold, an unknown or missing field, a value that breaks its rule (bad_request as a rule, with
- * field, value and rule); a bad name (bad_tag). Of many tags the item, line or page is named; the
- * first fault ends it, also the tag that is one too many (LIMIT_TAGS_PER_BULK). Nothing is taken
- * from a body with any fault.
+ * field, value and rule); a bad name (bad_tag). With many tags the fault names the item, line or
+ * page. The first fault ends the reading; one tag too many (LIMIT_TAGS_PER_BULK) is a fault.
+ * Nothing is taken from a body with a fault.
  *
  * Thread: any; pure functions, but for the key.
  */
@@ -37,7 +36,7 @@
 
 #define BODY_SHOWN_BYTES 80
 
-/* %s, %u: what needs which level. Of code "newer". */
+/* %s, %u: what needs which level. For the code "newer". */
 #define NEEDS_LEVEL                                                                                \
     "%s level %u, and the cluster is at a lower one: GET /api/cluster/level says what is in the "  \
     "way"
@@ -47,37 +46,39 @@ struct body_fault {
     char message[400];
 };
 
-/* Parse the one value that stands at [from, to) of the text. What breaks a bound of LIMIT_JSON_* is
- * not begun. Lines and columns are those of the text. NULL with *ret_fault; else the caller owns
+/* Parse the one value at [from, to) of the text. A value that breaks a bound of LIMIT_JSON_* is not
+ * parsed. Lines and columns are those of the text. NULL with *ret_fault; else the caller owns
  * it. */
 json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault);
 
 enum param_kind {
     PARAM_NUMBER, /* a whole number, min to max */
     PARAM_WORD,   /* one of `words`; `number` is its place among them */
-    PARAM_TEXT    /* taken as it is: its rules are the caller's, but for max, its bytes of UTF-8 */
+    PARAM_TEXT    /* taken as it is; the caller checks it, except max, its bytes of UTF-8 */
 };
 
-/* An option or a field of a body. Reading fills in `present`, and what follows the blank line. */
+/* An option or a field of a body. Reading fills in `present` and the members after the blank
+ * line. */
 struct param {
     const char *name;
     enum param_kind kind;
     bool needed;       /* in a body */
     bool takes_digits; /* a number in a body: also a string of its digits */
     bool takes_null;   /* a number in a body: null is 0 */
-    bool may_be_empty; /* an option: "name=" says the same as nothing */
+    bool may_be_empty; /* an option: "name=" counts as absent */
     bool present;
     uint64_t min;
     uint64_t max;
     const char *const *words; /* NULL after the last */
     const char *rule;         /* of a word, for a message: "is neither 1 nor 0" */
     const char *code;         /* of its fault; NULL: bad_request */
-    /* Checks a text in a body (`rule` says that it is none). 0, or an error with *ret_why. */
+    /* Checks a text in a body (`rule` is the message for a text that fails). 0, or an error with
+     * *ret_why. */
     int (*check)(const char *text, size_t len, const char **ret_why);
-    /* Reads a body's value by rules of its own. 0 or ERR_INVALID with *ret_fault */
+    /* Reads a body's value by its own rules. 0 or ERR_INVALID with *ret_fault */
     int (*read)(const json_t *value, struct param *field, struct body_fault *ret_fault);
 
-    uint64_t number;  /* not touched while it is absent: the caller's default */
+    uint64_t number;  /* unchanged if absent: the caller's default */
     const char *text; /* borrowed from the object, or from the option's text */
     size_t len;
 };
@@ -91,44 +92,43 @@ int param_take(struct param *field, const char *text, size_t len,
 int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault) MUST_CHECK;
 
-/* --- how far a JSON value goes, before any memory is spent on it ---
+/* --- where a JSON value ends, before memory is spent on it ---
  *
- * The JSON library makes a tree of what it reads, 40 to 100 bytes for each byte of "[{},{},...".
- * So nothing is given to it that was not measured: how long, how many values, how deep. json_end()
- * finds the end of one value by its brackets and quotes. What stands between them is not judged.
- * Where the text is JSON, this is where the library ends, too; where it is not, the library finds
- * that out before. A value that breaks a bound (LIMIT_JSON_*) is found after LIMIT_JSON_BYTES at
- * most, however long the text is.
- */
+ * The JSON library makes a tree of what it reads, 40 to 100 bytes for each byte of "[{},{},...". So
+ * every text is measured first: how long, how many values, how deep. json_end() finds the end of
+ * one value by its brackets and quotes and does not judge the text between them. Where the text is
+ * JSON, the library ends at the same place; where it is not, the library finds the fault before
+ * that. A value that breaks a bound (LIMIT_JSON_*) is found after at most LIMIT_JSON_BYTES, however
+ * long the text is. */
 
 /* The first place at or after `at` that is no JSON white space; len if there is none. */
 size_t json_skip_space(const char *text, size_t len, size_t at);
 
-/* Where the value ends that begins at `at`, which is no white space; len if it is not whole. 0 with
+/* The end of the value that begins at `at`, which is no white space; len if it is not whole. 0 with
  * *ret_why (static: "has more than 64 values") when it breaks a bound. */
 size_t json_end(const char *text, size_t len, size_t at, const char **ret_why);
 
 /* --- tags --- */
 
-/* Read one object of fields for the tag into the command, whose head is given. An empty body is an
- * empty object. 0, or ERR_INVALID with *ret_fault. */
+/* Read one object with the tag's fields into the command, which already has its head. An empty body
+ * is an empty object. 0, or ERR_INVALID with *ret_fault. */
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
                       const struct command_list *head, struct buf *command,
                       struct body_fault *ret_fault) MUST_CHECK;
 
-/* Of a tag with a date, the period that it is now by this node's clock. */
+/* The present period of a tag with a date, by this node's clock. */
 struct tag_period {
     uint32_t number; /* yyyy, yyyymm or yyyymmdd */
-    uint64_t left;   /* numbers that it has */
+    uint64_t left;   /* numbers left in it */
     char next[64];   /* "on 2027-01-01 (Europe/Berlin)": when the next begins */
 };
 
-/* max_id: of the tag. False: the shape has no date, or this system does not know its zone. */
+/* max_id: the tag's. False: the shape has no date, or this system does not know its zone. */
 bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
                     uint64_t wall_ms, struct tag_period *ret_period);
 
-/* Append a row as a JSON object. zones, wall_ms: for a warning of a tag with a date; is_new: one of
- * its name, too. */
+/* Append a row as a JSON object. zones, wall_ms: for a warning about a tag with a date; is_new:
+ * with a warning about its name. */
 void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, uint64_t wall_ms,
                   struct buf *buf);
 
@@ -144,7 +144,7 @@ enum tag_bulk_state {
     TAG_BULK_BEHIND_VALUE /* its value is read */
 };
 
-/* Given: the first four; all else zeros. */
+/* The caller sets the first four; the rest is zeros. */
 struct tag_bulk {
     const char *text; /* the body, borrowed */
     size_t len;
@@ -152,13 +152,13 @@ struct tag_bulk {
     struct buf *command; /* borrowed */
     size_t at;
     size_t count; /* tags */
-    size_t pages; /* 0: it is no dump */
+    size_t pages; /* 0: no dump */
     enum tag_bulk_state state;
     bool has_tags; /* the page had "tags"; */
     bool has_next; /* had "next" */
 };
 
-/* Read on, for about so many bytes. 0; or ERR_INVALID with *ret_fault. */
+/* Read on, about `bytes` bytes. 0; or ERR_INVALID with *ret_fault. */
 int tag_bulk_step(struct tag_bulk *bulk, size_t bytes, bool *ret_done,
                   struct body_fault *ret_fault) MUST_CHECK;
 
@@ -172,8 +172,8 @@ extern const char *const layout_orders[];
 
 void layout_row_json_put(const struct layout_row *row, bool deleted, struct buf *json);
 
-/* Append how snowflake ids of this cluster are made: an object, or null where this node does not
- * know it. before: as it is. */
+/* Append the layout of this cluster's snowflake ids: an object, or null if this node does not know
+ * it. `before` is put first, unchanged. */
 void layout_json_put(const struct snowflake *snowflake, const char *before, struct buf *json);
 
 #endif

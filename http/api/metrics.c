@@ -42,7 +42,7 @@ void expose_family(struct exposition *to, const char *name, enum metric_kind kin
     to->kind = kinds[kind];
 }
 
-/* A sample comes: before the first of its metric goes what there is to say of all. */
+/* Before the first sample of a metric, put its help and type. */
 static void begin_family(struct exposition *to)
 {
     size_t len = strlen(to->name);
@@ -50,7 +50,7 @@ static void begin_family(struct exposition *to)
     if (to->help == NULL) {
         return;
     }
-    if (to->is_open && is_total(to->name)) { /* the family is called without it */
+    if (to->is_open && is_total(to->name)) { /* the family's name lacks it */
         len -= strlen(TOTAL);
     }
     buf_printf(to->text, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, to->name, to->help, (int)len,
@@ -58,7 +58,7 @@ static void begin_family(struct exposition *to)
     to->help = NULL;
 }
 
-/* The name and what goes before the value. */
+/* The name, and the labels before the value. */
 static void begin_sample(struct exposition *to, const char *labels)
 {
     begin_family(to);
@@ -103,7 +103,7 @@ static const char *expose_word(const char *name, const char *value, char out[EXP
     return out;
 }
 
-/* A sample that has such a one alone. */
+/* A sample with only such a label. */
 static void expose_of(struct exposition *to, const char *name, const char *value, uint64_t sample)
 {
     expose_sample(to, expose_word(name, value, (char[EXPOSITION_WORD_BYTES]){0}), sample);
@@ -190,7 +190,7 @@ void expose_end(struct exposition *to)
 
 #define MEMBER_BYTES 32 /* of a label with a member's id */
 
-/* --- what atomics say --- */
+/* --- from atomics --- */
 
 static void put_health(struct exposition *to, const struct id_health *health)
 {
@@ -230,7 +230,7 @@ static void put_health(struct exposition *to, const struct id_health *health)
     }
     expose_one(to, "leafd_born", METRIC_GAUGE, "1 if this node has heard of its cluster's birth.",
                born);
-    if (born) { /* two clusters that were born apart show by it */
+    if (born) { /* it distinguishes clusters born apart */
         expose_family(to, "leafd_cluster_info", METRIC_GAUGE, "1, with the uid of the cluster.");
         expose_of(to, "uid", uid_text(&uid, text), 1);
     }
@@ -271,7 +271,7 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
     }
 }
 
-/* --- what the raft loop gathered --- */
+/* --- gathered by the raft loop --- */
 
 static void put_consensus(struct exposition *to, const struct id_figures *now)
 {
@@ -327,7 +327,7 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
 
 enum member_metric { REACHABLE, VOTER, LAG, ROUND_TRIP, CLOCK, LEVEL, MEMBER_METRICS };
 
-/* What is known of a member, if it is. */
+/* A figure of a member, if it is known. */
 static void put_of_member(struct exposition *to, const char *label, enum member_metric metric,
                           const struct id_figures *now, const struct id_member_figures *member)
 {
@@ -377,7 +377,7 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
 
         if (member->version[0] != '\0') {
             buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
-            expose_label(&labels, "version", member->version, /* which the member chose */
+            expose_label(&labels, "version", member->version, /* chosen by the member */
                          strnlen(member->version, sizeof member->version));
             buf_put(&labels, "", 1);
             expose_sample(to, (const char *)labels.data, 1);
@@ -407,7 +407,7 @@ static void put_disk(struct exposition *to, const struct id_figures *now)
     expose_of(to, "result", "done", backups->taken);
     expose_of(to, "result", "failed", backups->failed);
     if (backups->last_ms == 0) {
-        return; /* nobody has to take any */
+        return; /* backups are optional */
     }
     expose_family(to, "leafd_backup_last_success_time_seconds", METRIC_GAUGE,
                   "Unix time at which the last backup was sent, whole.");
@@ -435,7 +435,7 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
     }
 }
 
-/* Of the busiest tags those that the identity may use; NULL: all. */
+/* The busiest tags that the identity may use; NULL: all. */
 static void expose_busiest_tags(struct exposition *to, const struct id_figures *now,
                                 const struct identity *identity)
 {
@@ -468,7 +468,7 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
 
 /* --- the process --- */
 
-/* What the process takes of the machine. */
+/* The process's use of the machine. */
 static void metrics_process_put(struct exposition *to)
 {
     char word[EXPOSITION_WORD_BYTES];
@@ -492,9 +492,9 @@ static void metrics_process_put(struct exposition *to)
     }
 }
 
-/* --- what the HTTP side sees --- */
+/* --- the HTTP side --- */
 
-/* The sum of a value of each loop, which `loop` is in it. */
+/* The sum of a value over all loops; the value names its loop `loop`. */
 #define SUM(api, loop, value)                                                                      \
     ({                                                                                             \
         uint64_t sum_ = 0;                                                                         \
@@ -512,7 +512,7 @@ struct totals {
 
 static const char *const statuses[LATENCY_STATUSES] = {"2xx", "3xx", "4xx", "5xx"};
 
-/* Requests by the class of their status, those of all classes of `probes`, or of all others. */
+/* Requests by the class of their status: of the probes, or of all other classes. */
 static void put_replies(struct exposition *to, const struct totals *totals, const char *name,
                         const char *help, bool probes)
 {
@@ -529,7 +529,7 @@ static void put_replies(struct exposition *to, const struct totals *totals, cons
     }
 }
 
-/* Those of which there was none yet are left out but for successes: each is many lines. */
+/* Those without requests are left out except successes: each is many lines. */
 static void put_latency(struct exposition *to, const struct api *api, const struct totals *totals)
 {
     static const char *const classes[] = {
@@ -613,7 +613,7 @@ static void put_burnt(struct exposition *to, const struct api *api)
                id_count_of(&health->given_back));
 }
 
-/* mine: what this reply's connection takes, which is none of it. */
+/* mine: the memory of this reply's connection, which is subtracted. */
 static void put_connections(struct exposition *to, const struct api *api,
                             const struct metered *mine)
 {
@@ -643,7 +643,7 @@ static void put_connections(struct exposition *to, const struct api *api,
     }
 }
 
-/* Of the loops that have TLS. */
+/* Over the loops that have TLS. */
 #define HANDSHAKES(api, result)                                                                    \
     SUM((api), loop, loop->conns->tls != NULL ? loop->conns->tls->counts.result : 0)
 
@@ -682,7 +682,7 @@ static void put_reloads(struct exposition *to, const struct http_reloads *reload
     expose_ms(to, "", (int64_t)id_count_of(&reloads->done_ms));
 }
 
-/* For how long whatever came had to wait for a loop; and without what else the machine did. */
+/* How long arrivals had to wait for a loop; also without the time of the machine's other work. */
 static void put_stalls(struct exposition *to, const struct api_loop *at)
 {
     static const char *const names[] = {"leafd_loop_longest_stall_seconds",

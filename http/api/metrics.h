@@ -1,18 +1,18 @@
 /*
- * metrics.h - GET /metrics: what the HTTP side sees, and the node's part (consensus, members, disk,
- * state, ids, the busiest tags, the process), as text: in the text format 0.0.4 of Prometheus, or
- * in OpenMetrics 1.0.0, whichever the client would rather have.
+ * metrics.h - GET /metrics: the metrics of the HTTP side and of the node (consensus, members, disk,
+ * state, ids, the busiest tags, the process), as text: in Prometheus's text format 0.0.4 or in
+ * OpenMetrics 1.0.0, whichever the client prefers.
  *
- * The happy path: atomics, and a copy of what the raft loop gathered (id_backend.h), are written
- * out, without asking anybody: also while the raft loop hangs. expose_family() once for each
- * metric, then its samples, one after the other; at last expose_end(). Names of counters end in
+ * The happy path: atomics, and a copy of the figures that the raft loop gathered (id_backend.h),
+ * are written out without asking another thread, so also while the raft loop hangs. expose_family()
+ * once for each metric, then its samples in turn; finally expose_end(). Names of counters end in
  * "_total", in both formats.
  *
- * Failure modes: none; what is not known is left out. Values of labels are escaped by whoever takes
- * them from outside (expose_label()).
+ * Failure modes: none; unknown values are left out. Code that takes a label's value from outside
+ * escapes it (expose_label()).
  *
- * Threads: an exposition has one owner; a route is its loop's, and counters of other loops are read
- * as they are at the moment.
+ * Threads: an exposition has one owner; a route runs on its loop and reads the present counters of
+ * other loops.
  */
 #ifndef LEAFD_HTTP_API_METRICS_H
 #define LEAFD_HTTP_API_METRICS_H
@@ -35,9 +35,9 @@
 struct exposition {
     struct buf *text; /* borrowed */
     bool is_open;     /* OpenMetrics */
-    /* its own: the metric that was begun, of which nothing is written before its first sample */
+    /* internal: the metric that was begun; nothing of it is written before its first sample */
     const char *name;
-    const char *help; /* NULL: it has a sample */
+    const char *help; /* NULL: it has had a sample */
     const char *kind;
 };
 
@@ -48,14 +48,14 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 void expose_family(struct exposition *to, const char *name, enum metric_kind kind,
                    const char *help);
 
-/* A sample of it. labels: as between the braces, "loop=\"raft\"", or "". */
+/* A sample of the metric. labels: the text between the braces, "loop=\"raft\"", or "". */
 void expose_real(struct exposition *to, const char *labels, double value);
 /* A signed number of milliseconds, or a number of microseconds, as seconds, exactly. */
 void expose_ms(struct exposition *to, const char *labels, int64_t ms);
 void expose_us(struct exposition *to, const char *labels, uint64_t us);
 
-/* Its buckets, sum and count. exemplars: HISTOGRAM_BUCKETS of them, which OpenMetrics alone shows;
- * NULL: none. */
+/* The metric's buckets, sum and count. exemplars: HISTOGRAM_BUCKETS of them, shown only in
+ * OpenMetrics; NULL: none. */
 void expose_histogram(struct exposition *to, const char *labels, const struct histogram_view *view,
                       const struct exemplar_view *exemplars);
 
@@ -73,7 +73,7 @@ void expose_ones(struct exposition *to, enum metric_kind kind, const struct expo
                  size_t count);
 
 /* Append a label, with a comma before it if there are others: name="value", escaped; bytes that are
- * no UTF-8 are shown by replacement. */
+ * no UTF-8 are replaced. */
 void expose_label(struct buf *labels, const char *name, const void *value, size_t len);
 
 void expose_end(struct exposition *to);

@@ -62,7 +62,7 @@ void reply_finish(struct conn *conn, int result)
     }
 }
 
-/* TinyID's answer to what it cannot do; where it answers a bare text, that is empty. */
+/* TinyID's answer to a failure; where it answers a bare text, that is empty. */
 static int fail_as_tinyid(struct conn *conn, int status, const char *message)
 {
     struct buf *json = reply_begin(conn);
@@ -85,7 +85,7 @@ int reply_error(struct conn *conn, int status, const char *code, const char *for
     va_start(args, format);
     (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    if (route != NULL && route->is_tinyid && conn->request.gate == 0) { /* it was let in */
+    if (route != NULL && route->is_tinyid && conn->request.gate == 0) { /* it was admitted */
         return fail_as_tinyid(conn, status, message);
     }
     conn_fail(conn, status, code, NULL, "", message);
@@ -160,7 +160,8 @@ int reply_err(struct conn *conn, int err)
 const char *const request_flags[] = {"0", "1", NULL};
 const char *const request_consistencies[] = {"linearizable", "local", NULL};
 
-/* The options of a text into the table. Of a form what the query lacks, and it may be anything. */
+/* Read the options of a text into the table. From a form only those that the query lacks; it may
+ * have others. */
 HOT static bool take_options(struct conn *conn, const char *text, size_t len, char *room,
                              struct param *options, size_t count, bool is_form)
 {
@@ -202,7 +203,7 @@ bool request_form(struct conn *conn, struct param *options, size_t count)
 {
     static const char form[] = "application/x-www-form-urlencoded";
     const struct parser_field *type = &conn_head(conn)->content_type;
-    size_t used = conn->request.query_len; /* what the query had is at most as long as the query */
+    size_t used = conn->request.query_len; /* decoded values of the query are no longer than it */
 
     if (type->count != 1 || type->len < strlen(form) ||
         strncasecmp(conn_at(conn, type->at), form, strlen(form)) != 0 ||
@@ -270,7 +271,7 @@ HOT bool request_tag_name(struct conn *conn, char *name, size_t *ret_len)
 
 #define KEPT_BYTES 1024
 
-/* Every request for strict ids zeroes one. */
+/* Each request for strict ids zeroes one. */
 _Static_assert(sizeof(struct call) <= 2048, "what is large and seldom wanted stands apart");
 
 void call_free(struct call *call)
@@ -293,7 +294,7 @@ void call_free(struct call *call)
     free(call);
 }
 
-/* The memory of a buffer, for the next call; a large one is not worth it. */
+/* Keep the memory of a buffer for the next call, unless it is large. */
 static struct buf buf_keep(struct buf *buf)
 {
     if (buf->capacity > KEPT_BYTES) {
@@ -313,7 +314,7 @@ int call_status(const struct call *call)
                : ERR_BAD_MESSAGE;
 }
 
-/* On the loop's thread: the answer is there. */
+/* On the loop's thread: the answer has come. */
 static void call_answered_cb(struct mailbox_item *item)
 {
     struct call *call = CONTAINER(item, struct call, item);
@@ -336,7 +337,7 @@ static void call_answered_cb(struct mailbox_item *item)
     loop->kept_count++;
 }
 
-/* On the raft loop's thread. After the post the call may be gone, so the port is held here. */
+/* On the raft loop's thread. After the post the call may be freed, so the port is held here. */
 static void call_done_cb(struct id_request *request)
 {
     struct call *call = CONTAINER(request, struct call, request);
@@ -350,7 +351,7 @@ static void call_done_cb(struct id_request *request)
     http_port_unref(port);
 }
 
-/* The connection has closed, and its wait has let go of it: the answer will find that. */
+/* The connection has closed, and the wait has dropped it: the answer will find that. */
 static void call_cancelled(struct http_wait *wait)
 {
     ASSERT(wait->conn == NULL);

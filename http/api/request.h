@@ -2,16 +2,16 @@
  * request.h - what handlers share: reading a request, asking the cluster, and answering.
  *
  * A handler returns the status of its reply, whose JSON it has put into reply_begin(); or an ERR_*,
- * which is answered by reply_err(); or ANSWERED, when it has replied itself or the request waits. A
- * function that reads something returns false when it is wrong; the error is answered then.
+ * which reply_err() answers; or ANSWERED, if it has replied itself or the request waits. A function
+ * that reads input returns false when the input is wrong and the error is answered.
  *
  * The happy path of asking: call_new(), fill the payload, call_submit(): the connection waits. The
  * backend calls done on the raft loop, which posts to the loop's port; on the loop's thread
  * `finish` gives the reply, as a handler does.
  *
- * Failure modes: an error of the backend is answered as reply_err() does, unless the call wants to
- * see it itself. The connection closes meanwhile: the answer is dropped when it comes. The loop
- * stops meanwhile: late answers are freed.
+ * Failure modes: an error of the backend is answered as reply_err() does, unless the call sets
+ * sees_errors. If the connection closes meanwhile, the answer is dropped when it arrives. If the
+ * loop stops meanwhile, late answers are freed.
  *
  * Threads: the loop's; the backend's done from any.
  */
@@ -30,24 +30,26 @@
 
 #define ANSWERED 0
 
-/* A value in a message, by text_show(). */
+/* Room for a value in a message, by text_show(). */
 #define SHOWN_BYTES 160
 
 /* --- answering --- */
 
-/* Empty, for a reply's JSON. Good until the next request, or the next error, is answered. */
+/* An empty buffer for a reply's JSON. Valid until the next request, or the next error, is
+ * answered. */
 struct buf *reply_begin(struct conn *conn);
 
-/* Answer 200 with what is in it, and more header lines (NULL: none). Returns ANSWERED. */
+/* Answer 200 with the content of that buffer, and more header lines (NULL: none). Returns
+ * ANSWERED. */
 int reply_made(struct conn *conn, const char *type, const char *extra);
 
-/* Does the path of TinyID's that is asked for end in "Simple"? Then the answer is a bare text. */
+/* Does the requested TinyID path end in "Simple"? Then the answer is a bare text. */
 bool request_is_simple(const struct conn *conn);
 
 /* Answer as a handler's result says. */
 void reply_finish(struct conn *conn, int result);
 
-/* Answer with an error. The message is printf-like; values shown by text_show(). Returns
+/* Answer with an error. The message is printf-like; show values by text_show(). Returns
  * ANSWERED. */
 COLD int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -55,7 +57,7 @@ COLD int reply_error(struct conn *conn, int status, const char *code, const char
 /* The answer for an error of the backend that is not particular to a route. Returns ANSWERED. */
 COLD int reply_err(struct conn *conn, int err);
 
-/* 400: the name of a tag that is none. Returns ANSWERED. */
+/* 400: not a valid name of a tag. Returns ANSWERED. */
 COLD int reply_bad_tag(struct conn *conn, const char *name, size_t len, const char *why);
 
 /* 400. Returns ANSWERED. */
@@ -92,30 +94,30 @@ extern const char *const request_consistencies[];
     }
 #define PAGE_LIMIT_DEFAULT 100
 
-/* The query's options into the table. Texts are good until the handler returns. */
+/* Read the query's options into the table. Texts are valid until the handler returns. */
 bool request_options(struct conn *conn, struct param *options, size_t count);
 
-/* Those of the options that the query did not have, from a body that is a form, if it is one; its
- * other fields are ignored. */
+/* Read the options that the query did not have from the body, if it is a form; its other fields are
+ * ignored. */
 bool request_form(struct conn *conn, struct param *options, size_t count);
 
-/* The body's fields into the table; `empty` is taken for an empty body. Returns the object that
- * holds their texts, to be freed by json_decref(); NULL if it is wrong. */
+/* Read the body's fields into the table; `empty` replaces an empty body. Returns the object that
+ * holds their texts, freed by the caller with json_decref(); NULL if the body is wrong. */
 json_t *request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
                      size_t count);
 
-/* The whole number in the path; what: its name for the message. */
+/* Read the whole number in the path; what: its name for the message. */
 bool request_path_number(struct conn *conn, const char *what, uint64_t min, uint64_t max,
                          uint64_t *ret_value);
 
-/* The decoded, checked name of a tag in the path into name (LIMIT_TAG_NAME_BYTES). */
+/* Read the tag's name in the path, decoded and checked, into name (LIMIT_TAG_NAME_BYTES). */
 bool request_tag_name(struct conn *conn, char *name, size_t *ret_len);
 
 /* --- asking the cluster --- */
 
 struct call;
 
-/* A change of tags: how long it may take, and whether all nodes are waited for. */
+/* A change of tags: how long it may take, and whether it waits for all nodes. */
 struct change_wait {
     bool all;
     bool bulk; /* of several tags: shown as counts */
@@ -123,7 +125,7 @@ struct change_wait {
     uint64_t until_ms; /* on the loop's clock */
 };
 
-/* At what a change of many tags finds, before it is made (audited.h). */
+/* Looks at the tags of a bulk change before it is made (audited.h). */
 struct call_looking {
     int (*submit)(struct conn *conn, struct call *change);
     struct command_list items; /* of the change, from the next one to look at on */
@@ -134,20 +136,20 @@ struct call {
     struct http_wait wait;
     struct id_request request;
     struct mailbox_item item;
-    SLIST_ENTRY(call) kept; /* by its loop, once it is over */
+    SLIST_ENTRY(call) kept; /* by its loop, after its end */
     struct api_loop *loop;
     struct http_port *port;
     int (*finish)(struct conn *conn, struct call *call);
-    /* The answer came, and the connection has closed before. NULL: nothing is to be done. */
+    /* The answer came after the connection closed. NULL: nothing to do. */
     void (*gone)(struct call *call);
-    struct call *next; /* to be submitted after it; its own until then. NULL: none */
+    struct call *next; /* submitted after it; owned until then. NULL: none */
     bool sees_errors;  /* finish is called for every status, else for 0 */
-    int done;          /* of a change of a worker id: the status of the reply when it is done */
-    const struct layout_words *named; /* of an acquire: the layout that it names; NULL: none */
+    int done;          /* of a change of a worker id: the reply's status on success */
+    const struct layout_words *named; /* of an acquire: the named layout; NULL: none */
     union {
         struct id_claim claim;      /* of a request for ids */
         struct worker_renew worker; /* of a change of a worker id, as far as it applies */
-        /* of a change of the members; of the level, that, or 0: it is looked at */
+        /* of a change of the members; of the level: the level, or 0: it is only read */
         uint64_t member_id;
         struct layout_row layout; /* of a change of a named layout */
         uint32_t list_limit;      /* of a list of worker ids */
@@ -166,7 +168,7 @@ struct call {
             struct id_missing missing; /* out of the latter */
         } change;
         struct {
-            struct change_wait wait; /* of the change that is being read, as far as it is asked */
+            struct change_wait wait; /* of the change that is being read, as requested */
             struct tag_bulk bulk;    /* borrows the connection's body */
         } reading;
     };
@@ -176,29 +178,29 @@ struct call {
 struct call *call_new(enum id_request_kind kind,
                       int (*finish)(struct conn *conn, struct call *call));
 
-/* The same for strict ids, with the memory of one that is over, if the loop has kept any. What it
- * takes to allocate it, and its payload, reply and post to the raft loop, is a third of what an
- * HTTP loop does for a strict id. */
+/* The same for strict ids, with the memory of a finished call if the loop has kept one. Allocating
+ * a call, its payload, reply and post to the raft loop is a third of an HTTP loop's work for a
+ * strict id. */
 struct call *call_new_strict(struct api_loop *loop,
                              int (*finish)(struct conn *conn, struct call *call));
 
-/* Free what the loop has kept: at its end. */
+/* Free the calls that the loop has kept. Call at the loop's end. */
 void call_free_kept(struct api_loop *loop);
 
-/* Of a change whose answer is a status alone: that, or ERR_BAD_MESSAGE. */
+/* Of a change whose answer is only a status: that status, or ERR_BAD_MESSAGE. */
 int call_status(const struct call *call);
 
-/* Give up a call that was never submitted. */
+/* Free a call that was never submitted. */
 void call_free(struct call *call);
 
-/* Hand it to the backend; the connection waits until finish, as long as the settings say. Returns
- * ANSWERED. */
+/* Pass the call to the backend; the connection waits until finish, for the time in the settings.
+ * Returns ANSWERED. */
 int call_submit(struct conn *conn, struct call *call);
 
-/* The same, with a time of its own. */
+/* The same, for this time. */
 int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms);
 
-/* For no connection: the answer is dropped. */
+/* Submit for no connection: the answer is dropped. */
 void call_submit_alone(struct api_loop *loop, struct call *call);
 
 #endif

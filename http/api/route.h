@@ -1,11 +1,11 @@
 /*
- * route.h - a route: what may be said to it, by whom, at which listener, and what serves it. The
- * table of routes is api.c's.
+ * route.h - a route: which requests it takes, from which clients, at which listener, and which
+ * function serves it. The table of routes is in api.c.
  *
- * A handler is called when its request is complete; it answers, by its result or by itself
+ * A handler is called when its request is complete. It answers, by its result or itself
  * (request.h), or lets the request wait: parked for ids, or for an answer of the cluster.
  *
- * Threads: routes are constant; handlers are the connection's loop's.
+ * Threads: routes are constant; handlers run on the connection's loop.
  */
 #ifndef LEAFD_HTTP_API_ROUTE_H
 #define LEAFD_HTTP_API_ROUTE_H
@@ -20,7 +20,7 @@
 struct call;
 struct conn;
 
-/* What an audited route may change, as the audit tells what was there before (audited.h). */
+/* What an audited route may change: the audit records its state before (audited.h). */
 enum route_changes {
     CHANGES_OTHER,
     CHANGES_WORKER,
@@ -29,7 +29,7 @@ enum route_changes {
     CHANGES_LAYOUT
 };
 
-/* A change of the cluster, or of its level a look (cluster.c). */
+/* A change of the cluster, or a look at its level (cluster.c). */
 enum cluster_ask {
     ASK_ADD,
     ASK_REMOVE,
@@ -45,24 +45,23 @@ enum cluster_ask {
 struct route {
     const char *path;   /* whole path, or its beginning when takes_name */
     unsigned methods;   /* bits of enum method */
-    const char *tail;   /* what follows the name, for which the path has a '*'; NULL: nothing */
-    bool takes_name;    /* one more, non-empty path segment follows: the name, still encoded */
-    bool takes_options; /* the handler reads the query, as all audited do; else there is none */
-    bool names_tag;     /* the name is that of a tag */
-    bool is_leaf;       /* Leaf has it, too, and takes what Leaf takes: slashes too many, unknown
-                            options, bodies of any type */
-    bool is_tinyid;     /* TinyID's, and so are its errors; its token is read by the handler */
-    bool audited;       /* it changes something, or shows everything */
+    const char *tail;   /* what follows the name, which is a '*' in the path; NULL: nothing */
+    bool takes_name;    /* one more non-empty path segment follows: the name, still encoded */
+    bool takes_options; /* the handler reads the query, as audited ones do; else none is allowed */
+    bool names_tag;     /* the name is a tag's */
+    bool is_leaf;       /* also Leaf's; takes extra slashes, unknown options, bodies of any type */
+    bool is_tinyid;     /* TinyID's route, with its errors; the handler reads its token */
+    bool audited;       /* it changes state, or shows everything */
     enum route_changes changes; /* of an audited one that does not name a tag */
     bool takes;                 /* a GET of it takes ids, a place, or room: no page may cause it */
     unsigned listeners;         /* bits of enum api_listener: where it is served */
-    enum role role;             /* who may ask it, */
-    unsigned also;              /* and who else: bits of enum role */
-    uint8_t traffic;            /* enum traffic: as what its requests count */
+    enum role role;             /* which clients may use it, */
+    unsigned also;              /* and which others: bits of enum role */
+    uint8_t traffic;            /* enum traffic: the class of its requests */
     bool takes_body;            /* bodies are kept for the handler; else read and dropped */
-    bool is_long;               /* its reply is long in the making: one a turn of the loop */
-    bool is_bulk;          /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
-    enum cluster_ask asks; /* of handle_cluster_ask() */
+    bool is_long;               /* its reply takes long to make: one a turn of the loop */
+    bool is_bulk;               /* bodies up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
+    enum cluster_ask asks;      /* of handle_cluster_ask() */
     int (*handle)(struct conn *conn);
 };
 
@@ -112,13 +111,13 @@ int handle_tag_delete(struct conn *conn);
 int handle_tags_put(struct conn *conn);
 int handle_tags_list(struct conn *conn);
 
-/* Make a tag whose next id is max_id, for a request that is no PUT; the audit has it. Of a tag that
- * is there TAG_DEFAULT_MAX_ID changes nothing, and a max_id is that of a PUT: it may skip ids. The
- * client has to have the role. finish calls tag_made(). As a handler. */
+/* Make a tag whose next id is max_id, for a request that is no PUT; audited. For an existing tag
+ * TAG_DEFAULT_MAX_ID changes nothing, and another max_id acts as in a PUT: it may skip ids. The
+ * client must have the role. finish calls tag_made(). Returns as a handler does. */
 int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
              int (*finish)(struct conn *conn, struct call *call));
 
-/* True: it was made, or was there. False: *ret_status is for the handler to return. */
+/* True: the tag was made, or existed. False: the handler must return *ret_status. */
 bool tag_made(struct conn *conn, const struct call *call, bool *ret_made, int *ret_status);
 
 /* cluster.c */
@@ -138,16 +137,16 @@ struct watch;
 struct watch *watch_new(const struct id_backend *backend);
 void watch_free(struct watch *watch);
 
-/* Look from now on; the servers were started. Main thread. */
+/* Start the looks. Call after the servers were started. Main thread. */
 void watch_begin(struct api *api);
 
-/* The loop ends: no look any more. Its thread has ended. */
+/* The loop ends: no more looks. Its thread has ended. */
 void watch_loop_ends(struct api_loop *loop);
 
-/* How many watch. */
+/* The number of viewers. */
 unsigned live_viewers(const struct api *api);
 
-/* Give all of them these bytes, whole events. Takes them over. */
+/* Send all viewers these bytes, which are whole events. Takes them over. */
 void live_show(struct api *api, struct buf *bytes);
 
 int handle_cluster(struct conn *conn);
@@ -163,10 +162,10 @@ int handle_version(struct conn *conn);
 int handle_page(struct conn *conn);
 int handle_openapi(struct conn *conn);
 
-/* The description of all routes for machines, an OpenAPI 3.1 document: openapi.json beside this
- * file, which is put into the binary as it is, without a NUL at its end. tests/test_api.c holds
- * it against the table of routes, cluster-tests/test_openapi.py its options, bounds and schemas
- * against what a node answers. */
+/* The machine-readable description of all routes, an OpenAPI 3.1 document: openapi.json beside this
+ * file, put into the binary as it is, without a NUL at its end. tests/test_api.c holds it against
+ * the table of routes, cluster-tests/test_openapi.py its options, bounds and schemas against what a
+ * node answers. */
 const char *openapi_text(size_t *ret_len);
 
 /* audited.c */

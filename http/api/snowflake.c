@@ -23,8 +23,8 @@
 
 /* --- why ids are refused --- */
 
-/* Of this node's worker ids: the latest end of a window, and the time after which the first of
- * them is usable again. 0 if it has none. */
+/* Of this node's worker ids: the latest end of a window, and the time after which the first one is
+ * usable again. 0 if it has none. */
 struct slot_times {
     uint64_t window_end_ms;
     uint64_t caught_up_ms;
@@ -85,7 +85,7 @@ static const char *clock_text(const struct id_backend *backend, int err, char *o
     long long off_ms = (long long)atomic_load(&backend->health->clock_off_ms);
     char time[TEXT_TIME_BYTES];
 
-    if (off_ms == 0 && until_ms > now_ms) { /* no other clock was heard yet: our own past tells */
+    if (off_ms == 0 && until_ms > now_ms) { /* no other clock heard yet: use our own past */
         off_ms = -(long long)(until_ms - now_ms);
     }
     if (until_ms == 0) {
@@ -142,8 +142,8 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
 /* Before parked requests try again. */
 #define RETRY_MS 1
 
-/* A node that has just started, or was fenced off, has no worker id for a moment. So long a request
- * waits before it hears that there is none. */
+/* A node that has just started, or was fenced off, has no worker id for a moment. A request waits
+ * this long before it is refused for that. */
 #define WORKER_ID_WAIT_MS 500
 
 HOT static unsigned sequence_bits(const struct snowflake *snowflake, const struct id_claim *claim)
@@ -152,14 +152,14 @@ HOT static unsigned sequence_bits(const struct snowflake *snowflake, const struc
                                  : snowflake->layout.sequence_bits;
 }
 
-/* All that a reply could ever hold: full units of time of one worker id. */
+/* The most that a reply can hold: full units of time of one worker id. */
 HOT static uint64_t count_max(const struct snowflake *snowflake, const struct id_claim *claim)
 {
     return (uint64_t)LIMIT_RANGES_PER_REPLY << sequence_bits(snowflake, claim);
 }
 
-/* What the layout allows: 0, ERR_TOO_LARGE or ERR_NOT_CONTIGUOUS. As long as the cluster's own is
- * not known, 0. */
+/* Does the layout allow the claim? 0, ERR_TOO_LARGE or ERR_NOT_CONTIGUOUS. 0 while the cluster's
+ * own layout is not known. */
 HOT static int claim_check(const struct snowflake *snowflake, const struct id_claim *claim)
 {
     if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
@@ -181,15 +181,15 @@ static __attribute__((noinline)) int claim_named(struct api_loop *loop, struct i
                                  prng_next(&loop->prng), ret_range, ret_notify);
 }
 
-/* This node has no worker id. Is there none for it, or is it only still getting one? */
+/* This node has no worker id. Is there none for it, rather than one being acquired? */
 static bool no_worker_id(const struct id_health *health)
 {
     return atomic_load(&health->snowflake_refusal) == ERR_NO_WORKER_ID &&
            atomic_load(&health->leader_known) && atomic_load(&health->applied_once);
 }
 
-/* Claim what is still wanted, as far as there is time for it. 0; ERR_EMPTY: try again in a
- * millisecond; or what refuses it. */
+/* Claim the ids still wanted, as many as the time allows. 0; ERR_EMPTY: try again in a millisecond;
+ * or the error that refuses it. */
 HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
 {
     struct id_backend *backend = loop->backend;
@@ -206,7 +206,7 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
         if (notify) {
             backend->ops->notify(backend);
         }
-        /* The rest of a millisecond that is too short for a contiguous request is burnt. */
+        /* The rest of a millisecond is burnt if too short for a contiguous request. */
         if (rv == 0 && (!claim->contiguous || range.count == claim->left)) {
             id_claim_insert(claim, &range);
         }
@@ -230,7 +230,7 @@ static const char *layout_text(const struct id_claim *claim, char *text, size_t 
     return text;
 }
 
-/* What only a named layout is refused with, or in other words. False: it is not. */
+/* Answer errors that only a named layout has, or has in other words. False: not such an error. */
 static bool snowflake_answer_named(struct conn *conn, const struct id_claim *claim, int rv)
 {
     const struct layout_row *row = claim->layout != NULL ? &claim->layout->row : NULL;
@@ -357,7 +357,7 @@ void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 
         if (rv == ERR_EMPTY) {
             snowflake_retry_arm(loop);
-            /* Those of another layout do not wait for this one's clock. */
+            /* Claims of another layout do not wait for this one's clock. */
             parked = parked_for_clock(&loop->waiters, layout, true);
             continue;
         }
@@ -378,7 +378,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
     if (loop->backend->snowflake == NULL) {
         return snowflake_answer(conn, claim, ERR_DISABLED);
     }
-    /* Those that wait already come first. */
+    /* Parked claims come first. */
     if (parked_for_clock(&loop->waiters, claim->layout, false) != NULL) {
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
@@ -388,7 +388,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
     if (rv != ERR_EMPTY) {
         return snowflake_answer(conn, claim, rv);
     }
-    /* As for segments: a client that closed its side may have gone. */
+    /* As for segments: a client that closed its side may be gone. */
     if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
         return snowflake_answer_timeout(conn, claim);
     }
@@ -405,7 +405,7 @@ HOT int handle_snowflake_get(struct conn *conn)
     if (!ids_read(conn, &claim, true)) {
         return ANSWERED;
     }
-    conn->request.known = claim.plain ? conn : NULL; /* the key is a name, should the head repeat */
+    conn->request.known = claim.plain ? conn : NULL; /* for a repeated head: the key is a name */
     if (claim.keyed) {
         return reply_error(
             conn, 400, "bad_key",
@@ -418,7 +418,7 @@ HOT int handle_snowflake_get(struct conn *conn)
 
 /* --- reading --- */
 
-/* The name in the path, whose letters are never encoded. NULL: answered. */
+/* The name in the path, never encoded. NULL: answered. */
 static const char *layout_path_name(struct conn *conn, size_t *ret_len)
 {
     const char *name = conn_at(conn, conn->request.name_at);
@@ -448,7 +448,7 @@ int handle_layout_get(struct conn *conn)
     return 200;
 }
 
-/* The layout after this one in the order of names; NULL: the first, or none. */
+/* The layout after this one (NULL: the first) in the order of names; NULL: none. */
 static const struct layout_words *layout_after(const struct layout_words_all *all, uint32_t count,
                                                const struct layout_words *before)
 {
@@ -515,7 +515,7 @@ static int layout_put_cb(struct conn *conn, struct call *call)
 
 enum put_field { PRESET, UNIT, EPOCH, TIME_BITS, WORKER_BITS, SEQUENCE_BITS, ORDER, FIELD_COUNT };
 
-/* The fields given, over the preset's. False: answered. */
+/* The given fields override the preset's. False: answered. */
 static bool read_layout(struct conn *conn, const struct param fields[FIELD_COUNT],
                         struct named_layout *layout)
 {
@@ -618,7 +618,7 @@ int handle_layout_delete(struct conn *conn)
     return call_submit(conn, call);
 }
 
-/* --- taking ids apart --- */
+/* --- decoding ids --- */
 
 bool snowflake_is_known(struct conn *conn)
 {
@@ -659,7 +659,7 @@ int handle_snowflake_decode(struct conn *conn)
     if ((named != NULL || !is_long) && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return ANSWERED;
     }
-    if (named != NULL) { /* all bits of the id are looked at */
+    if (named != NULL) { /* uses all bits of the id */
         if (!named_layout_decode(&named->row.layout, id, &parts)) {
             return reply_error(conn, 400, "bad_request",
                                "id %llu is of no time that can be shown in layout %s", ull(id),
@@ -769,7 +769,7 @@ static int decode_by(struct conn *conn, const struct tag_row *row, const char *t
         return reply_error(conn, 409, "no_shape", "tag %s has no shape: its ids are numbers",
                            text_show(row->name, row->name_len, shown, sizeof shown));
     }
-    ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* decoding saw to it */
+    ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* checked by decoding */
     if (!shape_read(&shape, api_loop(conn)->ff1, text, len, &id)) {
         return reply_error(conn, 400, "bad_id", "%s is no id of the shape %s%s",
                            text_show(text, len, shown, sizeof shown),
@@ -861,8 +861,8 @@ int handle_leaf_decode(struct conn *conn)
         return 200;
     }
     parts = snowflake_decode(&leaf, (uint64_t)id);
-    /* The sign goes with the time: the shift is an arithmetic one, as Java's. Negative ids give
-     * times before the epoch, back to 1941. */
+    /* The time has the sign: the shift is arithmetic, as Java's. Negative ids give times before the
+     * epoch, back to 1941. */
     ms = (id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms;
     fraction_ms = (ms % 1000 + 1000) % 1000;
     seconds = (ms - fraction_ms) / 1000;

@@ -1,33 +1,31 @@
 /*
- * status.c - how this node is: a look at it once a second (alarms, events, and the picture that all
- * who watch share), GET /api/status, /api/cluster, /api/nodes, /api/events and /api/live; and
- * /livez, /readyz, /version.
+ * status.c - the node's status: a look once a second (alarms, events, and the picture that all
+ * viewers share), GET /api/status, /api/cluster, /api/nodes, /api/events and /api/live; and /livez,
+ * /readyz, /version.
  *
  * The happy path of a look: watch_begin() starts it, on the loop of the operators' listener. Each
- * look asks the raft loop for the cluster's status; what it says, with the counters of HTTP and the
- * health, is judged (http/watch), and if anybody watches, made into one picture for all of them. It
- * is handed to each loop that has viewers, and the loop appends the same bytes to each of its
- * streams of Server-Sent Events: nothing is made per viewer. GET /api/status makes the same picture
- * of a fresh status.
+ * look asks the raft loop for the cluster's status. The answer, HTTP's counters and the health are
+ * judged (http/watch) and, if there are viewers, made into one picture for all of them. Each loop
+ * with viewers gets the picture and appends the same bytes to each of its streams of Server-Sent
+ * Events: nothing is made per viewer. GET /api/status makes the same picture of a fresh status.
  *
- * GET /api/nodes, which clients ask every few seconds, is made once a look, for all of them.
+ * GET /api/nodes, which clients request every few seconds, is made once a look, for all of them.
  *
- * /livez, /readyz and /version are answered from atomics, without asking anybody. Ready means that
- * this node can hand out ids: it has its state, does not stop, and either holds segments or can
- * have them granted. A disk that is nearly full does not make a node unready while it holds
- * segments or while nothing is missing: it is shown as a check that failed. Snowflake ids that are
- * refused do not either, since segments are served: a warning says why, with numbers. Nor do
- * settings that are not what the log knows.
+ * /livez, /readyz and /version are answered from atomics, without asking another thread. Ready
+ * means that this node can hand out ids: it has its state, is not stopping, and either holds
+ * segments or can have them granted. A nearly full disk does not make a node unready while it holds
+ * segments or while nothing is missing: it is shown as a failed check. Refused snowflake ids do not
+ * either, since segments are served: a warning says why, with numbers. Nor do settings that differ
+ * from those in the log.
  *
  * Failure modes: the raft loop does not answer: the next look is a second later, and the alarms
  * stay as they were. Not started (tests): there are no alarms and no events. A viewer that has not
- * taken the last picture yet does not get this one: nothing piles up, neither here nor, beyond
- * LIMIT_LIVE_SOCKET_BYTES, in the kernel. One that takes nothing for 10 s is cut off then, as any
- * reader. Tokens that are read again: the stream of a client that may not watch any more ends. More
- * than LIMIT_LIVE_VIEWERS: 503 overloaded. A drain ends all of them.
+ * taken the last picture does not get the next: nothing piles up, neither here nor, beyond
+ * LIMIT_LIVE_SOCKET_BYTES, in the kernel. A viewer that takes nothing for 10 s is cut off, as any
+ * reader. When tokens are reread, the stream of a client that may no longer watch ends. More than
+ * LIMIT_LIVE_VIEWERS: 503 overloaded. A drain ends all streams.
  *
- * Threads: the loop's that the look runs on; viewers are their loop's; events and the picture have
- * locks.
+ * Threads: the look's loop; viewers are their loop's; events and the picture have locks.
  */
 #include "http/api/route.h"
 
@@ -60,7 +58,7 @@ struct watch {
     struct api_loop *loop; /* NULL: it does not run */
     struct timer timer;    /* the next look */
     bool asking;           /* a look is under way */
-    uint64_t told;         /* the last event that those who watch have */
+    uint64_t told;         /* the last event that the viewers have */
     struct mailbox_item begin;
 };
 
@@ -71,12 +69,12 @@ struct watch {
 struct live_viewer {
     struct http_wait wait;
     struct api_loop *loop;
-    struct http_client *client; /* whose it was when it began; holds a reference */
-    bool untaken;               /* it has not taken all that it was sent */
+    struct http_client *client; /* at its begin; holds a reference */
+    bool untaken;               /* it has not taken all bytes sent */
     LIST_ENTRY(live_viewer) link;
 };
 
-/* What is shown, shared by the loops on their way to it. */
+/* A picture on its way to the loops, which share it. */
 struct picture {
     _Atomic unsigned refs;
     struct buf bytes;
@@ -109,13 +107,13 @@ static void viewer_free(struct live_viewer *viewer)
     free(viewer);
 }
 
-/* It has closed its connection. */
+/* The viewer has closed its connection. */
 static void viewer_cancel(struct http_wait *wait)
 {
     viewer_free(CONTAINER(wait, struct live_viewer, wait));
 }
 
-/* It may watch no longer: the node drains, or the tokens changed. */
+/* The viewer may no longer watch: the node drains, or the tokens changed. */
 static void viewer_end(struct http_wait *wait)
 {
     struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
@@ -129,7 +127,7 @@ static void viewer_sent(struct http_wait *wait)
     CONTAINER(wait, struct live_viewer, wait)->untaken = false;
 }
 
-/* --- what is shown --- */
+/* --- showing --- */
 
 static void picture_unref(struct picture *picture)
 {
@@ -199,8 +197,8 @@ int handle_live(struct conn *conn)
         return reply_error(conn, 503, "overloaded", "%u viewers watch this node already",
                            LIMIT_LIVE_VIEWERS);
     }
-    /* While few places are left no client takes more than its share. This machine's own address
-     * does, since it may stand for many clients. */
+    /* While few places are left, no client takes more than its share. This machine's own address
+     * may, since it can be many clients. */
     if (!conn->client->is_local && viewers >= LIMIT_LIVE_VIEWERS - LIMIT_LIVE_SHARE &&
         atomic_load_explicit(&conn->client->streams, memory_order_relaxed) >= LIMIT_LIVE_SHARE) {
         return reply_error(conn, 503, "overloaded",
@@ -210,7 +208,7 @@ int handle_live(struct conn *conn)
     }
     viewer = MUST_HAVE(calloc(1, sizeof *viewer));
     viewer->loop = loop;
-    viewer->client = conn->client; /* the connection's may be another, once tokens are reloaded */
+    viewer->client = conn->client; /* the connection's may change when tokens are reloaded */
     clients_hold(conn->conns->clients, viewer->client);
     atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
     viewer->wait = (struct http_wait){.cancel = viewer_cancel,
@@ -220,9 +218,9 @@ int handle_live(struct conn *conn)
                                       .expires_on_drain = true};
     LIST_INSERT_HEAD(&loop->live.viewers, viewer, link);
     atomic_fetch_add_explicit(&loop->live.count, 1, memory_order_relaxed);
-    /* What the kernel keeps for a viewer that takes nothing; one that reads has it empty all the
-     * time. Without this it would take pictures for hours, and nobody would see that they are not
-     * read. */
+    /* Bounds what the kernel keeps for a viewer that takes nothing; a reading viewer keeps it
+     * empty. Without the bound the kernel would take pictures for hours, and that they are not read
+     * would go unnoticed. */
     (void)setsockopt(conn->wire.fd, SOL_SOCKET, SO_SNDBUF, &socket_bytes, sizeof socket_bytes);
     conn_stream(conn, LIVE_TYPE);
     conn_stream_put(conn, hello, sizeof hello - 1);
@@ -233,7 +231,7 @@ int handle_live(struct conn *conn)
 
 /* --- the cluster as JSON --- */
 
-/* What clients choose a node by. */
+/* The fields by which clients choose a node. */
 static void put_placement(const struct id_member *member, struct buf *json)
 {
     const struct placement *placement = &member->placement;
@@ -259,7 +257,7 @@ static void put_cluster_member(const struct id_member *member, bool with_links, 
     }
     buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu", member->reachable ? "true" : "false",
                ull(member->match_index));
-    if (with_links) { /* what this node knows of the link to it */
+    if (with_links) { /* this node's data of the link to it */
         text_put_number(json, ",\"lag\":", member->lag);
         text_put_number(json, ",\"round_trip_us\":", member->round_trip_us);
         if (member->has_clock_offset) {
@@ -272,7 +270,7 @@ static void put_cluster_member(const struct id_member *member, bool with_links, 
     buf_printf(json, "}");
 }
 
-/* What is being changed, or was left unfinished. */
+/* A change under way, or left unfinished. */
 static void put_change(const struct id_member_change *change, struct buf *json)
 {
     if (change->kind == NULL) {
@@ -321,8 +319,8 @@ static void cluster_json_put(const struct id_cluster_status *status, bool with_l
     put_change(&status->change, json);
 }
 
-/* Append the object of GET /api/nodes: what clients choose a node by. A node that has not
- * registered yet has no address that a client could ask. */
+/* Append the object of GET /api/nodes, by which clients choose a node. A node that has not
+ * registered yet has no address for clients. */
 static void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
 {
     const char *comma = "";
@@ -348,13 +346,13 @@ static void nodes_json_put(const struct id_cluster_status *status, struct buf *j
 
 /* --- the picture --- */
 
-/* A figure of 0 is not known. */
+/* A figure of 0 means not known. */
 static void put_figure(struct buf *json, const char *before, uint64_t value)
 {
     text_put_number(json, before, value > 0 ? value : TEXT_UNKNOWN);
 }
 
-/* What was gathered last; zeros where nothing is measured (tests). */
+/* The figures gathered last; zeros if nothing is measured (tests). */
 static void figures_now(const struct id_backend *backend, struct id_figures *ret_figures)
 {
     *ret_figures = (struct id_figures){0};
@@ -370,7 +368,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     struct watch *watch = api->watch;
     const char *resp = api->settings->resp_shown;
     uint64_t now_ms = clock_now_ms(api->backend->clock);
-    struct tls *tls = api->settings->tls; /* where HTTP is plain there is no certificate */
+    struct tls *tls = api->settings->tls; /* plain HTTP has no certificate */
     int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
     const struct id_health *health = api->backend->health;
     struct id_figures figures;
@@ -414,7 +412,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
 
 /* --- a look --- */
 
-/* Of the layout that ends first, and its name. */
+/* Seconds left of the layout that ends first, and its name. */
 static uint64_t layout_left_s(const struct id_backend *backend, const char **ret_name)
 {
     struct snowflake_end ends[1 + LIMIT_LAYOUTS];
@@ -471,7 +469,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     for (unsigned i = 0; i < api->loop_count; i++) {
         const struct latency *latency = &api->loops[i]->conns->latency;
 
-        /* Probes are none: that a node is not ready is no error of a request. */
+        /* Probes do not count: a node that is not ready is no error of a request. */
         for (unsigned k = 0; k < TRAFFIC_PROBE * LATENCY_STATUSES; k++) {
             uint64_t count = latency_count(latency, k / LATENCY_STATUSES, k % LATENCY_STATUSES);
 
@@ -490,7 +488,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
 }
 
-/* The answer is there; the call belongs to no connection. */
+/* The answer has come; the call belongs to no connection. */
 static void looked_cb(struct call *call)
 {
     struct api *api = call->loop->api;
@@ -589,7 +587,7 @@ void watch_free(struct watch *watch)
 
 /* --- GET /api/status and /api/events --- */
 
-/* Who asks, and what it may do: so that the page offers nothing else. */
+/* The client's identity and roles, so that the page offers nothing else. */
 static void put_you(struct conn *conn, struct buf *json)
 {
     const struct identity *identity = NULL;
@@ -647,7 +645,7 @@ int handle_cluster(struct conn *conn)
     return call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb));
 }
 
-/* Where no look has come for so long its answer is not shown any more. */
+/* If no look came for this long, its answer is no longer shown. */
 #define NODES_FRESH_MS (3 * WATCH_MS)
 
 static int nodes_cb(struct conn *conn, struct call *call)
@@ -715,7 +713,7 @@ int handle_livez(struct conn *conn)
     return 200;
 }
 
-/* For whom the birth of the cluster waits. Returns ret_text. */
+/* The nodes that the birth of the cluster waits for. Returns ret_text. */
 static const char *birth_text(const struct id_health *health, char ret_text[BIRTH_TEXT_BYTES])
 {
     BUF_LOCAL(text);
@@ -740,8 +738,7 @@ static const char *birth_text(const struct id_health *health, char ret_text[BIRT
 
 #define LACKS(bits, need) (((bits)&1U << ID_NEED_##need) != 0)
 
-/* needs_snowflake: where ids of this kind alone are asked for, a clock that is refused makes a node
- * not ready. */
+/* needs_snowflake: only snowflake ids are wanted: a refused clock makes the node not ready. */
 static void checks_make(const struct id_backend *backend, bool needs_snowflake,
                         struct checks *ret_checks)
 {
@@ -843,7 +840,7 @@ static void put_checks(const struct id_backend *backend, const struct checks *ch
     buf_printf(buf, "]");
 }
 
-/* Why the node is not ready, and beside it that snowflake ids are refused. */
+/* Why the node is not ready, and that snowflake ids are refused. */
 static void put_reasons(const struct checks *checks, bool ready, struct buf *buf)
 {
     const char *comma = "";

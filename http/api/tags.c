@@ -4,14 +4,14 @@
  * The happy path: the request is checked and encoded as a command or query, the backend has it
  * committed or answered, and the result is shown.
  *
- * A change with ?wait=all is made as any other; then the backend is asked to say when all members
- * have applied its entry (ID_REQUEST_BARRIER), and the result is shown only then.
+ * A change with ?wait=all is made as any other. Then the backend is asked to report when all
+ * members have applied its entry (ID_REQUEST_BARRIER), and only then is the result shown.
  *
  * Failure modes: bad input 400 before anything is proposed; would_repeat, needs_force, a cover_s
- * for which too few ids are left: 409; a client whose tags count as much as they may 429; unknown
- * tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
- * not_everywhere, which says that the change is made and names those that are missing. It is an
- * error, though something was done: who asks for all must not take less for it.
+ * for which too few ids are left: 409; a client whose tags use its whole share 429; unknown tag
+ * 404; not possible for the cluster now 503. Not all members have the change in time: 503
+ * not_everywhere, which says that the change is made and names the missing members. It is an error
+ * although the change is made: a client that asks for all must not mistake less for all.
  *
  * Thread: the loop's.
  */
@@ -67,8 +67,8 @@ int handle_tag_get(struct conn *conn)
 
 /* --- changes, and waiting for all --- */
 
-/* A change needs a majority, which no request that waits for nothing could ever hear: with less
- * than that, timeout_ms bounds only the wait for all. */
+/* A change needs a majority, whose answer a request without a wait could never get: a shorter
+ * timeout_ms bounds only the wait for all. */
 #define CHANGE_WAIT_MIN_MS 500
 #define NAMES_BYTES 320
 
@@ -80,7 +80,7 @@ static const char *const wait_words[] = {"all", NULL};
         .rule = "is not all, its only value"                                                       \
     }
 
-/* Hand a change to the backend. The options wait and timeout_ms follow each other. */
+/* Pass a change to the backend. The options wait and timeout_ms are adjacent. */
 static int submit_prepared(struct conn *conn, struct call *call)
 {
     uint32_t timeout_ms = call->change.wait.timeout_ms;
@@ -103,7 +103,7 @@ static int submit_change(struct conn *conn, struct call *call, bool bulk, const 
 
 static void wait_drain(struct http_wait *wait);
 
-/* Ask for the wait of a change, or once more for one that is asked for; its answer moves on. */
+/* Ask for the wait of a change, or repeat that; the change's answer moves along. */
 static void wait_ask(struct conn *conn, struct call *from, uint32_t wait_ms)
 {
     struct call *waited = call_new(ID_REQUEST_BARRIER, from->finish);
@@ -117,14 +117,14 @@ static void wait_ask(struct conn *conn, struct call *from, uint32_t wait_ms)
     call_submit_for(conn, waited, wait_ms);
 }
 
-/* The loop drains: the request is answered with what is known now. */
+/* The loop drains: answer the request with the present knowledge. */
 static void wait_drain(struct http_wait *wait)
 {
     wait_ask(conn_resume(wait), CONTAINER(wait, struct call, wait), 0);
 }
 
-/* The change was answered. True if all are waited for first: then change->finish is called with
- * another call, whose request's reply is this one's and whose status tells of the others. */
+/* The change was answered. True: wait for all first; then change->finish is called with another
+ * call, whose request has this reply and whose status is that of the wait. */
 static bool wait_for_all(struct conn *conn, struct call *change)
 {
     uint64_t now_ms = conns_now_ms(conn->conns);
@@ -158,7 +158,7 @@ static void name_missing(const struct id_missing *missing, char names[NAMES_BYTE
     }
 }
 
-/* True if the change failed, or was made and not all had it in time; answered. what: that which
+/* True: the change failed, or was made and not all had it in time; answered. what: the effect that
  * holds nevertheless, for the message. */
 static bool change_failed(struct conn *conn, const struct call *waited, const char *what)
 {
@@ -255,7 +255,7 @@ static int tag_put_cb(struct conn *conn, struct call *call)
     return result.made > 0 ? 201 : 200;
 }
 
-/* Ids of a tag that this node hands out a second, if it is one of the busiest; else 0. */
+/* Ids of a tag that this node hands out a second, if the tag is one of the busiest; else 0. */
 static double tag_rate(const struct id_figures *now, const struct id_tag *tag)
 {
     for (size_t i = 0; i < now->busiest_count; i++) {
@@ -268,19 +268,19 @@ static double tag_rate(const struct id_figures *now, const struct id_tag *tag)
     return 0;
 }
 
-/* Has each tag of the command ids left for its cover_s, at the rate of this node, as far as both
- * are known here? Else answered. Not where max or max_id changes as well. */
+/* Does each tag of the command have ids left for its cover_s, at this node's rate, if both are
+ * known here? Else answered. Not checked where max or max_id changes as well. */
 static bool covers_fit(struct conn *conn, const struct buf *payload)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
-    struct id_figures *now = NULL; /* copied once for all tags, and where one asks for it */
+    struct id_figures *now = NULL; /* copied once for all tags, if one needs it */
     bool fits = true;
     char shown[SHOWN_BYTES];
     struct command command;
     struct tag_put put;
 
     if (backend->figures == NULL || command_read(payload->data, payload->len, &command) != 0) {
-        return true; /* what cannot be read is refused by whoever applies it */
+        return true; /* a put that cannot be read is refused when applied */
     }
     while (fits && command_next(&command.list, &put)) {
         bool asked = (put.step_fields & TAG_FIELD_COVER) != 0 && put.cover_s > 0 &&
@@ -321,7 +321,7 @@ static int propose_put(struct conn *conn, struct call *call, bool bulk, const st
     return submit_change(conn, call, bulk, wait);
 }
 
-/* For whom what is made counts, from the level on that knows of that. */
+/* The client that the tags count for, if the level knows that. */
 static struct command_list put_list_head(struct conn *conn, const struct param *force)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
@@ -338,7 +338,7 @@ static struct command_list put_list_head(struct conn *conn, const struct param *
     return head;
 }
 
-/* What is wrong with a body. Before the birth of the cluster nothing is known of its level. */
+/* Answer a body's fault. Before the cluster's birth its level is not known. */
 static int reply_put_fault(struct conn *conn, const struct body_fault *fault)
 {
     struct uid uid;
@@ -378,7 +378,7 @@ int handle_tag_put(struct conn *conn)
     return propose_put(conn, call, false, &options[1]);
 }
 
-/* --- a tag that a program makes in passing --- */
+/* --- a tag that a program makes by another request --- */
 
 int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
              int (*finish)(struct conn *conn, struct call *call))
@@ -433,7 +433,7 @@ static void read_slice_cb(struct mailbox_item *item)
     if (call->wait.conn != NULL) {
         read_slice(conn_resume(&call->wait), call);
     } else {
-        call_free(call); /* the client has gone, and the body with it */
+        call_free(call); /* the client and its body are gone */
     }
 }
 
@@ -491,7 +491,7 @@ static int tag_delete_cb(struct conn *conn, struct call *call)
     }
     status = call_status(call);
     if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_for_all(conn, call)) {
-        return ANSWERED; /* that it is gone already may be what this client did before */
+        return ANSWERED; /* this client may have deleted it before */
     }
     return status != 0 ? status : 204;
 }

@@ -1,15 +1,14 @@
 /*
- * tinyid.c - the ids' routes of TinyID's server, for its clients as they are: /tinyid/id/nextId,
+ * tinyid.c - the id routes of TinyID's server, for its unchanged clients: /tinyid/id/nextId,
  * nextIdSimple, nextSegmentId and nextSegmentIdSimple.
  *
  * The happy path: bizType names the tag, token is one of our tokens, and the ids are claimed as for
- * /api/segment/get. A segment is one range of as many ids as the tag's step. TinyID's client makes
- * of currentId, delta and remainder the first number above currentId with number mod delta =
- * remainder, and goes on by delta up to maxId; so currentId is the first id less 1, and maxId the
- * last one.
+ * /api/segment/get. A segment is one range of as many ids as the tag's step. TinyID's client starts
+ * with the first number above currentId with number mod delta = remainder, and continues by delta
+ * up to maxId. So currentId is the first id less 1, and maxId the last one.
  *
  * Failure modes: as TinyID's: 200 with code 5 (the token) or 6 (all else), or an empty text
- * (request.c). What stops a request before its handler has it is answered as for all routes.
+ * (request.c). Errors before the handler runs are answered as for all routes.
  *
  * Thread: the loop's.
  */
@@ -23,7 +22,7 @@
 #include "http/proto/text.h"
 #include "src/id/codec/tag.h"
 
-#define LOADING_PERCENT 20 /* a client asks for the next segment when so much is used */
+#define LOADING_PERCENT 20 /* a client requests the next segment when this much is used */
 
 static int answer_ids(struct conn *conn, const struct id_claim *claim)
 {

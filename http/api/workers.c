@@ -1,20 +1,20 @@
 /*
- * workers.c - the registry of worker ids, for generators outside of leafd: GET and POST
- * /api/workers, PUT and DELETE /api/workers/{id}; and the zones' pools, /api/workers/pools.
+ * workers.c - the registry of worker ids, for generators outside leafd: GET and POST /api/workers,
+ * PUT and DELETE /api/workers/{id}; and the zones' pools, /api/workers/pools.
  *
  * The happy path: the request is checked and encoded as a command or query, the backend has it
  * committed or answered, and the row is shown.
  *
- * Commands are repeated by the backend when an election hides their outcome, so the second one may
- * meet what the first one did. An acquire is known by its request id, a release changes nothing the
- * second time, and a renewal that compares and finds its own bound has done what was asked.
+ * The backend repeats a command when an election hides its outcome, so the second may find the
+ * effect of the first. An acquire is recognised by its request id, a second release changes
+ * nothing, and a renewal that compares and finds its own bound has succeeded.
  *
- * An id counts for the client that acquired it (audited.h), which owns it: another one can neither
- * renew, release nor take it over. The role admin releases it and takes it over by force=1.
+ * An id counts for the client that acquired it (audited.h) and owns it: another client can neither
+ * renew, release nor take it over. The role admin can release it or take it over, by force=1.
  *
  * Failure modes: bad input 400 before anything is proposed; force without the role 403; all ids
  * held, another holder or owner (a node's own row among them), another epoch 409; a client that
- * holds its share 429; an id that nobody ever had 404; clocks apart, and what the cluster cannot do
+ * holds its share 429; an id that was never held 404; clocks apart, or not possible for the cluster
  * now, 503.
  *
  * Thread: the loop's.
@@ -40,7 +40,7 @@
         .number = WINDOW_DEFAULT_MS                                                                \
     }
 
-/* --- what the state machine refused --- */
+/* --- refusals of the state machine --- */
 
 static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
                          const struct worker_result *result)
@@ -89,7 +89,7 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     case ERR_NO_WORKER_ID:
         return reply_error(conn, 409, "no_worker_id",
                            "all worker ids are held; one is free when its window is over");
-    case ERR_NOT_OWNER: /* to a renewal it says the same as another epoch: stop, and acquire anew */
+    case ERR_NOT_OWNER: /* to a renewal the same as another epoch: stop, acquire anew */
         return reply_error(
             conn, 409, err_code(renews ? ERR_FENCED : ERR_CONFLICT),
             "worker id %u belongs to another client, by the name %s, until %llu: the "
@@ -111,7 +111,7 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
             "ms are allowed; for from_ms and the window's end, %d ms more",
             ull(asked->wall_ms), LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
     case ERR_INVALID:
-        /* The layout's bits for an acquire, the granted window for a renewal: the rest was checked
+        /* An acquire: the layout's bits; a renewal: the granted window. The rest was checked
          * here. */
         return result->has_row
                    ? reply_error(conn, 400, "bad_request",
@@ -134,7 +134,7 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     }
 }
 
-/* True if the leader took no new name that has what nobody sees; answered. */
+/* True: the leader refused a new name with invisible characters; answered. */
 static bool is_hidden_name(struct conn *conn, const struct buf *payload)
 {
     char shown[BODY_SHOWN_BYTES];
@@ -152,7 +152,7 @@ static bool is_hidden_name(struct conn *conn, const struct buf *payload)
     return hidden;
 }
 
-/* What acquire, renew and release return. */
+/* Answer acquire, renew and release. */
 static int worker_change_cb(struct conn *conn, struct call *call)
 {
     int status = call->done;
@@ -169,8 +169,8 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     if (result.status == ERR_INVALID && is_hidden_name(conn, &call->request.payload)) {
         return ANSWERED;
     }
-    /* A renewal whose bound is not the expected one any more, but the one that was asked for: an
-     * earlier try of the same command was applied. */
+    /* A renewal whose bound is no longer the expected one but the requested one: an earlier try of
+     * the same command was applied. */
     done = result.status == 0 ||
            (status == 200 && result.status == ERR_CONFLICT && result.has_row &&
             row->state == WORKER_HELD && row->kind == asked->kind && row->epoch == asked->epoch &&
@@ -229,7 +229,7 @@ static bool texts_ok(struct conn *conn, const struct param *name, const struct p
     return true;
 }
 
-/* May the request say force=1, or does it not? Else answered. */
+/* True: the request has no force=1, or may have it. Else answered. */
 static bool force_ok(struct conn *conn, const struct param *force)
 {
     if (force->number == 1 && !gate_may(conn, ROLE_ADMIN)) {
@@ -249,7 +249,7 @@ static bool level_ok(struct conn *conn, enum command_type type, const char *what
            reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
 }
 
-/* The layout and the zone that an acquire names, if any. */
+/* Read the layout and the zone that an acquire names, if any. */
 static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
                     struct worker_acquire *acquire, const struct layout_words **ret_named)
 {
@@ -436,7 +436,7 @@ static int workers_list_cb(struct conn *conn, struct call *call)
     if (worker_rows_decode(reply->data, reply->len, &rows) != 0) {
         return ERR_BAD_MESSAGE;
     }
-    /* One more than wanted was asked for, to know whether there is more. */
+    /* One more than wanted was requested, to know whether there are more. */
     count = rows.count > call->list_limit ? call->list_limit : rows.count;
     buf_printf(json, "{\"workers\":[");
     for (size_t i = 0; i < count; i++) {

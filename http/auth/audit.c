@@ -91,7 +91,7 @@ uint64_t audit_put(struct audit *audit, enum audit_kind kind, const void *json, 
     return number;
 }
 
-/* The first of a ring above `after`; its count: there is none. */
+/* The first of a ring above `after`; the ring's count: none. */
 static size_t first_above(const struct audit_ring *ring, uint64_t after)
 {
     size_t low = 0;
@@ -109,7 +109,7 @@ static size_t first_above(const struct audit_ring *ring, uint64_t after)
     return low;
 }
 
-/* The oldest that is left in either ring; NULL: none. */
+/* The oldest entry left in either ring; NULL: none. */
 static const struct audit_entry *next_entry(struct audit *audit, size_t places[AUDIT_KINDS])
 {
     const struct audit_entry *next = NULL;

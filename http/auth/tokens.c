@@ -70,7 +70,7 @@ bool identity_may_use(const struct identity *identity, const char *name, size_t 
 
 /* --- the tokens file --- */
 
-#define TOKEN_BYTES_MAX 512 /* what is longer is none of ours */
+#define TOKEN_BYTES_MAX 512 /* a longer one is none of ours */
 #define HASH_FIELD "sha256:"
 #define CERT_FIELD "cert:"
 #define SHOWN_BYTES 80
@@ -92,7 +92,7 @@ struct token_table {
     size_t text_len;
 };
 
-/* What is being read. */
+/* The text being read. */
 struct tokens_reader {
     struct token_table *table;
     struct identity *identity;
@@ -131,7 +131,7 @@ static struct field field_after(const struct field *field, const char *word)
     return (struct field){field->at + strlen(word), field->len - strlen(word)};
 }
 
-/* Cut the next piece off, at any of the bytes. False: there is none. */
+/* Cut off the next piece, at any of the bytes. False: there is none. */
 static bool cut_piece(struct field *rest, const char *at, struct field *ret_piece)
 {
     size_t len = 0;
@@ -316,7 +316,7 @@ static uint32_t *quota_of(const struct identity *identity, size_t i)
     return (uint32_t *)(void *)((uintptr_t)&identity->quotas + quotas[i].at);
 }
 
-/* A quota; false: the field is none. */
+/* Read a quota; false: the field is none. */
 static bool read_quota(struct tokens_reader *reader, const struct field *key,
                        const struct field *value, int *ret_rv)
 {
@@ -372,7 +372,7 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
 
 /* --- lines --- */
 
-/* What no single field shows. */
+/* Rules over several fields. */
 static int check_line(struct tokens_reader *reader, unsigned fields)
 {
     const struct identity *identity = reader->identity;
@@ -443,7 +443,7 @@ static int read_lines(struct tokens_reader *reader, struct field text)
     return rv;
 }
 
-/* Room for as many lines, prefixes and bytes as the text can have. */
+/* A table with room for as many lines, prefixes and bytes as the text can have. */
 static struct token_table *table_new(const char *text, size_t len)
 {
     struct token_table *table = MUST_HAVE(calloc(1, sizeof *table));
@@ -531,7 +531,7 @@ const struct identity *tokens_find(const struct token_table *table, const struct
 {
     size_t found = 0;
 
-    /* All are looked at, each in full, without a branch. */
+    /* Compare all, each in full, without a branch. */
     for (size_t i = 1; i < table->count; i++) {
         const uint64_t *words = table->entries[i].hash.words;
         uint64_t differs = (words[0] ^ hash->words[0]) | (words[1] ^ hash->words[1]) |
@@ -575,7 +575,7 @@ bool token_hash(const char *token, size_t len, struct token_hash *ret_hash)
 int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES])
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint8_t random[TOKEN_HASH_BYTES + 1] = {0}; /* and bits to fill up the last digit */
+    uint8_t random[TOKEN_HASH_BYTES + 1] = {0}; /* and bits to fill the last digit */
     struct token_hash hash;
     char hex[2 * TOKEN_HASH_BYTES + 1];
 
@@ -599,14 +599,14 @@ int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES])
     return 0;
 }
 
-/* --- what differs --- */
+/* --- differences --- */
 
 static const struct identity *identity_like(const struct token_table *table,
                                             const struct identity *like)
 {
     if (like->index < table->count &&
         strcmp(table->identities[like->index].name, like->name) == 0) {
-        return &table->identities[like->index]; /* as it is where nothing moved */
+        return &table->identities[like->index]; /* the usual case: the line has not moved */
     }
     for (size_t i = 1; i < table->count; i++) {
         if (strcmp(table->identities[i].name, like->name) == 0) {
@@ -635,7 +635,7 @@ static bool same_prefixes(const struct identity *a, const struct identity *b)
     return same;
 }
 
-/* ", ids-per-s=50 (was 1000), proof"; nothing where both are the same. */
+/* ", ids-per-s=50 (was 1000), proof"; nothing if both are the same. */
 static void put_line_changes(const struct token_table *before, const struct identity *was,
                              const struct token_table *after, const struct identity *is,
                              struct buf *words)
@@ -660,7 +660,7 @@ static void put_line_changes(const struct token_table *before, const struct iden
     }
 }
 
-/* "; name what", or one more that is not told. */
+/* "; name what", or count one more that is not named. */
 static void put_compared(struct buf *ret_words, size_t *told, const char *name, const char *what)
 {
     if ((*told)++ < TOKENS_TOLD) {

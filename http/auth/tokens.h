@@ -1,9 +1,9 @@
 /*
- * tokens.h - who asks, and what it may do: identities, the tokens file that they are read from, and
- * the change of that file while requests are served.
+ * tokens.h - who asks, and what it may do: identities, the tokens file that defines them, and its
+ * reload while requests are served.
  *
- * An identity is a line of the tokens file, or the one that all share who show nothing. It says
- * which roles its bearer has, which tags it may use, and how much of a node.
+ * An identity is a line of the tokens file, or the one shared by all clients without a token. It
+ * defines its bearer's roles, tags and quotas of a node.
  *
  * A line is empty, a comment (its first byte is '#'), or a token, in fields between blanks:
  *
@@ -11,28 +11,28 @@
  *       [connections=N] [bodies=N] [keys=N] [workers=N] [tags=N]
  *   NAME cert:SUBJECT roles=...
  *
- * NAME: 1 to LIMIT_TOKEN_NAME_BYTES of A-Z a-z 0-9 . _ -, as it stands in the audit. sha256: of the
- * token's text. It needs no salt and no slow hash: a token is 32 random bytes (token_new()), which
- * nobody can guess, so nothing is won by having the hash. cert: the name in a client's certificate.
- * prefix: what the names of tags begin with that it may use; percent encoding stands for what a
- * line cannot hold. The numbers are quotas.
+ * NAME: 1 to LIMIT_TOKEN_NAME_BYTES of A-Z a-z 0-9 . _ -, as shown in the audit. sha256: of the
+ * token's text. It needs no salt and no slow hash: a token is 32 random bytes (token_new()) that
+ * cannot be guessed, so the hash alone is useless. cert: the name in a client's certificate.
+ * prefix: the beginning of the names of tags that it may use; percent encoding replaces bytes that
+ * a line cannot hold. The numbers are quotas.
  *
  * The happy path: tokens_parse() makes a table of all lines; tokens_find() finds a token by its
- * hash. auth_new() puts the first table into force. Each loop takes it with auth_take() and finds
- * who asks in it, once for each head; a head that repeats the one before it is not looked at again.
- * auth_prepare() reads a new tokens file completely, auth_commit() puts its table into force; a
- * loop sees by auth_is_newer(), one load of an atomic, that there is another table, takes it, and
- * gives the old one back, which ends with the last that has it. So a token that was taken out of
- * the file is refused from the first request on that a loop begins with after auth_commit() has
+ * hash. auth_new() puts the first table into force. Each loop takes the table with auth_take() and
+ * looks up the client in it, once for each head; a head that repeats the one before it is not
+ * looked up again. auth_prepare() reads a new tokens file completely, and auth_commit() puts its
+ * table into force. A loop sees by auth_is_newer(), one load of an atomic, that there is another
+ * table. It takes that and gives the old one back, which is freed with its last reference. So a
+ * token removed from the file is refused in each request that a loop begins after auth_commit() has
  * returned. Requests that wait for an answer then still get it.
  *
- * Failure modes: a line that breaks a rule makes the whole file refused, with the line's number,
- * the value and the rule; no table is made, and nothing changes.
+ * Failure modes: if a line breaks a rule, the whole file is refused, with the line's number, the
+ * value and the rule; no table is made, and nothing changes.
  *
- * Ownership: a table has references; who looks into it holds one. Identities belong to their table
- * and do not change. A connection's is good while its loop keeps that table (conn->identity): a
- * reload sets it to NULL, and the next look finds the new one. So nobody keeps a pointer to one
- * beyond a turn of the loop; what has to last is the name.
+ * Ownership: a table has references; its readers hold one. Identities belong to their table and are
+ * constant. A connection's identity (conn->identity) is valid while its loop keeps that table: a
+ * reload sets it to NULL, and the next lookup finds the new one. So keep no pointer to an identity
+ * beyond a turn of the loop; keep the name.
  *
  * Threads: auth_new(), auth_prepare(), auth_commit(), auth_drop() and auth_free() on the main
  * thread; the rest on any. A table is read-only, its references are atomic; only taking a new table
@@ -55,9 +55,9 @@
 
 /* --- who asks --- */
 
-/* What a route asks for; each route asks for one. None of them stands for another. */
+/* The role that a route requires; each route requires one. No role implies another. */
 enum role {
-    ROLE_NONE = 0,         /* for all, also without a token: it shows nothing of this node */
+    ROLE_NONE = 0,         /* for all clients, also without a token: shows nothing of this node */
     ROLE_IDS = 1 << 0,     /* take ids, and take snowflake ids apart */
     ROLE_READ = 1 << 1,    /* see tags, worker ids, the cluster */
     ROLE_TAGS = 1 << 2,    /* make, change and delete tags */
@@ -70,7 +70,7 @@ enum role {
 #define ROLE_COUNT 7
 #define ROLES_ALL ((1U << ROLE_COUNT) - 1)
 
-/* How much its bearer may take of one node. 0: the line does not say. */
+/* How much its bearer may take of one node. 0: not given in the line. */
 struct identity_quotas {
     uint32_t requests_per_s;
     uint32_t ids_per_s;
@@ -78,7 +78,7 @@ struct identity_quotas {
     uint32_t bodies;      /* being received at a time */
     uint32_t keys;        /* idempotency keys that are remembered */
     uint32_t workers;     /* worker ids held */
-    uint32_t tags_mib;    /* what the tags that it makes take of memory */
+    uint32_t tags_mib;    /* memory of the tags that it makes */
 };
 
 struct identity_prefix {
@@ -89,7 +89,7 @@ struct identity_prefix {
 enum identity_kind { IDENTITY_ANONYMOUS, IDENTITY_TOKEN, IDENTITY_CERTIFICATE };
 
 struct identity {
-    char name[LIMIT_TOKEN_NAME_BYTES + 1]; /* unique in its table; "anonymous" of nobody's */
+    char name[LIMIT_TOKEN_NAME_BYTES + 1]; /* unique in its table; "anonymous" without a token */
     enum identity_kind kind;
     unsigned roles; /* bits of enum role */
     uint32_t index; /* in its table: 0 is the anonymous one, then the lines in their order */
@@ -98,10 +98,10 @@ struct identity {
     size_t prefix_count;                    /* 0: all tags */
 };
 
-/* "tags", of one role. */
+/* The name of one role: "tags". */
 const char *role_name(enum role role);
 
-/* The role of that name, or all roles for "all"; 0: there is none. */
+/* The role of that name, or all roles for "all"; 0: none. */
 unsigned role_named(const char *name, size_t len);
 
 #define ROLES_TEXT_BYTES 64
@@ -109,7 +109,7 @@ unsigned role_named(const char *name, size_t len);
 /* "ids, read"; "none". Returns out. */
 const char *roles_text(unsigned roles, char out[ROLES_TEXT_BYTES]);
 
-/* May it use the tag of that name, or all tags of that prefix? */
+/* May the identity use the tag of that name, or all tags with that prefix? */
 bool identity_may_use(const struct identity *identity, const char *name, size_t len);
 
 /* --- the tokens file --- */
@@ -123,22 +123,22 @@ struct token_hash {
 
 struct token_table;
 
-/* A table of the text's lines, with one reference. text NULL: nobody but the anonymous one, whose
- * roles these are. 0, or ERR_INVALID with *why. */
+/* Make a table of the text's lines, with one reference. text NULL: only the anonymous identity.
+ * anonymous_roles: its roles. 0, or ERR_INVALID with *why. */
 int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
                  struct token_table **ret_table, char why[TOKENS_WHY_BYTES]) MUST_CHECK;
 
 void tokens_unref(struct token_table *table); /* NULL-safe */
 
-/* Is it made of a file? */
+/* Was it made from a file? */
 bool tokens_are_used(const struct token_table *table);
 
 /* Lines with a token or a certificate. */
 size_t tokens_count(const struct token_table *table);
 
-/* Append which lines are new, changed or gone, by their names, and what of them: "shop ids-per-s=50
- * (was 1000), proof; till is new". Beyond TOKENS_TOLD of them only how many more there are.
- * Nothing: they are the same. */
+/* Append the names of the lines that are new, changed or gone, and their differences: "shop
+ * ids-per-s=50 (was 1000), proof; till is new". Beyond TOKENS_TOLD lines only their number.
+ * Nothing: the tables are the same. */
 #define TOKENS_TOLD 10
 void tokens_compare(const struct token_table *before, const struct token_table *after,
                     struct buf *ret_words);
@@ -149,14 +149,15 @@ bool tokens_name_check(const char *name, size_t len);
 /* The lines, from 1 on; NULL: there are no more. */
 const struct identity *tokens_at(const struct token_table *table, size_t index);
 
-/* Index 0: who shows nothing. */
+/* Index 0: the identity of a client that shows no token. */
 const struct identity *tokens_anonymous(const struct token_table *table);
 
-/* NULL: none has that hash. The time it takes does not depend on which one, or whether one, has
+/* NULL: none has that hash. The time taken does not depend on whether, or which, identity has
  * it. */
 const struct identity *tokens_find(const struct token_table *table, const struct token_hash *hash);
 
-/* Whose token the text is. NULL: nobody's. *ret_hash: of one that was found, for tokens_find(). */
+/* The identity whose token the text is; NULL: none. *ret_hash: of a found token, for
+ * tokens_find(). */
 const struct identity *tokens_find_text(const struct token_table *table, const char *text,
                                         size_t len, struct token_hash *ret_hash);
 
@@ -169,7 +170,7 @@ bool token_hash(const char *token, size_t len, struct token_hash *ret_hash);
 #define TOKEN_TEXT_BYTES 44 /* 43 of base64 for URLs, and a NUL */
 #define TOKEN_LINE_BYTES 128
 
-/* A new random token, and its line for the file, with a name made of its hash and the role ids.
+/* Make a random token, and its line for the file, with a name made of its hash, and the role ids.
  * ERR_IO: the system gave no random bytes. */
 int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES]) MUST_CHECK;
 
@@ -178,7 +179,7 @@ int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES])
 /* What an operator sets (docs/configuration.md). */
 struct auth_settings {
     struct web_rules web;
-    unsigned anonymous_roles; /* what needs no token */
+    unsigned anonymous_roles; /* roles that need no token */
 };
 
 struct auth {
@@ -190,11 +191,11 @@ struct auth {
     struct token_table *prepared; /* NULL: none is */
 };
 
-/* text: of the tokens file; NULL: there is none. 0, or ERR_INVALID with *why. */
+/* text: of the tokens file; NULL: no file. 0, or ERR_INVALID with *why. */
 int auth_new(const struct auth_settings *settings, const char *text, size_t len,
              struct auth **ret_auth, char why[TOKENS_WHY_BYTES]) MUST_CHECK;
 
-/* Nobody uses it any more, and all tables were given back. NULL-safe. */
+/* It must be unused, and all tables given back. NULL-safe. */
 void auth_free(struct auth *auth);
 
 /* The table in force, with a reference for the caller, and its generation. */
@@ -210,11 +211,11 @@ static inline bool auth_is_newer(const struct auth *auth, uint64_t generation)
 int auth_prepare(struct auth *auth, const char *text, size_t len,
                  char why[TOKENS_WHY_BYTES]) MUST_CHECK;
 
-/* ret_before, ret_after: how many tokens there were, and are. ret_words: what differs is appended,
- * as tokens_compare() says it. */
+/* ret_before, ret_after: the number of tokens before and after. ret_words: the differences are
+ * appended, as by tokens_compare(). */
 void auth_commit(struct auth *auth, size_t *ret_before, size_t *ret_after, struct buf *ret_words);
 
-/* Forget what was prepared, if anything was. */
+/* Drop the prepared table, if there is one. */
 void auth_drop(struct auth *auth);
 
 #endif

@@ -131,7 +131,7 @@ const char *web_authority(const struct web_request *request, size_t *ret_len)
     return found.at;
 }
 
-/* Does the page come from ourselves: is its origin the host that it asks? */
+/* Is the page our own: is its origin the host that it requests from? */
 static bool is_same_origin(const struct web_rules *rules, struct text origin, struct text authority)
 {
     const char *const schemes[] = {"http://", "https://"};
@@ -151,7 +151,7 @@ static bool is_same_origin(const struct web_rules *rules, struct text origin, st
     return false;
 }
 
-/* JSON, or JSON by lines, with or without parameters. A page can send neither by itself. */
+/* JSON, or JSON lines, with or without parameters. A page can send neither by itself. */
 static bool is_json(struct text type)
 {
     size_t len = 0;
@@ -171,7 +171,7 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
     struct text type = {request->bytes + head->content_type.at, head->content_type.len};
     struct text site = {request->bytes + head->fetch_site.at, head->fetch_site.len};
     struct text authority = authority_of(request);
-    /* By Sec-Fetch-Site. What a person has typed is "none". */
+    /* By Sec-Fetch-Site. An address that a person typed is "none". */
     bool is_another_page =
         text_equals(site, text_of("cross-site")) || text_equals(site, text_of("same-site"));
 
@@ -195,7 +195,7 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
 
 /* --- settings --- */
 
-/* Letters, digits and what hosts have besides. */
+/* Only letters, digits and the others. */
 static bool is_host_text(struct text text, const char *others)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -1,15 +1,15 @@
 /*
- * web.h - what keeps web pages out: a page that somebody's browser shows can make the browser send
- * requests to any address that this machine reaches, a node on loopback too.
+ * web.h - what keeps web pages out: a page in a browser can make the browser send requests to any
+ * address that this machine reaches, also to a node on loopback.
  *
- * Four rules, of which each stops one thing that a page can do:
- *   Host          names one of our own hosts, or the page's own name was made to mean our address
+ * Four rules; each stops one thing that a page can do:
+ *   Host          names one of our own hosts; else the page's own name was made to mean our address
  *                 (DNS rebinding), and the page could read the answers, too;
- *   Origin        if there is one, is ours or a listed one: browsers say which page asks;
- *   Sec-Fetch-Site  of what takes or changes something, without an Origin, is not another page's:
- *                 an image may be any GET, and only browsers send this header;
- *   Content-Type  of a body that changes something is application/json, which a page cannot send
- *                 elsewhere without asking first (OPTIONS, to which nothing here says yes).
+ *   Origin        if present, is ours or a listed one: browsers name the page that asks;
+ *   Sec-Fetch-Site  is not another page's, if the request takes ids or changes state and has no
+ *                 Origin: an image may be any GET, and only browsers send this header;
+ *   Content-Type  of a body that changes state is application/json, which a page cannot send to
+ *                 another host without asking first (OPTIONS, which this node never allows).
  *
  * Failure modes: a verdict that is not WEB_FINE. Nothing allocates.
  *
@@ -23,7 +23,7 @@
 #define WEB_OWN_ADDRESSES 4
 
 struct web_rules {
-    const char *hosts;                  /* further ones, separated by commas; "*": any; "": none */
+    const char *hosts;                  /* more hosts, separated by commas; "*": any; "": none */
     const char *origins;                /* likewise, as in "https://a.example:8443" */
     const char *own[WEB_OWN_ADDRESSES]; /* "host:port": their hosts are ours; NULL: no more */
 };
@@ -35,22 +35,22 @@ enum web_verdict {
     WEB_TYPE         /* Content-Type */
 };
 
-/* What a request is, as far as it matters here. */
+/* The properties of a request that matter here. */
 struct web_request {
     const struct parser_head *head;
     const char *bytes; /* of the head */
-    bool guarded;      /* Host matters: it changes something, or shows what is not for everybody */
-    bool changes;      /* it changes something: a body has a type */
-    bool acts;         /* it takes or changes something */
+    bool guarded;      /* Host matters: it changes state, or shows what is not public */
+    bool changes;      /* it changes state: a body has a type */
+    bool acts;         /* it takes ids or changes state */
 };
 
 enum web_verdict web_check(const struct web_rules *rules, const struct web_request *request);
 
-/* Whom the request is for: the Host, or what is in its place in an absolute target. */
+/* The host that the request names: in Host, or in an absolute target. */
 const char *web_authority(const struct web_request *request, size_t *ret_len);
 
 /* Is the text a list of hosts ("a.example, 10.0.0.1, [::1]", without ports), or of origins? If not,
- * *ret_item is what is wrong, to the comma. */
+ * *ret_item is the wrong item, up to its comma. */
 bool web_is_hosts(const char *list, const char **ret_item);
 bool web_is_origins(const char *list, const char **ret_item);
 

@@ -34,7 +34,7 @@ static void put_part(struct buf *buf, const char *from, const char *end)
 
 #define PUT_PART(buf, name) put_part((buf), part_##name, part_##name##_end)
 
-/* Append 'sha256-...' of what stands between a tag and its end. */
+/* Append 'sha256-...' of the text between a tag and its end. */
 static void put_hash(struct buf *headers, const struct buf *text)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -64,7 +64,7 @@ static void put_headers(struct buf *headers, const struct buf *style, const stru
     buf_put_u8(headers, '\0');
 }
 
-/* The template up to a mark, and where it continues after it. */
+/* Put the template up to a mark; returns where it continues after the mark. */
 static const char *put_until(struct buf *html, const char *from, const char *mark)
 {
     const char *at = memmem(from, (size_t)(part_html_end - from), mark, strlen(mark));

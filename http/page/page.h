@@ -2,11 +2,11 @@
  * page.h - the page at `/`: one HTML file with its style and its script, and the policy that keeps
  * everything else out of it.
  *
- * Its parts lie beside this file and are put into the binary when it is built. The page has nothing
- * of this node in it: whatever it shows, its script asks for, with the rights of who looks at it.
+ * Its parts are files beside this one and are put into the binary at the build. The page contains
+ * nothing of this node: its script requests all that it shows, with the viewer's rights.
  *
  * The happy path: page_new() puts the parts together and writes the headers, with the hashes of
- * style and script: nothing else may run or be shown, and nobody may put the page into a frame.
+ * style and script: nothing else may run or be shown, and no site may put the page into a frame.
  *
  * Failure modes: none. Thread: made once; constant after that, any.
  */

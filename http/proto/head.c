@@ -12,7 +12,7 @@
 
 /* --- the target --- */
 
-/* Length of "scheme://authority" in an absolute-form target, 0 if it is none. */
+/* Length of "scheme://authority" in an absolute-form target; 0: it is none. */
 static size_t authority_end(const char *raw, size_t len)
 {
     static const char *const schemes[] = {"http://", "https://"};
@@ -55,7 +55,7 @@ HOT int target_decode(const char *text, size_t len, enum target_plus plus, char 
 {
     size_t at = 0;
 
-    /* What stands for itself, as a rule all of it. */
+    /* The unencoded bytes, usually all. */
     while (at < len && text[at] != '%' && (text[at] != '+' || plus == TARGET_PLUS_IS_PLUS)) {
         at++;
     }
@@ -87,13 +87,13 @@ HOT int target_decode(const char *text, size_t len, enum target_plus plus, char 
     return 0;
 }
 
-/* What options_parse() reads. */
+/* The query of options_parse(). */
 struct query {
     struct option *options;
     size_t count;
     enum options_others others;
-    bool plain;  /* nothing in it is encoded: pieces are taken where they stand */
-    char *space; /* for what is decoded; moves on after values */
+    bool plain;  /* nothing in it is encoded: pieces point into it */
+    char *space; /* for decoded pieces; moves on after values */
     char *why;
 };
 
@@ -212,7 +212,7 @@ const char *header_find(const char *head, size_t len, const char *name, size_t *
 {
     size_t name_len = strlen(name);
     const char *end = head + len;
-    const char *line = memchr(head, '\n', len); /* the request line is none */
+    const char *line = memchr(head, '\n', len); /* the request line is no header */
     const char *found = NULL;
 
     *ret_count = 0;
@@ -238,7 +238,7 @@ const char *header_find(const char *head, size_t len, const char *name, size_t *
 }
 
 /* The next part of a list, up to the separator, trimmed; false at the end. Quoted strings, in which
- * separators would not count, have no place in what is asked for here. */
+ * separators would not count, do not occur in the headers read here. */
 static bool next_part(const char **at, const char *end, char separator, const char **ret_part,
                       size_t *ret_len)
 {
@@ -260,7 +260,7 @@ static bool is_text(const char *text, size_t len, const char *wanted)
     return len == strlen(wanted) && strncasecmp(text, wanted, len) == 0;
 }
 
-/* "0.75" in thousandths; -1: it is no weight. */
+/* "0.75" in thousandths; -1: no weight. */
 static int quality_of(const char *text, size_t len)
 {
     int value;
@@ -351,7 +351,7 @@ bool header_wants_openmetrics(const char *accept, size_t len)
     return open > 0 && open >= plain;
 }
 
-/* So many digits; without `zeros` they may not all be 0. */
+/* Are these `count` digits? Without `zeros` not all may be 0. */
 static bool are_hex(const char *text, size_t count, bool zeros)
 {
     bool is_zero = true;

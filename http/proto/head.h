@@ -1,15 +1,15 @@
 /*
  * head.h - what a head says beside its framing (parser.h): the target's path and query, percent
- * decoding, strict query options; and headers that few requests are asked for.
+ * decoding, strict query options; and headers that few handlers read.
  *
  * The happy path: target_split() finds path and query in place; target_decode() undoes percent
- * encoding of one piece; options_parse() fills the table of options a route knows. header_find()
- * finds a header in a head that was read already: the scanner keeps what framing and the rights
- * need, and whatever else a handler wants to know it looks for here, so that it costs the others
- * nothing.
+ * encoding of one piece; options_parse() fills the table of options that a route knows.
+ * header_find() finds a header in a head that was already read: the scanner keeps the fields that
+ * framing and the rights need. A handler looks for others here, so that they cost the other
+ * requests nothing.
  *
- * Failure modes: ERR_INVALID with a text naming what was wrong; ERR_TOO_LARGE when a decoded piece
- * does not fit its space; a header's value that does not follow its rules is as none. Nothing
+ * Failure modes: ERR_INVALID with a text that names the fault; ERR_TOO_LARGE when a decoded piece
+ * does not fit its space; a header whose value breaks its rules counts as absent. Nothing
  * allocates.
  *
  * Thread: pure functions, any.
@@ -51,15 +51,14 @@ struct option {
 
 #define OPTION_WHY_BYTES 256
 
-/* What becomes of names that are not in the table, and of pairs that cannot be read. */
+/* How names that are not in the table, and pairs that cannot be read, are treated. */
 enum options_others { OPTIONS_OTHERS_REFUSED, OPTIONS_OTHERS_IGNORED };
 
 /*
  * Parse "a=1&b=2" strictly: a name that is not in the table (unless such are ignored), a name given
- * twice, an empty name, and
- * bad percent encoding are ERR_INVALID with the reason in ret_why (OPTION_WHY_BYTES). Values of a
- * query in which nothing is encoded are taken where they stand; else what is decoded goes to space,
- * which must have query_len bytes.
+ * twice, an empty name, and bad percent encoding are ERR_INVALID, with the reason in ret_why
+ * (OPTION_WHY_BYTES). If nothing in the query is encoded, values point into it; else decoded values
+ * go to space, which must have query_len bytes.
  */
 int options_parse(const char *query, size_t query_len, enum options_others others,
                   struct option *options, size_t count, char *space, char *ret_why) MUST_CHECK;
@@ -75,7 +74,7 @@ const char *header_find(const char *head, size_t len, const char *name, size_t *
 /* Does an Accept header name application/json, and neither text/plain nor all types? */
 bool header_wants_json(const char *accept, size_t len);
 
-/* Does an Accept header rather have OpenMetrics 1.0.0 than the text format of Prometheus? */
+/* Does an Accept header prefer OpenMetrics 1.0.0 to the text format of Prometheus? */
 bool header_wants_openmetrics(const char *accept, size_t len);
 
 #define HEADER_TRACE_BYTES 33 /* an id of a trace as text, with its NUL */

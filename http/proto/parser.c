@@ -5,13 +5,13 @@
  *   START -> METHOD -> TARGET -> VERSION -> LINE_LF -> LINE -> NAME -> VALUE -> LINE_LF ...
  *     ^ empty lines before the request          |         LINE -> END_LF -> HEAD_DONE
  *
- * A state takes as many bytes at once as belong to its element. Nothing but the place is kept, so
- * it makes no difference in how many pieces the bytes came.
+ * A state takes as many bytes at once as belong to its element. Only the place is kept, so the
+ * number of pieces in which the bytes came makes no difference.
  *
- * What no single line of a grammar says is as http-parser has it: which methods there are, which
- * targets that do not begin with a slash, and how a list of connection options is read.
- * tests/test_parser_same.c holds all of it against a parser that takes one byte at a time and asks
- * http-parser about every head.
+ * What no single line of a grammar defines is as in http-parser: the methods, the targets that do
+ * not begin with a slash, and how a list of connection options is read. tests/test_parser_same.c
+ * compares all of it with a parser that takes one byte at a time and consults http-parser about
+ * every head.
  *
  * Thread: one owner each.
  */
@@ -41,7 +41,7 @@ enum scan_state {
     SCAN_HEAD_DONE
 };
 
-/* What a byte may be part of. */
+/* The elements that a byte may be part of. */
 #define METHOD 0x01
 #define TARGET 0x02
 #define HOST 0x04     /* of "user@host:port" in a target */
@@ -94,7 +94,7 @@ static const char *const other_methods[] = {
     "UNSUBSCRIBE", "PATCH",      "PURGE",    "MKCALENDAR", "LINK",     "UNLINK", "SOURCE",
 };
 
-/* Headers that mean something here. */
+/* Headers with a meaning here. */
 enum header {
     HEADER_OTHER,
     HEADER_HOST,
@@ -110,7 +110,7 @@ enum header {
     HEADER_TRANSFER_ENCODING
 };
 
-/* By the length of their names, in which most differ. */
+/* By the length of their names, which mostly differ. */
 static const struct {
     const char *name;
     enum header header;
@@ -144,7 +144,7 @@ COLD static enum parser_event too_large(struct parser *parser, int status, const
     return PARSER_REJECT;
 }
 
-/* The first place from `at` on that has a byte of another class, or end. */
+/* The first place from `at` on with a byte of another class, or end. */
 HOT static size_t run_end(const char *data, size_t at, size_t end, unsigned class)
 {
     while (at < end && (char_class[(unsigned char)data[at]] & class) != 0) {
@@ -180,14 +180,14 @@ static bool word_equals(const char *text, size_t len, const char *word)
     return strlen(word) == len && is_word(text, word, len);
 }
 
-/* Each line is well-formed, but the whole will be refused: the first reason counts, and it is said
+/* Each line is well-formed, but the head will be refused: the first reason counts, and is reported
  * once the head is complete. */
 static void object(struct parser *parser, const char *why)
 {
     parser->objection = parser->objection != NULL ? parser->objection : why;
 }
 
-/* How far the text follows the word, whose first letter it has. */
+/* How many bytes of the text match the word, whose first letter it has. */
 static size_t word_len(const char *text, size_t len, const char *word)
 {
     size_t at = 1;
@@ -199,10 +199,10 @@ static size_t word_len(const char *text, size_t len, const char *word)
 }
 
 /*
- * A list of connection options, of which "close" and "keep-alive" mean something. It is read as
- * http-parser reads it, also where the list is odd: what only begins like an option swallows the
- * comma that cuts it short, an option ends at a comma, spaces, or the line's end, and what can
- * begin no option ends the list.
+ * A list of connection options, of which "close" and "keep-alive" mean something. It is read as by
+ * http-parser, also if the list is odd: a word that only begins like an option swallows the comma
+ * that cuts it short; an option ends at a comma, spaces, or the line's end; a byte that can begin
+ * no option ends the list.
  */
 static void header_connection(struct parser *parser, const char *value, size_t len)
 {
@@ -278,7 +278,7 @@ HOT static enum header header_of(const char *name, size_t len)
 }
 
 /* "[...]" of digits, colons and dots, as IPv6 has them: RFC 3986 also knows IPvFuture, which does
- * not exist. Returns its length, 0: it is none. */
+ * not exist. Returns its length; 0: it is none. */
 static size_t ip_literal_len(const char *text, size_t len)
 {
     size_t at = 1;
@@ -304,7 +304,7 @@ static size_t reg_name_len(const char *text, size_t len)
     return at;
 }
 
-/* uri-host [ ":" port ]: what RFC 9112 3.2 lets a Host header be; also nothing. */
+/* uri-host [ ":" port ]: the values of a Host header in RFC 9112 3.2; may be empty. */
 static bool is_host_value(const char *text, size_t len)
 {
     size_t at = len > 0 && text[0] == '[' ? ip_literal_len(text, len) : reg_name_len(text, len);
@@ -321,7 +321,7 @@ static bool is_host_value(const char *text, size_t len)
     return at == len;
 }
 
-/* Keep where a value stands. */
+/* Keep the place of a value. */
 HOT static void take_field(struct parser_field *field, const char *data, const char *value,
                            size_t len)
 {
@@ -330,7 +330,7 @@ HOT static void take_field(struct parser_field *field, const char *data, const c
     field->len = (uint32_t)len;
 }
 
-/* A header line is complete: take what framing needs from it. */
+/* A header line is complete: take the fields that framing needs. */
 HOT static enum parser_event header_done(struct parser *parser, const char *data)
 {
     struct parser_head *head = &parser->head;
@@ -389,8 +389,8 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
 }
 
 /*
- * The states. Each takes what belongs to its element from parser->at on, and hands over to the next
- * one; at the end of the bytes it stays. A line's end brings parser_head() back into play.
+ * The states. Each takes the bytes of its element from parser->at on and moves to the next state;
+ * at the end of the bytes it stays. A line's end returns to parser_head().
  */
 
 HOT static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end,
@@ -434,7 +434,7 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
     return scan_lf(parser, data, end, SCAN_LINE);
 }
 
-/* A target without a slash in front: "*", "http://host/path", and "host:port" of CONNECT. */
+/* A target without a leading slash: "*", "http://host/path", and "host:port" of CONNECT. */
 static bool is_other_target(const char *text, size_t len, bool is_connect)
 {
     size_t at = 0;
@@ -467,7 +467,7 @@ HOT static enum parser_event scan_target(struct parser *parser, const char *data
 {
     struct parser_head *head = &parser->head;
     size_t bound = min_size(end, head->target_at + LIMIT_HTTP_TARGET_BYTES);
-    unsigned char c; /* at which the target does not continue */
+    unsigned char c; /* which ends the target */
 
     parser->at = run_end(data, parser->at, bound, TARGET);
     if (parser->at == end) {
@@ -516,7 +516,7 @@ HOT static enum method method_named(const char *name, size_t len)
 #undef IS
 }
 
-/* A method that leafd does not serve, but HTTP may have it. */
+/* A method that leafd does not serve, but that may exist in HTTP. */
 COLD static void other_method(struct parser *parser, const char *name, size_t len)
 {
     parser->is_connect = len == 7 && memcmp(name, "CONNECT", len) == 0;
@@ -549,7 +549,7 @@ HOT static enum parser_event scan_method(struct parser *parser, const char *data
     return scan_target(parser, data, end);
 }
 
-/* A request begins, or one more empty line before it. */
+/* A request begins, or another empty line before it. */
 HOT static enum parser_event scan_start(struct parser *parser, const char *data, size_t end)
 {
     char c = data[parser->at];
@@ -656,7 +656,7 @@ HOT static enum parser_event scan(struct parser *parser, const char *data, size_
     UNREACHABLE("a state of the scanner");
 }
 
-/* All lines are there: the rules that no single line shows. */
+/* All lines have come: check the rules over several lines. */
 HOT static enum parser_event head_done(struct parser *parser)
 {
     struct parser_head *head = &parser->head;
@@ -717,8 +717,8 @@ HOT enum parser_event parser_head(struct parser *parser, const char *data, size_
  *   SIZE -> [EXTENSION] -> SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE ...
  *     size 0 -> TRAILER -> [TRAILER_NAME -> TRAILER_LINE -> TRAILER_LF] -> END_LF -> done
  *
- * Extensions and trailers are read and dropped, together within the bound of a head. They have to
- * be well-formed (RFC 9112 7.1.1 and 5), since what one program takes for a part of them may be the
+ * Extensions and trailers are read and dropped, together within the bound of a head. They must be
+ * well-formed (RFC 9112 7.1.1 and 5), since bytes that are part of them to one program may be the
  * end of a line to another:
  *
  *   EXT -> [= -> value] -> next ...      *( BWS ";" BWS token [ BWS "=" BWS ( token / quoted ) ] )
@@ -883,7 +883,7 @@ static enum parser_event chunk_step(struct parser *parser, char c)
     }
 }
 
-/* Take as much of the data that is due as is there. */
+/* Take as much of the due data as has come. */
 static size_t take_data(struct parser *parser, char *to, const char *from, size_t len)
 {
     size_t take = parser->body_left < len ? (size_t)parser->body_left : len;

@@ -1,13 +1,13 @@
 /*
  * parser.h - one HTTP/1.x request at a time, strictly.
  *
- * Bytes that two programs read differently are how requests are smuggled past a proxy. So the
- * scanner takes only what the grammar of lines allows: no spaces in header names, no bare LF, no
- * junk after a chunk. It is held against http-parser by the tests.
+ * Requests are smuggled past a proxy by bytes that two programs read differently. So the scanner
+ * accepts only what the grammar of lines allows: no spaces in header names, no bare LF, no junk
+ * after a chunk. The tests compare it with http-parser.
  *
- * The happy path: parser_init(); parser_head() with all bytes of the request so far, again and
- * again as they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow
- * until PARSER_DONE; then parser_init() for the next request.
+ * The happy path: parser_init(); parser_head() with all bytes of the request so far, repeatedly as
+ * they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow until
+ * PARSER_DONE; then parser_init() for the next request.
  *
  * Failure modes: PARSER_REJECT with the status, code and reason in `reject`; the stream is out of
  * step and the connection must close. Nothing allocates. However the bytes are split, the result is
@@ -43,10 +43,10 @@ struct parser_reject {
     int status;
     const char *code; /* static */
     const char *why;  /* static */
-    uint64_t limit;   /* that was passed; 0: none was */
+    uint64_t limit;   /* that was exceeded; 0: none */
 };
 
-/* A header line that may be there; of several with one name the last is shown. */
+/* An optional header line; of several with one name, the last. */
 struct parser_field {
     uint32_t count; /* lines of that name */
     uint32_t at;    /* of the value, which has no spaces around it */
@@ -65,13 +65,13 @@ struct parser_head {
     bool chunked;
     bool has_body; /* chunked, or content_length > 0 */
     bool expect_continue;
-    struct parser_field host; /* one, of RFC 9112 3.2's form; HTTP/1.0: or none */
+    struct parser_field host; /* exactly one, in the form of RFC 9112 3.2; HTTP/1.0: or none */
     struct parser_field origin;
     struct parser_field fetch_site; /* Sec-Fetch-Site */
     struct parser_field accept;
     struct parser_field authorization;
     struct parser_field content_type;
-    uint32_t key_count; /* Idempotency-Key headers; what the last one says: */
+    uint32_t key_count; /* Idempotency-Key headers; the last one's value: */
     uint32_t key_at;
     uint32_t key_len; /* without spaces around it */
 };
@@ -79,7 +79,7 @@ struct parser_head {
 struct parser {
     struct parser_head head;
     struct parser_reject reject; /* after PARSER_REJECT */
-    /* the scanner's own */
+    /* internal to the scanner */
     int state;
     size_t at;      /* bytes of the head scanned */
     size_t mark;    /* where the present element began */
@@ -101,8 +101,8 @@ struct parser {
 /* Ready for a request's first byte. */
 void parser_init(struct parser *parser);
 
-/* Scan a head: data is all bytes of this request that arrived, from its first; they may move
- * between calls. PARSER_DONE when the head is complete (head.len <= len). */
+/* Scan a head: data is all bytes of this request so far, from the first; they may move between
+ * calls. PARSER_DONE when the head is complete (head.len <= len). */
 enum parser_event parser_head(struct parser *parser, const char *data, size_t len);
 
 /*

@@ -113,7 +113,7 @@ static void put_json_char(struct buf *buf, unsigned char c)
         buf_put_u8(buf, c);
     } else if (c == '\n') {
         buf_put(buf, "\\n", 2);
-    } else if (c < 0x20 || c == 0x7f) { /* DEL is legal in JSON, but no terminal should get it */
+    } else if (c < 0x20 || c == 0x7f) { /* DEL is legal in JSON, but bad for terminals */
         buf_printf(buf, "\\u%04x", c);
     } else {
         buf_put_u8(buf, c);
@@ -186,7 +186,7 @@ const char *text_show(const char *text, size_t len, char *out, size_t size)
             memcpy(escaped, text + i, step);
             escaped[step] = '\0';
         }
-        /* Room for that, or for four bytes, and after the loop for dots, quote and NUL. */
+        /* Room for this one, or for four bytes, and after the loop for dots, quote and NUL. */
         if (at + (size_t)room + 5 > size) {
             memcpy(out + at, "...", 3);
             at += 3;
@@ -226,7 +226,7 @@ const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
 {
     struct tm tm = calendar(wall_ms);
 
-    /* In the locale "C", as no program of leafd sets another. */
+    /* In the locale "C": no program of leafd sets another. */
     ASSERT(strftime(out, TEXT_TIME_BYTES, "%a, %d %b %Y %H:%M:%S GMT", &tm) ==
            TEXT_TIME_HTTP_BYTES);
     return out;
@@ -234,8 +234,8 @@ const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
 
 /* --- reading times --- */
 
-/* A number of so many digits at *at, in [min, max], and the character after it, if any is wanted;
- * *at is moved past both. */
+/* Take a number of `digits` digits at *at, in [min, max], and the character after it, if one is
+ * wanted; *at is moved past both. */
 static bool take_digits(const char **at, const char *end, size_t digits, uint64_t min, uint64_t max,
                         const char *then, int *ret_value)
 {
@@ -251,7 +251,7 @@ static bool take_digits(const char **at, const char *end, size_t digits, uint64_
     return true;
 }
 
-/* ".5", which may be missing, in milliseconds; what a digit says below one is dropped. */
+/* ".5", which may be missing, in milliseconds; fractions of one are dropped. */
 static bool take_fraction(const char **at, const char *end, int *ret_ms)
 {
     int unit_ms = 100;

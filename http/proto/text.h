@@ -29,10 +29,10 @@ size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES]);
 int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
                        uint64_t *ret_value) MUST_CHECK;
 
-/* The value of a hex digit, -1: it is none. */
+/* The value of a hex digit; -1: not a hex digit. */
 int text_hex_digit(char c);
 
-/* Read count bytes of 2 * count hex digits. False: they are none. */
+/* Read count bytes from 2 * count hex digits. False: they are not hex digits. */
 bool text_hex(const char *text, size_t count, uint8_t *ret_bytes);
 
 /* True if all of it is UTF-8 (no surrogates, no overlong forms). */
@@ -45,20 +45,20 @@ void text_put_json(struct buf *buf, const char *text, size_t len);
 void text_put_field(struct buf *buf, const char *before, const char *text);
 void text_put_field_of(struct buf *buf, const char *before, const char *text, size_t len);
 
-/* The same of a number; TEXT_UNKNOWN: null. */
+/* The same for a number; TEXT_UNKNOWN: null. */
 #define TEXT_UNKNOWN UINT64_MAX
 void text_put_number(struct buf *buf, const char *before, uint64_t value);
 
-/* A value in double quotes for a message: what nobody sees (utf8.h) becomes \xNN or \u{N}, long
- * ones are cut and end in "...". Returns out, NUL-terminated. size >= 16. */
+/* A value in double quotes for a message: invisible characters (utf8.h) become \xNN or \u{N}; long
+ * values are cut and end in "...". Returns out, NUL-terminated. size >= 16. */
 const char *text_show(const char *text, size_t len, char *out, size_t size);
 
 /* "2026-11-20T11:03:58.123Z"; times past the year 9999 are shown as its end. Returns out. */
 const char *text_time_rfc3339(uint64_t wall_ms, char out[TEXT_TIME_BYTES]);
 
 /* Read a time: 1 to 15 digits of Unix milliseconds, or RFC 3339 with its zone, from 1970 to the end
- * of 9999, whose fractions below a millisecond are dropped. A space counts as the '+' of a zone: so
- * a query has it. 0 or ERR_INVALID. */
+ * of 9999, whose fractions below a millisecond are dropped. A space counts as the '+' of a zone,
+ * since a query decodes '+' to a space. 0 or ERR_INVALID. */
 int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms) MUST_CHECK;
 
 /* "Fri, 20 Nov 2026 11:03:58 GMT". Returns out. */

@@ -14,13 +14,13 @@
 #include "src/base/log.h"
 
 /* A busy connection is idle again after each request. Its timer is moved only when the deadline has
- * become so much too early: by this part of the idle time is it late. */
+ * become too early by this part of the idle time. */
 #define IDLE_LATE_PART 64
 
-/* What serving a request counts for, beside its bytes. */
+/* The work of serving a request, beside its bytes. */
 #define REQUEST_WORK_BYTES 512
 
-/* Connections of those put off that have a turn in one turn of the loop, however little they do. */
+/* The most put-off connections served in one turn of the loop, however little they do. */
 #define TURN_STEPS_MAX 64
 
 /* %s: the address. */
@@ -42,7 +42,7 @@ void conn_queue(struct conn *conn)
 }
 
 /* Most heads are far shorter than the longest one kept, and many connections are idle: each has
- * memory for what its client sends, not for what it might. */
+ * only memory for the heads that its client sends. */
 void conn_keep_head(struct conn *conn)
 {
     const size_t len = conn_head(conn)->len;
@@ -60,14 +60,14 @@ void conn_keep_head(struct conn *conn)
     conn->last_len = (uint32_t)len;
 }
 
-/* The body of the present request is not needed any more. */
+/* The body of the present request is no longer needed. */
 static void free_body(struct conn *conn)
 {
     meter_body_free(&conn->conns->meter, &conn->metered, conn->client);
     buf_free(&conn->body);
 }
 
-/* The present request is answered, and is_last of its connection: make room for the next one. */
+/* The present request is answered (is_last: the connection's last): make room for the next one. */
 HOT static void conn_done(struct conn *conn, bool is_last)
 {
     if (conn->metered.has_body) {
@@ -103,7 +103,7 @@ void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
     if (refusal_answer(refusal)->status != 429) {
         return;
     }
-    /* For those that ask later why a client was refused: the metrics have no clients. */
+    /* Logged, since the metrics do not name clients. */
     if (client_tells(client, &conns->client_lines, conns_now_ms(conns), &more)) {
         log_warn("http", "a client is over its quota",
                  "client=%s by=%s quota=%s refused=%llu more_clients=%llu",
@@ -115,7 +115,7 @@ void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
 
 /* --- the end --- */
 
-/* The connection counts for its address alone. */
+/* From now on the connection counts only for its address. */
 static void identify_end(struct conn *conn)
 {
     if (conn->client != conn->peer) {
@@ -151,8 +151,8 @@ void conn_close(struct conn *conn, const char *reason)
     }
     log_debug("http", "connection closed", "reason=\"%s\"", reason);
     if (wire->tls != NULL) {
-        /* Between two requests: say that this is the end, so that nobody takes it for a line that
-         * was cut. If the socket does not take it, so be it. */
+        /* Between two requests: send the end, so that it does not look like a cut line. It is no
+         * error if the socket does not take it. */
         if (conn->state == CONN_IDLE && !wire_is_waiting(wire) && wire->out.len == 0 &&
             session_owes(wire->tls, true)) {
             (void)wire_send(wire, &conns->pool, true);
@@ -225,7 +225,7 @@ void conn_identify(struct conn *conn, const char *name, size_t len,
     uint32_t count;
 
     if (conn->metered.has_body) {
-        return; /* which was charged to the client that asked then */
+        return; /* charged to the client at that time */
     }
     identify_end(conn);
     if (name == NULL) {
@@ -288,21 +288,21 @@ HOT void conn_serve(struct conn *conn)
     conn->conns->service->handle(conn);
 }
 
-/* Is the reply the last, as its head said? */
+/* Is the reply the last, as its head has it? */
 static inline bool was_last(const struct conn *conn)
 {
     return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
 }
 
-/* Is the reply that begins now the last? The answer holds until its end. While connections retire
- * what the client has sent after the request is served, too, as long as there is time. */
+/* Is the reply that begins now the last? The answer holds until its end. While connections retire,
+ * requests already sent after this one are served, too, as long as there is time. */
 static inline bool is_last(struct conn *conn)
 {
     const struct conns *conns = conn->conns;
 
     if (conns->retiring &&
         (conn->wire.end == conn->wire.next || conns_now_ms(conns) >= conns->retire_until_ms)) {
-        conn->ending = CONN_LINGERS; /* the client did not ask for it, and may ask for more */
+        conn->ending = CONN_LINGERS; /* the client does not expect it and may send more */
     } else if (conns->lets_go != NULL && conn->caller == NULL &&
                conn->wire.end == conn->wire.next &&
                atomic_load_explicit(conns->lets_go, memory_order_relaxed)) {
@@ -311,7 +311,7 @@ static inline bool is_last(struct conn *conn)
     return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
 }
 
-/* It waited for a node, or a disk: to look for its trace costs little beside that. */
+/* The request waited for a node, or a disk: finding its trace costs little beside that. */
 COLD static void note_trace(struct conn *conn, int status, uint64_t took_us)
 {
     char trace[HEADER_TRACE_BYTES];
@@ -328,7 +328,7 @@ HOT void conn_answer(struct conn *conn, int status, const char *type, const char
                      const void *body, size_t len)
 {
     struct conns *conns = conn->conns;
-    bool is_complete = conn->state == CONN_SERVING; /* else the head says nothing yet */
+    bool is_complete = conn->state == CONN_SERVING; /* else the head is not valid yet */
     const struct answer answer = {.is_last = is_last(conn),
                                   .status = status,
                                   .type = type,
@@ -505,7 +505,7 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
     return false;
 }
 
-/* --- resting: the deadline, what is kept, what is waited for --- */
+/* --- resting: the deadline, kept memory, awaited events --- */
 
 /* How long the present state may last. */
 static uint32_t limit_ms(const struct conn *conn)
@@ -532,8 +532,8 @@ static uint32_t limit_ms(const struct conn *conn)
     UNREACHABLE("a state without a deadline");
 }
 
-/* When a connection ends of which nothing was asked for since conns_retire(): a new one has a
- * moment to ask. */
+/* Set when a connection without a request since conns_retire() ends: a new one has a moment for a
+ * request. */
 COLD static void set_retire_timer(struct conn *conn)
 {
     const struct conns *conns = conn->conns;
@@ -571,9 +571,9 @@ HOT void conn_set_deadline(struct conn *conn)
     }
 }
 
-/* Too much is kept. While its request waits it is this connection's fault, and no reply tells of
- * it: what was asked for may be done, or not. Else the requests that came on least are refused; a
- * connection whose replies nobody takes would not hear of it, and is closed. */
+/* Too much is kept. If this connection's request waits, the connection is closed without a reply,
+ * since the request may be carried out or not. Else the requests with the least progress are
+ * refused; a connection with untaken replies could not receive that, and is closed. */
 COLD static void make_room_for_input(struct conn *conn)
 {
     struct conn_meter *meter = &conn->conns->meter;
@@ -626,7 +626,7 @@ HOT void conn_rest(struct conn *conn)
     }
 }
 
-/* It ends when what is there was sent: an alert, say. */
+/* End it after sending what is left, for example an alert. */
 COLD static void conn_finish(struct conn *conn)
 {
     conn->ending = CONN_LINGERS;
@@ -642,7 +642,8 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
     char first;
 
     if (conn->state == CONN_IDLE && conn->conns->retiring) {
-        /* Its turn to end has come; but what was asked by now is answered, and that is its end. */
+        /* It is due to end; but requests that have come are answered first, the last reply ends
+         * it. */
         if (conn->queued || conn->metered.put_off != NULL || wire_len(&conn->wire) > 0 ||
             recv(conn->wire.fd, &first, 1, MSG_PEEK) > 0) {
             timer_arm(&conn->conns->timers, timer, now_ms + LIMIT_HTTP_RETIRE_MS);
@@ -668,8 +669,8 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
 
 /* --- reading and serving --- */
 
-/* More of what was received over TLS. False: there is no more now; the client's end may have been
- * read. */
+/* Decrypt more of the bytes received over TLS. False: there is no more now; the client's end may
+ * have been read. */
 HOT static bool conn_decrypt(struct conn *conn)
 {
     bool is_broken;
@@ -678,7 +679,7 @@ HOT static bool conn_decrypt(struct conn *conn)
         return true;
     }
     if (is_broken) {
-        conn->ending = CONN_LINGERS; /* what came after it was not read */
+        conn->ending = CONN_LINGERS; /* bytes after it were not read */
     }
     if (session_owes(conn->wire.tls, false)) {
         conn_queue(conn);
@@ -686,8 +687,8 @@ HOT static bool conn_decrypt(struct conn *conn)
     return false;
 }
 
-/* Serve what is in the buffer, but no more than is one connection's turn. The replies are sent at
- * the end of the turn. */
+/* Serve the requests in the buffer, up to one connection's turn. The replies are sent at the end of
+ * the turn. */
 HOT static void conn_process(struct conn *conn)
 {
     struct conn_meter *meter = &conn->conns->meter;
@@ -729,7 +730,7 @@ HOT static void conn_process(struct conn *conn)
     conn_rest(conn);
 }
 
-/* Something was received before the session is open. */
+/* Bytes were received before the session is open. */
 static void conn_handshake(struct conn *conn)
 {
     const struct parser_reject plain = {400, "tls_required", conn->talker->tls_required, 0};
@@ -756,7 +757,7 @@ static void conn_handshake(struct conn *conn)
         conn_move(conn, CONN_IDLE);
         conn_process(conn);
         return;
-    case TLS_PLAIN: /* the first bytes of a request, which is answered in its own protocol */
+    case TLS_PLAIN: /* the first bytes of a request, answered in its own protocol */
         is_proxied = proxy_begins(conn->wire.tls->in, conn->wire.tls->in_len);
         wire_end_tls(&conn->wire);
         conn_move(conn, CONN_IDLE);
@@ -778,15 +779,15 @@ HOT static void conn_read(struct conn *conn)
     struct wire *wire = &conn->wire;
 
     if (wire->tls != NULL && session_must_wait(wire->tls)) {
-        return; /* the socket tells again */
+        return; /* the socket reports again */
     }
     switch (wire_read(wire, conn->conns->input)) {
     case WIRE_FAILED:
         conn_close(conn, "read failed");
         return;
     case WIRE_ENDED:
-        /* The client may still read what it asked for, unless its request waits for what nobody may
-         * ever read. */
+        /* The client may still read its answers, unless its request waits for ids that it may never
+         * read. */
         if (wire->tls != NULL && conn->state == CONN_IDLE && wire->reply_count == 0) {
             session_cut(wire->tls);
         }
@@ -868,13 +869,13 @@ static void write_timer_fire(struct timer *timer, uint64_t now_ms)
     }
 }
 
-/* Does its request wait for its turn to make more of the answer? */
+/* Does its request wait for its turn to make the next part of the answer? */
 static bool makes_parts(const struct conn *conn)
 {
     return conn->state == CONN_SERVING && conn->wait != NULL && conn->wait->sent != NULL;
 }
 
-/* Send what there is, in a turn's end or when the socket takes more. */
+/* Send the replies, at a turn's end or when the socket takes more. */
 HOT static void conn_send(struct conn *conn)
 {
     struct conns *conns = conn->conns;
@@ -892,7 +893,7 @@ HOT static void conn_send(struct conn *conn)
         return;
     }
     if (result == WIRE_WAITS) {
-        if (!timer_is_armed(&conn->write_timer)) { /* it is looked at until it is idle */
+        if (!timer_is_armed(&conn->write_timer)) { /* the rate is watched until it is idle */
             rate_begin(&conn->metered.rate, wire->taken_bytes, conns_now_ms(conns));
             write_timer_arm(conn);
         }
@@ -907,7 +908,7 @@ HOT static void conn_send(struct conn *conn)
     if (has_more) {
         conn_queue(conn); /* replies that came meanwhile */
     }
-    if (is_finishing && !has_more) { /* all is written and nothing more will be */
+    if (is_finishing && !has_more) { /* all is written and no more will follow */
         if ((conn->ending != CONN_LINGERS && wire->tls == NULL) || wire->ended) {
             conn_close(conn, "done");
             return;
@@ -946,7 +947,7 @@ HOT void conns_flush(struct conns *conns)
 
 /* --- what was put off --- */
 
-/* A connection that was put off has its turn. */
+/* Continue a connection that was put off. */
 static void conn_go_on(struct conn *conn)
 {
     if (wire_is_waiting(&conn->wire)) {
@@ -963,14 +964,14 @@ static void conn_go_on(struct conn *conn)
     }
 }
 
-/* The connections that were put off, one after the other, until this turn's work is done. */
+/* Continue the connections that were put off, one after the other, up to this turn's work. */
 COLD static void do_later(struct conns *conns)
 {
     struct conn_meter *meter = &conns->meter;
     uint64_t until_bytes = meter->work_bytes + LIMIT_HTTP_TURN_BYTES;
     struct metered *metered;
 
-    /* Those that wait for room continue, as many as one turn may serve. */
+    /* Connections that wait for room continue, as many as one turn may serve. */
     for (unsigned i = 0; i < TURN_STEPS_MAX && !meter_output_is_full(meter) &&
                          (metered = TAILQ_FIRST(&meter->no_room)) != NULL;
          i++) {
@@ -991,7 +992,7 @@ COLD static void do_later(struct conns *conns)
             conn_go_on(conn);
         } else {
             meter_put_off(metered, &meter->no_room);
-            conn_queue(conn); /* one that waits for room keeps none */
+            conn_queue(conn); /* a connection that waits for room keeps none */
         }
         conns_flush(conns);
     }
@@ -1078,7 +1079,7 @@ void conns_free(struct conns *conns)
     for ((conn) = TAILQ_FIRST(&(conns)->all);                                                      \
          (conn) != NULL && ((next) = TAILQ_NEXT((conn), all_link), true); (conn) = (next))
 
-/* The one that was idle longest is the first. */
+/* Longest idle first. */
 static int by_idle_since(const void *a, const void *b)
 {
     const struct conn *const *one = a;
@@ -1105,10 +1106,10 @@ void conns_retire(struct conns *conns, uint32_t over_ms)
     qsort(idle, count, sizeof *idle, by_idle_since);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t used_ago_ms = now_ms - idle[i]->since_ms;
-        uint32_t floor_ms = LIMIT_HTTP_RETIRE_MS / 2; /* so long it is left alone: */
+        uint32_t floor_ms = LIMIT_HTTP_RETIRE_MS / 2; /* it is left alone for: */
 
-        /* One that was used just now will be used again, and the client may have sent its next
-         * request before it sees the end. */
+        /* A connection used just now will probably be used again: its client may send a request
+         * before it sees the end. */
         floor_ms = used_ago_ms < floor_ms ? floor_ms - (uint32_t)used_ago_ms : 0;
         floor_ms = floor_ms < over_ms ? floor_ms : over_ms;
         timer_arm(&conns->timers, &idle[i]->read_timer,

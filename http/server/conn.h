@@ -1,55 +1,56 @@
 /*
- * conn.h - a connection: its state, who asks, and how its requests are answered; and the
+ * conn.h - a connection: its state, its client, and how its requests are answered; and the
  * connections of a loop, turn by turn: what is read, served and sent, and when each ends.
  *
- * A connection stands on wire.h (its bytes), meter.h (what it may take) and a talker (service.h:
- * the protocol). loop.c decides who gets one.
+ * A connection uses wire.h (its bytes), meter.h (its limits) and a talker (service.h: the
+ * protocol). loop.c decides which clients get one.
  *
  * The happy path: the talker finds a complete request and calls conn_serve(); the service answers
  * it at once, or later after conn_wait(). The answer is appended to the output, and the connection
  * is queued to send it at the end of the turn.
  *
  * An answer comes in one of three forms:
- *   - whole: conn_answer(), of which conn_fail() is the one for errors;
- *   - in parts: conn_answer_parts(), of a known length, made part by part when it is this
- *     connection's turn, so that long answers keep nobody waiting;
- *   - as a stream: conn_stream(), of no known length, as its pieces come about.
+ *   - whole: conn_answer(), for errors conn_fail();
+ *   - in parts: conn_answer_parts(), of a known length, made part by part in this connection's
+ *     turns, so that long answers keep no other connection waiting;
+ *   - as a stream: conn_stream(), of unknown length, piece by piece as it is made.
  *
- * A request may wait: the service embeds a struct http_wait in what it keeps for it. Meanwhile the
- * connection reads no further than its buffer, so that replies stay in order; its end shows at once
- * that the client has gone. What is answered in the turn of another connection is only queued, and
- * continues at the end of the turn: no recursion, whatever a request causes.
+ * A request may wait: the service embeds a struct http_wait in its data of the request. Meanwhile
+ * the connection reads no further than its buffer, so that replies stay in order; the client's end
+ * is still seen at once. A connection that is answered in the turn of another one is only queued,
+ * and continues at the end of the turn: no request causes recursion.
  *
- * A connection keeps the last head that it read: a client that takes ids sends the same one again
- * and again, and the same bytes say the same, so they are not read again.
+ * A connection keeps the last head that it read: a client that takes ids repeats the same head, and
+ * the same bytes mean the same, so they are not parsed again.
  *
  * Turns. Bytes are read into a buffer of fixed size, and the talker is given every complete request
- * in it. What a turn of the loop caused is written at its end, by one write for each connection. So
- * first all requests are read and served, then all replies sent: reading and serving, and the
- * kernel's path from send() to the receiver, both fit into the processor's caches, but not
- * together.
+ * in it. The output of a loop's turn is written at its end, by one write for each connection. So
+ * all requests are read and served first, then all replies are sent. The code that reads and
+ * serves, and the kernel's path from send() to the receiver, each fit into the processor's caches,
+ * but not both together.
  *
- * Large replies and long pipelines keep no other connection waiting: what is more than a little
- * work is put off and done part by part, one connection after the other, a bounded amount in each
- * turn of the loop, after all that other connections asked for in it. What unsent replies may take
- * is bounded too: a connection that has not taken all of its own is then put off until there is
- * room, and slow readers are closed. A request or a body that comes slowly is refused when its
- * place is needed (meter.h).
+ * Large replies and long pipelines keep no other connection waiting: larger work is put off and
+ * done part by part, one connection after the other, a bounded amount in each turn of the loop,
+ * after the other connections' requests. The memory of unsent replies is bounded too: beyond the
+ * bound a connection whose replies are not all taken is put off until there is room, and slow
+ * readers are closed. A request or a body that comes slowly is refused when its place is needed
+ * (meter.h).
  *
- * Over TLS a connection begins with a handshake. A client that speaks without TLS is answered so.
+ * Over TLS a connection begins with a handshake. A client that speaks without TLS is answered
+ * without TLS.
  *
- * A node that is about to stop retires its connections (conns_retire()): each reply is the last of
- * its connection and says so, and those that are idle end one by one, the one that was idle longest
- * first, so that a client that asks now and then hears of it by a reply. What has arrived is served
- * before a connection ends; it ends by an orderly end of the stream, never by a reset. So no client
- * that follows HTTP sees a request lost, but one whose request crosses the end of a connection that
- * was idle for all that time; it knows that nobody took the request up, and asks again.
+ * A node that is about to stop retires its connections (conns_retire()). Each reply is the last of
+ * its connection and says so. Idle connections end one by one, the longest idle first, so that a
+ * client that asks now and then is informed by a reply. Requests that have arrived are served
+ * before a connection ends; it ends by an orderly end of the stream, never by a reset. So a client
+ * that follows HTTP loses a request only if that crosses the end of a connection that was idle for
+ * all that time. The client then knows that the request was not served, and repeats it.
  *
- * Failure modes: a request that breaks the protocol, comes too slowly or is too much gets its error
- * by conn_reject() or conn_refuse(), and the connection ends. It lingers, reading and dropping for
- * a moment, because closing with unread input would reset the connection and destroy the reply on
- * its way. A state that lasts too long ends, with an error where the client can still be told of
- * it. Each connection closes with a reason, logged at debug level.
+ * Failure modes: a request that breaks the protocol, comes too slowly or is too large gets its
+ * error by conn_reject() or conn_refuse(), and the connection ends. The connection lingers for a
+ * moment, reading and dropping, because closing with unread input would reset it and destroy the
+ * reply on its way. A state that lasts too long ends, with an error if the client can still receive
+ * one. Each connection closes with a reason, logged at debug level.
  *
  * Thread: the loop's.
  */
@@ -88,10 +89,10 @@
  *   FINISHING --all written--> LINGERING --the client's end, or a deadline--> CLOSED
  *   any --an error of the socket, a deadline--> CLOSED
  *
- * conn_move() is the only one that changes it.
+ * Only conn_move() changes the state.
  */
 enum conn_state {
-    CONN_IDLE,    /* no byte of a request was looked at; there may be some */
+    CONN_IDLE,    /* no byte of a request was looked at; some may have come */
     CONN_HEAD,    /* a head is being received */
     CONN_BODY,    /* a body is being received */
     CONN_SERVING, /* the service has the request, and may let it wait */
@@ -106,14 +107,14 @@ enum conn_state {
 enum conn_ending {
     CONN_STAYS,
     CONN_CLOSES, /* the next reply is the last */
-    CONN_LINGERS /* so it is, and unread input is likely */
+    CONN_LINGERS /* likewise, and unread input is likely */
 };
 
-/* A longer head is read each time. */
+/* A longer head is not kept. */
 #define CONN_LAST_BYTES 512
 #define CONN_LAST_STEP_BYTES 64
 
-/* What a request's target says, as offsets from the first byte of its head. */
+/* A request's target, as offsets from the first byte of its head. */
 struct request {
     enum http_admission admission;
     uint32_t body_max; /* bytes; the service's to set */
@@ -121,7 +122,7 @@ struct request {
     uint32_t path_len;
     uint32_t query_at;
     uint32_t query_len;
-    /* the service's own; zeros when a head is read, and kept when it repeats */
+    /* for the service; zeros when a head is read, kept when it repeats */
     const void *route;
     void *known;
     uint32_t name_at;
@@ -132,19 +133,19 @@ struct request {
 };
 
 /*
- * A request that waits for its answer, embedded in what the service keeps for it: conn_wait()
- * enters it, conn_resume() or the connection's end takes it out.
+ * A request that waits for its answer, embedded in the service's data of the request: conn_wait()
+ * enters it, conn_resume() or the connection's end removes it.
  */
 struct http_wait {
-    /* The connection has closed: nothing is to be answered. */
+    /* The connection has closed: there is nothing to answer. */
     void (*cancel)(struct http_wait *wait);
-    /* Its deadline has come: to be answered now, after conn_resume(). */
+    /* Its deadline has come: answer now, after conn_resume(). */
     void (*expire)(struct http_wait *wait);
-    /* All that was appended is sent, and it is this connection's turn. NULL: nobody asks. */
+    /* All appended bytes are sent, and it is this connection's turn. NULL: not wanted. */
     void (*sent)(struct http_wait *wait);
-    bool needs_client;     /* a client that has closed its side is taken to be gone */
+    bool needs_client;     /* a client that has closed its side counts as gone */
     bool expires_on_drain; /* a drain is its deadline */
-    bool takes_turn;       /* it is all of a turn's work: see conn_wait_turn() */
+    bool takes_turn;       /* it takes a whole turn: see conn_wait_turn() */
     /* the connection's own */
     struct conn *conn;
     struct timer timer;
@@ -153,7 +154,7 @@ struct http_wait {
 struct conn_counts {
     _Atomic uint32_t conns;      /* that are open */
     _Atomic uint32_t resp_conns; /* of them, of RESP */
-    _Atomic uint64_t resp_begun; /* and all that there ever were of these */
+    _Atomic uint64_t resp_begun; /* and all RESP connections ever begun */
     _Atomic uint64_t resp_replies[LATENCY_STATUSES];
     _Atomic uint64_t refused[METER_REFUSALS];
     _Atomic uint64_t parts; /* of replies that are made part by part */
@@ -161,7 +162,7 @@ struct conn_counts {
 
 TAILQ_HEAD(conn_queue, conn);
 
-/* What a listener's connections speak. */
+/* The protocol of a listener's connections, and its settings. */
 struct listener {
     const struct talker *talker;
     uint32_t idle_ms; /* 0: an idle connection stays until its client has gone */
@@ -176,17 +177,17 @@ struct conns {
     void *data; /* the service's, of this loop */
     struct timers timers;
     bool draining;
-    /* While it says so, each reply of HTTP is its connection's last; NULL: it never does. */
+    /* While true, each reply of HTTP is its connection's last; NULL: never. */
     const _Atomic bool *lets_go;
     bool retiring;            /* each reply is its connection's last */
-    uint64_t retire_until_ms; /* when the last of the idle ones ends */
-    struct conn_queue queue;  /* to continue, or to have their replies sent, at the turn's end */
+    uint64_t retire_until_ms; /* when the last idle connection ends */
+    struct conn_queue queue;  /* to continue, or to send replies, at the turn's end */
     uint32_t queue_len;
     struct conn_queue all;
     struct clients *clients; /* all loops' */
     struct client_lines client_lines;
     struct conn_meter meter;
-    uint32_t refused_count;    /* over the limit: they only get their 503 */
+    uint32_t refused_count;    /* over the limit: they only get a 503 */
     struct conn_counts counts; /* the loop alone writes; any thread may read */
     struct stall stall;        /* how long its turns take */
     struct latency latency;    /* and its requests */
@@ -198,7 +199,7 @@ struct conns {
     char input[WIRE_INPUT_BYTES]; /* lent to the connection that is being read from */
 };
 
-/* What each request touches comes first. */
+/* The fields that each request uses come first. */
 struct conn {
     uv_poll_t poll;
     struct conns *conns;
@@ -208,38 +209,38 @@ struct conn {
     enum conn_state state;
     enum conn_ending ending;
     uint64_t since_ms; /* when the state was entered, if it may have a deadline */
-    int events;        /* of the socket that are waited for: UV_READABLE, UV_WRITABLE */
+    int events;        /* awaited of the socket: UV_READABLE, UV_WRITABLE */
     uint32_t idle_ms;
     bool queued;       /* in conns->queue */
     bool refused;      /* over the limit of connections */
-    bool retired;      /* it ends because nothing was asked for, and owes nothing */
-    bool is_uncounted; /* for any client: it is not known yet whose it is */
+    bool retired;      /* it ends because it was idle, and owes nothing */
+    bool is_uncounted; /* for any client: its client is not known yet */
     bool over_quota;   /* of connections */
     struct timer read_timer;
-    struct timer write_timer; /* armed while metered.rate is looked at */
+    struct timer write_timer; /* armed while metered.rate is watched */
     TAILQ_ENTRY(conn) queue_link;
     TAILQ_ENTRY(conn) all_link;
     struct wire wire;
     struct metered metered;
-    /* who asks */
-    struct http_client *client;   /* whose quotas are charged: the token's, or */
+    /* the client */
+    struct http_client *client;   /* charged for quotas: the token's, or */
     struct http_client *peer;     /* the address's; each holds a reference */
     struct proxy_header *proxied; /* owned; NULL: no proxy made the connection */
-    /* By the last head, as the service found; NULL: it has not looked yet, or has to look again.
-     * The loop keeps what it points to. */
+    /* By the last head, found by the service; NULL: not looked up yet, or to be looked up again.
+     * The loop keeps it valid. */
     const struct identity *identity;
-    const struct client_cut *cut; /* that hits it, found with the identity, and kept as that is */
+    const struct client_cut *cut; /* that hits the client; found and kept with the identity */
     /* the present request */
     struct http_wait *wait; /* NULL: it does not wait */
-    uint64_t began_us;      /* when it was complete, see latency_begin() */
+    uint64_t began_us;      /* when it became complete, see latency_begin() */
     void *note;             /* the service's: http_service.answered ends it */
     struct request request;
     struct parser parser; /* its head is the present request's */
-    struct buf body;      /* where the service wants it */
+    struct buf body;      /* if the service wants it */
     char *last;           /* the head that was read last; owned; NULL: there was none yet */
     uint32_t last_len;    /* 0: it is not kept */
     uint32_t last_size;   /* of its memory, in steps of CONN_LAST_STEP_BYTES */
-    uint8_t traffic;      /* what it counts as: request.traffic, or what its handler says */
+    uint8_t traffic;      /* its class: request.traffic, or as its handler sets */
 };
 
 /* --- for the service --- */
@@ -250,14 +251,14 @@ static inline uint64_t conns_now_ms(const struct conns *conns)
     return uv_now(conns->uv);
 }
 
-/* Count something that one thread writes: no need to lock the bus. */
+/* Add to a counter that only one thread writes: no need to lock the bus. */
 static inline void conns_count(_Atomic uint64_t *counter, uint64_t more)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
                           memory_order_relaxed);
 }
 
-/* A place in the present request. There is one. */
+/* A place in the present request, which must exist. */
 static inline const char *conn_at(const struct conn *conn, size_t at)
 {
     return conn->wire.bytes + conn->wire.start + at;
@@ -270,40 +271,39 @@ static inline const struct parser_head *conn_head(const struct conn *conn)
 
 /* The name that the client's certificate proves: "uri:..." or "dns:..." if the certificate has
  * exactly one such name, of printable characters without blanks; else "sha256:" and the hash of its
- * public key, 64 hexadecimal digits. It was checked against the CA that the settings name. NULL:
- * there is no certificate. Borrowed, until the connection closes. */
+ * public key, 64 hexadecimal digits. The certificate was checked against the CA in the settings.
+ * NULL: there is no certificate. Borrowed, until the connection closes. */
 const char *conn_certificate(const struct conn *conn);
 
-/* Where the client is: for whom a proxy made the connection, or the other end of it. False: that is
+/* The client's address: the one for which a proxy made the connection, or the other end's. False:
  * not known. */
 bool conn_address(const struct conn *conn, struct sockaddr_storage *ret_address);
 
-/* The trace that the present request belongs to, as its client says. False: it says none, or none
- * that follows the rules. */
+/* The trace of the present request, as its client says. False: it names none, or one that breaks
+ * the rules. */
 bool conn_trace(const struct conn *conn, char ret_trace[HEADER_TRACE_BYTES]);
 
 /* The present request came with a token of that name (NULL: with none): from now on the connection
- * counts for it, too. One that is beyond its quota of connections is refused by conn_charge(). */
+ * counts for that client, too. If the client is over its quota of connections, conn_charge()
+ * refuses. */
 void conn_identify(struct conn *conn, const char *name, size_t len,
                    const struct client_quotas *quotas);
 
-/* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: it has no deadline
- * here. */
+/* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: no deadline here. */
 void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms);
 
-/* The request asks for what is long in the making: wait->sent is called, to resume and answer it,
- * when it is this connection's turn, after all that others asked for; once in a turn of the loop.
- */
+/* The request's answer takes long to make: wait->sent is called in this connection's turn, to
+ * resume and answer it, after all other connections' requests; once in a turn of the loop. */
 void conn_wait_turn(struct conn *conn, struct http_wait *wait);
 
-/* It waits no more, and is to be answered. Returns its connection. */
+/* End the wait; the caller answers. Returns its connection. */
 struct conn *conn_resume(struct http_wait *wait);
 
 /* --- for talkers: state --- */
 
 #define CONN_BIT(state) (1u << (state))
 
-/* Here, since each request moves its connection twice, to a state that the compiler knows. */
+/* Inline, since each request moves its connection twice, to a state that the compiler knows. */
 static inline void conn_move(struct conn *conn, enum conn_state to)
 {
     static const unsigned allowed[] = {
@@ -328,21 +328,20 @@ static inline void conn_move(struct conn *conn, enum conn_state to)
     }
 }
 
-/* To continue at the end of the turn. No-op if it is to already. */
+/* Have the connection continue at the end of the turn. No-op if it is queued already. */
 HOT void conn_queue(struct conn *conn);
 
-/* Keep the head of the present request, for the next one: what has so many bytes as conn_head()
- * says. */
+/* Keep the head of the present request, for the next one. conn_head() has its length. */
 HOT void conn_keep_head(struct conn *conn);
 
-/* A client is refused, or its connection closed: for the metrics, and, if it is over a quota, for
- * the log. */
+/* Count that a client is refused, or its connection closed: for the metrics, and, if the client is
+ * over a quota, for the log. */
 COLD void conn_count_refusal(struct conn *conn, enum meter_refusal refusal);
 
-/* Close without another word; its memory is freed when libuv is through. Idempotent. */
+/* Close without another reply; its memory is freed when libuv has finished. Idempotent. */
 COLD void conn_close(struct conn *conn, const char *reason);
 
-/* The same, by a reset: what the kernel still holds for the client would stay for minutes. */
+/* The same, by a reset, since the kernel would hold unsent bytes for minutes. */
 COLD void conn_abort(struct conn *conn, const char *reason);
 
 /* --- answering: whole --- */
@@ -362,8 +361,8 @@ COLD void conn_fail(struct conn *conn, int status, const char *code, const char 
 
 /* --- answering: in parts --- */
 
-/* The first field of what the service keeps for the answer, of malloc(): the connection frees it,
- * once the answer is complete or the client has gone. */
+/* The first field of the service's data of the answer, from malloc(): the connection frees it, once
+ * the answer is complete or the client has gone. */
 struct answer_parts {
     struct http_wait wait; /* the connection's own */
     /* Append the next part, of up to LIMIT_HTTP_PART_BYTES. True: it is the last one. */
@@ -381,27 +380,27 @@ void conn_answer_parts(struct conn *conn, const char *type, const char *extra, s
 COLD void conn_stream(struct conn *conn, const char *type);
 COLD void conn_stream_put(struct conn *conn, const void *data, size_t len);
 
-/* cut: NULL: all is said; else why there is no right end, and the connection is reset. */
+/* cut: NULL: the stream is complete; else why it is cut short, and the connection is reset. */
 COLD void conn_stream_end(struct conn *conn, const char *cut);
 
 /* --- for talkers: requests --- */
 
-/* The request is complete: let it be answered. */
+/* The request is complete: have the service answer it. */
 HOT void conn_serve(struct conn *conn);
 
-/* Answer with an error and close: the input cannot be trusted to be in step. */
+/* Answer with an error and close: the input may be out of step. */
 COLD void conn_reject(struct conn *conn, const struct parser_reject *reject);
 
-/* The same, for want of room, or for a quota. limit: 0: none is named. */
+/* The same, for lack of room, or for a quota. limit: 0: none is named. */
 COLD void conn_refuse(struct conn *conn, enum meter_refusal refusal, uint64_t limit);
 
-/* Answer the present request, which is the header of a proxy that no setting names: the connection
- * ends. */
+/* Answer the present request, which is the header of a proxy not named in the settings; the
+ * connection ends. */
 COLD void conn_is_proxied(struct conn *conn);
 
 /* --- quotas --- */
 
-/* conn_charge(), where there is a quota, of this or of connections. */
+/* conn_charge(), if there is a quota of `rate` or of connections. */
 bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amount);
 
 /* Charge the client's quota, conn->client->requests or ids. True: continue; else answered with
@@ -416,17 +415,17 @@ static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint
 
 /* --- for loop.c: one of them --- */
 
-/* A connection for the socket. client: with a reference, which it takes over; refused: it only gets
- * an error. NULL: it is closed, and the reference is still the caller's. */
+/* Make a connection for the socket. client: with a reference, which it takes over; refused: it only
+ * gets an error. NULL: the socket is closed, and the caller keeps the reference. */
 struct conn *conn_new(struct conns *conns, const struct listener *listener, int fd,
                       struct http_client *client, bool refused);
 
-/* Set the deadline of the present state, if it has one. One whose replies are still being sent is
- * not idle: the deadline of the write side holds. */
+/* Set the deadline of the present state, if it has one. A connection whose replies are still being
+ * sent is not idle: the deadline of the write side holds. */
 HOT void conn_set_deadline(struct conn *conn);
 
-/* After each step: which deadline holds, what to keep, and whether to read on: for input as long as
- * there is room, or to see the client's end. It may have closed then. */
+/* Call after each step. Decides which deadline holds, what to keep, and whether to read on: for
+ * input while there is room, or to see the client's end. It may close the connection. */
 HOT void conn_rest(struct conn *conn);
 
 /* --- and all of a loop --- */
@@ -440,17 +439,17 @@ void conns_free(struct conns *conns);
 /* Continue after what was answered, and send all replies. */
 void conns_flush(struct conns *conns);
 
-/* The end of a turn: the same, and a bounded amount of what was put off. True if there is more to
- * be done, in another turn, which should come at once. */
+/* End a turn: the same, and a bounded amount of the work that was put off. True: there is more to
+ * do, in another turn, which should come at once. */
 bool conns_turn_end(struct conns *conns);
 
-/* From now on each reply is its connection's last, and idle connections end, one by one over so
- * long; those used within the last half of LIMIT_HTTP_RETIRE_MS not before it is over. New ones may
- * still come. At most once. */
+/* From now on each reply is its connection's last, and idle connections end, one by one over
+ * over_ms. None ends before it was idle for half of LIMIT_HTTP_RETIRE_MS, or over_ms if that is
+ * less. New ones may still come. Call at most once. */
 void conns_retire(struct conns *conns, uint32_t over_ms);
 
-/* After conns_retire(): requests that wait for no more than an answer that may never come are
- * answered now (http_wait.expires_on_drain). */
+/* Call after conns_retire(): requests that only wait for an answer that may never come are answered
+ * now (http_wait.expires_on_drain). */
 void conns_drain(struct conns *conns);
 
 COLD void conns_close(struct conns *conns, const char *reason);

@@ -1,14 +1,14 @@
 /*
  * http.c - HTTP/1.1 as connections speak it: heads and bodies of requests, bytes of answers.
  *
- * The happy path: http_talker() is given to a listener. Of each request its head is read
- * (http/proto/parser.h), the service finds its route, the body is kept where the route wants it,
- * and the service answers.
+ * The happy path: http_talker() is given to a listener. For each request the head is read
+ * (http/proto/parser.h), the service finds the route, the body is kept if the route wants it, and
+ * the service answers.
  *
- * Bodies: a client that expects it gets "100 Continue". What all bodies take is metered; a body
+ * Bodies: a client that expects it gets "100 Continue". The memory of bodies is metered; a body
  * that comes slowly is refused (408) when its place is needed.
  *
- * Failure modes: a request that breaks the protocol, a body that is too large or finds no room: an
+ * Failure modes: a request that breaks the protocol, a body that is too large or has no room: an
  * error, and the connection ends.
  *
  * Thread: the loop's.
@@ -28,7 +28,7 @@
 
 /* --- heads --- */
 
-/* The head is complete: split the target, ask the service, and serve what has no body. */
+/* The head is complete: split the target, ask the service, and serve a request without a body. */
 HOT static void http_head_done(struct conn *conn)
 {
     static const struct parser_reject bad_target = {
@@ -64,7 +64,7 @@ HOT static void http_head_done(struct conn *conn)
     conn_move(conn, CONN_BODY);
     if (request->admission == HTTP_REFUSE &&
         (head->expect_continue || head->content_length > request->body_max)) {
-        /* The client may or may not send its body now: no telling where the next request begins. */
+        /* The client may or may not send its body now: where the next request begins is unknown. */
         conn->ending = CONN_LINGERS;
         conn_serve(conn);
         return;
@@ -81,8 +81,7 @@ HOT static void http_head_done(struct conn *conn)
 
 /* --- bodies --- */
 
-/* Take the place of the body that has come on least, if there is one that is slow. False: none
- * is. */
+/* Take the place of the body with the least progress, if one is slow. False: none is. */
 static bool take_place(struct conn *to, enum meter_body full)
 {
     struct conns *conns = to->conns;
@@ -136,7 +135,7 @@ static bool keep_body(struct conn *conn, const char *data, size_t len)
     UNREACHABLE("a result of metering a body");
 }
 
-/* Take what is there of the body. False when it needs more input. */
+/* Take the received part of the body. False when it needs more input. */
 static bool step_body(struct conn *conn)
 {
     struct wire *wire = &conn->wire;
@@ -154,7 +153,7 @@ static bool step_body(struct conn *conn)
         return true;
     }
     if (event == PARSER_MORE) {
-        /* All of it was consumed: its place takes what comes next. */
+        /* All of it was consumed: the next bytes take its place. */
         ASSERT(used == wire->end - wire->next);
         wire->end = wire->next;
         return false;
@@ -231,7 +230,7 @@ static const char *status_reason(int status)
     UNREACHABLE("a status leafd does not send");
 }
 
-/* Appends where there is room, and returns the place after it. */
+/* Appends, with room checked before, and returns the place after it. */
 #define PUT_LITERAL(at, text) mempcpy((at), (text), sizeof(text) - 1)
 
 /* For the Date header: made anew each second. */
@@ -264,11 +263,11 @@ static void put_stream_head(struct conn *conn, struct buf *out, const struct ans
                is_old || answer->is_last ? "Connection: close\r\n" : "");
 }
 
-/* 503 and 423 carry Retry-After: 1 by themselves, and so does 429 unless `extra` has another. */
+/* 503 and 423 always carry Retry-After: 1, and so does 429 unless `extra` has another. */
 HOT static void http_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
     const struct parser_head *head = conn_head(conn);
-    const bool is_complete = conn->state == CONN_SERVING; /* else the head says nothing yet */
+    const bool is_complete = conn->state == CONN_SERVING; /* else the head is not valid yet */
     const size_t extra_len = answer->extra != NULL ? strlen(answer->extra) : 0;
     const int status = answer->status;
     size_t body_len = answer->len; /* of what is put here */

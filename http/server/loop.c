@@ -28,7 +28,7 @@ struct http_server {
     uint16_t port;
     uint16_t resp_port; /* 0: there is no such listener */
     unsigned loop_count;
-    unsigned running;        /* the first so many loops have a thread */
+    unsigned running;        /* loops with a thread, from the first on */
     struct http_loop *loops; /* loop_count */
     struct clients *clients; /* of all loops */
     uint32_t retire_ms;
@@ -45,10 +45,10 @@ struct http_server {
 #define TCP_SYN 0x02
 #define TCP_ACK 0x10
 
-/* While so small a part of the connections is left, no client may have more than as large a one. */
+/* While only this part of the connections is left, no client may have more than this part. */
 #define SHARE_PART 4
 
-/* A header is shorter, as a rule. */
+/* A header is usually shorter. */
 #define PROXY_PEEK_BYTES 512
 
 /* %s: the address. */
@@ -68,15 +68,15 @@ static int listener_open(const char *address, unsigned count, int *ret_fds, uint
 
     ASSERT(count >= 1 && count <= LIMIT_HTTP_LOOPS);
     rv = address_resolve(address, &addr);
-    /* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests
-     * with it. So first see whether an unshared socket could have it. */
+    /* SO_REUSEPORT would let a second leafd take the same port, and half of the requests,
+     * unnoticed. So first check whether an unshared socket can have the port. */
     if (rv == 0 && count > 1 && address_port(&addr) != 0) {
         rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, false, &alone);
         if (rv == 0) {
             close(alone);
         }
     }
-    /* The port that 0 becomes for the first is the others' too. */
+    /* If port is 0, the others share the port of the first. */
     for (unsigned i = 0; rv == 0 && i < count; i++) {
         rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &ret_fds[i]);
         while (rv != 0 && i > 0) {
@@ -91,8 +91,8 @@ static int listener_open(const char *address, unsigned count, int *ret_fds, uint
 
 /* --- new connections --- */
 
-/* Is a connection of this client one too many? METER_REFUSALS: no. While few are left no client
- * takes more than its share. This machine's own address does, since it may stand for many clients.
+/* Is a connection of this client one too many? METER_REFUSALS: no. While few are left, no client
+ * takes more than its share. This machine's own address may, since it can be many clients.
  * */
 static enum meter_refusal too_many(const struct conns *conns, const struct http_client *client)
 {
@@ -115,10 +115,10 @@ COLD static void turn_away(struct conn *conn, enum meter_refusal refusal)
     conn_rest(conn);
 }
 
-/* --- for whom a proxy has made a connection --- */
+/* --- the header of a proxy --- */
 
-/* The header is there: all is as if its client had connected. The connection counts for the client
- * that the header names, or else for the proxy. */
+/* The header is complete: continue as if its client had connected. The connection counts for the
+ * client that the header names, else for the proxy. */
 static void proxy_done(struct conn *conn)
 {
     const struct sockaddr *address = &conn->proxied->client.any;
@@ -146,7 +146,7 @@ static void proxy_done(struct conn *conn)
     }
 }
 
-/* There is none: whoever it is gets a word about it, without TLS, as that has not begun. */
+/* There is no header: the other end gets an error, without TLS, which has not begun. */
 COLD static void proxy_fail(struct conn *conn)
 {
     char why[sizeof PROXY_MISSING + LIMIT_CLIENT_NAME_BYTES];
@@ -160,7 +160,7 @@ COLD static void proxy_fail(struct conn *conn)
     conn_rest(conn);
 }
 
-/* Take of the socket what belongs to the header, and no more. */
+/* Take only the bytes of the header from the socket. */
 static void proxy_cb(uv_poll_t *poll, int status, int events)
 {
     struct conn *conn = poll->data;
@@ -186,7 +186,7 @@ static void proxy_cb(uv_poll_t *poll, int status, int events)
     if (step == PROXY_MORE) {
         return;
     }
-    conn->events = -1; /* of this callback; conn_rest() sets the usual one */
+    conn->events = -1; /* forget this callback's; conn_rest() sets the usual ones */
     timer_cancel(&conn->conns->timers, &conn->read_timer);
     conn_move(conn, CONN_IDLE);
     if (step == PROXY_DONE) {
@@ -211,7 +211,7 @@ void conns_take(struct conns *conns, const struct listener *listener, int fd,
     } else if (!is_proxy) {
         refusal = too_many(conns, client);
     }
-    /* To say so over TLS would need the handshake first. */
+    /* An error over TLS would need the handshake first. */
     if (refusal != METER_REFUSALS &&
         (conns->refused_count >= LIMIT_HTTP_REFUSED || listener->tls)) {
         conns_count(&conns->counts.refused[refusal], 1);
@@ -274,7 +274,7 @@ static void accept_pause(struct acceptor *acceptor)
     timer_arm(&conns->timers, &acceptor->again, conns_now_ms(conns) + LIMIT_HTTP_ACCEPT_PAUSE_MS);
 }
 
-/* Out of descriptors: with the reserve's, tell one who waits, then pause. */
+/* Out of descriptors: with the reserve's, answer one waiting client, then pause. */
 static void accept_starved(struct acceptor *acceptor, int err)
 {
     const struct listener *listener = &acceptor->listener;
@@ -364,12 +364,12 @@ static int acceptor_init(struct acceptor *acceptor, struct conns *conns,
     return 0;
 }
 
-/* From now on the kernel lets nobody begin a connection; a client that has begun still gets in. To
- * be called a moment before acceptor_close(): otherwise one that gets in between its last look and
- * the close is reset. */
+/* From now on the kernel lets no client begin a connection; one that has begun is still accepted.
+ * Call a moment before acceptor_close(): otherwise a connection between the last accept and the
+ * close is reset. */
 static void acceptor_fade(struct acceptor *acceptor)
 {
-    /* Of a segment that comes to the listener: those that begin a connection are dropped. */
+    /* Of the segments for the listener, drop those that begin a connection. */
     static struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_AT),
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TCP_SYN | TCP_ACK),
@@ -382,7 +382,7 @@ static void acceptor_fade(struct acceptor *acceptor)
     if (acceptor->conns == NULL) {
         return; /* there is no such listener */
     }
-    /* Without it those who come at the last moment are reset. */
+    /* Without it, connections of the last moment are reset. */
     (void)setsockopt(acceptor->listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
@@ -394,8 +394,8 @@ static void listener_closed_cb(uv_handle_t *handle)
     fd_close(&acceptor->listen_fd);
 }
 
-/* Stop for good: take over the clients that have got in, close handle and descriptors. Idempotent.
- * These two do nothing to an acceptor of zeros. */
+/* Stop for good: take the connections already made, close handle and descriptors. Idempotent. Both
+ * functions do nothing to an acceptor of zeros. */
 static void acceptor_close(struct acceptor *acceptor)
 {
     struct sockaddr_storage peer;
@@ -435,13 +435,13 @@ void http_port_unref(struct http_port *port)
 
 static void loop_timer_cb(uv_timer_t *timer);
 
-/* That it is active is all: the loop then does not sleep. */
+/* Empty: while the handle is active, the loop does not sleep. */
 static void no_rest_cb(uv_idle_t *idle)
 {
     (void)idle;
 }
 
-/* A loop that drains has no connection left. It says so once. */
+/* A loop that drains has no connection left. Reported once. */
 static void loop_drained(struct http_loop *loop)
 {
     struct http_server *server = loop->server;
@@ -458,9 +458,8 @@ static void loop_drained(struct http_loop *loop)
     }
 }
 
-/* Whatever a turn was, it ends here: what is to be sent is sent, the timer is set to the earliest
- * deadline, and what the turn took is noted. libuv reads the clock when its wait is over: what was
- * done since then is the turn. */
+/* Every turn ends here: output is sent, the timer is set to the earliest deadline, and the turn's
+ * time is noted. libuv reads the clock when its wait is over: the turn is the time since then. */
 HOT static void turn_end_cb(uv_check_t *check)
 {
     struct http_loop *loop = check->data;
@@ -492,7 +491,7 @@ HOT static void turn_end_cb(uv_check_t *check)
     stall_end(&conns->stall, end_us / 1000, loop->name);
 }
 
-/* The raft loop is woken once for all requests of the turn that now begins. */
+/* Wake the raft loop once for all requests of the turn that now begins. */
 HOT static void turn_begin_cb(uv_prepare_t *prepare)
 {
     (void)prepare;
@@ -513,7 +512,7 @@ static void turn_taken_cb(struct mailbox_item *item)
     atomic_store(&CONTAINER(item, struct http_loop, turn_item)->turn_asked, false);
 }
 
-/* --- the steps down --- */
+/* --- the steps of shutdown --- */
 
 static void close_listeners(struct http_loop *loop)
 {

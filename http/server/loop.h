@@ -1,19 +1,20 @@
 /*
  * loop.h - the HTTP server: N loops, each a thread with a uv_loop, its own listeners
- * (SO_REUSEPORT), connections and buffers, and a port. What it serves is its creator's (service.h).
+ * (SO_REUSEPORT), connections and buffers, and a port. Its creator supplies what it serves
+ * (service.h).
  *
- * A port is how other threads reach a loop: a mailbox that stays until the last of those that may
- * post to it has let go, also when the loop has ended. What is to post later takes a reference,
- * posts with mailbox_post_always(), and gives the reference back. The loop closes the mailbox when
- * it ends; then a post says so, and the item stays its owner's.
+ * Other threads reach a loop by its port: a mailbox that stays until its last reference is given
+ * back, also after the loop's end. Code that will post later takes a reference, posts with
+ * mailbox_post_always(), and gives the reference back. The loop closes the mailbox when it ends;
+ * then a post returns that, and the item stays its owner's.
  *
  * The happy path: http_server_make() makes the sockets and all handles on the caller's thread, so
  * that every failure is known before a thread runs; http_server_start() starts the threads. At the
- * end of each turn a loop sends what its connections have to send and sets its one timer to the
- * earliest deadline. http_server_retire(), http_server_drain() and http_server_stop() are the steps
- * down: each is posted to every loop; the last joins the threads and frees.
+ * end of each turn a loop sends its connections' output and sets its one timer to the earliest
+ * deadline. http_server_retire(), http_server_drain() and http_server_stop() are the steps of
+ * shutdown: each is posted to every loop; the last joins the threads and frees.
  *
- * Failure modes: anything that fails during the start undoes all of it.
+ * Failure modes: a failure during the start undoes all of it.
  *
  * Threads: the server's functions are the main thread's, http_port_ref() and http_port_unref() any;
  * the rest is the loop's.
@@ -36,7 +37,7 @@
 /* --- the port --- */
 
 struct http_port {
-    _Atomic uint32_t refs; /* the loop's and one for each item that is to come */
+    _Atomic uint32_t refs; /* the loop's and one for each item still to come */
     struct mailbox mailbox;
 };
 
@@ -44,27 +45,26 @@ void http_port_ref(struct http_port *port);
 void http_port_unref(struct http_port *port);
 
 /*
- * --- accept: how connections come about: sockets made and bound on the main thread, connections
- * accepted on the loop's, and which of them are served.
+ * --- accept: sockets are made and bound on the main thread; connections are accepted on the
+ * loop's, which decides which of them are served.
  *
  * The happy path: one socket is made for each loop, all bound to one port by SO_REUSEPORT, so the
  * kernel spreads connections; the loop watches its own; each turn takes a bounded number of
  * connections.
  *
- * A connection from an address that is named as a proxy's begins with a header that says for whom
- * it is (proxy.h). Until that is there its socket has a callback of its own: others pay nothing for
- * it.
+ * A connection from a proxy's address begins with a header that names its client (proxy.h). Until
+ * the header is complete the socket has a separate callback: other connections pay nothing for it.
  *
- * Failure modes: too many connections, of a client or of all: refused, with a reply as long as few
- * are (503, or 429). No file descriptors left: the loop gives up its reserve one to accept and
- * refuse a client, takes it back, and pauses for a moment, so that the process spins neither here
- * nor starves those it serves; it is logged once until accepting works again.
+ * Failure modes: too many connections, of a client or of all: refused, with a reply (503, or 429)
+ * while few are. No file descriptors left: the loop frees its reserve descriptor to accept and
+ * refuse a client, takes it back, and pauses for a moment, so that the process neither spins nor
+ * starves the clients it serves; this is logged once until accepting works again.
  */
 
 struct acceptor {
     uv_poll_t poll;
-    struct conns *conns;      /* that take what is accepted */
-    struct listener listener; /* and as what */
+    struct conns *conns;      /* that take accepted sockets */
+    struct listener listener; /* and their kind */
     unsigned index;           /* of the loop, for the log */
     int listen_fd;            /* owned; -1: closed */
     int reserve_fd;           /* -1 while it is in use */
@@ -72,7 +72,7 @@ struct acceptor {
     bool warned;
 };
 
-/* Take over an accepted socket, to serve it, or, if there are too many, to say so. peer: its
+/* Take over an accepted socket, to serve it or, if there are too many, to refuse it. peer: its
  * address. */
 void conns_take(struct conns *conns, const struct listener *listener, int fd,
                 const struct sockaddr *peer);
@@ -94,17 +94,17 @@ struct http_loop {
     struct conns conns;
     struct acceptor acceptor;
     struct acceptor resp;   /* of service->resp; all zeros: there is no such listener */
-    struct http_port *port; /* outlives the loop while answers are to come */
+    struct http_port *port; /* outlives the loop while answers are due */
     pthread_t thread;
     struct http_server *server;
     struct mailbox_item turn_item;
-    _Atomic bool turn_asked; /* it is to take a turn, and has not yet */
+    _Atomic bool turn_asked; /* a turn was asked for and not yet taken */
     struct mailbox_item retire_item;
     struct mailbox_item drain_item;
     struct mailbox_item stop_item;
-    bool drained;       /* it has said so */
+    bool drained;       /* reported already */
     struct timer last;  /* the listeners close */
-    struct timer grace; /* what is left then is closed */
+    struct timer grace; /* remaining connections are closed */
 };
 
 /* --- the server --- */
@@ -114,8 +114,8 @@ struct http_loop {
 int http_server_start(const struct http_settings *settings, const struct http_service *service,
                       struct http_server **ret_server) MUST_CHECK;
 
-/* As http_server_start(), but no loop gets a thread: the caller runs them, turn by turn (tests). To
- * be ended by http_server_stop(), too. */
+/* As http_server_start(), but no loop gets a thread: the caller runs them, turn by turn (tests).
+ * Also ended by http_server_stop(). */
 int http_server_make(const struct http_settings *settings, const struct http_service *service,
                      struct http_server **ret_server) MUST_CHECK;
 
@@ -124,26 +124,26 @@ struct http_loop *http_server_loop(struct http_server *server, unsigned index);
 
 uint16_t http_server_port(const struct http_server *server);
 
-/* Of the RESP listener; 0: there is none. */
+/* The port of the RESP listener; 0: there is none. */
 uint16_t http_server_resp_port(const struct http_server *server);
 
-/* Has each loop taken a turn since the last call (true also at the first call)? A loop that has not
- * by the next call is late; one that never does is stuck. Not after http_server_stop(). */
+/* Has each loop taken a turn since the last call (true also at the first call)? A loop without a
+ * turn by the next call is late; one that takes none at all is stuck. Not after
+ * http_server_stop(). */
 bool http_server_takes_turns(struct http_server *server);
 
-/* The first step down: connections are still accepted and served, but each reply is the last of its
- * connection ("Connection: close"), and idle connections end one by one over so long. At most once
- * a server. */
+/* The first step of shutdown: connections are still accepted and served, but each reply is the last
+ * of its connection ("Connection: close"), and idle connections end one by one over over_ms. At
+ * most once a server. */
 void http_server_retire(struct http_server *server, uint32_t over_ms);
 
-/* The second: stop accepting; answer what is under way. cb is called once, on a loop's thread of
- * the server (it must only signal), when all connections have ended; what is left after grace_ms is
- * closed then. At most once a server. */
+/* The second: stop accepting; answer requests under way. cb is called once, on a thread of a loop
+ * (it must only signal), when all connections have ended; those left after grace_ms are closed. At
+ * most once a server. */
 void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
                        void *data);
 
-/* Close everything left, join the threads, free. After a drain whose callback did not come, it may
- * still come during this. */
+/* Close everything left, join the threads, free. A drain's callback may still come during this. */
 void http_server_stop(struct http_server *server);
 
 #endif

@@ -19,7 +19,7 @@
 
 /* --- clients --- */
 
-#define BURST_NS UINT64_C(1000000000) /* what may be used at once: a second's worth */
+#define BURST_NS UINT64_C(1000000000) /* usable at once: a second's worth */
 #define SECOND_NS UINT64_C(1000000000)
 #define KIND_ADDRESS 1 /* seeds of ids */
 #define KIND_NAME 2
@@ -32,7 +32,7 @@ struct clients {
     struct client_quotas quotas;
     size_t max;
     struct hash_table table;
-    struct client_list idle;   /* that nobody refers to, longest first */
+    struct client_list idle;   /* without references, longest idle first */
     struct http_client others; /* not in the table */
 };
 
@@ -66,7 +66,7 @@ struct clients *clients_new(const struct client_quotas *quotas, size_t max)
     return clients;
 }
 
-/* What was counted for a client that nobody refers to any more was given back. */
+/* Has a client without references nothing counted for it? */
 static bool holds_nothing(const struct http_client *client)
 {
     return client->connections == 0 && client->bodies == 0 && client->body_bytes == 0;
@@ -216,7 +216,7 @@ struct http_client *clients_of_address(struct clients *clients, const struct soc
 void clients_hold(struct clients *clients, struct http_client *client)
 {
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
-    ASSERT(client->refs > 0); /* the caller has one, or knows who has */
+    ASSERT(client->refs > 0); /* the caller has one, or knows a holder */
     client->refs++;
     ASSERT(pthread_mutex_unlock(&clients->mutex) == 0);
 }
@@ -282,7 +282,7 @@ bool client_tells(struct http_client *client, struct client_lines *lines, uint64
         return false;
     }
     if (!atomic_compare_exchange_strong(&client->told_ms, &told_ms, now_ms > 0 ? now_ms : 1)) {
-        return false; /* another loop tells it */
+        return false; /* another loop logs it */
     }
     lines->in_second++;
     *ret_more = lines->more;
@@ -290,7 +290,7 @@ bool client_tells(struct http_client *client, struct client_lines *lines, uint64
     return true;
 }
 
-#define SMALL_PART 4 /* this part of the room for bodies is for small ones alone */
+#define SMALL_PART 4 /* this part of the room for bodies is only for small ones */
 
 static uint64_t at_least(uint64_t value, uint64_t least)
 {
@@ -299,7 +299,7 @@ static uint64_t at_least(uint64_t value, uint64_t least)
 
 void meter_init(struct conn_meter *meter, const struct http_settings *settings)
 {
-    /* One bulk body has to fit, whatever is set, and as many loops as there are. */
+    /* One bulk body must fit, whatever the settings and the number of loops. */
     uint64_t least_bytes = LIMIT_HTTP_BODY_BYTES / (SMALL_PART - 1) * SMALL_PART + SMALL_PART;
 
     ASSERT(settings->loops > 0);
@@ -491,7 +491,7 @@ static uint64_t large_of(uint64_t bytes)
     return meter_is_large(bytes) ? bytes : 0;
 }
 
-/* Add to what the client's large bodies take. False: it would be more than its share. */
+/* Count more for the client's large bodies. False: it would exceed its share. */
 static bool take_share(struct http_client *client, uint64_t more, uint64_t max)
 {
     uint64_t before = atomic_load_explicit(&client->body_bytes, memory_order_relaxed);
@@ -676,7 +676,7 @@ HOT uint64_t latency_end(struct latency *latency, unsigned class, int status, ui
     return 0;
 }
 
-/* Of 16 digits, which are some. */
+/* The value of 16 hexadecimal digits. */
 static uint64_t trace_half(const char *digits)
 {
     uint64_t number = 0;
@@ -700,7 +700,7 @@ void latency_exemplar(struct latency *latency, unsigned class, int status, uint6
     ASSERT(class < LATENCY_CLASSES && digit < LATENCY_STATUSES);
     exemplar = &latency->exemplars[class][digit][histogram_bucket(took_us)];
     writes = atomic_load_explicit(&exemplar->writes, memory_order_relaxed);
-    /* Each is stored after the odd count, and the even one after them. */
+    /* Each is stored after the odd count, and the even count after them. */
     atomic_store_explicit(&exemplar->writes, writes + 1, memory_order_relaxed);
     atomic_store_explicit(&exemplar->trace[0], trace_half(trace), memory_order_release);
     atomic_store_explicit(&exemplar->trace[1], trace_half(trace + 16), memory_order_release);
@@ -736,7 +736,7 @@ HOT void latency_turn_end(struct latency *latency, uint64_t now_us)
 void exemplar_newer(struct exemplar_view *view, const struct exemplar *exemplar)
 {
     uint64_t writes = atomic_load_explicit(&exemplar->writes, memory_order_acquire);
-    /* Whoever sees one of a later write sees its odd count, too. */
+    /* A reader that sees a value of a later write also sees its odd count. */
     uint64_t high = atomic_load_explicit(&exemplar->trace[0], memory_order_acquire);
     uint64_t low = atomic_load_explicit(&exemplar->trace[1], memory_order_acquire);
     uint64_t took_us = atomic_load_explicit(&exemplar->took_us, memory_order_acquire);

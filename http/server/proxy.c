@@ -11,7 +11,7 @@
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
 #define SIGNATURE_BYTES 12
-/* No request of HTTP or RESP begins so. */
+/* No request of HTTP or RESP begins with this many of its bytes. */
 #define SIGNATURE_FOREIGN 5
 #define LINE_BEGIN "PROXY "
 
@@ -94,7 +94,7 @@ static enum proxy_step read_proxy_line(struct proxy_header *header, const char *
     return PROXY_DONE;
 }
 
-/* One more byte is there. */
+/* One more byte has come. */
 static enum proxy_step line_step(struct proxy_header *header)
 {
     char *line = (char *)header->bytes;
@@ -114,15 +114,15 @@ static enum proxy_step line_step(struct proxy_header *header)
 
 /* --- version 2 --- */
 
-/* Has the command of this header an address that is the client's? What it has of other families is
- * skipped with all else. */
+/* Does the header carry the client's address? Addresses of other families are skipped with the
+ * rest. */
 static bool has_address(const struct proxy_header *header)
 {
     return header->bytes[12] == (V2_VERSION | V2_PROXY) &&
            (header->bytes[13] == V2_TCP4 || header->bytes[13] == V2_TCP6);
 }
 
-/* One more byte of the first V2_KEPT_BYTES is there. */
+/* One more byte of the first V2_KEPT_BYTES has come. */
 static enum proxy_step binary_step(struct proxy_header *header)
 {
     const uint8_t *bytes = header->bytes;
@@ -204,8 +204,8 @@ static void map_v4(const struct in_addr *v4, struct in6_addr *out)
     memcpy(&out->s6_addr[12], v4, sizeof *v4);
 }
 
-/* "10.0.0.7", "10.1.0.0/16", "2001:db8::/32", without blanks. The bits after the prefix are 0, or
- * somebody has mistaken one for the other. */
+/* "10.0.0.7", "10.1.0.0/16", "2001:db8::/32", without blanks. The bits after the prefix must be 0;
+ * others are probably a mistake. */
 static bool read_network(const char *text, size_t len, struct network *ret_network)
 {
     char address[INET6_ADDRSTRLEN + 5];
@@ -275,7 +275,7 @@ bool proxy_network(const char *text, size_t len, char ret_text[PROXY_NETWORK_BYT
     return true;
 }
 
-/* The next item of the list. 1; 0 at its end; -1: it is none, and *ret_item what is there. */
+/* The next item of the list. 1; 0 at its end; -1: no network, and *ret_item is its text. */
 static int next_network(const char **list, struct network *ret_network, const char **ret_item)
 {
     const char *at = *list + strspn(*list, " \t");

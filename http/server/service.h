@@ -1,11 +1,11 @@
 /*
- * service.h - what the HTTP server serves: the functions that its creator gives it, and the
+ * service.h - what the HTTP server serves: the functions that its creator supplies, and the
  * settings.
  *
- * The server reads requests, frames replies and keeps the time limits of connections. Which routes
- * there are, and what they answer, it learns from the service alone.
+ * The server reads requests, frames replies and keeps the time limits of connections. Only the
+ * service knows the routes and their answers.
  *
- * Thread: as said; loops run each on a thread of its own.
+ * Thread: as said at each; each loop has its own thread.
  */
 #ifndef LEAFD_HTTP_SERVER_SERVICE_H
 #define LEAFD_HTTP_SERVER_SERVICE_H
@@ -18,7 +18,7 @@
 #include "src/base/container.h"
 
 #define HTTP_DEFAULT_TIMEOUT_MS 3000
-/* What keeps a node of 512 MiB alive. */
+/* Low enough for a node of 512 MiB. */
 #define HTTP_DEFAULT_BODIES_BYTES (64 << 20)
 #define HTTP_DEFAULT_CLIENT_BODIES_BYTES (16 << 20)
 #define HTTP_DEFAULT_OUTPUT_BYTES (64 << 20)
@@ -31,14 +31,14 @@ struct conns;
 struct http_port;
 struct tls;
 
-/* What is to become of a request whose head is there. */
+/* How to treat a request whose head is complete. */
 enum http_admission {
     HTTP_REFUSE,    /* `handle` answers with an error, whatever the body is */
     HTTP_DROP_BODY, /* a body is read and dropped */
     HTTP_KEEP_BODY
 };
 
-/* How an answer comes (conn.h). */
+/* The form of an answer (conn.h). */
 enum answer_form {
     ANSWER_WHOLE,
     ANSWER_PARTS, /* its length is known, its body comes later */
@@ -62,17 +62,17 @@ struct answer_error {
     const char *more; /* further members of the error's JSON, each with a comma before it, or "" */
 };
 
-/* What a listener's connections speak: HTTP/1.1 (http.c), or RESP (http/resp/api). It reads the
- * requests and frames the answers; deadlines, memory, quotas, waiting and order are the same for
- * all. All on the loop's thread. */
+/* The protocol of a listener's connections: HTTP/1.1 (http.c), or RESP (http/resp/api). A talker
+ * reads the requests and frames the answers; deadlines, memory, quotas, waiting and order are the
+ * same for all. All on the loop's thread. */
 struct talker {
-    /* A connection begins, and ends: make and free conn->caller. NULL: there is nothing to make. */
+    /* A connection begins, and ends: make and free conn->caller. NULL: nothing to make. */
     void (*begin)(struct conn *conn);
     void (*end)(struct conn *conn);
 
-    /* Look at what there is of the request that begins at conn_at(conn, 0): read more of it, serve
-     * it by conn_serve() once it is complete, or refuse it by conn_reject(). False: it needs more
-     * input. Before a head that is not a repetition conn->request is all zeros. */
+    /* Look at the request that begins at conn_at(conn, 0): read more of it, serve it by
+     * conn_serve() once it is complete, or refuse it by conn_reject(). False: it needs more input.
+     * Before a head that is not a repetition conn->request is all zeros. */
     bool (*step)(struct conn *conn);
 
     /* Append a whole answer, or the head of another. */
@@ -87,8 +87,8 @@ struct talker {
     /* As conn_trace(). NULL: no request names a trace. */
     bool (*trace)(const struct conn *conn, char *ret_trace);
 
-    const char *starved;      /* what a client is answered when there is no descriptor for it */
-    const char *tls_required; /* and one that speaks without TLS where there is TLS */
+    const char *starved;      /* the answer to a client without a free descriptor */
+    const char *tls_required; /* and to one that speaks without TLS to a TLS listener */
 } BY_NAME;
 
 /* HTTP/1.1 (http.c). Static. */
@@ -98,13 +98,13 @@ struct http_service {
     void *data;                /* the service's own */
     const struct clock *clock; /* wall time of replies */
 
-    /* For each loop, before its thread runs and after it has ended, on the main thread: what
-     * conn->conns->data is to be, and the end of that. */
+    /* For each loop, on the main thread: make conn->conns->data before its thread runs, and free it
+     * after the thread has ended. */
     void *(*loop_begin)(void *data, unsigned index, struct conns *conns, struct http_port *port);
     void (*loop_end)(void *loop_data);
 
-    /* A head is complete: find its route, from conn->request, and set body_max there, which is 0
-     * before. On the loop's thread. */
+    /* A head is complete: find its route, from conn->request, and set body_max there, which is 0 at
+     * first. On the loop's thread. */
     enum http_admission (*admit)(struct conn *conn);
 
     /* A request is complete: it is answered (conn.h) now, or later after conn_wait(). On the loop's
@@ -115,11 +115,11 @@ struct http_service {
      * 0); it sets conn->note to NULL. */
     void (*answered)(struct conn *conn, int status, const void *body, size_t len);
 
-    /* What is spoken at http_settings.resp_address; NULL: there is no such listener. */
+    /* The protocol at http_settings.resp_address; NULL: there is no such listener. */
     const struct talker *resp;
 } BY_NAME;
 
-/* What a client may use and hold, on this node; 0: as much as there is. */
+/* What a client may use and hold, on this node; 0: no quota. */
 struct client_quotas {
     uint32_t requests_per_s;
     uint32_t ids_per_s;
@@ -131,21 +131,21 @@ struct client_quotas {
 struct http_settings {
     const char *listen_address;  /* "host:port"; port 0 picks one (tests) */
     uint32_t loops;              /* 1..LIMIT_HTTP_LOOPS */
-    uint32_t default_timeout_ms; /* the service's: when a request names none; ..LIMIT_TIMEOUT_MS */
+    uint32_t default_timeout_ms; /* for the service, if a request names none; ..LIMIT_TIMEOUT_MS */
     uint32_t head_ms;            /* the time limits of limits.h */
     uint32_t body_ms;
     uint32_t idle_ms;
     uint32_t write_ms;
     uint32_t connections;         /* of a loop */
-    uint64_t bodies_bytes;        /* of all request bodies that are being received, on a node */
+    uint64_t bodies_bytes;        /* of all request bodies being received, on a node */
     uint64_t client_bodies_bytes; /* of one client's large ones */
-    uint64_t output_bytes;        /* of all replies that were not taken, on a node */
-    uint64_t input_bytes;         /* of all requests that are not whole yet, on a node */
-    uint32_t min_rate_bytes;      /* a second, that a client takes of its replies; see meter.h */
+    uint64_t output_bytes;        /* of all untaken replies, on a node */
+    uint64_t input_bytes;         /* of all incomplete requests, on a node */
+    uint32_t min_rate_bytes;      /* a second that a client must take of its replies; see meter.h */
     struct client_quotas quotas;  /* of addresses */
     const char *proxies;          /* a list for proxy.h; "" or NULL: there are none */
-    uint32_t worker_percent;      /* 1..100: of all worker ids, that one client may hold */
-    uint64_t tags_bytes;          /* what one client's tags may count; UINT64_MAX: no bound */
+    uint32_t worker_percent;      /* 1..100: of all worker ids, for one client */
+    uint64_t tags_bytes;          /* for one client's tags; UINT64_MAX: no bound */
     struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
     const char *resp_address;     /* of the listener of service->resp; "" or NULL: there is none */
     const char *resp_shown;       /* where clients reach it; "" or NULL as resp_address */

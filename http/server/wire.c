@@ -20,7 +20,7 @@
 
 _Static_assert(WIRE_INPUT_BYTES % WIRE_STEP_BYTES == 0, "the largest is whole steps");
 
-/* The socket is not broken: it takes, or has, nothing at the moment. */
+/* Is the socket intact, with just nothing to take or give at the moment? */
 static bool is_of_moment(int err)
 {
     return err == EAGAIN || err == EINTR || err == ENOBUFS;
@@ -38,7 +38,7 @@ void wire_set_options(const struct wire *wire, bool keepalive)
         (void)setsockopt(wire->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
         (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive_s, sizeof keepalive_s);
     }
-    /* What the kernel holds for a client that does not read is memory, too. */
+    /* Bytes that the kernel holds for a client that does not read are memory, too. */
     (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
@@ -182,7 +182,7 @@ HOT struct buf *wire_out(struct wire *wire, struct wire_pool *pool)
     return &wire->out;
 }
 
-/* All of a buffer is sent: its memory is for the next connection that answers. */
+/* All of a buffer is sent: give its memory to the next connection that answers. */
 HOT static void spare_buf(struct wire_pool *pool, struct buf *buf)
 {
     ASSERT(pool->count <= WIRE_BATCH);
@@ -195,7 +195,7 @@ HOT static void spare_buf(struct wire_pool *pool, struct buf *buf)
     }
 }
 
-/* Send what was sealed just now; what the socket does not take is kept. */
+/* Send the bytes just sealed; keep those that the socket does not take. */
 HOT static enum wire_sent send_sealed(struct wire *wire, struct buf *sealed)
 {
     size_t len = sealed->len;

@@ -1,25 +1,24 @@
 /*
  * wire.h - the bytes of one connection, in and out, plain or over TLS.
  *
- * In. The memory that is read into is lent: all requests pass through the same, which the processor
- * has at hand, however many connections there are. A connection gets memory of its own only for
- * what it must keep from one turn to the next, and no more of it than that takes. So an idle one
- * costs little, and so does a client that has sent the beginning of a request.
+ * In. The memory for reading is lent: all requests pass through the same memory, which stays in the
+ * processor's caches however many connections there are. A connection gets memory of its own only
+ * for bytes that it must keep from one turn to the next, and no more than these take. So an idle
+ * connection costs little, and so does one with the beginning of a request.
  *
- * Out. Replies are appended to `out`; wire_send() gives them to the socket, all that there are in
- * one call. What the socket does not take at once moves to `sending`, and replies that come
- * meanwhile are sent after it. Memory comes from a pool of the loop and goes back there once all is
- * sent.
+ * Out. Replies are appended to `out`; wire_send() gives all of them to the socket in one call.
+ * Bytes that the socket does not take at once move to `sending`; later replies are sent after them.
+ * Memory comes from a pool of the loop and goes back there once all is sent.
  *
- * Over TLS what is received is decrypted when all that was decrypted before is used up, and so
- * never further than to the request that is being served. `out` is plain and `sending` sealed:
- * wire_send() seals as much as the socket takes.
+ * Over TLS received bytes are decrypted only when all earlier plain bytes are used up, so never
+ * beyond the request that is being served. `out` is plain and `sending` sealed: wire_send() seals
+ * as much as the socket takes.
  *
  * The happy path: wire_read(), over TLS wire_decrypt(); wire_used() after each request, wire_send()
  * at the end of the turn, wire_keep() when the connection rests.
  *
- * Invariants: start <= end, and next, unless it is 0, lies between them. Without memory (bytes is
- * NULL) there is nothing: start and end are 0. Places in it are offsets: what is kept moves.
+ * Invariants: start <= end, and next is 0 or between them. Without memory (bytes is NULL) start and
+ * end are 0. Places are offsets, since kept bytes move.
  *
  * Failure modes: the socket is broken: WIRE_FAILED, WIRE_SEND_FAILED.
  *
@@ -42,7 +41,7 @@
 /* The step of a connection's own memory for input. */
 #define WIRE_STEP_BYTES 512
 
-/* So many connections at most have replies before all are sent. */
+/* At most this many connections collect replies before all are sent. */
 #define WIRE_BATCH 64
 
 /* Memory for replies that is lent to no connection. */
@@ -51,26 +50,25 @@ struct wire_pool {
     uint32_t count;
 };
 
-/* bytes[start, end) holds the present request and what follows; of its body all is used up to
- * next. */
+/* bytes[start, end) holds the present request and what follows; its body is used up to next. */
 struct wire {
     struct tls_session *tls; /* NULL: plain */
     int fd;
     bool ended;     /* the client's end was read */
-    char *bytes;    /* WIRE_INPUT_BYTES lent, or own memory; NULL: there is nothing in it */
+    char *bytes;    /* WIRE_INPUT_BYTES lent, or own memory; NULL: empty */
     uint32_t size;  /* of own memory; 0: it has none */
     uint32_t start; /* of the present request */
     uint32_t next;  /* 0: the head is not complete */
     uint32_t end;
     uint32_t reply_count; /* replies in `out` and `sending` */
     struct buf out;       /* replies not given to the socket yet */
-    struct buf sending;   /* what the socket did not take at once */
+    struct buf sending;   /* bytes that the socket did not take at once */
     size_t sent_bytes;    /* of it */
-    size_t sealed_bytes;  /* of `out`: TLS has taken them */
+    size_t sealed_bytes;  /* of `out`, taken by TLS */
     uint64_t taken_bytes; /* by the socket, ever */
 };
 
-/* Its socket is connected. keepalive: the kernel finds out when the client has gone. */
+/* The socket must be connected. keepalive: the kernel detects that the client has gone. */
 void wire_set_options(const struct wire *wire, bool keepalive);
 
 /* --- in --- */
@@ -80,11 +78,12 @@ static inline uint32_t wire_len(const struct wire *wire)
     return wire->end - wire->start;
 }
 
-/* Before a read: the lent memory, with what was kept at its front. There is room after it. */
+/* Before a read: use the lent memory, with the kept bytes at its front. There is room after
+ * them. */
 void wire_borrow(struct wire *wire, char *lent);
 
 enum wire_read {
-    WIRE_READ,  /* something came */
+    WIRE_READ,  /* bytes came */
     WIRE_AGAIN, /* nothing came: the socket reports when there is more */
     WIRE_ENDED, /* the client's end, for the first time; wire->ended is set */
     WIRE_FAILED
@@ -94,20 +93,20 @@ enum wire_read {
 enum wire_read wire_read(struct wire *wire, char *lent);
 
 /* Over TLS, whose handshake is done: decrypt more into the lent memory. False: there is no more
- * now. *ret_broken: the session broke, and what came after it was not read. */
+ * now. *ret_broken: the session broke, and later bytes were not read. */
 bool wire_decrypt(struct wire *wire, char *lent, bool *ret_broken);
 
 /* The present request is done: continue after it. */
 void wire_used(struct wire *wire);
 
-/* Nothing of what is there is wanted. */
+/* Drop all input. */
 void wire_drop(struct wire *wire);
 
-/* The connection rests: copy what is left out of the lent memory, and free what is not needed.
- * is_wanted: false: what TLS received and did not decrypt is dropped. */
+/* The connection rests: copy the remaining bytes out of the lent memory, and free unused memory.
+ * is_wanted: false: bytes that TLS received and did not decrypt are dropped. */
 void wire_keep(struct wire *wire, const char *lent, bool is_wanted, uint64_t now_ms);
 
-/* From here on plain: what is said now is said without TLS. */
+/* From here on send without TLS. */
 void wire_end_tls(struct wire *wire);
 
 /* Free all memory. */
@@ -124,21 +123,21 @@ enum wire_sent {
 /* Where replies are appended. */
 struct buf *wire_out(struct wire *wire, struct wire_pool *pool);
 
-/* The socket is still to take what it did not take at once. */
+/* The socket has not yet taken all of `sending`. */
 static inline bool wire_is_waiting(const struct wire *wire)
 {
     return wire->sending.len > 0;
 }
 
-/* So much is unsent that no further request is to be served. */
+/* Too much is unsent to serve another request. */
 static inline bool wire_is_full(const struct wire *wire)
 {
     return wire->reply_count >= LIMIT_HTTP_PIPELINE ||
            wire->out.len + wire->sending.len >= LIMIT_HTTP_OUTPUT_BYTES;
 }
 
-/* Give the socket what it did not take, or else what was appended. is_last: no reply comes after
- * those that there are, so over TLS the session is closed after them. */
+/* Give the socket `sending`, or else the appended replies. is_last: no more replies follow, so over
+ * TLS the session is closed after them. */
 enum wire_sent wire_send(struct wire *wire, struct wire_pool *pool, bool is_last);
 
 void wire_pool_free(struct wire_pool *pool);

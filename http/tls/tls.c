@@ -26,9 +26,9 @@
 #include "src/base/hot.h"
 #include "src/base/log.h"
 
-/* --- what a certificate is called --- */
+/* --- names in certificates --- */
 
-/* Printable ASCII without blanks, quotes and backslashes. A NUL, too, ends a name in some programs
+/* Printable ASCII without blanks, quotes and backslashes. A NUL also ends a name in some programs
  * and not in others. */
 static bool is_plain(const unsigned char *text, size_t len)
 {
@@ -40,7 +40,7 @@ static bool is_plain(const unsigned char *text, size_t len)
     return i == len && len > 0 && len <= CERTIFICATE_NAME_MAX;
 }
 
-/* The only one among the names of a kind that we know. NULL: there is none, or several. */
+/* The only name of a known kind. NULL: there is none, or several. */
 static const GENERAL_NAME *only_name(const GENERAL_NAMES *names)
 {
     const GENERAL_NAME *only = NULL;
@@ -150,7 +150,7 @@ void tls_keys_release(struct tls_keys *keys)
     OPENSSL_cleanse(keys->ring, sizeof keys->ring);
 }
 
-/* Put a new key before the others; the oldest one goes. With the mutex. */
+/* Put a new key before the others; drop the oldest. With the mutex. */
 static bool rotate(struct tls_keys *keys, uint64_t now_ms)
 {
     struct tls_key key;
@@ -169,7 +169,7 @@ static bool rotate(struct tls_keys *keys, uint64_t now_ms)
     return true;
 }
 
-/* As many as were due since: after a quiet day no key of yesterday opens anything. With the
+/* Make as many keys as were due: after a quiet day no key of yesterday opens a ticket. With the
  * mutex. */
 static bool bring_up_to_date(struct tls_keys *keys)
 {
@@ -218,7 +218,7 @@ bool tls_keys_find(struct tls_keys *keys, const uint8_t name[TLS_KEY_NAME_BYTES]
 
 /* --- what all connections share --- */
 
-/* AES first, for processors that have it; AEAD with ephemeral keys alone. */
+/* AES first, for processors that have it; only AEAD with ephemeral keys. */
 #define SUITES_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 #define SUITES_1_2                                                                                 \
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"                                   \
@@ -307,9 +307,9 @@ int64_t tls_until_s(struct tls *tls)
     return until_s;
 }
 
-/* --- what OpenSSL asks --- */
+/* --- callbacks of OpenSSL --- */
 
-/* Choose http/1.1. Who speaks only other protocols is refused, and not answered in one that it does
+/* Choose http/1.1. A client with only other protocols is refused, not answered in one that it does
  * not expect. */
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
                            const unsigned char *offered, unsigned offered_len, void *data)
@@ -327,8 +327,8 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* OpenSSL's contract: 1 goes on, 2 goes on and a new ticket is sent, 0 means no ticket, negative
- * ends the handshake. */
+/* OpenSSL's contract: 1: continue; 2: continue and send a new ticket; 0: no ticket; negative: end
+ * the handshake. */
 static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                       EVP_MAC_CTX *mac, int seal)
 {
@@ -355,7 +355,7 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     return !done ? -1 : is_newest ? 1 : 2;
 }
 
-/* Nobody is there to type one. */
+/* There is no pass phrase: no one could type it. */
 static int no_pass_phrase(char *out, int size, int writing, void *data)
 {
     bool *was_asked = data;
@@ -383,7 +383,7 @@ static int fail_context(struct tls_error *error, const char *format, ...)
     return ERR_INVALID;
 }
 
-/* What OpenSSL said last. */
+/* OpenSSL's last error. */
 static const char *openssl_reason(void)
 {
     const char *text = ERR_reason_error_string(ERR_peek_last_error());
@@ -397,7 +397,7 @@ static BIO *open_file(const struct tls_file *file)
     return MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
 }
 
-/* Takes one certificate of a file, the count-th: 0 or ERR_INVALID. */
+/* Take one certificate of a file, the count-th: 0 or ERR_INVALID. */
 typedef int take_certificate_fn(struct tls_context *context, const struct tls_file *file,
                                 X509 *certificate, unsigned count, struct tls_error *error);
 
@@ -432,7 +432,7 @@ static int refuse_certificate(const struct tls_file *file, unsigned count, struc
                         openssl_reason());
 }
 
-/* The first certificate is ours; the others lead to the root. */
+/* The first certificate is ours; the others are the chain to the root. */
 static int take_own(struct tls_context *context, const struct tls_file *file, X509 *certificate,
                     unsigned count, struct tls_error *error)
 {
@@ -470,7 +470,7 @@ static int load_key(struct tls_context *context, const struct tls_file *file,
     return rv;
 }
 
-/* The only CAs that clients' certificates are held against: any of the system's could name our
+/* The only CAs that clients' certificates are checked against: any CA of the system could name our
  * users. */
 static int take_client_ca(struct tls_context *context, const struct tls_file *file,
                           X509 *certificate, unsigned count, struct tls_error *error)
@@ -496,8 +496,8 @@ static int load_client(struct tls_context *context, const struct tls_files *file
     unsigned char id[SHA256_DIGEST_LENGTH] = {0};
     SSL_CTX *ssl = context->ssl;
 
-    /* A session of other rules for client certificates is not resumed: its client may not be one
-     * any more. */
+    /* A session under other rules for client certificates is not resumed: its client may no longer
+     * be allowed. */
     if (files->client != TLS_CLIENT_NONE) {
         ASSERT(SHA256(files->client_ca.data, files->client_ca.len, id) != NULL);
     }
@@ -510,12 +510,12 @@ static int load_client(struct tls_context *context, const struct tls_files *file
     if (files->client == TLS_CLIENT_NONE) {
         return 0;
     }
-    /* What the file has is trusted, be it a root or one below. */
+    /* The file's CAs are trusted, root or intermediate. */
     ASSERT(X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), X509_V_FLAG_PARTIAL_CHAIN) == 1);
     return take_certificates(context, &files->client_ca, take_client_ca, error);
 }
 
-/* What is the same for every certificate. */
+/* Settings that are the same for every certificate. */
 static void set_protocol(SSL_CTX *ssl, struct tls *tls)
 {
     SSL_CTX_set_security_level(ssl, SECURITY_LEVEL);
@@ -525,10 +525,10 @@ static void set_protocol(SSL_CTX *ssl, struct tls *tls)
     ASSERT(SSL_CTX_set1_groups_list(ssl, GROUPS) == 1);
     (void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                        SSL_OP_NO_COMPRESSION);
-    /* What is sent is what the file has. OpenSSL would look for more CAs in each handshake. */
+    /* Only the file's certificates are sent. OpenSSL would look for more CAs in each handshake. */
     (void)SSL_CTX_set_mode(ssl, SSL_MODE_NO_AUTO_CHAIN);
-    /* A record of ours is shorter than the longest allowed, and so is the buffer that each
-     * connection with something to say has for it. */
+    /* Our records are shorter than the longest allowed, and so are the buffers of connections that
+     * send. */
     ASSERT(SSL_CTX_set_max_send_fragment(ssl, RECORD_SENT_BYTES) == 1);
     (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     (void)SSL_CTX_set_timeout(ssl, TLS_TICKET_S);
@@ -657,7 +657,7 @@ static void list_enter(struct tls_session *session, struct tls_sessions *list)
     session->list = list;
 }
 
-/* OpenSSL keeps them where something is under way; then the next turn warms it again. */
+/* OpenSSL keeps buffers in use; then the next turn warms the session again. */
 static void session_cool(struct tls_session *session)
 {
     list_leave(session);
@@ -753,7 +753,7 @@ void session_free(struct tls_session *session)
     free(session);
 }
 
-/* What a call has sealed besides waits for the connection's turn to send. */
+/* Bytes that a call has sealed besides wait for the connection's turn to send. */
 HOT static void session_hold(struct tls_session *session)
 {
     struct buf *sealed = &session->loop->sealed;
@@ -764,7 +764,7 @@ HOT static void session_hold(struct tls_session *session)
     }
 }
 
-/* Nothing more is to be done with it. */
+/* The session is broken: no more is read or written. */
 COLD static void session_die(struct tls_session *session, const char *what)
 {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
@@ -825,7 +825,7 @@ HOT void session_keep(struct tls_session *session, uint64_t now_ms)
     if (session->phase != TLS_READY) {
         return;
     }
-    /* It was busy just now, so it has buffers. */
+    /* It was just busy, so it has buffers. */
     session->quiet_ms = now_ms;
     if (TAILQ_LAST(&loop->warm, tls_sessions) != session) {
         list_leave(session);
@@ -844,7 +844,7 @@ static void session_count_control(int is_ours, int version, int type, const void
                                   SSL *ssl, void *context)
 {
     struct tls_session *session = context;
-    const uint8_t *alert = data; /* its level, and what it says */
+    const uint8_t *alert = data; /* its level, and its description */
 
     (void)version;
     (void)ssl;
@@ -875,8 +875,7 @@ static void session_start(struct tls_session *session)
     loop->starts++;
 }
 
-/* Is the first record there? A client's hello is one record as a rule; what OpenSSL makes of others
- * is its own. */
+/* Is the first record complete? A client's hello is usually one record; OpenSSL handles others. */
 static enum tls_step look_at_hello(const struct tls_session *session)
 {
     const uint8_t *in = session->in;
@@ -901,8 +900,8 @@ static enum tls_step look_at_hello(const struct tls_session *session)
     return session->in_len < RECORD_HEAD_BYTES + len ? TLS_MORE : TLS_OPEN;
 }
 
-/* Take the name of a client that has shown a certificate, if it may be let in. A session that is
- * resumed has the certificate of its first handshake, which may have ended since. */
+/* Take the name of a client that has shown a certificate, if that is current. A resumed session has
+ * the certificate of its first handshake, which may have expired since. */
 static enum tls_step handshake_done(struct tls_session *session)
 {
     X509 *certificate = SSL_get0_peer_certificate(session->ssl);
@@ -950,9 +949,9 @@ enum tls_step session_handshake(struct tls_session *session)
     session_clear_errors();
     done = SSL_do_handshake(session->ssl);
     if (done == 1) {
-        /* Under TLS 1.3 this is a ticket alone, for which no client waits. But it acknowledges what
-         * came: a client that gathers what is small keeps its request back until then, and the
-         * kernel alone would take 40 ms. */
+        /* Under TLS 1.3 this is only a ticket, for which no client waits. But it acknowledges
+         * received bytes: a client with Nagle's algorithm delays its request until then, and the
+         * kernel's own acknowledgement would take 40 ms. */
         session_hold(session);
         return handshake_done(session);
     }
@@ -967,8 +966,8 @@ enum tls_step session_handshake(struct tls_session *session)
 
 /* --- reading and writing --- */
 
-/* SSL_read() had nothing to give. Why, the session itself knows: SSL_get_error() would look at the
- * thread's queue of errors, and that would have to be emptied before each call. */
+/* SSL_read() gave nothing. The session itself has the reason: SSL_get_error() would look at the
+ * thread's queue of errors, which would have to be emptied before each call. */
 COLD static ssize_t read_nothing(struct tls_session *session)
 {
     if (SSL_want_read(session->ssl)) {
@@ -1027,7 +1026,7 @@ HOT struct buf *session_write(struct tls_session *session, const void *data, siz
     session->controls = len > 0 ? 0 : session->controls;
     if (is_last && !session->closed) {
         session->closed = true;
-        (void)SSL_shutdown(session->ssl); /* once: the client's is not waited for */
+        (void)SSL_shutdown(session->ssl); /* once: without waiting for the client's */
         session_clear_errors();
     }
     return sealed;

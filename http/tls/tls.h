@@ -1,50 +1,50 @@
 /*
  * tls.h - TLS for clients: what all connections of the process share (the certificate in force, the
  * keys of session tickets), and the session of each connection: sealed bytes in, plain bytes out,
- * and the other direction.
+ * and the reverse.
  *
- * TLS 1.2 and 1.3; ciphers with forward secrecy and authentication alone; X25519 and P-256;
- * no renegotiation, no compression, no early data; ALPN "http/1.1": a client that offers only
- * others is refused; one session ticket a handshake.
+ * TLS 1.2 and 1.3; only ciphers with forward secrecy and authentication; X25519 and P-256; no
+ * renegotiation, no compression, no early data; ALPN "http/1.1": a client that offers only others
+ * is refused; one session ticket a handshake.
  *
  * The happy path of a certificate: tls_new(); tls_context_make() from the PEM text of files, then
  * tls_commit(). Later another tls_context_make(), which changes nothing yet, and then tls_commit()
- * or tls_context_free(). Each new connection takes what is in force then. Open ones keep what they
- * began with, and tickets stay good, unless the rules for client certificates have changed.
+ * or tls_context_free(). Each new connection uses the context in force. Open ones keep theirs.
+ * Tickets stay valid, unless the rules for client certificates have changed.
  *
  * The happy path of a session, in a turn of its loop: recv() into session_room();
  * session_received(); session_handshake() until it says TLS_OPEN; session_read() until it gives 0;
- * session_keep(). At the turn's end session_write(), and what it returns is sent. No socket is
- * touched here; the connection moves the bytes. All sessions of a loop share two buffers: what was
- * received passes through one, what is to be sent through the other. So one recv() takes what has
- * come, and one send() takes what the replies of a turn were sealed to.
+ * session_keep(). At the turn's end session_write(), whose result is sent. No socket is touched
+ * here; the connection moves the bytes. All sessions of a loop share two buffers: one for received
+ * bytes, one for bytes to send. So one recv() takes all that has come, and one send() takes all
+ * sealed replies of a turn.
  *
- * A session has nothing of OpenSSL's until its client's first record is complete: a connection that
- * is silent, or sends half of a hello, costs what it sent. The buffers of one that has been quiet
- * for LIMIT_TLS_WARM_MS are freed; so are the oldest where more than LIMIT_TLS_WARM have some.
+ * A session has no OpenSSL object until its client's first record is complete: a silent connection,
+ * or one with half a hello, costs only the bytes it sent. The buffers of a session that has been
+ * quiet for LIMIT_TLS_WARM_MS are freed; so are the oldest if more than LIMIT_TLS_WARM sessions
+ * have buffers.
  *
- * A client's name must not be open to dispute: if its certificate has exactly one URI or DNS name
- * among its alternative names, and that is printable, it is "uri:..." or "dns:..."; else it is the
- * hash of the public key, "sha256:...". The subject is never asked: it may have several common
- * names in several encodings.
+ * A client's name must be unambiguous: if its certificate has exactly one URI or DNS name among its
+ * alternative names, and that is printable, the name is "uri:..." or "dns:..."; else it is the hash
+ * of the public key, "sha256:...". The subject is never used: it may have several common names in
+ * several encodings.
  *
  * Tickets. All loops, listeners and certificates share a small ring of keys, so that a client may
- * come back to another loop, and after a reload. The newest key seals; each of the ring opens. A
- * key is replaced when it is TLS_KEY_MS old, by whatever is about to seal, and opens tickets until
- * TLS_KEYS newer ones were made: longer than a ticket is good for (TLS_TICKET_S). One that leaves
- * the ring is wiped, and with it what was sent under TLS 1.2 sessions of its tickets is beyond
- * reach.
+ * return to another loop, and after a reload. The newest key seals; each key of the ring opens. A
+ * key is replaced when it is TLS_KEY_MS old, by the next call that seals. It opens tickets until
+ * TLS_KEYS newer ones were made: longer than a ticket is valid (TLS_TICKET_S). A key that leaves
+ * the ring is wiped. After that, data of TLS 1.2 sessions of its tickets cannot be decrypted.
  *
  * Failure modes: a certificate or key that cannot be used: ERR_INVALID and a text that names the
- * file and says why; nothing was changed. TLS_FAILED and TLS_BROKEN: no byte more is to be read or
- * written, but what is sealed (the alert) is to be sent; a client that sends one handshake message
- * after the other without a request (LIMIT_TLS_CONTROL) is one of them. No randomness: no ticket is
- * sealed, the handshake continues without. OpenSSL's queue of errors is of the thread: it is
- * emptied before a handshake and after a failure, and nothing is judged by it when records are read
- * and written, so that no connection suffers from what another did.
+ * file and says why; nothing was changed. TLS_FAILED and TLS_BROKEN: nothing more may be read or
+ * written, but sealed bytes (the alert) must be sent. A client that sends many handshake messages
+ * without a request (LIMIT_TLS_CONTROL) causes one of them. No randomness: no ticket is sealed, the
+ * handshake continues without. OpenSSL's queue of errors belongs to the thread. It is emptied
+ * before a handshake and after a failure, and is not consulted when records are read and written,
+ * so that no connection suffers from another's errors.
  *
- * Threads: a session and its loop's part are the loop's; the rest is for any (a mutex guards the
- * context in force, and one the ring; handshakes alone take them).
+ * Threads: a session and its loop's part are the loop's; the rest: any (one mutex guards the
+ * context in force, another the ring; only handshakes take them).
  */
 #ifndef LEAFD_HTTP_TLS_TLS_H
 #define LEAFD_HTTP_TLS_TLS_H
@@ -64,13 +64,13 @@
 #include "src/base/limits.h"
 #include "src/base/timers.h"
 
-/* --- what a certificate is called --- */
+/* --- names in certificates --- */
 
 struct x509_st;
 
 #define CERTIFICATE_NAME_MAX 255 /* bytes of a URI or DNS name; a longer one is not used */
 
-/* Is it good by its dates alone? */
+/* Is it valid by its dates? */
 bool certificate_is_current(struct x509_st *certificate);
 
 /* --- the keys of session tickets --- */
@@ -106,7 +106,7 @@ void tls_keys_release(struct tls_keys *keys);
 bool tls_keys_newest(struct tls_keys *keys, struct tls_key *ret_key);
 
 /* The key of this name. *ret_newest: it is the one that seals. The caller wipes *ret_key. False: it
- * is not known, or no longer. */
+ * is unknown, or no longer known. */
 bool tls_keys_find(struct tls_keys *keys, const uint8_t name[TLS_KEY_NAME_BYTES],
                    struct tls_key *ret_key, bool *ret_newest);
 
@@ -115,7 +115,7 @@ bool tls_keys_find(struct tls_keys *keys, const uint8_t name[TLS_KEY_NAME_BYTES]
 /* Certificates of clients. */
 enum tls_client {
     TLS_CLIENT_NONE,
-    TLS_CLIENT_OPTIONAL, /* asked for; one that is shown must be good */
+    TLS_CLIENT_OPTIONAL, /* asked for; a shown one must be valid */
     TLS_CLIENT_REQUIRED
 };
 
@@ -141,10 +141,10 @@ struct tls;
 struct tls_context;
 struct ssl_st;
 
-/* Without a certificate. clock: borrowed. */
+/* Make it without a certificate. clock: borrowed. */
 struct tls *tls_new(const struct clock *clock);
 
-/* No session is left. NULL-safe. */
+/* No session may be left. NULL-safe. */
 void tls_free(struct tls *tls);
 
 /* Read and check all; nothing is changed. 0, or ERR_INVALID with *ret_error. */
@@ -154,7 +154,7 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
 /* NULL-safe. */
 void tls_context_free(struct tls_context *context);
 
-/* What its certificate is, for the log: "CN=shop until 2027-01-31". */
+/* Describe its certificate, for the log: "CN=shop until 2027-01-31". */
 void tls_context_describe(const struct tls_context *context, struct buf *out);
 
 /* When the certificate in force ends, in seconds of Unix time; 0: there is none. Any thread. */
@@ -171,16 +171,16 @@ void tls_commit(struct tls *tls, struct tls_context *context);
 TAILQ_HEAD(tls_sessions, tls_session);
 
 struct tls_counts {
-    _Atomic uint64_t full;    /* handshakes that were done, */
+    _Atomic uint64_t full;    /* handshakes that succeeded, */
     _Atomic uint64_t resumed; /* those that began with a ticket, */
-    _Atomic uint64_t failed;  /* and those that were not; or records that were wrong */
+    _Atomic uint64_t failed;  /* handshakes that failed, and wrong records */
 };
 
 /* Of a loop. */
 struct tls_loop {
     struct tls *tls;                /* borrowed */
     struct timers *timers;          /* the loop's, borrowed */
-    struct buf sealed;              /* of the session that was written to last, not sent yet */
+    struct buf sealed;              /* of the session written to last, not sent yet */
     uint32_t starts;                /* handshakes begun in this turn; the loop sets it to 0 */
     struct tls_sessions handshakes; /* under way, the oldest first */
     uint32_t handshake_count;
@@ -202,15 +202,15 @@ struct tls_session {
     bool has_more;     /* OpenSSL holds decrypted bytes */
     bool said_end;     /* the client's close_notify has come, */
     bool ended;        /* and was read */
-    bool closed;       /* ours was sealed, or is not wanted */
+    bool closed;       /* ours was sealed, or is not needed */
     uint32_t controls; /* handshake messages and alerts since the last reply */
-    const uint8_t *in; /* received, not decrypted: in `kept`, or in what the loop lends */
+    const uint8_t *in; /* received, not decrypted: in `kept`, or in the loop's buffer */
     size_t in_len;
     uint8_t *kept;             /* owned; NULL: none */
-    struct buf held;           /* sealed, to go before what is written next */
+    struct buf held;           /* sealed, sent before what is written next */
     char *certificate;         /* the client's name; owned; NULL: none */
     uint64_t quiet_ms;         /* since when, while it is warm */
-    struct tls_sessions *list; /* in which it is; NULL: in none */
+    struct tls_sessions *list; /* the list it is in; NULL: none */
     TAILQ_ENTRY(tls_session) link;
 };
 
@@ -218,17 +218,17 @@ struct tls_session {
 
 struct tls_loop *tls_loop_new(struct tls *tls, struct timers *timers);
 
-/* No session is left. NULL-safe. */
+/* No session may be left. NULL-safe. */
 void tls_loop_free(struct tls_loop *loop);
 
-/* Are there too many handshakes? Then the oldest is to be closed; else NULL. */
+/* If there are too many handshakes, the oldest, to be closed by the caller; else NULL. */
 struct tls_session *tls_loop_surplus(struct tls_loop *loop);
 
 /* --- of a connection --- */
 
 struct tls_session *session_new(struct tls_loop *loop, void *owner);
 
-/* It is in no list of its loop any more, and must not be used, but freed. Idempotent. */
+/* Remove it from its loop's lists; after that it may only be freed. Idempotent. */
 void session_stop(struct tls_session *session);
 void session_free(struct tls_session *session);
 
@@ -244,31 +244,31 @@ static inline uint32_t session_kept(const struct tls_session *session)
     return (uint32_t)session->in_len;
 }
 
-/* Not now: there is no room, or enough handshakes have begun in this turn. */
+/* True: it cannot go ahead now; no room, or enough handshakes have begun in this turn. */
 static inline bool session_must_wait(const struct tls_session *session)
 {
     return !session_wants(session) ||
            (session->phase == TLS_HELLO && session->loop->starts >= LIMIT_TLS_STARTS_PER_TURN);
 }
 
-/* Is there something to be sent, though nothing is written? is_last: with our close_notify. */
+/* Is there something to send, though nothing is written? is_last: with our close_notify. */
 static inline bool session_owes(const struct tls_session *session, bool is_last)
 {
     return session->held.len > 0 || (is_last && session->phase == TLS_READY && !session->closed);
 }
 
-/* Where to receive, and how much; then how much it was. */
+/* Where to receive, and how much; session_received() then takes how much it was. */
 uint8_t *session_room(struct tls_session *session, size_t *ret_room);
 void session_received(struct tls_session *session, size_t len);
 
 enum tls_step {
     TLS_MORE,  /* it takes more input */
     TLS_OPEN,  /* done */
-    TLS_PLAIN, /* these are no records of TLS, but the beginning of a request of HTTP or RESP */
+    TLS_PLAIN, /* not TLS, but the beginning of a request of HTTP or RESP */
     TLS_FAILED
 };
 
-/* Get on with the handshake. What it seals is owed: session_owes(). */
+/* Continue the handshake. What it seals is owed: session_owes(). */
 enum tls_step session_handshake(struct tls_session *session);
 
 #define TLS_ENDED (-1)  /* the client's close_notify */
@@ -277,20 +277,20 @@ enum tls_step session_handshake(struct tls_session *session);
 /* Decrypt. Returns how many bytes; 0: there are no more; or one of these. */
 ssize_t session_read(struct tls_session *session, void *out, size_t room);
 
-/* At the end of reading: what was not decrypted goes out of what the loop lends. */
+/* At the end of reading: move undecrypted bytes out of the loop's buffer. */
 void session_keep(struct tls_session *session, uint64_t now_ms);
 
-/* Nothing of what was received is wanted. */
+/* Drop all received bytes. */
 void session_drop(struct tls_session *session);
 
-/* The client has hung up without a word, and waits for none. */
+/* The client has hung up without close_notify, and needs none. */
 static inline void session_cut(struct tls_session *session)
 {
     session->closed = true;
 }
 
-/* Seal bytes; len may be 0, for what is owed alone. is_last: then our close_notify. Returns what is
- * to be sent, for the caller to empty before the next call for any session of the loop. NULL:
+/* Seal bytes; len may be 0, to get only the owed bytes. is_last: then our close_notify. Returns the
+ * bytes to send; the caller empties them before the next call for any session of the loop. NULL:
  * broken. */
 struct buf *session_write(struct tls_session *session, const void *data, size_t len, bool is_last);
 

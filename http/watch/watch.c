@@ -13,7 +13,7 @@
 #include "src/base/err.h"
 #include "src/base/log.h"
 
-/* --- what has happened --- */
+/* --- events --- */
 
 const char *event_kind_name(enum event_kind kind)
 {
@@ -100,7 +100,7 @@ void events_list(struct events *events, uint64_t after, size_t limit, struct buf
     ASSERT(pthread_mutex_unlock(&events->lock) == 0);
 }
 
-/* --- what the next failure costs --- */
+/* --- the cost of the next failure --- */
 
 void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum)
 {
@@ -140,7 +140,7 @@ void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum
 
 /* --- events out of two looks --- */
 
-/* Where events of a look go. */
+/* The destination of a look's events. */
 struct look {
     struct events *events;
     uint64_t wall_ms;
@@ -148,7 +148,7 @@ struct look {
 
 #define NOTE(look, kind, ...) events_put((look)->events, (look)->wall_ms, (kind), __VA_ARGS__)
 
-/* --- who leads --- */
+/* --- the leader --- */
 
 static void event_leader(const struct look *look, const struct id_cluster_status *before,
                          const struct id_cluster_status *now)
@@ -284,16 +284,16 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
     changes->counts = *counts;
 }
 
-/* --- what is wrong --- */
+/* --- alarms --- */
 
 #define IMPLAUSIBLE_MS 600000
 #define MAP_FILLS_PERCENT 80
 #define DAY_S 86400
-#define GRANTING_MS 30000 /* that a worker id may take, as the alert of Prometheus has it */
+#define GRANTING_MS 30000 /* the most that a worker id may take, as in the alert of Prometheus */
 
-/* Does the condition hold now? Then what it is, with values, in text (ALARM_TEXT_BYTES). */
+/* Does the condition hold now? Then text (ALARM_TEXT_BYTES) says what it is, with values. */
 typedef bool alarm_judge(const struct alarm_facts *facts, char *text);
-/* The same of one that depends on what was seen before. */
+/* The same for an alarm that depends on earlier looks. */
 typedef bool alarm_judge_over(struct alarms *alarms, const struct alarm_facts *facts, char *text);
 
 #define SAY(text, ...) (void)snprintf((text), ALARM_TEXT_BYTES, __VA_ARGS__)
@@ -391,7 +391,7 @@ static bool member_lags(const struct alarm_facts *facts, char *text)
     return count > 0;
 }
 
-/* Every member has said what it speaks, and all speak more than is in force. */
+/* Every member has reported its levels, and all have a higher one than is in force. */
 static bool level_not_raised(const struct alarm_facts *facts, char *text)
 {
     const struct id_cluster_status *status = facts->status;
@@ -410,7 +410,7 @@ static bool level_not_raised(const struct alarm_facts *facts, char *text)
 
 /* --- requests --- */
 
-/* Of the last five minutes, or of as long as there were looks. */
+/* Over the last five minutes, or as long as there were looks. */
 static bool errors(struct alarms *alarms, const struct alarm_facts *facts, char *text)
 {
     struct alarm_sample now = {facts->now_ms, facts->requests, facts->errors};
@@ -523,7 +523,7 @@ static bool certificate_ended(const struct alarm_facts *facts, char *text)
 
 /* --- snowflake ids --- */
 
-/* A node that starts is granted its worker id in a moment, which is no alarm. */
+/* A starting node waits a moment for its worker id, which is no alarm. */
 static bool snowflake_refused(struct alarms *alarms, const struct alarm_facts *facts, char *text)
 {
     bool granting = facts->refusal == ERR_EMPTY;
@@ -584,8 +584,8 @@ static const struct {
     const char *severity;
     const char *do_next;
     alarm_judge *judge;
-    alarm_judge_over *judge_over; /* instead of judge; NULL: there is that */
-    uint32_t hold_ms;             /* so long the condition has to hold */
+    alarm_judge_over *judge_over; /* instead of judge; NULL: judge is used */
+    uint32_t hold_ms;             /* the condition must hold for this long */
 } table[ALARMS] = {
 #include "http/watch/alarms.def"
 };
@@ -596,7 +596,7 @@ const char *alarm_name(enum alarm_name name)
     return table[name].name;
 }
 
-/* Into the log, too: events are forgotten, and nobody may have asked for them. */
+/* Logged, too: events are dropped, perhaps before they are read. */
 static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
 {
     char text[ALARM_TEXT_BYTES * 2];

@@ -1,28 +1,27 @@
 /*
- * watch.h - what a node sees of itself and its cluster, for people: events, alarms, and what the
- * next failure costs.
+ * watch.h - what a node knows of itself and its cluster, for people: events, alarms, and the cost
+ * of the next failure.
  *
- * Events are what has happened, the last LIMIT_EVENTS, in memory. Each has a number, which rises by
- * one, so that a reader sees what it has missed. Texts name nodes, numbers and settings, and never
- * a tag: whoever may read anything may read all of them. changes_look() compares what the node
- * shows now with what it showed before; what came and went between two looks is told by what it
- * left: two elections are one line with both terms.
+ * Events are the last LIMIT_EVENTS things that happened, in memory. Each has a number, which rises
+ * by one, so that a reader sees what it has missed. Texts name nodes, numbers and settings, and
+ * never a tag: any client with the role read may read all of them. changes_look() compares the
+ * node's present state with the state at the last look. Changes between two looks show only by
+ * their result: two elections are one line with both terms.
  *
- * Alarms are what is wrong: since when, with which values, and what to do. One table (alarms.def)
+ * Alarms say what is wrong: since when, with which values, and what to do. One table (alarms.def)
  * has all alarms, and all alerts of scripts/compose/rules.yml, which is made from it. Prometheus
- * judges over all nodes and longer times; here a node judges by itself what it knows, so that
- * somebody without Prometheus sees it, too. Each alarm has a time for which its condition has to
- * hold first. What takes hours of history or all nodes to judge (burn rates, forecasts of the disk,
- * tags that end, backups, which any node may take) stays with Prometheus.
+ * judges over all nodes and longer times. Here a node judges only by its own data, so that an
+ * operator without Prometheus sees alarms, too. Each alarm has a time for which its condition must
+ * hold first. Alerts that need hours of history or all nodes (burn rates, forecasts of the disk,
+ * tags that end, backups, which any node may take) are left to Prometheus.
  *
- * The happy path, once a second: changes_look(), then alarms_look() with the facts; both put into
- * events. alarms_put(), events_list() and quorum_of() show them to whoever asks.
+ * The happy path, once a second: changes_look(), then alarms_look() with the facts; both add
+ * events. alarms_put(), events_list() and quorum_of() show them.
  *
  * Failure modes: none. The oldest events are dropped, a text that is too long is cut, there is at
- * most one alarm of a name, and looks that come late see less.
+ * most one alarm of a name, and late looks see less.
  *
- * Threads: events are for any, they take a lock; the rest has one owner. Nothing that serves an id
- * comes here.
+ * Threads: events: any, with a lock; the rest has one owner. No path of an id uses it.
  */
 #ifndef LEAFD_HTTP_WATCH_WATCH_H
 #define LEAFD_HTTP_WATCH_WATCH_H
@@ -35,16 +34,16 @@
 #include "src/base/limits.h"
 #include "src/id/backend/id_backend.h"
 
-/* --- what has happened --- */
+/* --- events --- */
 
 enum event_kind {
     EVENT_START,      /* this node began to watch */
     EVENT_ELECTION,   /* another term, or another leader */
     EVENT_LEADERLESS, /* no leader is known */
     EVENT_MEMBER,     /* joined, left, became a voter, has another version */
-    EVENT_LINK,       /* a member is reached no more, or again */
+    EVENT_LINK,       /* a member is no longer reached, or again */
     EVENT_LEVEL,
-    EVENT_REFUSAL, /* snowflake ids are refused, or served again; a peer was not believed */
+    EVENT_REFUSAL, /* snowflake ids are refused, or served again; a peer sent implausible data */
     EVENT_RELOAD,  /* settings were read again, or refused */
     EVENT_SNAPSHOT,
     EVENT_ALARM,      /* an alarm begins */
@@ -73,7 +72,7 @@ struct events {
 void events_init(struct events *events);
 void events_free(struct events *events);
 
-/* printf-like; the text is UTF-8, with whatever a client chose quoted. */
+/* printf-like; the text is UTF-8, with values chosen by clients quoted. */
 void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));
 
@@ -83,7 +82,7 @@ uint64_t events_last(struct events *events);
  * what to pass as `after` for more, or null. */
 void events_list(struct events *events, uint64_t after, size_t limit, struct buf *out);
 
-/* --- what the next failure costs --- */
+/* --- the cost of the next failure --- */
 
 #define QUORUM_TEXT_BYTES 200
 
@@ -92,18 +91,18 @@ struct quorum {
     unsigned needed;    /* more than half of the voters */
     unsigned reachable; /* voters that this node has a link to, itself counted */
     bool survives_next_failure;
-    char text[QUORUM_TEXT_BYTES]; /* all that as a sentence */
+    char text[QUORUM_TEXT_BYTES]; /* all of the above as a sentence */
 };
 
 void quorum_of(const struct id_cluster_status *status, struct quorum *ret_quorum);
 
 /* --- events out of two looks --- */
 
-/* What is compared, beside the status. */
+/* Compared beside the status. */
 struct changes_counts {
     uint64_t reloads_done; /* of the settings */
     uint64_t reloads_refused;
-    uint64_t implausible; /* what peers said that cannot be */
+    uint64_t implausible; /* implausible data from peers */
     uint64_t snapshots;   /* installed here */
     int refusal;          /* of snowflake ids: 0 or an ERR_* */
 };
@@ -118,9 +117,9 @@ struct changes {
 void changes_look(struct changes *changes, const struct id_cluster_status *status,
                   const struct changes_counts *counts, uint64_t wall_ms, struct events *events);
 
-/* --- what is wrong --- */
+/* --- alarms --- */
 
-/* Limits that the alerts of Prometheus have, too. */
+/* Limits, the same as in the alerts of Prometheus. */
 #define ALARM_ERRORS_PERCENT 1
 #define ALARM_CLOCK_OFF_MS 500
 #define ALARM_LAYOUT_ENDS_DAYS 180
@@ -138,7 +137,7 @@ enum alarm_name {
 
 #define ALARM_TEXT_BYTES 360
 
-/* What a look sees. */
+/* The input of a look. */
 struct alarm_facts {
     uint64_t now_ms; /* monotonic */
     uint64_t wall_ms;
@@ -150,7 +149,7 @@ struct alarm_facts {
     uint64_t waiting;                 /* requests that wait for ids, now */
     int refusal;                      /* of snowflake ids: 0 or an ERR_* */
     const char *refusal_text;
-    uint64_t layout_left_s;      /* of snowflake ids, that ends first; ID_UNKNOWN: not known */
+    uint64_t layout_left_s;      /* of the snowflake layout that ends first; or ID_UNKNOWN */
     const char *layout_name;     /* of that layout; "" or NULL: the cluster's own */
     int64_t certificate_until_s; /* wall time; 0: there is none */
 };
@@ -158,11 +157,11 @@ struct alarm_facts {
 struct alarm {
     uint64_t true_since_ms; /* monotonic; 0: the condition does not hold */
     uint64_t since_wall_ms;
-    bool begun; /* it has held for long enough */
+    bool begun; /* the condition has held long enough */
     char text[ALARM_TEXT_BYTES];
 };
 
-/* How many requests were answered at a time. */
+/* How many requests were answered up to a time. */
 struct alarm_sample {
     uint64_t taken_ms;
     uint64_t requests;
@@ -177,14 +176,14 @@ struct alarms {
     struct alarm_sample samples[ALARM_SAMPLES];
     uint64_t sample_count;      /* taken so far */
     uint64_t implausible;       /* as of the last look */
-    uint64_t implausible_until; /* monotonic: so long that alarm holds; 0: not */
-    uint64_t granting_since_ms; /* monotonic: the first worker id is waited for; 0: it is not */
+    uint64_t implausible_until; /* monotonic: the alarm holds until then; 0: not */
+    uint64_t granting_since_ms; /* monotonic: waiting for the first worker id; 0: not */
 };
 
 /* "LeafdNodeDown", as the alert of Prometheus. */
 const char *alarm_name(enum alarm_name name);
 
-/* Judge; what begins and what ends is put into events. */
+/* Judge; add events for alarms that begin or end. */
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events);
 
 /* Append [{"name":...,"severity":...,"since":...,"text":...,"do":...},...], critical ones first. */

@@ -13,7 +13,7 @@
 #include "src/base/log.h"
 #include "src/state/journal.h"
 
-#define LOOK_MS 20 /* does the store need the room of a view that nobody reads in now? */
+#define LOOK_MS 20 /* does the store need the room of a paused view? */
 #define CAPACITY_MIN 64
 
 /* --- growth --- */
@@ -44,7 +44,7 @@ void growth_free(struct growth *growth)
     }
 }
 
-/* The one that began `back` periods before the newest. */
+/* The period `back` periods before the newest. */
 static const struct growth_period *period_at(const struct growth *growth, unsigned back)
 {
     ASSERT(back < growth->count);
@@ -56,7 +56,7 @@ void growth_turn_over(struct growth *growth, uint64_t now_ms)
     uint64_t began_ms = growth->periods[growth->newest].began_ms;
     uint64_t over = now_ms > began_ms ? (now_ms - began_ms) / GROWTH_PERIOD_MS : 0;
 
-    /* Of a long pause the last periods are enough: nothing changed in them. */
+    /* After a long pause the last periods are enough: nothing changed in them. */
     if (over > GROWTH_PERIODS) {
         began_ms += (over - GROWTH_PERIODS) * GROWTH_PERIOD_MS;
         over = GROWTH_PERIODS;
@@ -76,7 +76,7 @@ static uint64_t growth_hash_of(const struct growth *growth, const char *name, si
     return hash != 0 ? hash : 1;
 }
 
-/* The slot of this hash, or the free one that it would get. capacity > 0. */
+/* The slot of this hash, or the free slot for it. capacity > 0. */
 static struct growth_slot *slot_of(const struct growth_period *period, uint64_t hash)
 {
     size_t at = (size_t)hash & (period->capacity - 1);
@@ -87,7 +87,7 @@ static struct growth_slot *slot_of(const struct growth_period *period, uint64_t 
     return &period->slots[at];
 }
 
-/* Room for one more, at most half full. */
+/* Make room for one more, at most half full. */
 static void growth_make_room(struct growth_period *period)
 {
     struct growth_period larger = *period;
@@ -198,7 +198,7 @@ static void backups_start_read(struct backups *backups, size_t max_bytes, bool c
     backups->disk->ops->submit(backups->disk, &backups->read.op);
 }
 
-/* It is over; whoever waits hears so once the view is closed. */
+/* End the backup; a waiting request is answered once the view is closed. */
 static void end(struct backups *backups, int status)
 {
     backups->status = status;
@@ -213,7 +213,7 @@ static void end(struct backups *backups, int status)
     }
 }
 
-/* --- what is read, as a file --- */
+/* --- the rows, as a file --- */
 
 static void put_head(struct backups *backups, struct buf *out)
 {
@@ -237,7 +237,7 @@ static void put_head(struct backups *backups, struct buf *out)
     backup_put_head(&backups->writer, &head, out);
 }
 
-/* The rows of a chunk, and before them how far their tags grew. */
+/* Put the rows of a chunk, and before them how far their tags grew. */
 static void put_rows(struct backups *backups, const struct buf *chunk, struct buf *out)
 {
     struct growth *growth = backups->growth;
@@ -269,7 +269,7 @@ static void put_rows(struct backups *backups, const struct buf *chunk, struct bu
     backup_put_rows(&backups->writer, chunk->data, chunk->len, count, out);
 }
 
-/* A part was read: it is the answer. */
+/* A part was read: answer with it. */
 static void backups_take_part(struct backups *backups)
 {
     struct buf *out = &backups->asked->reply;
@@ -374,11 +374,11 @@ static void backups_begin(struct backups *backups, struct id_request *request)
     backups->query = (struct cluster_request){.kind = CLUSTER_REQUEST_QUERY,
                                               .deadline_ms = request->deadline_ms,
                                               .done = backups_queried_cb};
-    query_workers_encode(&backups->query.payload, 0, 1); /* whatever is quick to answer */
+    query_workers_encode(&backups->query.payload, 0, 1); /* any query that is quick to answer */
     backups->on->submit(backups->on, &backups->query);
 }
 
-/* Its time is over: of the request, or of the pause. */
+/* The time of the request, or of the pause, is over. */
 static void backups_due_cb(struct timer *timer, uint64_t now_ms)
 {
     struct backups *backups = CONTAINER(timer, struct backups, due);

@@ -46,7 +46,7 @@ static void look_at_members(struct change_log *log, const struct replica *replic
         return;
     }
     applier_configured(&replica->driver.applier, &conf);
-    tell = tell && log->conf.count > 0; /* the first one has the members of the birth */
+    tell = tell && log->conf.count > 0; /* the first one has the members at birth */
     log->conf_index = index;
     if (tell) {
         MEMBER_FOREACH (member, &conf) {
@@ -62,7 +62,7 @@ static void look_at_members(struct change_log *log, const struct replica *replic
     log->conf = conf;
 }
 
-/* Where the state says that members are reached which have moved. */
+/* Log the new addresses of members that have moved. */
 static void look_at_addresses(struct change_log *log, const struct replica *replica, bool tell)
 {
     struct net_peer now[LIMIT_NODES];
@@ -92,14 +92,14 @@ static void look_at_addresses(struct change_log *log, const struct replica *repl
     log->reached_count = count;
 }
 
-/* What was asked for, and what did not come of it. */
+/* Log a change that begins, or is given up. */
 static void look_at_change(struct change_log *log, const struct replica *replica, bool tell)
 {
     const struct member_change *change = state_member_change(replica->state);
     const char *kind;
 
     if (change == NULL) {
-        return; /* what was there is done, as the members show; its index is never used again */
+        return; /* the change is done, as the members show; its index is never reused */
     }
     kind = change->kind == MEMBER_ADD ? "add" : "remove";
     if (change->index != log->change_index && tell) {
@@ -127,7 +127,7 @@ static void look_at_workers(struct change_log *log)
         uint32_t worker = snowflake->slots[log->slots].worker;
         struct lease_record held = {0};
 
-        if (lease_find(log->lease, worker, &held)) { /* else it was lost at once, as is told */
+        if (lease_find(log->lease, worker, &held)) { /* else it was lost at once, which is logged */
             log_info("snowflake", "a worker id is held",
                      "worker=%u epoch=%llu from_ms=%llu until_ms=%llu", worker, ull(held.epoch),
                      ull(held.from_ms), ull(held.until_ms));

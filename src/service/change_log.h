@@ -1,16 +1,17 @@
 /*
- * change_log.h - what changes in the cluster, as lines of the log, on each node: members, a change
- * of them that begins or is given up, the level, tags that have become strict, and this node's
- * worker ids.
+ * change_log.h - changes in the cluster, as lines of the log, on each node: members, a change of
+ * them that begins or is given up, the level, tags that have become strict, and this node's worker
+ * ids.
  *
- * Who asked for it has a line where it was asked (http/api/audited.h); these are of what became of
- * it, also where nobody asked: a node that joins, one that votes now, a level that rises by itself.
+ * The client that asked for a change is logged where it asked (http/api/audited.h). These lines are
+ * on the result, also of changes without a request: a node that joins, one that now votes, a level
+ * that rises automatically.
  *
  * The happy path: change_log_begin() with the replica as it is loaded; change_log_turn() each turn,
- * which costs some comparisons where nothing has changed.
+ * which costs a few comparisons if nothing has changed.
  *
- * Failure modes: none. What is applied again after a crash is logged again. What came and went in
- * one turn, or in a snapshot, is logged by what is left of it.
+ * Failure modes: none. Entries applied again after a crash are logged again. Of changes within one
+ * turn, or in a snapshot, only the result is logged.
  *
  * Thread: the raft loop.
  */
@@ -28,7 +29,7 @@ struct change_log {
     const struct snowflake *snowflake;
     uint64_t conf_index; /* of the applied configuration */
     struct configuration conf;
-    uint64_t moves; /* of members; where they are reached: */
+    uint64_t moves; /* of members; their addresses: */
     struct net_peer reached[LIMIT_NODES];
     size_t reached_count;
     uint64_t change_index; /* of the last change of the members; 0: there was none */
@@ -45,7 +46,7 @@ struct change_log {
 void change_log_begin(struct change_log *log, const struct replica *replica,
                       const struct lease *lease, const struct snowflake *snowflake);
 
-/* A tag is strict: no node can hold a segment of it any more. All of a turn are one line. */
+/* A tag is strict: no node can still hold a segment of it. All tags of a turn are one line. */
 void change_log_opened(struct change_log *log, const struct tag_row *row);
 
 void change_log_turn(struct change_log *log);

@@ -1,5 +1,5 @@
 /*
- * context.h - what every part of the id service has: the replica's context, the machine of ids, and
+ * context.h - shared by all parts of the id service: the replica's context, the machine of ids, and
  * how requests of the node's clients are ended.
  *
  * Failure modes: none. Thread: the raft loop.
@@ -11,14 +11,14 @@
 #include "src/id/codec/request.h"
 #include "src/id/fsm/fsm.h"
 
-/* Its parts that look when they are woken (context.h), beside WAKE_SEEN. */
+/* The parts that run when woken (context.h), beside WAKE_SEEN. */
 enum {
     WAKE_BACKUPS = 1u << WAKE_SERVICE_FIRST,
     WAKE_RECALLS = WAKE_BACKUPS << 1,
     WAKE_LAYOUT = WAKE_BACKUPS << 2,
     WAKE_LEASE = WAKE_BACKUPS << 3,
     WAKE_PREFETCH = WAKE_BACKUPS << 4,
-    WAKE_STRICT = WAKE_BACKUPS << 5 /* and what strict requests need: dates, numbers of keys */
+    WAKE_STRICT = WAKE_BACKUPS << 5 /* and the needs of strict requests: dates, numbers of keys */
 };
 _Static_assert(WAKE_STRICT == 1u << WAKE_LAST, "each part has a bit");
 
@@ -31,15 +31,15 @@ struct id_context {
     struct id_request_list over; /* until their done() is called */
 };
 
-/* The request is over, and on no other list. Its reply is filled already. done() is called at a
- * fixed place of the replica's turn, so never from inside submit. */
+/* End a request that is on no other list and whose reply is filled. done() is called at a fixed
+ * place of the replica's turn, so never from inside submit. */
 static inline void id_answer(struct id_context *context, struct id_request *request, int status)
 {
     request->status = status;
     TAILQ_INSERT_TAIL(&context->over, request, link);
 }
 
-/* Tags age, and grow, by the log's time; a cluster that keeps none has only each node's own clock.
+/* Tags age, and grow, by the log's time; in a cluster without log time, by each node's own clock.
  */
 static inline uint64_t id_tags_ms(const struct id_context *context)
 {

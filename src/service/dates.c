@@ -32,7 +32,7 @@ void dates_turn(struct dates *dates)
     }
 }
 
-/* What the clocks of the shape's zone show now. False: that is not known. */
+/* The present local time in the shape's zone. False: not known. */
 static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *ret_local_ms)
 {
     uint64_t now_ms = clock_now_ms(dates->on->real_clock);
@@ -66,7 +66,7 @@ uint32_t dates_period(void *data, const char *name, size_t name_len)
     if (row == NULL || !tag_is_dated(row)) {
         return 0;
     }
-    ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
+    ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* rows are valid */
     return local_now(dates, &shape, &local_ms)
                ? shape_period((enum date_part)shape.date.unit, local_ms)
                : 0;

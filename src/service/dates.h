@@ -1,15 +1,15 @@
 /*
- * dates.h - which period (src/id/codec/shape.h) it is now for a tag with a date in its shape.
+ * dates.h - the present period (src/id/codec/shape.h) of a tag with a date in its shape.
  *
- * It is the log's time that counts. The leader puts that into the log now and then; in between this
- * node's clock carries it on, which measures how long it is ago and nothing else. So clocks on the
- * wall decide no more than they do for the log's time: their median.
+ * The log's time counts. The leader puts it into the log from time to time; in between this node's
+ * clock only measures how long ago that was. So wall clocks matter only as they do for the log's
+ * time: by their median.
  *
- * The happy path: dates_turn() in each turn; the batcher of strict requests asks dates_period() for
- * each, which the state machine gets with the request.
+ * The happy path: dates_turn() in each turn; the batcher of strict requests calls dates_period()
+ * for each, and the state machine gets the period with the request.
  *
- * Failure modes: 0 while the log has no time, or where this system's time zone database does not
- * know the zone (logged, once a minute at most); then the requests wait until their deadline.
+ * Failure modes: 0 while the log has no time, or if this system's time zone database lacks the zone
+ * (logged, at most once a minute); then the requests wait until their deadline.
  *
  * Thread: the raft loop.
  */
@@ -24,9 +24,9 @@ struct dates {
     const struct id_context *context;
     const struct raft_context *on;
     struct zones *zones; /* owned */
-    uint64_t log_ms;     /* the log's time when it was last seen to change; 0: it has none */
+    uint64_t log_ms;     /* the log's time when it last changed; 0: none */
     uint64_t seen_ms;    /* and when that was, by the node's clock */
-    uint64_t said_ms;    /* when a zone was last complained of; 0: never */
+    uint64_t said_ms;    /* when an unknown zone was last logged; 0: never */
 };
 
 void dates_init(struct dates *dates, const struct id_context *context);
@@ -34,16 +34,16 @@ void dates_free(struct dates *dates);
 
 void dates_turn(struct dates *dates);
 
-/* 0: the tag has no date, or what it is now is not known. data: struct dates. */
+/* 0: the tag has no date, or its present period is not known. data: struct dates. */
 uint32_t dates_period(void *data, const char *name, size_t name_len);
 
-/* Ids that the tag has left: of one with a date those of this period, if at so many a second they
- * do not last until it ends. */
+/* Ids that the tag has left; with a date: those of this period, if at per_s ids a second they do
+ * not last until its end. */
 uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s);
 
-/* Does the put give a name a zone that this system does not have? The leader asks before it is in
- * the log, so that it is judged the same whatever node was asked. True: why says so. known: the
- * last zone that was good, of those of one list; "" before. */
+/* Does the put give a tag a zone that this system lacks? The leader checks before the put is in the
+ * log, so that the result is the same whichever node was asked. True: `why` names the zone. known:
+ * the last valid zone of this list; "" at first. */
 bool dates_refuse(const struct fsm *fsm, const struct tag_put *put,
                   char known[SHAPE_ZONE_BYTES_MAX + 1], char *why, size_t size);
 

@@ -28,12 +28,12 @@ static enum id_node_state health_state(const struct raft_context *on)
     return on->stopping ? ID_NODE_STOPPING : (enum id_node_state)driver_state(on->driver);
 }
 
-/* Only the raft loop writes: whoever reads needs no order between the fields. */
+/* Only the raft loop writes; readers need no order between the fields. */
 #define SEE(health, field, value)                                                                  \
     atomic_store_explicit(&(health)->seen.field, (value), memory_order_relaxed)
 
-/* Does this node hold ids of any tag? Asked only while there is no leader to grant more. A node
- * with more tags than are looked at, all of the first ones used up, may be called not ready too
+/* Does this node hold ids of any tag? Checked only while there is no leader to grant more. A node
+ * with more tags than are checked, with the first ones all used up, may count as not ready too
  * early. */
 static bool holds_ids(struct id_table *table)
 {
@@ -97,7 +97,7 @@ static void update_members(struct health *health)
     SEE(health, level_able, state_levels(on->state).max);
 }
 
-/* The birth, and until then whom it waits for; one that is looked for only when there is news. */
+/* The birth, and until then the nodes that it waits for; checked only when there is news. */
 static void update_birth(struct health *health)
 {
     struct birth_seen waits[LIMIT_NODES];
@@ -237,8 +237,8 @@ static void look_member(const struct health *health, const struct conf_member *f
     }
 }
 
-/* What an operator makes or sets is no growth (but of a strict tag, which keeps its generation),
- * nor is what a new period or key passes over. */
+/* Ids that an operator sets are no growth (except of a strict tag, which keeps its generation), nor
+ * are ids skipped by a new period or key. */
 static void look_growth(struct figures_growth *growth, const struct id_tag *tag,
                         const struct tag_row *row, uint64_t now_ms)
 {
@@ -319,8 +319,8 @@ void health_measure(struct health *health)
 
 /* --- status --- */
 
-/* How many committed entries are not on its disk, as far as it has told this node; of this node
- * itself: not applied. */
+/* How many committed entries are not on the member's disk, as last reported to this node; for this
+ * node itself: not applied. */
 static uint64_t lag_of(const struct raft_context *on, uint64_t id)
 {
     uint64_t commit = on->driver->commit;
@@ -331,9 +331,8 @@ static uint64_t lag_of(const struct raft_context *on, uint64_t id)
     if (id == on->node_id) {
         index = driver_applied(on->driver)->index;
     } else if (id == driver_leader(on->driver)) {
-        return 0; /* what is committed is in its log */
-    } else if (seen !=
-               NULL) { /* what a leader hears of now may be less than what was heard before */
+        return 0;              /* committed entries are in its log */
+    } else if (seen != NULL) { /* a leader may now know less than was known before */
         index = seen->tail.index > index ? seen->tail.index : index;
         index = seen->committed > index ? seen->committed : index;
     } else if (!is_known) {
@@ -357,7 +356,7 @@ static void fill_link(const struct health_sources *of, struct id_member *member)
                       : (serves & WIRE_SERVES_READY) == 0 ? ID_SERVING_NOT_READY
                                                           : ID_SERVING_READY;
     member->last_heard_ms = member->id == of->on->node_id ? 0 : ID_UNKNOWN;
-    /* What its last answers about the time say; of itself there are none. */
+    /* From its last answers about the time; this node has none from itself. */
     for (size_t i = 0; i < check->count; i++) {
         const struct clock_sample *sample = &check->samples[i];
 

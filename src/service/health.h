@@ -1,12 +1,12 @@
 /*
- * health.h - what others may see of a node: the health that any thread reads (id_health), what it
- * measures (struct id_figures), and the status of the cluster as this node knows it.
+ * health.h - the visible state of a node: the health that any thread reads (id_health), its
+ * measurements (struct id_figures), and the status of the cluster as this node knows it.
  *
- * The happy path: health_update() in each turn that WAKE_SEEN woke, and health_measure() each
+ * The happy path: health_update() in each turn that WAKE_SEEN woke, and health_measure() every
  * FIGURES_MS.
  *
- * Failure modes: none. Thread: the raft loop; id_health's fields are atomic, and the box of figures
- * has a lock: any.
+ * Failure modes: none. Thread: the raft loop; any for id_health, whose fields are atomic, and the
+ * box of figures, which has a lock.
  */
 #ifndef LEAFD_SERVICE_HEALTH_H
 #define LEAFD_SERVICE_HEALTH_H
@@ -28,7 +28,7 @@
 #define FIGURES_MS 1000
 #define FIGURES_GROWTH_HALF_MS 60000 /* of the growth of a tag (meter.h): the last minutes count */
 
-/* What is looked at; filled in by the service. */
+/* The sources; filled in by the service. */
 struct health_sources {
     const struct id_context *context;
     const struct raft_context *on;
@@ -48,20 +48,20 @@ struct health_sources {
     const char *prefer_zone; /* NULL or "": none */
 };
 
-/* How fast max_id of one of the busiest tags rises: what all nodes take together. */
+/* How fast max_id of one of the busiest tags rises: the use of all nodes together. */
 struct figures_growth {
-    const struct id_tag *tag; /* whose it is; NULL: of no tag */
+    const struct id_tag *tag; /* its tag; NULL: none */
     uint32_t generation;      /* as of the last look */
     uint64_t max_id;
     struct meter ids;
 };
 
 struct health {
-    struct id_health seen;    /* by everybody */
+    struct id_health seen;    /* by any thread */
     struct health_sources of; /* the rest begins as zero */
     uint64_t birth_changes;   /* as of the last look */
     uint64_t start_last;      /* last index of the log at the start: applied once it is reached */
-    struct timer held_look;   /* armed: whether ids are held was looked at a moment ago */
+    struct timer held_look;   /* armed: the last check for held ids is recent */
     struct figures_growth growths[USAGE_BUSIEST]; /* by the places of usage.busiest */
     struct id_figures_box figures;
 };
@@ -70,11 +70,11 @@ struct health {
 void health_init(struct health *health, const struct health_sources *of, uint64_t start_last);
 void health_free(struct health *health);
 
-/* Look at everything. Woken (WAKE_SEEN) by an answer, a turn of the lease, an alarm, news of the
- * birth, a disk that is low or is no more, its timer, and what wakes all. */
+/* Update all fields. Woken (WAKE_SEEN) by an answer, a turn of the lease, an alarm, news of the
+ * birth, a disk that becomes low or recovers, its timer, and events that wake all parts. */
 void health_update(struct health *health);
 
-/* Gather the figures, and put them into their box. */
+/* Gather the figures into their box. */
 void health_measure(struct health *health);
 
 /* For GET /api/cluster. */

@@ -13,9 +13,9 @@
 #include "src/base/utf8.h"
 #include "src/id/snowflake/snowflake.h"
 
-#define RECALLED_AGAIN_MS 100   /* longer than a follower takes to apply what it has proposed */
-#define RECALLED_SLOWLY_MS 5000 /* the log does not reach a node that is cut off from its leader */
-#define LAYOUT_AGAIN_MS 100     /* a layout that the log refuses is not proposed in every turn */
+#define RECALLED_AGAIN_MS 100   /* longer than a follower takes to apply its proposal */
+#define RECALLED_SLOWLY_MS 5000 /* for a node that is cut off from its leader */
+#define LAYOUT_AGAIN_MS 100     /* a refused layout is not proposed in every turn */
 
 _Static_assert(TAG_MARKS_BYTES_MAX <= WIRE_MARKS_BYTES_MAX, "marks fit an answer");
 
@@ -59,7 +59,7 @@ static void on_passed(struct cluster_request *request)
     outer->done(outer);
 }
 
-/* The payload goes along, and comes back with the answer. */
+/* The payload is passed along, and returns with the answer. */
 static void pass(struct id_service *service, struct id_request *outer,
                  enum cluster_request_kind kind)
 {
@@ -77,15 +77,15 @@ static void pass(struct id_service *service, struct id_request *outer,
 
 /* --- requests of the node itself --- */
 
-/* A tag about which the leader is asked. */
+/* A tag that the leader is asked about. */
 struct open_request {
     struct cluster_request query;
     struct id_request *outer;
     struct id_service *service;
 };
 
-/* An answer that came round a cut link may be older than what the log has told since. That a tag is
- * paused, or resumed, is no new generation: the log alone says it. */
+/* An answer relayed around a cut link may be older than the log applied since. A pause or
+ * resumption of a tag is no new generation: only the log shows it. */
 static int open_row(struct id_service *service, const struct tag_row *row)
 {
     const struct tag_row *own = fsm_tag(service->context.fsm, row->name, row->name_len);
@@ -121,9 +121,9 @@ static void ids_queried_cb(struct cluster_request *query)
     free(open);
 }
 
-/* A tag known as exhausted may have been set back, or made again, a moment ago; one known as strict
- * is asked for here only when the log said that it is not. Then the leader's row tells, as for one
- * that is not known. */
+/* A tag known as exhausted may have been set back, or made again, a moment ago. A tag known as
+ * strict is opened here only if the log said that it is not strict. Both need the leader's row, as
+ * an unknown tag. */
 static bool is_known(const struct tag_row *row, const struct id_tag *tag)
 {
     uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
@@ -131,9 +131,8 @@ static bool is_known(const struct tag_row *row, const struct id_tag *tag)
     return row != NULL && !row->deleted && (state == ID_TAG_ACTIVE || state == ID_TAG_UNKNOWN);
 }
 
-/* A tag that is asked for on this node for the first time gets its place in the id table, by what
- * is known here or the leader knows. No such tag: ERR_UNKNOWN_TAG; the table is full:
- * ERR_OVERLOADED. */
+/* A tag requested on this node for the first time gets its place in the id table, by the row known
+ * here or to the leader. No such tag: ERR_UNKNOWN_TAG; the table is full: ERR_OVERLOADED. */
 static void open_tag(struct id_service *service, struct id_request *request)
 {
     const char *name = (const char *)request->payload.data;
@@ -246,13 +245,13 @@ static bool on_is_over(const struct service *base)
 }
 
 /*
- * --- what the node proposes by itself: that it holds no segment of a tag that leaves trend mode
+ * --- the node's own proposals: that it holds no segment of a tag that leaves trend mode
  *
- * The happy path: recalls_turn() looks whether a tag waits for this node, and proposes one command
- * for as many as it takes, one command at a time. A command that fails is due again after a pause.
+ * The happy path: recalls_turn() checks whether tags wait for this node, and proposes a command for
+ * as many as one holds, one command at a time. A command that fails is repeated after a pause.
  */
 
-/* A tag that changed may wait for this node to say that it holds no segment of it. */
+/* A changed tag may wait for this node to report that it holds no segment of it. */
 static void recalls_look(struct id_service *service)
 {
     service->recalls.look = true;
@@ -270,7 +269,7 @@ static void on_recalled_said(struct node_command *command, int status)
     }
 }
 
-/* The next of the tags that wait for this node, as many as a command takes; 0: none. */
+/* Gather the next tags that wait for this node, as many as a command takes; 0: none. */
 static unsigned gather_recalled(struct id_service *service, struct buf *payload)
 {
     const struct id_context *context = &service->context;
@@ -288,7 +287,7 @@ static unsigned gather_recalled(struct id_service *service, struct buf *payload)
         struct recalled_item item = {row->name, row->name_len, row->generation};
         const struct id_tag *tag = id_table_find(service->table, row->name, row->name_len);
 
-        /* What the command says is true now: the allocator has heard of the row. */
+        /* The command is true now: the allocator knows the row. */
         ASSERT(tag == NULL || tag->refill.generation >= row->generation);
         ASSERT_IMPLIES(tag != NULL && tag->refill.generation == row->generation,
                        segment_left(&tag->buffer) == 0);
@@ -304,9 +303,9 @@ static unsigned gather_recalled(struct id_service *service, struct buf *payload)
     return count;
 }
 
-/* Say of all tags that wait for it that this node holds nothing of them. A follower applies what it
- * has said later than the leader: it goes through all tags once, and again after a pause, until
- * none waits. */
+/* Report that this node holds nothing of all tags that wait for it. A follower applies its report
+ * later than the leader: it goes through all tags once, and again after a pause, until none
+ * waits. */
 static void recalls_turn(struct id_service *service)
 {
     const struct raft_context *on = service->context.on;
@@ -328,7 +327,7 @@ static void recalls_turn(struct id_service *service)
     node_command_send(&recalls->command, on, &payload, false);
 }
 
-/* --- and the layout of snowflake ids, as the leader of the first term --- */
+/* --- the layout of snowflake ids, by the leader of the first term --- */
 
 /* A threshold_ms of 0: this node proposes none. */
 static void layout_propose(struct id_service *service)
@@ -378,14 +377,14 @@ static void layout_turn(struct id_service *service)
     }
 }
 
-/* --- what the machine tells --- */
+/* --- events of the machine --- */
 
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
 {
     struct id_service *service = CONTAINER(listener, struct id_service, listener);
     struct tag_row before = *row;
 
-    /* A bulk changes many tags, and lets none of them grow. */
+    /* A bulk changes many tags; none of them grows by it. */
     if (service->changes && row->max_id != service->max_id_before) {
         before.max_id = service->max_id_before;
         growth_note(&service->growth, &before, id_tags_ms(&service->context));
@@ -432,8 +431,8 @@ static void on_lease_write(struct lease_disk *disk, unsigned k, const void *data
 {
     struct driver *driver = CONTAINER(disk, struct id_service, lease_disk)->context.on->driver;
 
-    /* In its turn. A node that starts again without a leader knows only what its rows say: a record
-     * of a grant that is not among them would be of no use to it. */
+    /* In order. A node that restarts without a leader knows only its rows: the record of a grant
+     * that is not among them would be useless. */
     applier_write(&driver->applier, true);
     driver_write_local(driver, k, data, len, done, done_data);
 }
@@ -445,7 +444,7 @@ static void on_tags_write(void *data, unsigned number, const void *bytes, size_t
     struct id_service *service = data;
 
     ASSERT(number < LIMIT_LOCAL_LISTS);
-    /* Nobody waits for it: a list that is not there is only slower. */
+    /* No request waits for it: a missing list only costs time. */
     driver_write_local(service->context.on->driver, LOCAL_LISTS_FIRST + number, bytes, len, NULL,
                        NULL);
 }
@@ -478,7 +477,7 @@ static void start_prefetch(struct id_service *service, const struct store_loaded
         const struct buf *list = &loaded->locals[LOCAL_LISTS_FIRST + i];
         int rv = list->len > 0 ? prefetch_resume(service->prefetch, i, list->data, list->len) : 0;
 
-        if (rv != 0) { /* that costs a few first requests a round trip */
+        if (rv != 0) { /* costs a few first requests a round trip */
             log_warn("raft", "a list of recent tags does not read, and is left out",
                      "number=%u code=%s", i, err_code(rv));
         }
@@ -486,7 +485,7 @@ static void start_prefetch(struct id_service *service, const struct store_loaded
     allocator_set_prefetch(service->allocator, service->prefetch);
 }
 
-/* What hands out ids: all but snowflake ids. */
+/* Start the parts that hand out ids, except snowflake ids. */
 static void start_allocation(struct id_service *service, const struct store_loaded *loaded)
 {
     const struct id_service_config *config = &service->config;
@@ -508,12 +507,12 @@ static void start_allocation(struct id_service *service, const struct store_load
     start_prefetch(service, loaded);
 }
 
-/* The generator, the lease with what the disk remembers of it, and the cluster's time. */
+/* Start the generator, the lease with its record on the disk, and the cluster's time. */
 static int start_lease(struct id_service *service, const struct store_loaded *loaded)
 {
     const struct lease_config *config = &service->config.lease;
     const struct clock *clock =
-        service->context.on->real_clock; /* snowflake: of other threads, too */
+        service->context.on->real_clock; /* snowflake: used by other threads, too */
     struct snowflake_layout layout;
     const struct layout_row *named;
     const struct worker_row *row;
@@ -551,7 +550,7 @@ static void figures_due_cb(struct timer *timer, uint64_t now_ms)
     health_measure(&service->health);
 }
 
-/* What answers and shows. */
+/* Start the parts that answer and show. */
 static void start_views(struct id_service *service, const struct store_loaded *loaded)
 {
     struct replica *replica = service->replica;
@@ -631,9 +630,9 @@ static void on_started(struct service *base)
 
 /* --- turns --- */
 
-/* The keys that the table may hold: strict.keys, and no more than there are once the memory of the
- * state is used up; and of these, one client. Each batch carries it, so that apply need not know of
- * memory. */
+/* The keys that the table may hold: strict.keys, but no more than at present once the memory of the
+ * state is used up; and how many of these one client. Each batch carries both, so that apply need
+ * not know of memory. */
 static void limit_keys(struct id_service *service)
 {
     uint32_t limit = service->config.strict_keys;
@@ -649,7 +648,7 @@ static void limit_keys(struct id_service *service)
     strict_limit_keys(service->strict, limit, share > 0 ? (uint32_t)share : 1);
 }
 
-/* Who has the worker id that the settings fix, or why this node may not have it. */
+/* Log the holder of the worker id that the settings fix, or why this node may not have it. */
 static void log_denied(const struct id_service *service)
 {
     const struct lease_config *config = &service->config.lease;
@@ -678,7 +677,8 @@ static void log_denied(const struct id_service *service)
     }
 }
 
-/* Tell once when snowflake ids begin to be refused, or for another reason, or are served again. */
+/* Log once when snowflake ids are first refused, are refused for another reason, or are served
+ * again. */
 static void log_refusal(struct id_service *service)
 {
     const struct id_health *health = &service->health.seen;
@@ -768,7 +768,7 @@ static void on_woken(struct service *base)
     }
 }
 
-/* --- what the replica tells --- */
+/* --- events of the replica --- */
 
 static bool on_receive(struct service *base, uint64_t from, enum frame_type type,
                        const uint8_t *payload, size_t len)
@@ -814,7 +814,7 @@ static int on_query(struct service *base, const void *data, size_t len, struct b
     return fsm_query(service_of(base)->context.fsm, data, len, reply);
 }
 
-/* Not what a leader proposes by itself. */
+/* False: commands that only a leader proposes itself. */
 static bool on_accepts(const struct service *base, enum cluster_request_kind kind, const void *data,
                        size_t len)
 {
@@ -827,8 +827,8 @@ static bool on_accepts(const struct service *base, enum cluster_request_kind kin
                : type != COMMAND_LAYOUT && type != COMMAND_WINDOW && type != COMMAND_KEYED;
 }
 
-/* Would this put make a tag whose name has what nobody sees? One that is there stays of use. The
- * name of a tag that was deleted is as good as new. */
+/* Would this put make a tag whose name has invisible characters? An existing tag stays usable. The
+ * name of a deleted tag counts as new. */
 static bool hides_in_name(const struct fsm *fsm, const struct tag_put *put, char *why, size_t size)
 {
     const struct tag_row *row;
@@ -842,8 +842,8 @@ static bool hides_in_name(const struct fsm *fsm, const struct tag_put *put, char
     return row == NULL || row->deleted;
 }
 
-/* Puts that a leader does not propose, which apply would carry out. True: the result is as if apply
- * had refused. */
+/* Refuse puts that a leader does not propose, but apply would carry out. True: the result is as if
+ * apply had refused. */
 static bool refuse_puts(const struct fsm *fsm, struct command_list list,
                         struct put_result *ret_refused)
 {
@@ -860,7 +860,7 @@ static bool refuse_puts(const struct fsm *fsm, struct command_list list,
     return refused;
 }
 
-/* The same of a client's new name for a worker id. */
+/* The same for a client's new name of a worker id. */
 static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *acquire)
 {
     char place[LOOKS_WHY_BYTES];
@@ -874,8 +874,8 @@ static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *ac
     return refused;
 }
 
-/* Would apply carry out a command that must not be in the log: names that hide something, time
- * zones that this system does not have? */
+/* Would apply carry out a command that must not be in the log: names with invisible characters,
+ * time zones that this system lacks? */
 static enum service_admission ids_admit_cb(struct service *base, const void *data, size_t len,
                                            uint64_t *ret_adds_bytes, struct buf *reply)
 {
@@ -904,9 +904,9 @@ static enum service_admission ids_admit_cb(struct service *base, const void *dat
 }
 
 /* The happy path of a batch of monotonic ids: it is confirmed, takes ids (window.h), and is
- * answered. If the windows are too short it waits until an entry of this leader's has extended
- * them. Where it has keys, the ids are answered once an entry of this leader's has bound them to
- * the keys (docs/monotonic.md, R3, R9). */
+ * answered. If the windows are too short, it waits until an entry of this leader has extended them.
+ * If it has keys, it is answered once an entry of this leader has bound the ids to the keys
+ * (docs/monotonic.md, R3, R9). */
 static enum service_lead on_lead(struct service *base, struct service_lead_ask *ask)
 {
     struct id_service *service = service_of(base);
@@ -935,7 +935,7 @@ static enum service_lead on_lead(struct service *base, struct service_lead_ask *
     return SERVICE_APPENDS;
 }
 
-/* R9: the ids of reply are bound to their keys, or were not, as apply said. */
+/* R9: the ids of reply were bound to their keys, or not, by the result of apply. */
 static int on_led(struct service *base, const struct buf *payload, const void *result, size_t len,
                   struct buf *reply)
 {
@@ -999,8 +999,8 @@ static void on_drain(struct service *base)
     atomic_store(&service_of(base)->health.seen.stopping, true);
 }
 
-/* R10: what is left of the windows is given back before another leader reserves ids behind it. For
- * so long nothing is taken from them, and everything else goes on. */
+/* R10: the windows' ids left are given back before another leader reserves ids after them.
+ * Meanwhile nothing is taken from the windows, and everything else continues. */
 static bool on_may_transfer(struct service *base)
 {
     struct id_service *service = service_of(base);
@@ -1031,7 +1031,7 @@ static void on_give_back(struct service *base, uint64_t deadline_ms)
 {
     struct id_service *service = service_of(base);
 
-    /* While it shows which ids were used, and are left. */
+    /* Called while it still shows which ids were used, and are left. */
     prefetch_save(service->prefetch, id_tags_ms(&service->context));
     allocator_give_back(service->allocator, deadline_ms, on_row_of, service->context.fsm);
     if (driver_leads(service->context.on->driver)) {

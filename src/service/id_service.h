@@ -1,7 +1,6 @@
 /*
- * id_service.h - ids over a cluster: what is handed to a replica as its service
- * (raft/cluster/service.h), put together from the parts that hand out ids, and from those that show
- * what has become of them.
+ * id_service.h - ids over a cluster: the service of a replica (raft/cluster/service.h), composed of
+ * the parts that hand out ids and those that show their use.
  *
  *   allocator, strict, lease   segments, strict and monotonic ids, worker ids
  *   windows                    what it answers as the leader
@@ -12,9 +11,9 @@
  *   change_log
  *
  * The happy path: id_service_init(); replica_start() with its `base`; id_service_submit() for each
- * request of a client. Those that the cluster serves go on as a struct cluster_request.
+ * request of a client. Requests that the cluster serves continue as a struct cluster_request.
  *
- * Failure modes: those of replica_start(): ERR_CORRUPT and others of a lease that does not read.
+ * Failure modes: those of replica_start(): ERR_CORRUPT and others for a lease that cannot be read.
  *
  * Thread: the raft loop, but for want().
  */
@@ -37,26 +36,26 @@
 struct id_service_config {
     struct allocator_config allocator;
     uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
-    uint32_t key_percent;            /* 1..100: of them, that one client may have */
+    uint32_t key_percent;            /* 1..100: of these, for one client */
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
     uint32_t refill_percent;         /* see id_backend.h */
 };
 
-/* Tags that leave trend mode: this node is to say that it holds no segment of them. */
+/* Tags that leave trend mode: this node must report that it holds no segment of them. */
 struct recalls {
     struct node_command command;
-    bool look;                        /* there may be some that wait for this node */
-    struct timer pause;               /* armed: all were looked at a moment ago */
+    bool look;                        /* some may wait for this node */
+    struct timer pause;               /* armed: all were checked just now */
     char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was named; empty: from the start */
     uint16_t after_len;
 };
 
 /* The layout of snowflake ids: the leader of the first term puts its setting into the log, which
- * holds from then on; a node whose setting is another one says so, which stops nothing. */
+ * holds from then on. A node with another setting reports the difference and runs on. */
 struct layout {
     struct node_command command;
-    struct timer pause; /* armed: it was proposed a moment ago */
+    struct timer pause; /* armed: it was proposed just now */
     bool compared;      /* the setting, with the log's */
     bool differs;
 };
@@ -74,9 +73,8 @@ struct id_service {
     struct want_list wanted; /* tags, by threads of http/ */
     struct strict *strict;
     struct windows *windows;    /* of the leader */
-    struct window_taken *taken; /* while a batch is answered */
-    uint64_t windows_until_ms;  /* before a transfer, for no longer is waited for what they give
-                                   back */
+    struct window_taken *taken; /* during the answer of a batch */
+    uint64_t windows_until_ms;  /* before a transfer: the wait for returned ids ends then */
     struct prefetch *prefetch;  /* of the tags served lately */
     struct snowflake snowflake;
     struct lease *lease;
@@ -91,16 +89,17 @@ struct id_service {
     struct timer figures_due;
     struct change_log change_log;
     struct id_waker *waker; /* NULL: no loop waits for news of cuts */
-    uint64_t cut_changes;   /* of the state, as the loops know them; 0: anew */
+    uint64_t cut_changes;   /* of the state, as the loops know it; 0: notify anew */
     int seen_refusal;       /* of snowflake ids */
-    bool recalled;          /* the tag that is being changed is on its way to strict */
+    bool recalled;          /* the tag being changed is becoming strict */
     bool changes;           /* it was there before, */
     uint64_t max_id_before; /* with this one */
 };
 
-/* Before the state is loaded, whose machine it names. config is copied; what it points to is
- * borrowed. Of the lease's, node and store are the replica's, and the address too where it is NULL.
- * What is begun by replica_start() is ended by replica_close() and replica_release(). */
+/* Call before the state is loaded, since it sets the state's machine. config is copied; the data
+ * that it points to is borrowed. In the lease's config node and store are the replica's, and also
+ * the address if it is NULL. What replica_start() begins is ended by replica_close() and
+ * replica_release(). */
 void id_service_init(struct id_service *service, const struct id_service_config *config);
 
 /* Any kind of id_request, also before the next turn of the replica; done() comes from there. */

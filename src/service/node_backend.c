@@ -6,7 +6,7 @@
 #include "src/base/container.h"
 #include "src/loop/mailbox.h"
 
-/* Its holder is the service until then. */
+/* Until then the service holds it. */
 static void run_posted(struct mailbox_item *item)
 {
     struct id_request *request = CONTAINER(item, struct id_request, post);
@@ -30,7 +30,7 @@ static void backend_submit(struct id_backend *base, struct id_request *request)
     request->status = 0;
     request->post.run = run_posted;
     rv = mailbox_post(mailbox, &request->post);
-    if (rv == ERR_OVERLOADED) { /* it hears so on the raft loop, too */
+    if (rv == ERR_OVERLOADED) { /* reported on the raft loop, too */
         request->status = rv;
         rv = mailbox_post_always(mailbox, &request->post);
     }

@@ -16,27 +16,27 @@
 #include "src/base/hash.h"
 #include "src/id/alloc/batch.h"
 
-#define RATE_MIN_MS 100 /* a rate is measured over no less: a moment says little */
+#define RATE_MIN_MS 100 /* the least time over which a rate is measured */
 #define RETURN_ABANDON_MS 1000
 
-/* What the leader has of one tag. */
+/* The leader's data of one tag. */
 struct window {
     struct hash_link link;
     TAILQ_ENTRY(window) use;     /* by when it was used */
     TAILQ_ENTRY(window) want;    /* while wanted */
-    SLIST_ENTRY(window) touched; /* while a batch is looked at */
+    SLIST_ENTRY(window) touched; /* while a batch is checked */
     uint64_t term;               /* 0: there is no window */
-    uint64_t low; /* the next id; left of it are those below high, by its increment */
+    uint64_t low;                /* the next id; left are those below high, by its increment */
     uint64_t high;
     uint32_t increment; /* 0: 1 */
     uint32_t generation;
-    uint32_t size; /* that was granted last */
-    bool closed;   /* given back, or about to be: for good */
+    uint32_t size; /* granted last */
+    bool closed;   /* given back, or about to be; stays closed */
     bool in_flight;
     bool wanted;
     bool is_touched;
-    uint64_t asked;     /* by the batch that is looked at */
-    uint64_t need;      /* by batches that wait, since it was proposed last */
+    uint64_t asked;     /* by the batch being checked */
+    uint64_t need;      /* by waiting batches, since it was proposed last */
     uint64_t taken;     /* since */
     uint64_t since_ms;  /* the rate was measured */
     uint64_t opened_ms; /* or extended */
@@ -72,12 +72,12 @@ static uint64_t left_of(const struct window *window)
     return (window->high - window->low) / increment_of(window->increment);
 }
 
-/* What is left of it is nobody's. */
+/* Empty the window; its ids left count as burnt. */
 static void burn(struct windows *windows, struct window *window, uint64_t *cause)
 {
     uint64_t left = left_of(window);
 
-    *cause += window->closed ? 0 : left; /* else it was counted, or goes back */
+    *cause += window->closed ? 0 : left; /* else already counted, or given back */
     windows->counts.left -= left;
     windows->counts.open -= window->term != 0;
     window->low = window->high;
@@ -99,7 +99,7 @@ void windows_forget(struct windows *windows)
 {
     struct window *window;
 
-    /* R7: and what is in flight completes for nobody. */
+    /* R7: a command in flight then finds no window. */
     while ((window = TAILQ_FIRST(&windows->uses)) != NULL) {
         window_free(windows, window);
     }
@@ -122,7 +122,7 @@ static struct window *window_find(const struct windows *windows, const char *nam
     return NULL;
 }
 
-/* Room for one more. False: all are busy. */
+/* Make room for one more. False: all are busy. */
 static bool window_make_room(struct windows *windows)
 {
     struct window *window;
@@ -167,7 +167,7 @@ static void want(struct windows *windows, struct window *window)
 
 /* --- taking --- */
 
-/* A batch that is looked at. */
+/* A batch that is being checked. */
 struct look {
     struct windows *windows;
     const struct fsm *fsm;
@@ -180,7 +180,8 @@ struct look {
     bool is_short;
 };
 
-/* R6: how many ids the window has for this round. That the tag is there and monotonic was seen. */
+/* R6: how many ids the window has for this round. The caller has checked that the tag exists and is
+ * monotonic. */
 static uint64_t usable(const struct look *look, const struct window *window)
 {
     bool is_own = window->term == look->terms.round && window->term == look->terms.now;
@@ -209,7 +210,7 @@ static struct window *look_window(struct look *look)
     return window;
 }
 
-/* The item's ids are those behind what was asked before. 0, or why it has none. */
+/* The item's ids come after those of earlier items. 0, or why it has none. */
 static int item_ask(struct look *look, const struct strict_item *item, struct strict_result *result)
 {
     const struct tag_row *row = look->row;
@@ -234,7 +235,7 @@ static int item_ask(struct look *look, const struct strict_item *item, struct st
     return 0;
 }
 
-/* 0, or why the item gets nothing. */
+/* 0, or why the item gets no ids. */
 static int item_look(struct look *look, const struct strict_item *item,
                      struct strict_result *result)
 {
@@ -261,7 +262,7 @@ static int item_look(struct look *look, const struct strict_item *item,
     return item_ask(look, item, result);
 }
 
-/* All of it is there: low rises (R6). */
+/* All ids are available: low rises (R6). */
 static void commit_take(struct windows *windows, struct window *window)
 {
     ASSERT(window->asked <= left_of(window));
@@ -294,8 +295,8 @@ static void look_end(struct look *look)
             uint64_t together = window->need + window->asked;
             uint64_t most = window->asked > window->need ? window->asked : window->need;
 
-            /* What the batches that wait need of it grows, but not above max_step for all of them
-             * together; the largest of them gets all of its ids at once, whatever waits. */
+            /* The need of the waiting batches grows, but not above max_step for all of them
+             * together; the largest batch still gets all of its ids at once. */
             most = most > row->max_step ? most : row->max_step;
             window->need = together < most ? together : most;
             want(look->windows, window);
@@ -375,7 +376,7 @@ void windows_keyed(const struct command_list *batch, const struct window_taken *
 
 /* --- entries --- */
 
-/* Ids a second, of late: up at once, down by halves. */
+/* Measure recent ids a second: up at once, down by halves. */
 static void measure(struct window *window, uint64_t now_ms)
 {
     uint64_t passed_ms = now_ms > window->since_ms ? now_ms - window->since_ms : 0;
@@ -390,7 +391,7 @@ static void measure(struct window *window, uint64_t now_ms)
     window->since_ms = now_ms;
 }
 
-/* What lasted far too short is doubled, as long as the rate is not known. */
+/* A window that lasted far too short is doubled while the rate is not known. */
 static uint32_t size_of(const struct window *window, const struct tag_row *row, uint64_t now_ms)
 {
     bool is_short = window->size > 0 && now_ms < window->opened_ms + WINDOW_COVER_MS / 4;
@@ -438,7 +439,7 @@ bool windows_propose(struct windows *windows, const struct fsm *fsm, struct buf 
     return count > 0;
 }
 
-/* R3: extended if it goes on where it ends; else the new one takes its place. */
+/* R3: extend the window if the new ids continue it; else the new window replaces it. */
 static void window_opened(struct windows *windows, struct window *window, uint64_t term,
                           const struct grant_result *result)
 {
@@ -462,7 +463,7 @@ static void window_opened(struct windows *windows, struct window *window, uint64
     windows->counts.left += result->size;
 }
 
-/* The item of a COMMAND_WINDOW is over; with a result, if it was applied. */
+/* An item of a COMMAND_WINDOW has ended; with a result, if it was applied. */
 static void item_over(struct windows *windows, uint64_t term, const struct grant_item *item,
                       const struct grant_result *result)
 {
@@ -499,7 +500,7 @@ void windows_granted(struct windows *windows, uint64_t term, const struct buf *c
     size_t count = 0;
 
     if (results_decode(RESULT_GRANTS, result, len, results, LIMIT_GRANTS_PER_ENTRY, &count) != 0) {
-        count = 0; /* the level in force knew no windows */
+        count = 0; /* the level in force has no windows */
     }
     entry_over(windows, term, command, results, count);
 }
@@ -524,7 +525,7 @@ void windows_close(struct windows *windows, uint64_t deadline_ms)
             continue;
         }
         item.end = window->high - increment_of(window->increment) + 1;
-        window->closed = true; /* R10: before anybody hears of it */
+        window->closed = true; /* R10: before any node is informed */
         returns_put(&windows->returns, &item, left_of(window), deadline_ms);
     }
     returns_send(&windows->returns);

@@ -1,25 +1,24 @@
 /*
- * window.h - the windows of a leader: for each monotonic tag that is in use, the ids that an entry
- * of this leader's own term has reserved (docs/monotonic.md, whose rules R1 to R12 are named where
- * they are kept).
+ * window.h - the windows of a leader: for each monotonic tag in use, the ids that an entry of this
+ * leader's own term has reserved. Rules R1 to R12 are those of docs/monotonic.md.
  *
- * The happy path: a batch of requests whose round is confirmed takes its ids (windows_take()); when
- * less than half of a window is left, or it is too short, the tag is wanted; windows_propose()
- * makes one COMMAND_WINDOW of all that are wanted; when the very process that appended it applies
+ * The happy path: a batch of requests whose round is confirmed takes its ids (windows_take()). When
+ * less than half of a window is left, or it is too short, the tag is wanted. windows_propose()
+ * makes one COMMAND_WINDOW of all wanted tags. When the process that appended the command applies
  * it, in the same term, windows_granted() opens or extends the windows.
  *
  * Invariants:
- *  - The only way in is windows_granted(), for the completion of this leader's own proposal (R3).
+ *  - Ids come in only by windows_granted(), for the completion of this leader's own proposal (R3).
  *  - Whether a window may be used is asked in one place, at each take, of the term and of the
  *    applied row: window.term == the round's term == the present one, window.generation == the
  *    row's, the tag is there, in monotonic mode, and the window is not closed (R6). So a change
- *    that is not reported here cannot hurt.
+ *    that is not reported here does no harm.
  *  - low only rises; ids that were taken are taken, even if no answer arrives.
- *  - All is forgotten with the leadership and the term (R7).
+ *  - All windows are dropped with the leadership and the term (R7).
  *
- * Failure modes: of an item, into its result (command.h). ERR_EMPTY: a window is too short for the
- * batch; nothing was taken, and it is to be tried again when something was applied. More than
- * LIMIT_WINDOWS tags: the one that was not used for longest loses its window; its ids are burnt.
+ * Failure modes: of an item: in its result (command.h). ERR_EMPTY: a window is too short for the
+ * batch; nothing was taken; try again after an entry was applied. More than LIMIT_WINDOWS tags: the
+ * tag unused for longest loses its window; its ids are burnt.
  *
  * Thread: one owner (the raft loop).
  */
@@ -32,38 +31,38 @@
 #include "src/id/codec/request.h"
 #include "src/id/fsm/fsm.h"
 
-#define WINDOW_COVER_MS 1000 /* a window is to last for so long */
+#define WINDOW_COVER_MS 1000 /* a window should last this long */
 
 struct windows;
 
 struct windows *windows_new(const struct clock *clock, struct timers *timers,
                             struct id_proposer *proposer);
-/* Nothing of it may be on its way back to the cluster. Accepts NULL. */
+/* No ids of it may be on their way back to the cluster. Accepts NULL. */
 void windows_free(struct windows *windows);
 
-/* R7: leadership, or the term, has changed. What is left is burnt. */
+/* R7: leadership, or the term, has changed. The ids left are burnt. */
 void windows_forget(struct windows *windows);
 
-/* When a batch was confirmed, and when it is answered. */
+/* The terms in which a batch was confirmed and is answered. */
 struct window_terms {
     uint64_t round; /* of the round that confirmed it */
     uint64_t now;
 };
 
-/* What a batch was given. */
+/* The ids that a batch was given. */
 struct window_taken {
     uint32_t count; /* of the batch's items */
-    uint32_t keyed; /* of those, ids were taken for, and stand for a key once KEYED is applied */
+    uint32_t keyed; /* of those, with ids that count once KEYED is applied */
     struct strict_result results[LIMIT_STRICT_ITEMS];
 };
 
 /* Take the ids of all items of a batch (COMMAND_STRICT, as windows_read() has read it), as the
- * applied state and the windows allow. 0; ERR_EMPTY: it has to wait; ERR_STALE: it was confirmed in
- * another term. Known keys get their old ids, and take none. */
+ * applied state and the windows allow. 0; ERR_EMPTY: the batch must wait; ERR_STALE: it was
+ * confirmed in another term. Known keys get their old ids, and take none. */
 int windows_take(struct windows *windows, const struct fsm *fsm, struct window_terms terms,
                  struct command_list batch, struct window_taken *ret_taken) MUST_CHECK;
 
-/* The batch as its bytes. 0 or ERR_BAD_MESSAGE. */
+/* Read a batch from its bytes. 0 or ERR_BAD_MESSAGE. */
 int windows_read(const void *data, size_t len, struct command_list *ret_batch) MUST_CHECK;
 
 /* The item took ids, which count once they are bound to its key. */
@@ -77,28 +76,27 @@ static inline bool window_item_is_keyed(const struct strict_item *item,
 void windows_keyed(const struct command_list *batch, const struct window_taken *taken,
                    uint64_t term, struct buf *command);
 
-/* The COMMAND_WINDOW of what is wanted; false: nothing is. *ret_more: there is more than one entry
- * holds. */
+/* Make the COMMAND_WINDOW of the wanted tags; false: none is. *ret_more: more are wanted than one
+ * entry holds. */
 bool windows_propose(struct windows *windows, const struct fsm *fsm, struct buf *command,
                      bool *ret_more) MUST_CHECK;
-/* R3: the command that this process appended in this term, which it still leads, was applied here,
+/* R3: the command that this process appended in this term, which it still leads, was applied here
  * with that result. */
 void windows_granted(struct windows *windows, uint64_t term, const struct buf *command,
                      const void *result, size_t len);
-/* It was not appended: its tags may be wanted anew. */
+/* The command was not appended: its tags may be wanted anew. */
 void windows_lost(struct windows *windows, const struct buf *command);
 
-/* R10: close all windows, and give back what is left of them, until deadline_ms. From now on all
- * batches wait, until windows_open(); the windows stay closed. */
+/* R10: close all windows, and give back their ids left, until deadline_ms. From now on all batches
+ * wait, until windows_open(); the windows stay closed. */
 void windows_close(struct windows *windows, uint64_t deadline_ms);
-/* Nothing of it is under way (also when it was never called). */
+/* No giving back is under way (also if windows_close() was never called). */
 bool windows_given_back(const struct windows *windows);
 bool windows_are_closed(const struct windows *windows);
 void windows_open(struct windows *windows);
 
 struct window_counts {
-    uint64_t
-        burnt_window; /* ids: left when leadership was lost, or a window was dropped for room */
+    uint64_t burnt_window; /* ids left when leadership was lost, or a window was dropped for room */
     uint64_t burnt_generation; /* of an older generation of their tag */
     uint64_t burnt_stop;       /* closed, and not taken back */
     uint64_t returned;         /* ids that were given back */

@@ -1,6 +1,6 @@
 /*
- * resp.c - see resp.h: what a connection keeps, what serves each method, the table of methods, and
- * the talker. Thread: the connection's loop.
+ * resp.c - see resp.h: the data of a connection, the handlers and table of methods, and the talker.
+ * Thread: the connection's loop.
  */
 #include "http/resp/api/resp.h"
 
@@ -27,7 +27,7 @@
 #include "src/id/codec/tag.h"
 #include "src/id/snowflake/snowflake.h"
 
-/* Codes of errors for which Redis has a word of its own. */
+/* Codes of errors for which Redis has its own word. */
 #define RESP_WRONG_TOKEN "wrong_token"
 #define RESP_NO_PROTOCOL "bad_protocol"
 
@@ -39,16 +39,16 @@ struct resp_method {
     const char *summary; /* for COMMAND DOCS */
 };
 
-/* --- what a connection keeps --- */
+/* --- the data of a connection --- */
 
 struct resp_caller {
-    struct caller api; /* has to be the first: see there */
+    struct caller api; /* must be the first: see there */
     unsigned version;  /* of RESP: 2 or 3 */
     uint64_t id;       /* of this connection, for its client: unique in the process */
-    const struct resp_method *method; /* of the present request; NULL: there is no such thing */
+    const struct resp_method *method; /* of the present request; NULL: no such method */
     struct words words;               /* the present request's, as offsets for conn_at() */
     uint32_t name_len;
-    char name[LIMIT_RESP_NAME_BYTES]; /* that its client gave it */
+    char name[LIMIT_RESP_NAME_BYTES]; /* given by its client */
 };
 
 static struct resp_caller *resp_caller(const struct conn *conn)
@@ -65,7 +65,7 @@ static const char *caller_word(const struct conn *conn, uint32_t index, size_t *
     return conn_at(conn, word->at);
 }
 
-/* Is it this word, which is in capitals, in whatever case? */
+/* Is it this word, which is in capitals, in any case? */
 static bool caller_word_is(const struct conn *conn, uint32_t index, const char *word)
 {
     size_t len;
@@ -74,7 +74,7 @@ static bool caller_word_is(const struct conn *conn, uint32_t index, const char *
     return word_is(text, len, word);
 }
 
-/* --- what a handler shares with others --- */
+/* --- shared by handlers --- */
 
 /* 400: the method takes other words. Returns ANSWERED, or false. */
 static int caller_wrong_words(struct conn *conn)
@@ -83,7 +83,7 @@ static int caller_wrong_words(struct conn *conn)
                        resp_caller(conn)->method->usage);
 }
 
-/* Take the word for the connection's name. False: it is none; answered. */
+/* Take the word as the connection's name. False: not a valid name; answered. */
 static bool caller_name(struct conn *conn, uint32_t index)
 {
     struct resp_caller *caller = resp_caller(conn);
@@ -107,7 +107,7 @@ static bool caller_name(struct conn *conn, uint32_t index)
     return true;
 }
 
-/* --- what clients and people say beside asking for ids --- */
+/* --- requests of clients and people, other than for ids --- */
 
 static int say_ok(struct conn *conn)
 {
@@ -174,7 +174,7 @@ static int handle_client(struct conn *conn)
     if (count == 3 && caller_word_is(conn, 1, "SETNAME")) {
         return caller_name(conn, 2) ? say_ok(conn) : ANSWERED;
     }
-    /* What a client tells of itself, and what it would have a cache do. */
+    /* A client's description of itself, and its wishes for a cache. */
     if ((count == 4 && caller_word_is(conn, 1, "SETINFO")) ||
         (count == 3 &&
          (caller_word_is(conn, 1, "NO-EVICT") || caller_word_is(conn, 1, "NO-TOUCH")))) {
@@ -192,7 +192,7 @@ static int handle_config(struct conn *conn)
     return 200;
 }
 
-/* --- who asks: AUTH and HELLO --- */
+/* --- the client's identity: AUTH and HELLO --- */
 
 static bool fail_token(struct conn *conn, const char *reason, const char *message)
 {
@@ -200,7 +200,7 @@ static bool fail_token(struct conn *conn, const char *reason, const char *messag
     return reply_error(conn, 401, RESP_WRONG_TOKEN, "%s", message);
 }
 
-/* The token in one word, with the user in another; 0: none is named. False: it is not taken;
+/* Take the token in one word, with the user in another (0: none is named). False: refused;
  * answered. */
 static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
 {
@@ -230,7 +230,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
     caller->api.has_token = true;
     caller->api.token = hash;
     conn->identity = NULL;
-    conn->last_len = 0; /* what comes is judged anew */
+    conn->last_len = 0; /* the next request is judged anew */
     (void)gate_identity(conn);
     return gate_cuts(conn) ? deny(conn) : true;
 }
@@ -295,7 +295,7 @@ static int handle_hello(struct conn *conn)
     return 200;
 }
 
-/* --- what is looked at: GET, LEAFD.DECODE, INFO --- */
+/* --- reading: GET, LEAFD.DECODE, INFO --- */
 
 static int got_cb(struct conn *conn, struct call *call)
 {
@@ -365,8 +365,8 @@ static int set_made_cb(struct conn *conn, struct call *call)
     return tag_made(conn, call, &made, &status) ? put_set(conn, made) : status;
 }
 
-/* The tag is there, so nothing is set. Else a client that may make tags makes it: the next INCR
- * gives the number after the one that was set. For others it is the error of INCR. */
+/* If the tag exists, nothing is set. Else a client that may make tags makes it: the next INCR gives
+ * the number after the set one. Other clients get the error of INCR. */
 static int set_before_cb(struct conn *conn, struct call *call)
 {
     size_t len;
@@ -384,7 +384,7 @@ static int set_before_cb(struct conn *conn, struct call *call)
     return tag_make(conn, name, len, number + 1, set_made_cb);
 }
 
-/* Programs that keep a counter in Redis make it so, unless it is there. */
+/* Programs that keep a counter in Redis create it this way, unless it exists. */
 static int handle_set_unless_there(struct conn *conn)
 {
     char shown[SHOWN_BYTES];
@@ -469,7 +469,7 @@ static int handle_at(struct conn *conn)
     return 200;
 }
 
-/* What `redis-cli --stat` shows. */
+/* The figures that `redis-cli --stat` shows. */
 static void put_activity(struct buf *text, const struct api *api)
 {
     uint64_t conns = 0;
@@ -521,7 +521,7 @@ static int handle_info(struct conn *conn)
 
 /* --- answers --- */
 
-/* Those of a tag with a shape as texts. Returns how many. */
+/* Put ids; those of a tag with a shape as texts. Returns how many. */
 static uint64_t put_resp_ids(struct conn *conn, const struct id_text *text,
                              const struct segment_range *range, struct buf *out)
 {
@@ -543,7 +543,7 @@ static uint64_t put_resp_ids(struct conn *conn, const struct id_text *text,
     return range->count;
 }
 
-/* So many are made at once. */
+/* The number of ids made at once. */
 static uint32_t ids_per_part(const struct id_text *text)
 {
     return id_text_is_number(text) || text->layout != NULL ? IDS_PER_PART : id_text_lines(text);
@@ -592,7 +592,7 @@ HOT static bool claim_begin(struct conn *conn, struct id_claim *claim, uint32_t 
     return conn_charge(conn, &conn->client->ids, count);
 }
 
-/* Take ids of the tag that the second word names. */
+/* Take ids of the tag named by the second word. */
 HOT static int take_of_tag(struct conn *conn, struct id_claim *claim)
 {
     const struct request *request = &conn->request;
@@ -607,13 +607,13 @@ HOT static int take_of_tag(struct conn *conn, struct id_claim *claim)
     memcpy(claim->name, name, request->name_len);
     if (tag == NULL) {
         tag = id_table_find(api_loop(conn)->backend->table, claim->name, claim->name_len);
-        /* An entry of the table stays where it is: good for the same bytes, should they repeat. */
+        /* An entry of the table never moves: it is valid for a repetition of these bytes. */
         conn->request.known = tag;
     }
     return segment_begin(conn, claim, tag);
 }
 
-/* A word that says how many. */
+/* Read a word with a count. */
 HOT static bool read_count(struct conn *conn, uint32_t index, uint32_t *ret_count)
 {
     char shown[SHOWN_BYTES];
@@ -654,11 +654,11 @@ HOT static int handle_incrby(struct conn *conn)
     claim.answer = answer_last;
     claim.contiguous = count > 1;
     claim.consecutive = count > 1; /* Redis's clients count down from the last one */
-    claim.number = count > 1;      /* those below the last one cannot be told from a text */
+    claim.number = count > 1;      /* those below the last cannot be derived from a text */
     return take_of_tag(conn, &claim);
 }
 
-/* What stands after the words that must be there: COUNT, and KEY or LAYOUT, each once at most. */
+/* The options after the required words: COUNT, and KEY or LAYOUT, each at most once. */
 struct options {
     bool has_count;
     uint32_t count;
@@ -737,7 +737,7 @@ static int handle_snowflake(struct conn *conn)
               .role = (role_),                                                                     \
               .traffic = (traffic_),                                                               \
               .listeners = LISTENER_IDS,                                                           \
-              .takes_options = true, /* its words, which are its handler's to read */              \
+              .takes_options = true, /* its words, which its handler reads */                      \
               .handle = (handle_),                                                                 \
               __VA_ARGS__}
 #define TAG .names_tag = true
@@ -793,7 +793,7 @@ static const struct resp_method methods[] = {
      .summary = "End the connection."},
 };
 
-/* The method, in whatever case; NULL: there is none. */
+/* The method, in any case; NULL: there is none. */
 HOT static const struct resp_method *resp_method_find(const char *text, size_t len)
 {
     for (size_t i = 0; i < COUNT_OF(methods); i++) {
@@ -820,7 +820,7 @@ static void put_method_name(struct buf *out, const struct resp_method *method)
     reply_bulk(out, name, len);
 }
 
-/* Name, arity, flags, and where its keys are, as Redis tells it. */
+/* Name, arity, flags, and the places of its keys, as in Redis. */
 static void put_info(struct buf *out, const struct resp_method *method)
 {
     bool has_tag = method->route.names_tag;
@@ -839,7 +839,7 @@ static void put_info(struct buf *out, const struct resp_method *method)
     }
 }
 
-/* Tell of all, or of those named from the third word on. */
+/* Describe all methods, or those named from the third word on. */
 static int put_methods(struct conn *conn, bool docs)
 {
     const struct resp_caller *caller = resp_caller(conn);
@@ -918,7 +918,7 @@ static void resp_end(struct conn *conn)
     conn->caller = NULL;
 }
 
-/* What an answer's body is, is all of it; parts are those of an array. */
+/* The body is the whole answer; parts are those of an array. */
 HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
     conns_count(&conn->conns->counts.resp_replies[answer->status / 100 - 2], 1);
@@ -933,7 +933,7 @@ HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer
 static void resp_put_error(struct conn *conn, struct buf *out, const struct answer_error *error)
 {
     const char *code = error->code;
-    const char *kind; /* what Redis's clients know such errors by */
+    const char *kind; /* the word by which Redis's clients know such errors */
 
     (void)conn;
     switch (error->status) {
@@ -960,10 +960,10 @@ static void resp_put_error(struct conn *conn, struct buf *out, const struct answ
 
 static int resp_refuse(struct conn *conn);
 
-/* The request is there: what is asked, and whether it may be. */
+/* The request is complete: find its method, and whether it is allowed. */
 HOT static void resp_admit(struct conn *conn)
 {
-    /* Of what is none of the methods, or has other words. */
+    /* For unknown methods, or wrong words. */
     static const struct route refused = {.path = "",
                                          .role = ROLE_NONE,
                                          .listeners = LISTENER_IDS,
@@ -1030,7 +1030,7 @@ HOT static bool resp_step(struct conn *conn)
     return true;
 }
 
-/* What programs that took ids from Redis ask for as well, and what there is in its place. */
+/* Other requests of programs that took ids from Redis, and their replacements. */
 static const struct advice {
     const char *methods[10];
     const char *text;
@@ -1063,7 +1063,7 @@ static const char *advice_for(struct conn *conn)
     return NULL;
 }
 
-/* There is no such method, or it takes other words. */
+/* Answer that there is no such method, or that it takes other words. */
 COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
 {
     const struct resp_method *method = resp_caller(conn)->method;
@@ -1083,7 +1083,7 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
         return ANSWERED;
     }
     if (conn_at(conn, 0)[0] != '*' && advice == NULL) {
-        /* A line of somebody else: were it answered, each later answer would be taken for that to
+        /* Not this client's line: if it were answered, each later answer would be taken as that of
          * the request before. */
         conn->ending = CONN_LINGERS;
         return reply_error(conn, 404, "unknown_command",

@@ -27,7 +27,7 @@ COLD static enum words_result refuse_words(struct scan *scan, const char *why, u
     return WORDS_REJECT;
 }
 
-/* A line of this sign and a length of up to max. */
+/* Read a line of this sign and a length of up to max. */
 HOT static enum words_result read_length(struct scan *scan, char sign, uint64_t max,
                                          const char *too_large, uint32_t *ret_value)
 {

@@ -1,21 +1,21 @@
 /*
- * bytes.h - the bytes of RESP, in its versions 2 and 3: a request is a list of words, of which the
- * first one says what is wanted; a reply is appended to a buffer.
+ * bytes.h - the bytes of RESP, versions 2 and 3: a request is a list of words, the first of which
+ * is the method; a reply is appended to a buffer.
  *
- * A request is an array of bulk strings ("*2\r\n$4\r\nINCR\r\n$1\r\na\r\n"), or inline, as a
- * person types it: words with blanks between them on a line ("INCR a\r\n"). Where one ends, it says
- * itself: the same bytes are always the same request.
+ * A request is an array of bulk strings ("*2\r\n$4\r\nINCR\r\n$1\r\na\r\n"), or inline, as a person
+ * types it: words on a line, separated by blanks ("INCR a\r\n"). A request marks its own end: the
+ * same bytes are always the same request.
  *
- * The happy path: words_read() with all bytes of the request so far, again and again as they grow,
- * until WORDS_DONE. It keeps nothing in between: a length says how many bytes to step over, so that
- * looking again costs little. Then reply_...() for what is answered. Version 2 has no maps and one
- * nil: where the versions differ, the caller says which one is spoken. What stands in a line of its
- * own (errors) has its control characters replaced by blanks.
+ * The happy path: words_read() with all bytes of the request so far, repeatedly as they grow, until
+ * WORDS_DONE. It keeps nothing between calls: a length says how many bytes to skip, so rereading
+ * costs little. Then reply_...() for the answer. Version 2 has no maps and one nil: where the
+ * versions differ, the caller passes the version. In texts on a line of their own (errors) control
+ * characters are replaced by blanks.
  *
  * Failure modes: WORDS_REJECT: the stream is out of step and the connection must close. A length
- * beyond its bound is refused where it is read, before what it announces has come. A line that ends
- * in "HTTP/..." is refused: a web page can make a browser send one to any port, with words of its
- * choice after it. However the bytes are split, the result is the same.
+ * beyond its bound is refused when it is read, before the announced bytes have come. A line that
+ * ends in "HTTP/..." is refused: a web page can make a browser send one to any port, with words of
+ * its choice after it. However the bytes are split, the result is the same.
  *
  * Thread: pure functions, any.
  */
@@ -34,7 +34,7 @@
 
 enum words_result {
     WORDS_MORE,    /* the request is not whole yet */
-    WORDS_NOTHING, /* so many bytes are an empty line, or an empty array */
+    WORDS_NOTHING, /* these bytes are an empty line or an empty array */
     WORDS_DONE,
     WORDS_REJECT
 };
@@ -52,12 +52,12 @@ struct words {
     struct word word[LIMIT_RESP_WORDS];
 };
 
-/* data: all bytes that there are, of this request and those after it. On WORDS_REJECT *ret_reject
- * is set, as the parser of HTTP does. */
+/* data: all received bytes, of this request and those after it. On WORDS_REJECT *ret_reject is set,
+ * as by the parser of HTTP. */
 enum words_result words_read(const char *data, size_t len, struct words *words,
                              struct parser_reject *ret_reject);
 
-/* Is the text the given word, which is in capitals, in whatever case? */
+/* Is the text the given word, which is in capitals, in any case? */
 bool word_is(const char *text, size_t len, const char *word);
 
 /* --- replies --- */
@@ -78,16 +78,16 @@ void reply_text(struct buf *out, const char *text);
 void reply_pair(struct buf *out, const char *name, const char *text);
 void reply_number(struct buf *out, const char *name, uint64_t value);
 
-/* Lines for people: a verbatim string where there are some. */
+/* Lines for people: a verbatim string if the version has those. */
 void reply_lines(struct buf *out, unsigned version, const void *data, size_t len);
 
-/* So many elements, or pairs, follow. */
+/* `count` elements, or pairs, follow. */
 void reply_array(struct buf *out, uint64_t count);
 void reply_map(struct buf *out, unsigned version, uint64_t pairs);
 
 void reply_nil(struct buf *out, unsigned version);
 
-/* So many ids from the first one on, each an integer. */
+/* `count` ids from the first one on, each an integer. */
 void reply_ids(struct buf *out, uint64_t first, uint32_t count, uint32_t by);
 
 /* The most bytes that an id takes. */
