@@ -10,7 +10,7 @@
 #include "src/base/log.h"
 
 #define REGISTER_AGAIN_MS 1000
-#define DIGEST_QUIET 12 /* where nothing changes, digests are compared every so many times */
+#define DIGEST_QUIET 12 /* without changes, digests are compared once in this many times */
 
 /* --- its registration --- */
 
@@ -18,7 +18,7 @@ static void on_registered(struct node_command *command, int status)
 {
     struct announce *announce = CONTAINER(command, struct announce, registration);
 
-    (void)status; /* the row tells */
+    (void)status; /* the row shows it */
     context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
 }
 
@@ -36,7 +36,7 @@ bool announce_is_registered(const struct announce *announce)
             strcmp(known.peer_address, info->peer_address) == 0);
 }
 
-/* Where others share a zone, and none has this node's, its name may be misspelt. Looked at once,
+/* If other nodes share a zone, and none has this node's, its name may be misspelt. Checked once,
  * when the zone is in its row. */
 static void warn_of_zone(struct announce *announce)
 {
@@ -113,7 +113,7 @@ static void compare_digests(struct announce *announce)
         return;
     }
     context_arm_in(announce->on, &announce->digest_pause, announce->digest_ms);
-    /* Since then nothing but the comparison itself: a quiet cluster writes little for it. */
+    /* Only the comparison itself was applied since: a quiet cluster writes little for it. */
     if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
         ++announce->digest_skipped < DIGEST_QUIET) {
         return;
@@ -152,10 +152,10 @@ void announce_init(struct announce *announce, const struct raft_context *on,
     context_arm_in(announce->on, &announce->digest_pause, digest_ms);
 }
 
-/* --- settings that are not what the log knows --- */
+/* --- settings that differ from the log --- */
 
-/* Are the members of the settings those of the log, at the same addresses? One that was removed may
- * stay in the list, which a birth alone looks at: its id never comes back. */
+/* Are the members of the settings those of the log, at the same addresses? A removed member may
+ * stay in the list, which only a birth uses: its id never comes back. */
 static bool members_agree(const struct differences *differences, const struct configuration *conf)
 {
     const struct differences_settings *settings = &differences->settings;

@@ -1,10 +1,9 @@
 /*
  * announce.h - what a node reports to the cluster: its address, version, levels, store id, the
- * start that it is in, and its zone (from PLACEMENT_LEVEL on); as the leader, the digest that all
- * nodes compare their state with. And which of its settings are not what the log knows.
+ * current start, and its zone (from PLACEMENT_LEVEL on); as the leader, the digest that all nodes
+ * compare their state with. Also which of its settings differ from the log.
  *
- * The happy path: announce_turn() looks what is due and proposes it, one command of a kind at a
- * time.
+ * The happy path: announce_turn() proposes what is due, one command of a kind at a time.
  *
  * Failure modes: a command that fails is due again after a pause.
  *
@@ -21,7 +20,7 @@ struct announce {
     const struct leader_route *route;
     const struct node_info *info; /* what this node registers; node_id 0: nothing */
     struct placement zone;        /* the command that says where this node is */
-    bool zone_told;               /* it was looked at beside the others' */
+    bool zone_told;               /* it was compared with the others' */
     uint32_t digest_ms;           /* how often digests are compared; 0: never */
     struct node_command registration;
     struct timer registration_pause;
@@ -37,7 +36,8 @@ void announce_init(struct announce *announce, const struct raft_context *on,
                    const struct leader_route *route, const struct node_info *info, const char *zone,
                    uint32_t digest_ms);
 
-/* The log has what this start of the node reports, and so all that was committed before it. */
+/* The node has applied its own registration of this start, and so all that was committed before
+ * it. */
 bool announce_is_registered(const struct announce *announce);
 
 /* Woken by its timers, its commands, a route to the leader that is found or lost, and what wakes
@@ -45,26 +45,26 @@ bool announce_is_registered(const struct announce *announce);
 void announce_turn(struct announce *announce);
 
 /*
- * --- differences: settings of this node that are not what the replicated log knows.
+ * --- differences: settings of this node that differ from the replicated log.
  *
  * The members are read from the settings at the first start of a cluster; from then on the log
- * knows them. An operator that corrects a setting afterwards must read that it had no effect.
+ * holds them. An operator who changes a setting later must see that it has no effect.
  *
- * The happy path: differences_turn() compares anew when the log's side may have changed, logs what
- * begins to differ and what ends to, and leaves the result in `now`. A difference stops nothing.
+ * The happy path: differences_turn() compares anew when the log's side may have changed, logs each
+ * difference that begins or ends, and leaves the result in `now`. A difference stops nothing.
  */
 
-/* Settings that are not what the log knows; each is a bit. */
+/* Settings that differ from the log; each is a bit. */
 enum difference {
     DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
-    DIFFERS_ADDRESS = 1 << 1  /* peer.advertise, or what stands for it */
+    DIFFERS_ADDRESS = 1 << 1  /* peer.advertise, or its default */
 };
 
 /* What the settings say; borrowed. Its owner sets these, and on. */
 struct differences_settings {
     const struct net_peer *members; /* cluster.members */
     size_t member_count;            /* 0: not set */
-    const char *address;            /* where this node wants to be reached; "": it does not say */
+    const char *address;            /* where peers must reach this node; "": not set */
 };
 
 struct differences {
@@ -72,7 +72,7 @@ struct differences {
     struct differences_settings settings;
     bool looked;    /* it was compared, */
     uint64_t index; /* with the configuration of this entry, */
-    uint64_t moves; /* after so many moves of members */
+    uint64_t moves; /* number of moves of members then */
     unsigned now;   /* bits of enum difference */
 };
 

@@ -8,7 +8,7 @@
 
 #define ASK_AGAIN_MS 20
 
-/* --- what is known of the members --- */
+/* --- the members --- */
 
 static unsigned barrier_place_of(const struct barrier *barrier, uint64_t id)
 {
@@ -20,7 +20,7 @@ static unsigned barrier_place_of(const struct barrier *barrier, uint64_t id)
     return at;
 }
 
-/* How far a member has applied the log, at least. */
+/* Lower bound of the index that a member has applied. */
 static uint64_t applied_by(const struct barrier *barrier, uint64_t id)
 {
     unsigned at = barrier_place_of(barrier, id);
@@ -31,8 +31,8 @@ static uint64_t applied_by(const struct barrier *barrier, uint64_t id)
     return at < LIMIT_NODES ? barrier->applied[at] : 0;
 }
 
-/* Who is a member. A change that is not committed may never be: until then a member that is to go
- * is waited for, and hands out ids. */
+/* The members to wait for. A change may never be committed: until it is, a member that it removes
+ * still hands out ids, and is waited for. */
 static struct configuration barrier_members_of(const struct barrier *barrier)
 {
     struct configuration applied;
@@ -41,7 +41,7 @@ static struct configuration barrier_members_of(const struct barrier *barrier)
     return applied;
 }
 
-/* How far all have. */
+/* The index that all have applied. */
 static uint64_t applied_by_all(const struct barrier *barrier)
 {
     const struct configuration conf = barrier_members_of(barrier);
@@ -55,8 +55,8 @@ static uint64_t applied_by_all(const struct barrier *barrier)
     return least;
 }
 
-/* A place for a member's answer: its own, a free one, or one of a node that is no member any more.
- * There is one, since id is a member, and a configuration names no more than LIMIT_NODES. */
+/* A place for a member's answer: its own, a free one, or one of a node that is no longer a member.
+ * There is always one, since id is a member and a configuration has at most LIMIT_NODES. */
 static unsigned barrier_place_for(const struct barrier *barrier, const struct configuration *conf,
                                   uint64_t id)
 {
@@ -102,7 +102,7 @@ bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payl
     }
     conf = barrier_members_of(barrier);
     if (configuration_find(&conf, from) == NULL) {
-        return true; /* a node of a newer configuration, perhaps: nothing waits for it here */
+        return true; /* perhaps a node of a newer configuration: nothing waits for it here */
     }
     context_wake(barrier->on, WAKE_BARRIER);
     at = barrier_place_for(barrier, &conf, from);
@@ -113,7 +113,7 @@ bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payl
 
 /* --- requests --- */
 
-/* The request is on no list. If it has come to nothing, it is to say which members are missing. */
+/* The request is on no list. If it failed, it must name the missing members. */
 static void barrier_finish(struct barrier *barrier, struct cluster_request *request, int status)
 {
     const struct configuration conf = barrier_members_of(barrier);
@@ -126,7 +126,7 @@ static void barrier_finish(struct barrier *barrier, struct cluster_request *requ
         return;
     }
     missing->count = 0;
-    if (applied_by(barrier, self) < index) { /* perhaps it is no member any more */
+    if (applied_by(barrier, self) < index) { /* it may no longer be a member */
         missing->nodes[missing->count].id = self;
         missing->nodes[missing->count++].reachable = true;
     }
@@ -160,8 +160,8 @@ static void barrier_deadline_cb(struct timer *timer, uint64_t now_ms)
 
     (void)now_ms;
     ASSERT(request->kind == CLUSTER_REQUEST_BARRIER);
-    /* Since the last turn the last of them may have answered, or have been removed: then nobody is
-     * missing who could be named. */
+    /* Since the last turn the last member may have answered, or have been removed: then no member
+     * is missing. */
     barrier_leave(barrier, request, request->index <= applied_by_all(barrier) ? 0 : ERR_TIMEOUT);
 }
 
@@ -174,7 +174,7 @@ void barrier_submit(struct barrier *barrier, struct cluster_request *request)
         barrier_finish(barrier, request, ERR_OVERLOADED);
         return;
     }
-    /* Into its place: they mostly come in order. */
+    /* Insert in order; requests mostly come in order. */
     while (before != NULL && before->index > request->index) {
         before = TAILQ_PREV(before, cluster_request_list, link);
     }

@@ -10,7 +10,7 @@
 #define ASK_SOON_MS 200 /* until a majority of the clocks is known */
 #define THRESHOLD_DEFAULT_MS 1000
 
-/* The place of a peer; one of a node that is not asked any more is taken for a new one. */
+/* The place of a peer; a new peer gets the place of a node that is no longer asked. */
 static struct clock_link *link_of(struct clock_sync *sync, uint64_t peer)
 {
     struct clock_link *oldest = &sync->links[0];
@@ -73,12 +73,12 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
     for (unsigned i = 0; i < LIMIT_NODES && message.sent_ms != 0; i++) {
         struct clock_link *link = &sync->links[i];
 
-        /* Only an answer to the last question tells how long it took. */
+        /* Only an answer to the last question gives its round trip. */
         if (link->peer == from && link->sent_ms == message.sent_ms) {
             link->answered_ms = clock_now_ms(sync->on->real_clock);
             link->rtt_us = clock_now_us(sync->on->real_clock) - link->sent_us;
             link->serves = message.serves;
-            link->sent_ms = 0; /* a second answer says nothing */
+            link->sent_ms = 0; /* a second answer has no information */
         }
     }
     clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
@@ -111,8 +111,8 @@ void clock_sync_turn(struct clock_sync *sync)
     struct buf payload = BUF_INIT;
     size_t samples;
 
-    /* The time only once a majority of the clocks is known: the first one that the log ever gets is
-     * taken as it is, and later ones cannot turn it back. */
+    /* Propose the time only once a majority of the clocks is known: the log takes the first time
+     * unchecked, and later ones cannot turn it back. */
     if (sync->config.threshold_ms == 0 || sync->command.in_flight || timer_is_armed(&sync->tick) ||
         !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms)) {
         return;

@@ -1,12 +1,12 @@
 /*
- * clock_sync.h - the cluster's time: asks the peers what their clocks say, and as the leader puts
+ * clock_sync.h - the cluster's time: asks the peers for their clocks' time, and as the leader puts
  * the median into the log.
  *
  * The happy path: every second (at first five times a second) each peer gets a FRAME_CLOCK; its
  * answer goes to clock_check_sample(). The leader appends a COMMAND_CLOCK with the median every
  * renew_ms. No id's uniqueness rests on the log's time.
  *
- * Failure modes: no answers: its own clock is all there is, and the checks pass. Not the leader:
+ * Failure modes: no answers: only the own clock is known, and the checks pass. Not the leader:
  * nothing is proposed.
  *
  * Thread: the raft loop.
@@ -17,7 +17,7 @@
 #include "raft/cluster/context.h"
 #include "src/base/clock.h"
 
-/* A node without worker ids of its own keeps the time as well: others may register theirs. */
+/* A node without worker ids of its own also keeps the time: others may register worker ids. */
 struct clock_sync_config {
     uint32_t threshold_ms; /* of the checks of this node's clock; 0: it only answers */
     uint32_t renew_ms;     /* how often the leader appends the time; > 0 where threshold_ms is */
@@ -30,7 +30,7 @@ struct clock_link {
     uint64_t sent_us;     /* by a finer clock */
     uint64_t answered_ms; /* 0: never */
     uint64_t rtt_us;      /* of the question that was answered last */
-    uint8_t serves;       /* what the answer said: bits of enum wire_serves; 0: nothing */
+    uint8_t serves;       /* as the answer says: bits of enum wire_serves; 0: it does not say */
 };
 
 struct clock_sync {
@@ -49,12 +49,12 @@ void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);
 
-/* How long the last question to a peer and its answer took, and what that said. NULL: none was
+/* The last question to a peer that was answered: its round trip, and the answer. NULL: none was
  * answered for CLOCK_SAMPLE_FRESH_MS. Borrowed until the next answer. */
 const struct clock_link *clock_sync_link(const struct clock_sync *sync, uint64_t peer);
 
-/* What a node serves, this one included: bits of enum wire_serves. One that does not say, as one
- * whose last answer was long ago, is taken for one that serves all: a client asks it and sees. */
+/* What a node (also this one) serves: bits of enum wire_serves. A node that does not report this,
+ * or whose last answer is old, counts as serving all: a client asks it and sees. */
 uint8_t clock_sync_serves(const struct clock_sync *sync, uint64_t node_id);
 
 /* Propose what is due. Woken by an answer, its timers, its command, and what wakes all. */

@@ -22,7 +22,7 @@ static void compare_read_cb(struct store_op *op)
     ASSERT(rows->reading && !rows->back);
     rows->back = true;
     context_wake(rows->compare->on, WAKE_COMPARE);
-    if (rows->compare->stopped) { /* no turn comes any more; the store closes the view */
+    if (rows->compare->stopped) { /* no more turns; the store closes the view */
         rows->reading = false;
         disk_read_forget(&rows->read);
     }
@@ -63,7 +63,7 @@ static void drop_view(struct compare_view *rows)
     }
 }
 
-/* Take what was read. True: there is a chunk, or an error in status. */
+/* Take a finished read. True: there is a chunk, or an error in status. */
 static bool take_read(struct compare_view *rows)
 {
     bool first = rows->view == NULL;
@@ -95,7 +95,7 @@ static bool take_read(struct compare_view *rows)
     return true;
 }
 
-/* Is it free for another one? */
+/* May another view be opened? */
 static bool is_closed(const struct compare_view *rows)
 {
     return rows->view == NULL && !rows->reading;
@@ -153,7 +153,7 @@ static void answer_part(struct compare *compare)
     compare_answer(compare, lender->peer, &part);
 }
 
-/* What was read for a question. */
+/* Answer the pending question with the finished read. */
 static void lender_turn(struct compare *compare)
 {
     struct compare_lender *lender = &compare->lender;
@@ -178,7 +178,7 @@ static void lender_turn(struct compare *compare)
     lender->asked = 0;
 }
 
-/* How the asker's state is beside this node's, as it says. */
+/* Compare the asker's reported state with this node's. */
 static enum wire_compared_kind judge(const struct compare *compare, const struct wire_compare *ask)
 {
     uint64_t digest;
@@ -210,7 +210,7 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
     open_view(&lender->rows);
 }
 
-/* --- who is wrong --- */
+/* --- which node is wrong --- */
 
 static bool has_node(const struct compare_nodes *nodes, uint64_t id)
 {
@@ -224,12 +224,12 @@ static bool has_node(const struct compare_nodes *nodes, uint64_t id)
 
 static void add_node(struct compare_nodes *nodes, uint64_t id)
 {
-    if (!has_node(nodes, id) && nodes->count < LIMIT_NODES) { /* else: some are members no more */
+    if (!has_node(nodes, id) && nodes->count < LIMIT_NODES) { /* else some are no longer members */
         nodes->ids[nodes->count++] = id;
     }
 }
 
-/* By the configuration that is applied: one that is not committed may be a wrong leader's. */
+/* By the applied configuration: an uncommitted one may be a wrong leader's. */
 static void voters_of(const struct compare *compare, struct configuration *ret_voters)
 {
     struct configuration applied;
@@ -294,7 +294,7 @@ void compare_diverged(struct compare *compare, uint64_t said_by, const char *why
              "peer=%llu index=%llu", ull(said_by), ull(asker->index));
     ask_states(compare);
     context_arm_in(compare->on, &asker->again, COMPARE_AGAIN_MS);
-    context_wake(compare->on, WAKE_ALL); /* it serves nothing meanwhile */
+    context_wake(compare->on, WAKE_ALL); /* nothing is served meanwhile */
 }
 
 /* A leader hands over before rows are compared: meanwhile nothing is served. */
@@ -346,8 +346,8 @@ static void decide(struct compare *compare)
     }
 }
 
-/* A node asks that has another state than this one. If most voters do, it is this one that differs:
- * it asks, too, and will hear so. */
+/* A node with another state asks. If most voters do, this node's state differs: it asks, too, and
+ * will learn that. */
 static void hear_other(struct compare *compare, uint64_t from, uint64_t index)
 {
     struct driver *driver = compare->on->driver;
@@ -441,7 +441,7 @@ static void forget_asker(struct compare *compare)
     buf_free(&asker->mine);
 }
 
-/* text names the row that differs; or why none is named. */
+/* text: the row that differs, or why none is named. */
 static void compare_finish(struct compare *compare, bool differs, const char *text)
 {
     const struct compare_asker *asker = &compare->asker;
@@ -472,7 +472,7 @@ static void compare_due_cb(struct timer *timer, uint64_t now_ms)
     compare_give_up(CONTAINER(timer, struct compare, asker.due), "did not answer in time");
 }
 
-/* A value for people: its length, a hash, and how it begins. */
+/* A value as text: its length, a hash, and its first bytes. */
 static int print_value(char *text, size_t size, const struct store_row *row)
 {
     const uint8_t *value = row->value;
@@ -519,7 +519,7 @@ static bool same_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
     return a_len == b_len && memcmp(a, b, a_len) == 0;
 }
 
-/* Through both lists of the range, up to the first row that is not in both. */
+/* Compare both lists of the range, up to the first row that is not in both. */
 static void find_row(struct compare *compare, const struct wire_compared *theirs)
 {
     static const struct store_row none = {0};
@@ -574,7 +574,7 @@ static void range_is_whole(struct compare *compare)
     }
 }
 
-/* Count the own rows that are read; the next chunk is read when all are. */
+/* Sum the own rows of the chunk, then read the next one. */
 static void count_rows(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
@@ -609,7 +609,7 @@ static void count_rows(struct compare *compare)
     }
 }
 
-/* --- what the lender says --- */
+/* --- the lender's answers --- */
 
 static void take_open(struct compare *compare, const struct wire_compared *compared)
 {
@@ -710,7 +710,7 @@ static void asker_turn(struct compare *compare)
     }
 }
 
-/* Compare with one of those that have another state. */
+/* Compare with one of the nodes that have another state. */
 static void open_peer(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
@@ -792,7 +792,7 @@ void compare_init(struct compare *compare, const struct raft_context *on, struct
     *compare = (struct compare){.on = on, .disk = disk};
     compare->asker.rows.compare = compare;
     compare->lender.rows.compare = compare;
-    compare->asker.number = first >> 16; /* an answer of before a restart is none */
+    compare->asker.number = first >> 16; /* answers from before a restart do not match */
     timer_init(&compare->asker.again, compare_again_cb);
     compare->asker.again.wakes = WAKE_COMPARE;
     compare->asker.hand_over.wakes = WAKE_COMPARE;

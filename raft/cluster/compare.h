@@ -1,19 +1,19 @@
 /*
- * compare.h - states differ: is this node's the wrong one? If so, the first row that differs is
- * named before the node ends. And the other side, which lends a view of its rows.
+ * compare.h - states differ: is this node's the wrong one? If so, it reports the first row that
+ * differs before it ends. Also the other side, which lends a view of its rows.
  *
- * A digest in the log that is another than here is the word of one node, whose own state may have
- * gone wrong, by bad memory, say. So the driver is halted, and this node asks all voters for their
- * states at the index that it has applied. An equal digest there stands for an equal log and state.
- * With a majority of the voters, itself included, of its state it resumes. Else it ends: nobody can
- * tell, and a wrong state could give ids twice. A node that is asked by more than half of the
- * voters, all of another state, asks as well, and hears that it has gone wrong itself: so a leader
- * ends whose own state is wrong, and not its followers.
+ * A digest in the log that differs from this node's comes from one node, whose own state may be
+ * wrong, by bad memory, say. So the driver is halted, and this node asks all voters for their
+ * states at the index that it has applied. An equal digest there means an equal log and state. If a
+ * majority of the voters, itself included, has its state, it resumes. Else it ends: which state is
+ * right is unknown, and a wrong state could give ids twice. A node that is asked by more than half
+ * of the voters, all with another state, asks as well and finds that its own is wrong. So a leader
+ * with a wrong state ends, not its followers.
  *
- * To name the row, both sides hold a view of their rows at one index, which stays as it is whatever
- * changes meanwhile. The ranges of keys are the lender's: as many rows as it reads at once. For
- * each it says the last key and the sum of its rows' hashes; the asker adds up its own rows up to
- * that key. Of the first range whose sums differ it asks for the rows, and goes through both lists.
+ * To name the row, both sides hold a fixed view of their rows at one index. The lender chooses the
+ * ranges of keys: as many rows as it reads at once. For each range it reports the last key and the
+ * sum of its rows' hashes; the asker adds up its own rows up to that key. It asks for the rows of
+ * the first range whose sums differ, and compares both lists.
  *
  * The happy path of the asker: compare_diverged() -> STATE to all, again every COMPARE_AGAIN_MS ->
  * it is wrong; a leader hands over -> OPEN to one -> the lender's index; the driver applies up to
@@ -22,9 +22,10 @@
  * a view of them -> an answer for each question -> CLOSE, or its time is over.
  *
  * Failure modes: no answer, a view that cannot be had, answers that make no sense, or
- * LIMIT_COMPARE_MS over: it ends without a row, and says so. A lender lends one view at a time, for
- * LIMIT_COMPARE_MS, and then none for LIMIT_COMPARE_PAUSE_MS, so that no peer keeps the store from
- * using free pages again; it reads one chunk for each question, and takes one at a time.
+ * LIMIT_COMPARE_MS over: the node ends without naming a row, and logs that. A lender lends one view
+ * at a time, for LIMIT_COMPARE_MS, and then none for LIMIT_COMPARE_PAUSE_MS, so that no peer
+ * prevents the store from reusing free pages. It reads one chunk for each question, one question at
+ * a time.
  *
  * Thread: the raft loop.
  */
@@ -37,7 +38,7 @@
 #define COMPARE_WHY_BYTES 400
 #define COMPARE_AGAIN_MS 50
 
-/* Nodes, each of them once. */
+/* A set of nodes. */
 struct compare_nodes {
     uint64_t ids[LIMIT_NODES];
     unsigned count;
@@ -60,7 +61,7 @@ struct compare_view {
 enum compare_state {
     COMPARE_NONE,
     COMPARE_DECIDING,     /* the others are asked for their states */
-    COMPARE_HANDING_OVER, /* it is wrong: another one is to lead, */
+    COMPARE_HANDING_OVER, /* this state is wrong: another node must lead, */
     COMPARE_OPENING,      /* the lender is asked for a view */
     COMPARE_APPLYING,     /* this node's state goes there */
     COMPARE_READING,      /* its rows are read */
@@ -69,30 +70,30 @@ enum compare_state {
 
 struct compare_asker {
     enum compare_state state;
-    uint64_t said_by; /* whose digest is another than here */
-    uint64_t index;   /* of which the others are asked */
+    uint64_t said_by; /* the node whose digest differs */
+    uint64_t index;   /* at which the others are asked for their states */
     uint64_t digest;  /* of this node there */
     struct compare_nodes same;
     struct compare_nodes other;
     struct timer again;
     struct timer hand_over;      /* HANDING_OVER: the next step of it */
     uint64_t until_ms;           /* of deciding, or handing over */
-    char why[COMPARE_WHY_BYTES]; /* it may be wrong */
-    uint64_t peer;               /* with whom rows are compared */
+    char why[COMPARE_WHY_BYTES]; /* the reason why this state may be wrong */
+    uint64_t peer;               /* the node that rows are compared with */
     uint64_t number;
     struct compare_view rows;
-    size_t at;               /* within rows.chunk: what was counted of it */
+    size_t at;               /* within rows.chunk: the part that was summed */
     struct wire_compared of; /* the range that is compared; its key is in last */
     struct buf last;
     bool has_part;
     uint64_t sum; /* of the own rows in it */
     uint32_t count;
-    struct buf mine; /* them, as far as LIMIT_COMPARE_BYTES hold */
+    struct buf mine; /* those rows, up to LIMIT_COMPARE_BYTES */
     struct timer due;
 };
 
 struct compare_lender {
-    uint64_t peer; /* 0: nobody has a view */
+    uint64_t peer; /* 0: no peer has a view */
     uint64_t number;
     struct compare_view rows;
     uint8_t asked; /* enum wire_compare_kind that waits for the read under way; 0: none */

@@ -24,21 +24,21 @@ enum {
     WAKE_BARRIER = 1u << 1,
     WAKE_COMPARE = 1u << 2,
     WAKE_MEMBERS = 1u << 3, /* peers, and membership */
-    WAKE_SELF = 1u << 4,    /* what the log says of this node */
+    WAKE_SELF = 1u << 4,    /* the log's record of this node */
     WAKE_ANNOUNCE = 1u << 5,
     WAKE_DIFFERENCES = 1u << 6,
     WAKE_UPGRADE = 1u << 7,
     WAKE_CLOCK_SYNC = 1u << 8,
     WAKE_REQUESTS = 1u << 9, /* leader_route, forwarder, serving, rounds */
-    WAKE_SEEN = 1u << 10,    /* of the service: what others see of this node */
+    WAKE_SEEN = 1u << 10,    /* of the service: the status that others see */
     WAKE_SERVICE_FIRST = 11, /* its other parts: the number of the first of their bits */
     WAKE_LAST = 16,
     WAKE_ALL = (1u << (WAKE_LAST + 1)) - 1,
     WAKE_SERVICE = WAKE_ALL & ~(WAKE_SEEN - 1u)
 };
 
-/* Requests that are over, until their done() is called. Whoever serves a request ends it by
- * answers_put(), at any time, also from inside submit; the replica delivers all of them at one
+/* Requests that are over, until their done() is called. The part that serves a request ends it by
+ * answers_put(), at any time, also from inside submit. The replica delivers all of them at one
  * place of its turn. So done() is called exactly once, on the raft loop, and never from inside
  * submit. */
 struct answers {
@@ -73,22 +73,22 @@ static inline void answers_deliver(struct answers *answers)
     }
 }
 
-/* What happens to this node, for those that want to hear of it; NULL: they do not. On the
- * loop, but for failed. */
+/* Events of this node; NULL for those that are not wanted. On the loop, but for failed. */
 struct replica_listener {
     SLIST_ENTRY(replica_listener) link;
-    /* Going on would be unsafe. In the process this must not return; any thread. */
+    /* To continue would be unsafe. In the process this must not return; any thread. */
     void (*failed)(struct replica_listener *listener, int err, const char *text);
-    /* It asks to be let in from now on, before node_start() returns. On the caller's thread. */
+    /* This node begins to ask for admission, before node_start() returns. On the caller's
+     * thread. */
     void (*joining)(struct replica_listener *listener);
-    /* Before `failed` or `removed`, where this node knows of no birth: the cluster knows its id
-     * with other data, or has removed it, and what this node has is nothing. May not return. */
+    /* Before `failed` or `removed`, if this node knows of no birth: the cluster knows its id with
+     * other data, or has removed it, and this node has no data. May not return. */
     void (*lost)(struct replica_listener *listener);
-    /* The cluster has removed this node, and its id never comes back: it is to be stopped. May come
-     * several times. */
+    /* The cluster has removed this node, and its id never comes back: the node must be stopped. May
+     * come several times. */
     void (*removed)(struct replica_listener *listener);
-    /* The log knows a later start of this node than this one, or one that it never had: the data
-     * directory is an older copy, and the node has to end (replica_mark_older()). Once. */
+    /* The log knows a later start of this node than this one, or one unknown to this directory: the
+     * directory is an older copy, and the node must end (replica_mark_older()). Once. */
     void (*superseded)(struct replica_listener *listener, uint64_t incarnation);
     /* Role, term or leader changed. */
     void (*role_changed)(struct replica_listener *listener);
@@ -119,17 +119,17 @@ struct raft_context {
     struct driver *driver;
     struct net *net;
     struct disk *disk;
-    const struct clock *clock;      /* stands still for a step of a turn (clock.h) */
-    const struct clock *real_clock; /* to measure by, or to compare with the wall clock */
+    const struct clock *clock;      /* constant during a step of a turn (clock.h) */
+    const struct clock *real_clock; /* for measuring, or comparing with the wall clock */
     struct timers *timers;          /* all deadlines and repeats of the replica */
     struct state *state;
-    struct answers *answers; /* by which requests that are over leave */
+    struct answers *answers; /* queue of finished requests */
     struct service *service; /* what uses the replica */
     struct replica_listeners listeners;
     /* Takes any request of this node. */
     void (*submit)(const struct raft_context *on, struct cluster_request *request);
     uint64_t node_id;      /* this node */
-    uint64_t memory_bytes; /* that the state may take; 0: no bound */
+    uint64_t memory_bytes; /* bound of the state; 0: none */
     bool replace_lost; /* a member that is lost is removed for a node at its address, see peers.h */
     bool stopping;     /* all requests get ERR_SHUTTING_DOWN from now on */
 };
@@ -139,14 +139,14 @@ static inline uint64_t context_now_ms(const struct raft_context *on)
     return clock_now_ms(on->clock);
 }
 
-/* These parts have to look: in this turn, or in one that comes at once. */
+/* These parts must run: in this turn, or in one that comes at once. */
 static inline void context_wake(const struct raft_context *on, uint32_t parts)
 {
     on->timers->woken |= parts;
 }
 
-/* Queue a message as a frame of this type. 0 or why it does not leave (net.h). Should it be lost,
- * the sender sends it again when it has no answer. */
+/* Queue a message as a frame of this type. 0 or the error of the send (net.h). If it is lost, the
+ * sender sends it again when it gets no answer. */
 #define CONTEXT_SEND(name)                                                                         \
     static inline int context_send_##name(const struct raft_context *on, uint64_t to,              \
                                           enum frame_type type, const struct wire_##name *message) \
@@ -160,7 +160,7 @@ static inline void context_wake(const struct raft_context *on, uint32_t parts)
         return rv;                                                                                 \
     }
 
-/* Where a member is reached. Borrowed until the next apply. */
+/* A member's address. Borrowed until the next apply. */
 static inline const char *context_address(const struct raft_context *on,
                                           const struct conf_member *member)
 {
@@ -192,7 +192,7 @@ static inline bool context_reaches(const struct raft_context *on, uint64_t node_
     return node_id == on->node_id || on->net->ops->connected(on->net, node_id);
 }
 
-/* Arm a timer for so long from now. */
+/* Arm a timer for this long from now. */
 static inline void context_arm_in(const struct raft_context *on, struct timer *timer,
                                   uint64_t in_ms)
 {
@@ -215,8 +215,8 @@ static inline void context_arm_at(const struct raft_context *on, struct timer *t
 /*
  * One at a time: its registration, a digest, the log's time, a step of a membership change. The
  * owner encodes a command and calls node_command_send(); when it is over, or NODE_COMMAND_MS have
- * passed, in_flight is false again, on_done is called with its end, and the part that it is of is
- * woken. It may fail as any command may: the owner looks again whether it is still due.
+ * passed, in_flight is false again, on_done is called with its status, and its part is woken. It
+ * may fail as any command: the owner checks again whether it is still due.
  */
 struct node_command {
     struct cluster_request request;
@@ -227,8 +227,8 @@ struct node_command {
     void (*on_done)(struct node_command *command, int status);
 };
 
-/* Take over the command in payload and propose it; none may be in flight. stamped: it bears the
- * stamp of who asked for it. */
+/* Take over the command in payload and propose it; none may be in flight. stamped: it has the stamp
+ * of the client that asked for it. */
 void node_command_send(struct node_command *command, const struct raft_context *on,
                        struct buf *payload, bool stamped);
 

@@ -8,7 +8,7 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-#define PATIENCE_HEARTBEATS 2 /* without an answer, before a route is doubted or given up */
+#define PATIENCE_HEARTBEATS 2 /* without an answer, before a route is probed or given up */
 #define IDLE_HEARTBEATS 5     /* between probes when nothing waits for them */
 #define PAUSE_MS 10           /* between two searches at least */
 
@@ -17,7 +17,7 @@ static uint64_t heartbeats_ms(const struct leader_route *route, unsigned count)
     return count * (uint64_t)route->on->driver->config.heartbeat_ms;
 }
 
-/* This node finds its leader in itself, or looks for none any more. */
+/* This node leads, or no longer looks for a leader. */
 static bool needs_none(const struct leader_route *route)
 {
     return route->on->stopping || route->leader == route->on->node_id;
@@ -32,7 +32,7 @@ static int send_probe(struct leader_route *route, uint64_t to, uint8_t kind, uin
                               &(struct wire_probe){kind, origin, round});
 }
 
-/* Is the leader there; or is the route through this member? */
+/* Ask the leader whether it leads, or this member whether it reaches the leader. */
 static void leader_route_ask(struct leader_route *route, uint64_t peer)
 {
     (void)send_probe(route, peer, peer == route->leader ? WIRE_PROBE_ASK : WIRE_PROBE_ASK_ON, 0,
@@ -50,7 +50,8 @@ void leader_route_set_peers(struct leader_route *route, const struct net_peer *p
 
 /* --- changes of the route --- */
 
-/* Requests go elsewhere, or nowhere; and who has to know whether there is a leader. */
+/* Wake the parts whose requests now go elsewhere or nowhere, and those that show whether there is a
+ * leader. */
 static void route_changed(const struct leader_route *route)
 {
     context_wake(route->on, WAKE_REQUESTS | WAKE_ANNOUNCE | WAKE_SERVICE);
@@ -64,8 +65,7 @@ static void go_direct(struct leader_route *route)
     route->forwarder = 0;
     route->heard_ms = context_now_ms(route->on);
     route->asked_ms = 0;
-    route->first_round =
-        route->round + 1; /* what was asked before may be answered with an old no */
+    route->first_round = route->round + 1; /* earlier probes may be answered with an old no */
 }
 
 static void seek(struct leader_route *route)
@@ -82,7 +82,7 @@ static void seek(struct leader_route *route)
 
 /* --- turns --- */
 
-/* When the oldest request, if it went to this node, has waited for too long without any other
+/* When the oldest request, if it was sent to `peer`, has waited too long without any other
  * answer. */
 static uint64_t overdue_ms(const struct leader_route *route, const struct leader_route_load *load,
                            uint64_t peer)
@@ -112,7 +112,7 @@ static void turn_direct(struct leader_route *route, const struct leader_route_lo
     }
 }
 
-/* When everybody is asked next: soon, if something waits for it. */
+/* When all are asked next: soon, if requests wait. */
 static uint64_t search_due_ms(const struct leader_route *route,
                               const struct leader_route_load *load)
 {
@@ -125,7 +125,7 @@ static uint64_t search_due_ms(const struct leader_route *route,
     return next_ms > route->sought_ms ? next_ms : route->sought_ms;
 }
 
-/* When the member is asked next whether it still reaches the leader. */
+/* When the member is next asked whether it still reaches the leader. */
 static uint64_t forwarder_due_ms(const struct leader_route *route,
                                  const struct leader_route_load *load)
 {
@@ -221,7 +221,7 @@ bool leader_route_is_known(const struct leader_route *route)
     return route->leader != 0 || route->state == ROUTE_FORWARDED;
 }
 
-/* --- what is heard --- */
+/* --- answers and frames --- */
 
 void leader_route_role_changed(struct leader_route *route)
 {
@@ -243,7 +243,7 @@ void leader_route_heard(struct leader_route *route, uint64_t from, int status)
     if (from != leader_route_target(route)) {
         return;
     }
-    if (status == ERR_NOT_LEADER) { /* whatever the core thinks */
+    if (status == ERR_NOT_LEADER) { /* regardless of the core's state */
         seek(route);
         return;
     }
@@ -347,7 +347,7 @@ void numbers_end(struct numbers *numbers, uint64_t number)
     numbers->count--;
 }
 
-/* --- what is passed on for another node --- */
+/* --- requests passed on for another node --- */
 
 _Static_assert(LIMIT_FORWARDED <= NUMBERS_MAX, "each has a number");
 
@@ -377,7 +377,7 @@ static void forwarder_deadline_cb(struct timer *timer, uint64_t now_ms)
     forget(CONTAINER(timer, struct forwarded, deadline));
 }
 
-/* 0, or why it does not go on. */
+/* 0, or why it is not passed on. */
 static int pass_on(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire)
 {
     uint64_t most_ms = 2 * (uint64_t)forwarder->on->driver->config.election_ms;
@@ -427,14 +427,14 @@ void forwarder_reply(struct forwarder *forwarder, uint64_t from, struct wire_rep
 {
     struct forwarded *forwarded = numbers_find(&forwarder->numbers, reply->id);
 
-    if (forwarded != NULL && forwarded->leader == from) { /* nobody else was asked */
+    if (forwarded != NULL && forwarded->leader == from) { /* no other node was asked */
         reply->id = forwarded->origin_id;
         (void)context_send_reply(forwarder->on, forwarded->origin, FRAME_REPLY, reply);
         forget(forwarded);
     }
 }
 
-/* Forget what came from this origin, and give back what went to another leader than this one. */
+/* Forget requests from this origin, and give back those sent to another leader than this one. */
 static void sweep(struct forwarder *forwarder, uint64_t origin, uint64_t leader)
 {
     struct forwarded *forwarded;

@@ -2,7 +2,7 @@
  * leader_route.h - the route of this node's requests to the leader: directly, or, where the link
  * between the two is cut in one direction or both, through a member that reaches it.
  *
- *            answers come            nobody said yes
+ *            answers come            no member said yes
  *            .------.              .---------------.
  *            v      | too long     v               |
  *          DIRECT --+---------> SOUGHT ------------+----> FORWARDED
@@ -15,13 +15,13 @@
  * The happy path: requests go to the leader that the core knows, and only the age of the oldest is
  * watched. If it has no answer after two heartbeats, and nothing else was answered since, the
  * leader is probed (FRAME_PROBE). All members are asked to probe it if it does not answer within a
- * heartbeat, if there is no link or no leader, or if it says that it does not lead. Meanwhile
+ * heartbeat, if there is no link or no leader, or if it reports that it does not lead. Meanwhile
  * requests wait. The first yes decides. The sender of requests compares `changes` in each turn, and
- * sends anew what went by another route.
+ * sends requests of an earlier route again.
  *
  * Failure modes: no route is found: requests wait until their deadline, as they do without a
- * leader. A probe decides only where frames are sent. If it was answered by a node that leads no
- * more, the answers to the requests show it, or their absence does.
+ * leader. A probe decides only where frames are sent. If a node that no longer leads answered it,
+ * the answers to the requests show it, or their absence does.
  *
  * Thread: the raft loop.
  */
@@ -35,10 +35,10 @@
 
 enum leader_route_state { ROUTE_DIRECT, ROUTE_SOUGHT, ROUTE_FORWARDED };
 
-/* What waits for the route, as of now. */
+/* The requests that wait for the route now. */
 struct leader_route_load {
-    bool waiting;       /* something is to be sent */
-    uint64_t oldest_to; /* to whom the oldest without an answer went; 0: none is out */
+    bool waiting;       /* a request must be sent */
+    uint64_t oldest_to; /* where the oldest unanswered one went; 0: none is sent */
     uint64_t oldest_ms; /* and when */
 };
 
@@ -46,27 +46,27 @@ struct leader_route { /* its owner sets on, and what turn wakes; the rest begins
     const struct raft_context *on;
     enum leader_route_state state;
     unsigned changes;            /* how often it was lost, or found through a member */
-    uint64_t peers[LIMIT_PEERS]; /* who may know one */
+    uint64_t peers[LIMIT_PEERS]; /* that may know one */
     size_t peer_count;
     uint64_t leader;      /* that the core knows; 0: none */
     uint64_t forwarder;   /* FORWARDED: the member that passes requests on; else 0 */
     uint64_t heard_ms;    /* when an answer came along the route, or it was taken */
     uint64_t asked_ms;    /* a probe along it has no answer since; 0: none is out */
     uint64_t direct_ms;   /* FORWARDED: when the leader was last asked directly */
-    uint64_t sought_ms;   /* SOUGHT: since when, */
-    uint64_t searched_ms; /* and when everybody was last asked; 0: ask at once, a link came up */
+    uint64_t sought_ms;   /* SOUGHT: since this time, */
+    uint64_t searched_ms; /* and when all were last asked; 0: ask at once, a link came up */
     uint64_t round;       /* number of the last probe, */
     uint64_t first_round; /* and of the first one since the route was last lost, or direct */
     struct timer turn;    /* the next leader_route_turn() that has something to do */
 };
 
-/* With whom links are kept: members, as this node knows them. */
+/* The peers that have links: members, as this node knows them. */
 void leader_route_set_peers(struct leader_route *route, const struct net_peer *peers, size_t count);
 
-/* Doubt it, look for another, as far as it is due. In each turn, before requests are sent. */
+/* Probe the route, or look for another, if that is due. In each turn, before requests are sent. */
 void leader_route_turn(struct leader_route *route, const struct leader_route_load *load);
 
-/* See that the next turn comes in time, by what waits now that requests were sent. */
+/* Arm the timer of the next turn, by the requests that wait now. After requests were sent. */
 void leader_route_arm(struct leader_route *route, const struct leader_route_load *load);
 
 /* Where requests go now; 0: nowhere. */
@@ -75,7 +75,7 @@ uint64_t leader_route_target(const struct leader_route *route);
 /* A leader is known, or a member through which it is reached. */
 bool leader_route_is_known(const struct leader_route *route);
 
-/* Without another member's help, as far as it is known. */
+/* True if no other member passes requests on, by current knowledge. */
 static inline bool leader_route_is_direct(const struct leader_route *route)
 {
     return route->state == ROUTE_DIRECT;
@@ -140,8 +140,8 @@ void *numbers_find(const struct numbers *numbers, uint64_t number);
 void numbers_end(struct numbers *numbers, uint64_t number);
 
 /*
- * --- forwarder: requests of other members that this node passes on to the leader, since they do
- * not reach it themselves.
+ * --- forwarder: requests that this node passes on to the leader for members that do not reach it
+ * themselves.
  *
  * The happy path: a FRAME_FORWARD comes; it is sent to the leader as a FRAME_REQUEST that names its
  * origin, under a number of this node's own; the leader's FRAME_REPLY goes back to the origin under
@@ -149,8 +149,8 @@ void numbers_end(struct numbers *numbers, uint64_t number);
  *
  * Failure modes: no leader is known, or it changes, or its link breaks: the origin gets
  * ERR_NOT_LEADER at once and looks for another route. Too many, or too many bytes: ERR_OVERLOADED.
- * The origin's time, or two election timeouts, are over: forgotten; the origin sends it anew after
- * one. No payload is kept.
+ * After the origin's deadline, or two election timeouts, the request is forgotten; the origin sends
+ * it again after one. No payload is kept.
  */
 
 /* A request of another member on its way through this node. */
@@ -158,8 +158,8 @@ struct forwarded {
     TAILQ_ENTRY(forwarded) link;
     struct forwarder *owner;
     uint64_t id;     /* this node's number, under which the leader has it */
-    uint64_t leader; /* to whom it went */
-    uint64_t origin; /* whose it is, and that node's number */
+    uint64_t leader; /* where it was sent */
+    uint64_t origin; /* the member that sent it, and that member's number */
     uint64_t origin_id;
     size_t bytes; /* of its payload */
     struct timer deadline;
@@ -183,8 +183,8 @@ void forwarder_receive(struct forwarder *forwarder, uint64_t from, const struct 
 /* The answer to what was passed on (its number has the mark); reply->id is changed. */
 void forwarder_reply(struct forwarder *forwarder, uint64_t from, struct wire_reply *reply);
 
-/* Role, term or leader changed, or this node stops: give back what went to another leader than
- * the present one, or everything. */
+/* Role, term or leader changed, or this node stops: give back all requests sent to another leader
+ * than the present one, or all. */
 void forwarder_role_changed(struct forwarder *forwarder);
 
 void forwarder_link_down(struct forwarder *forwarder, uint64_t peer);

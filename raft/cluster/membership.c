@@ -1,6 +1,6 @@
 /*
- * membership.c - see membership.h: what the leader answers when somebody asks for a member, for one
- * member less or for another leader, and the steps of a change. Thread: the raft loop.
+ * membership.c - see membership.h: the leader's answers to requests that add or remove a member or
+ * ask for another leader, and the steps of a change. Thread: the raft loop.
  */
 #include "raft/cluster/membership.h"
 
@@ -22,11 +22,11 @@ void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
         .on = on, .config = config, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE};
 }
 
-/* --- who is in the way --- */
+/* --- obstacles --- */
 
 enum obstacle { NONE, UNKNOWN, STARTED_ANEW, TOO_OLD, NOT_REACHED };
 
-/* The start of a member that this node last heard of; 0: of none. */
+/* The last start of a member that this node heard of; 0: none. */
 static uint64_t start_of(const struct raft_context *on, uint64_t node_id)
 {
     const struct peer_seen *seen;
@@ -60,7 +60,7 @@ static bool is_adding(const struct raft_context *on)
     return change != NULL && !change->given_up && change->kind == MEMBER_ADD;
 }
 
-/* Does every member stand for the level? *ret_reached: and can all of them be asked. */
+/* Does every member support the level? *ret_reached: can all of them be reached? */
 static bool all_stand(const struct raft_context *on, uint16_t to, bool *ret_reached)
 {
     struct node_info info;
@@ -92,8 +92,8 @@ static void raise_to(struct upgrade *upgrade, uint16_t to)
     }
 }
 
-/* Does every member run on its data directory for the first time? Then nobody ever ran an older
- * leafd here that there would be to go back to. */
+/* Does every member run on its data directory for the first time? Then no older leafd ever ran
+ * here, to which an operator could go back. */
 static bool is_new(const struct raft_context *on)
 {
     struct node_info info;
@@ -107,7 +107,7 @@ static bool is_new(const struct raft_context *on)
     return true;
 }
 
-/* What is due. */
+/* Do what is due. */
 static void upgrade_look(struct upgrade *upgrade)
 {
     const struct raft_context *on = upgrade->on;
@@ -155,7 +155,7 @@ static void append(struct member_answer *answer, const char *text)
     (void)snprintf(answer->why + len, sizeof answer->why - len, "%s%s", len > 0 ? "; " : "", text);
 }
 
-/* Have all members said what they speak, and does none of them speak more than is in force? */
+/* Have all members reported their levels, and does none of them speak more than is in force? */
 static bool is_newest(const struct raft_context *on, uint16_t now)
 {
     struct node_info info;
@@ -169,7 +169,7 @@ static bool is_newest(const struct raft_context *on, uint16_t now)
     return true;
 }
 
-/* Name all that are in the way; false: nobody is. */
+/* Name all members that are in the way; false: none is. */
 static bool say_obstacles(const struct raft_context *on, uint16_t to, struct member_answer *answer)
 {
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
@@ -222,7 +222,7 @@ void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
         (void)snprintf(ret_answer->why, sizeof ret_answer->why,
                        "the level is %u and rises one by one: the next is %u", now, now + 1);
     } else if (only_see && is_newest(on, now)) {
-        ret_answer->outcome = MEMBER_NOT_NEXT; /* there is none */
+        ret_answer->outcome = MEMBER_NOT_NEXT; /* there is no next level */
         (void)snprintf(ret_answer->why, sizeof ret_answer->why,
                        "the level is %u, and no member speaks a newer one", now);
     } else if (say_obstacles(on, to, ret_answer)) {
@@ -239,13 +239,13 @@ void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
 }
 
 #define LOOK_MS 20             /* between two looks at a catch-up */
-#define PATIENCES 10           /* of the change as a whole, however it goes on */
-#define HANDOVERS_FAILED 3     /* then a leader that is to be removed just steps down */
+#define PATIENCES 10           /* of the change as a whole, despite progress */
+#define HANDOVERS_FAILED 3     /* then a leader that must be removed just steps down */
 #define LIMIT_ELECTIONS 2      /* how long a handover may take, in election timeouts */
 #define NO_ROOM_AGAIN_MS 30000 /* a leader without room tries again: the others may have none */
-#define LAG_ENTRIES 1000       /* more: a voter is too far behind to lead soon */
+#define LAG_ENTRIES 1000       /* more: a voter lags too much to lead soon */
 #define DRAINED_AGAIN_MS 2000  /* a drained leader tries again: no other could */
-#define ZONE_AGAIN_MS 60000    /* a leader of another zone hands over no more often */
+#define ZONE_AGAIN_MS 60000    /* a leader of another zone hands over at most this often */
 
 void membership_init(struct membership *membership, const struct raft_context *on,
                      uint32_t patience_ms)
@@ -268,7 +268,8 @@ void membership_init(struct membership *membership, const struct raft_context *o
 
 /* --- leadership is handed over --- */
 
-/* Unless it is under way or has failed a moment ago. to: 0: to the voter that is furthest. */
+/* Begin, unless a handover is under way or has just failed. to: 0: the voter with the longest
+ * log. */
 static void handover_begin(struct membership *membership, uint64_t to)
 {
     struct handover *handover = &membership->handover;
@@ -333,9 +334,9 @@ uint64_t membership_successor(const struct membership *membership)
     return best;
 }
 
-#define NOWHERE_LOOKS 3 /* 4 s: a member says its zone right after it has registered */
+#define NOWHERE_LOOKS 3 /* 4 s: a member reports its zone right after it has registered */
 
-/* The preferred zone is that of no member, all of which have registered: it is told once. */
+/* Log once that all members have registered and none is in the preferred zone. */
 static void warn_of_nowhere(struct membership *membership)
 {
     struct handover *handover = &membership->handover;
@@ -355,7 +356,7 @@ static void warn_of_nowhere(struct membership *membership)
     }
 }
 
-/* Begin where this node is drained, or of another zone than is preferred, and another may lead. */
+/* Begin if this node is drained or not in the preferred zone, and another node may lead. */
 static void handover_if_misplaced(struct membership *membership)
 {
     struct handover *handover = &membership->handover;
@@ -400,7 +401,7 @@ static void handover_if_no_room(struct membership *membership)
     }
 }
 
-/* --- who can be reached --- */
+/* --- which nodes can be reached --- */
 
 struct voter_count {
     unsigned voters;
@@ -420,7 +421,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
             count.reached += context_reaches(membership->on, member->id);
         }
     }
-    if (with != 0) { /* it has to be reached before it becomes a voter */
+    if (with != 0) { /* it must be reached before it becomes a voter */
         count.voters++;
         count.reached++;
     }
@@ -475,7 +476,7 @@ static struct member_answer say_no_quorum(const struct voter_count *count)
                count->reached, count->voters, count->voters / 2 + 1);
 }
 
-/* Was this very change given up, and is this not a new request for it? */
+/* Was this same change given up, and is this not a new request for it? */
 static bool was_given_up(const struct membership *membership, const struct member_ask *ask,
                          uint8_t kind)
 {
@@ -662,7 +663,7 @@ static struct member_answer ask_move(struct membership *membership, const struct
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
                    ull(other));
     }
-    /* A wrong address cuts the member off: what is left without it must be a majority. */
+    /* A wrong address cuts the member off: the others must still have a majority. */
     (void)keeps_quorum(membership, 0, ask->node_id, &count);
     count.voters = configuration_voters(driver_configuration(membership->on->driver));
     if (!ask->force && count.voters > 1 && member->role == ROLE_VOTER &&
@@ -680,7 +681,7 @@ static struct member_answer ask_move(struct membership *membership, const struct
 
 /* --- drained, resumed, another weight --- */
 
-/* Why no other node would take the work; "": one does. */
+/* Why no other node would take over the work; "": one would. */
 static void put_left(const struct membership *membership, uint64_t without, struct buf *text)
 {
     const struct raft_context *on = membership->on;
@@ -761,7 +762,7 @@ int membership_answer(struct membership *membership, const void *data, size_t le
         return ERR_BAD_MESSAGE;
     }
     if (state_session_is_over(membership->on->state, &ask.stamp)) {
-        return ERR_STALE; /* a late copy: whoever asked has another answer, or has given up */
+        return ERR_STALE; /* a late copy: the asker has another answer, or has given up */
     }
     switch (ask.kind) {
     case MEMBER_ASK_ADD:
@@ -790,7 +791,7 @@ int membership_answer(struct membership *membership, const void *data, size_t le
     return 0;
 }
 
-/* --- steps; what cannot be done now is tried again at the next look --- */
+/* --- steps; a step that is not possible now is tried again at the next look --- */
 
 static void membership_step(struct driver *driver, uint64_t node_id, const char *address,
                             enum conf_role role)
@@ -808,8 +809,8 @@ static void end_change(struct membership *membership, const struct member_change
     membership_propose(membership, COMMAND_MEMBER_END, &end, NULL);
 }
 
-/* The core remembers how the last catch-up ended, perhaps of an earlier change that was given up:
- * what counts is one that was begun for this change. */
+/* The core remembers the result of the last catch-up, perhaps of an earlier change that was given
+ * up: only one that was begun for this change counts. */
 static void watch_catch_up(struct membership *membership, uint64_t node_id)
 {
     struct driver *driver = membership->on->driver;
@@ -857,10 +858,10 @@ static void drive_add(struct membership *membership, const struct member_change 
 }
 
 /*
- * Take a voter's vote away. All that is in the log has to be committed first: what the node has
- * acknowledged as a voter its vote protects for good, and it will not campaign with it any more
- * (G12). So requests wait for the moment that takes; a log that is not committed for longer than an
- * election goes on, and it is tried again later.
+ * Take a voter's vote away. All of the log must be committed first: the node's vote protects
+ * forever what it acknowledged as a voter, and it no longer campaigns with it (G12). So requests
+ * wait for a moment. If the log is not committed within an election timeout, requests continue, and
+ * this is tried again later.
  */
 static void demote(struct membership *membership, uint64_t node_id)
 {
@@ -906,25 +907,25 @@ static void drive_remove(struct membership *membership, const struct member_chan
         handover_begin(membership, 0);
         return;
     }
-    /* Of the leader itself: it steps down once this is applied, and the next one goes on. */
+    /* For the leader itself: it steps down once this is applied, and the next leader continues. */
     demote(membership, change->node_id);
 }
 
-/* A step forward: the change has its whole patience again, and the next step is looked at now. */
+/* Progress: restart the change's patience, and check the next step now. */
 static void note_forward(struct membership *membership)
 {
     context_arm_in(membership->on, &membership->patience, membership->patience_ms);
 }
 
-/* Note what has changed since the last look. Entries that arrive count only while the node is
- * behind: they never end. */
+/* Note what has changed since the last look. New entries count only while the node lags, since they
+ * never end. */
 static void note_progress(struct membership *membership, const struct member_change *change)
 {
     const struct raft_context *on = membership->on;
     uint64_t term = driver_term(on->driver);
     uint64_t conf = driver_applied(on->driver)->conf_index;
     const struct snapshot_out *out = snapshot_to(&on->driver->transfers, change->node_id);
-    uint64_t progress = 0; /* what it has of the log, or of the snapshot that is sent to it */
+    uint64_t progress = 0; /* its part of the log, or of the snapshot sent to it */
 
     (void)driver_match(on->driver, change->node_id, &progress);
     progress += out != NULL ? out->acked : 0;

@@ -1,25 +1,26 @@
 /*
- * membership.h - the leader's part of changes of the membership and of the level: answers what
- * operators ask, and takes a change that the state machine knows to be under way from step to step
- * to its end.
+ * membership.h - the leader's part of changes of the membership and of the level: answers
+ * operators' requests, and takes a change that is under way in the state machine step by step to
+ * its end.
  *
  * The happy path of an addition: the change is appended as a command; once that is applied:
  * configuration with the node as a standby -> applied -> the core watches it catch up -> it has
  * registered its data directory -> configuration with it as a voter -> applied, which ends the
- * change. Of a removal: configuration with the node as a standby -> applied -> configuration
+ * change. For a removal: configuration with the node as a standby -> applied -> configuration
  * without it -> applied. A leader that is itself removed hands its leadership over first; its
  * successor finds the change in its state and continues. Every step is taken from the state and the
- * configuration alone, so it does not matter who led when it began.
+ * configuration alone, so it does not matter which node led when it began.
  *
- * Leadership is handed to another voter because somebody asked for it, because this node is to be
+ * Leadership is handed to another voter because a client asked for it, because this node will be
  * removed or is drained, because its disk has no room for the changes of all nodes, or because a
  * ready node of the preferred zone has the log and this one is of another zone (at most once a
  * minute from a node). The core does it in a few turns; requests wait meanwhile. If no node takes
  * it within two election timeouts, this node continues to lead, and the next attempt comes after a
- * pause. If no node has room, each hands over once in a while, and leadership does not go round.
+ * pause. If no node has room, each hands over only once in a while, so leadership does not rotate
+ * fast.
  *
  * Failure modes: a node that is not caught up, a quorum that cannot be reached, for patience_ms
- * without any step forward, or ten times that in all: the change is given up by a command. The
+ * without progress, or ten times that in all: the change is given up by a command. The
  * configuration stays as it is then, and the operator removes the standby or asks again. A voter is
  * never made a standby, nor a standby a voter, if the voters that can be reached afterwards would
  * be too few, unless forced.
@@ -37,23 +38,22 @@
  * --- upgrade: may the level of the cluster rise, which member is in the way, and the command that
  * raises it (level.h, docs/versions.md).
  *
- * A member stands for a level once its row says that it speaks it, in the very start of it that
- * this leader last met: one that was started anew may run an older leafd. All members count,
- * standbys too; what is not known is a no. And while a node is being added, nobody knows what it
- * will run.
+ * A member supports a level once its row says so, for the same start that this leader last met:
+ * after a restart it may run an older leafd. All members count, standbys too; unknown counts as no.
+ * While a node is being added, its version is unknown.
  *
- * The happy path: all members have stood for the next level for hold_ms, and all are reached: the
- * leader proposes COMMAND_LEVEL. Or somebody asks for it (upgrade_answer()): then at once.
+ * The happy path: all members have supported the next level for hold_ms, and all are reached: the
+ * leader proposes COMMAND_LEVEL. If a client asks for it (upgrade_answer()): at once.
  *
- * Failure modes: a member is in the way: nothing happens, and the answer names it. A new
- * leader begins to wait anew. A proposal that is lost is made again. One that could not be appended
- * yet when this node lost its lead, or when a member came to be in the way, is withdrawn: by the
- * time that it could be, another node, whose leafd is too old, may be a member.
+ * Failure modes: a member is in the way: nothing happens, and the answer names it. A new leader
+ * begins to wait anew. A proposal that is lost is made again. A proposal that is not appended yet
+ * when this node loses its lead, or when a member gets in the way, is withdrawn: a node with a
+ * leafd that is too old may be a member by then.
  */
 
 struct upgrade_config {
-    uint32_t hold_ms; /* that all members must have stood for the next level */
-    bool automatic;   /* false: only when somebody asks */
+    uint32_t hold_ms; /* time that all members must have supported the next level */
+    bool automatic;   /* false: only on request */
 };
 
 struct upgrade {
@@ -62,15 +62,15 @@ struct upgrade {
     struct node_command command;
     uint16_t raising;  /* the level that the command in flight names */
     struct timer look; /* armed: there was one a moment ago */
-    uint64_t ready_ms; /* all have stood for the level `ready` since then; 0: they do not */
+    uint64_t ready_ms; /* all have supported the level `ready` since then; 0: they do not */
     uint16_t ready;
 };
 
 void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
                   const struct upgrade_config *config);
 
-/* Look, and raise it if it is time. Woken by its timer, its command, a member that is met, and what
- * wakes all. True: a command is in flight that must not be appended any more
+/* Check, and raise the level if it is time. Woken by its timer, its command, a member that is met,
+ * and what wakes all. True: a command is in flight that must not be appended any more
  * (requests_withdraw()). */
 bool upgrade_turn(struct upgrade *upgrade);
 
@@ -84,19 +84,19 @@ void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
 
 struct handover {
     bool active;
-    uint64_t to;                /* 0: to the furthest */
+    uint64_t to;                /* 0: to the one with the longest log */
     struct timer limit;         /* armed: it may still take */
     struct timer pause;         /* armed: one has failed a moment ago */
     unsigned failed;            /* since this leader's term began */
     struct timer no_room_pause; /* armed: no other because of the disk; also over terms */
-    struct timer place_pause;   /* armed: nor because of where it is */
-    unsigned nowhere;           /* looks in a row at which no member was in the preferred zone */
+    struct timer place_pause;   /* armed: nor because of its zone */
+    unsigned nowhere;           /* consecutive looks without a member in the preferred zone */
 };
 
 struct membership {
     const struct raft_context *on;
     uint32_t patience_ms;
-    const struct clock_sync *clocks; /* which knows what the others serve */
+    const struct clock_sync *clocks; /* knows what the others serve */
     const char *prefer_zone;         /* whose members lead, if they can; "" or NULL: none */
     struct upgrade *upgrade;         /* which answers for the level */
     struct handover handover;
@@ -113,7 +113,7 @@ struct membership {
     uint64_t caught_up;          /* the node that the core has seen caught up since; 0: none */
     /* requests wait until all of the log is committed, so that a vote can be taken away */
     struct timer hold;       /* armed: they do */
-    struct timer hold_pause; /* armed: they do, or did a moment ago, and it was not enough */
+    struct timer hold_pause; /* armed: they do, or recently did without success */
     struct timer next_turn;  /* while they do, or leadership is handed over: soon */
 };
 
@@ -121,20 +121,20 @@ void membership_init(struct membership *membership, const struct raft_context *o
                      uint32_t patience_ms);
 
 /* Answer a member_ask on the leader, with all that was committed when it came applied: appends a
- * member_answer, which has an outcome and a sentence with the values. It is so already: done.
- * Nothing stands against it: it begins, goes on in membership_turn(), and the answer is "pending";
- * the node that asked for its client asks again until it is done. 0, ERR_BAD_MESSAGE, or ERR_STALE
- * for a late copy. */
+ * member_answer, which has an outcome and a sentence with the values. Already so: "done". Possible:
+ * the change begins, continues in membership_turn(), and the answer is "pending"; the node that
+ * asked for its client asks again until it is done. 0, ERR_BAD_MESSAGE, or ERR_STALE for a late
+ * copy. */
 int membership_answer(struct membership *membership, const void *ask, size_t len,
                       struct buf *reply) MUST_CHECK;
 
-/* Who is to lead after this node: a ready voter that has nearly all of the log and is not drained,
+/* The next leader after this node: a ready voter that has nearly all of the log and is not drained,
  * of the preferred zone if there is one. 0: there is none. */
 uint64_t membership_successor(const struct membership *membership);
 
-/* One step, if one is possible. Woken by its timers, its command, a disk that is low or is no more,
- * and what wakes all. True: requests wait meanwhile: leadership is being handed over, or
- * a vote is about to be taken away. */
+/* One step, if one is possible. Woken by its timers, its command, a disk that becomes low or has
+ * room again, and what wakes all. True: requests wait meanwhile: leadership is being handed over,
+ * or a vote is about to be taken away. */
 bool membership_turn(struct membership *membership);
 
 #endif

@@ -22,13 +22,13 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
     BUF_LOCAL(text);
 
     *ret_list = (struct birth_list){.digest = 0};
-    /* A log that begins later is of a cluster whose birth is among the rows. */
+    /* If the log begins later, the cluster's birth is in the rows. */
     if (!prepare_first_list(loaded, &ret_list->members) ||
         configuration_find(&ret_list->members, node_id) == NULL) {
         ret_list->members.count = 0;
         return;
     }
-    /* In the order of ids: two that write the same list in another order mean the same. */
+    /* In the order of ids: the same list in another order must give the same digest. */
     for (unsigned n = 0; n < members->count; n++) {
         const struct conf_member *next = NULL;
 
@@ -48,7 +48,7 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
     ret_list->digest += ret_list->digest == 0;
 }
 
-/* --- who is of which cluster --- */
+/* --- which node is of which cluster --- */
 
 void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
                       const struct birth_list *list, const struct wire_birth *learned)
@@ -79,7 +79,7 @@ static enum birth_wait birth_compare(const struct wire_birth *own, const struct 
     if (own_born && said_born) {
         return uid_equal(&own->uid, &said->uid) ? BIRTH_WAIT_BORN : BIRTH_WAIT_OTHER_CLUSTER;
     }
-    /* One that joined has no list of its own, and was let in by the leader. */
+    /* A joined node has no list of its own, and was admitted by the leader. */
     if (own->list_digest != 0 && said->list_digest != 0 && own->list_digest != said->list_digest) {
         return BIRTH_WAIT_OTHER_LIST;
     }
@@ -105,7 +105,7 @@ static bool birth_is_member(const struct birth_watch *watch, uint64_t id)
            driver_member(watch->on->driver, id) != NULL;
 }
 
-/* What is known of a member, to be changed. */
+/* The record of a member, to be changed. */
 static struct birth_seen *birth_place(struct birth_watch *watch, uint64_t peer)
 {
     const struct birth_seen *known = birth_find(watch, peer);
@@ -115,7 +115,7 @@ static struct birth_seen *birth_place(struct birth_watch *watch, uint64_t peer)
     if (known != NULL) {
         return &watch->seen[known - watch->seen];
     }
-    for (size_t i = 0; i < watch->seen_count; i++) { /* those that are members no more make room */
+    for (size_t i = 0; i < watch->seen_count; i++) { /* former members make room */
         if (birth_is_member(watch, watch->seen[i].id)) {
             watch->seen[kept++] = watch->seen[i];
         }
@@ -134,12 +134,12 @@ static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
         return;
     }
     watch->changes++;
-    context_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* as it waits for somebody */
+    context_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* since it waits for a member */
     birth_place(watch, peer)->wait = wait;
 }
 
-/* See that the birth, should this node propose it, names no level above what a first member speaks.
- * One that is not known speaks the first one. */
+/* Ensure that the birth, if this node proposes it, names a level that all first members speak. An
+ * unknown member counts as speaking the first one. */
 static void birth_agree_level(const struct birth_watch *watch)
 {
     const struct configuration *members = &watch->list.members;
@@ -190,9 +190,9 @@ void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err)
     }
 }
 
-/* --- what follows --- */
+/* --- consequences --- */
 
-/* Nothing of a cluster has come yet. */
+/* Nothing from a cluster has come yet. */
 static bool is_unborn(const struct birth_watch *watch)
 {
     struct birth birth;
@@ -265,7 +265,7 @@ static void add_all(struct peers *peers, const struct configuration *conf)
         uint64_t id = member->id;
         const struct net_peer *heard = net_peer_find(peers->heard.items, peers->heard.count, id);
         const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
-        /* What it says itself is the newest, then what a newer configuration than ours says. */
+        /* The peer's own report is the newest, then a configuration newer than ours. */
         const char *address = heard != NULL     ? heard->address
                               : learned != NULL ? learned->address
                                                 : context_address(peers->on, member);
@@ -289,7 +289,7 @@ static void peers_gather(struct peers *peers)
     add_all(peers, &peers->learned.conf);
 }
 
-/* Has the node registered with this address? The log decides from then on. */
+/* Has the node registered with this address? From then on the log's address applies. */
 static bool is_registered_at(const struct peers *peers, uint64_t id, const char *address)
 {
     struct node_info info;
@@ -297,7 +297,8 @@ static bool is_registered_at(const struct peers *peers, uint64_t id, const char 
     return state_node(peers->on->state, id, &info) && strcmp(info.peer_address, address) == 0;
 }
 
-/* Addresses that the log has by now; and what was seen of a removed id, which never comes back. */
+/* Forget reported addresses that the log has by now, and the records of removed ids, which never
+ * come back. */
 static void peers_forget(struct peers *peers)
 {
     struct peers_heard *heard = &peers->heard;
@@ -330,7 +331,7 @@ bool peers_turn(struct peers *peers)
     struct learned_peers *learned = &peers->learned;
     struct peers_seen now;
 
-    /* What this node's log says by now needs no learned peers any more. */
+    /* Once this node's log has the configuration, learned peers are no longer needed. */
     if (learned->conf.count > 0 && driver_applied(driver)->conf_index >= learned->index) {
         learned->conf.count = 0;
         learned->changes++;
@@ -405,7 +406,8 @@ bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_
     return true;
 }
 
-/* A node without a row of its own has the address that it was added with: it was told that. */
+/* Remember a peer's reported address, if it has a row: without one, its address is the one it was
+ * added with. */
 static void hear_address(struct peers *peers, uint64_t id, const char *address)
 {
     struct peers_heard *heard = &peers->heard;
@@ -428,9 +430,9 @@ static void hear_address(struct peers *peers, uint64_t id, const char *address)
              info.peer_address);
 }
 
-/* The state knows a start of each member, also on a node that has met none of them: one that has
- * just joined, or was away since. Of a node that says nothing of that start it is a later one, or
- * another one. */
+/* The state has a start of each member, also on a node that has met none of them since it joined or
+ * was away. If a peer's statement lacks that start, its data are older, or not the registered
+ * ones. */
 static int check_start(const struct peers *peers, uint64_t peer,
                        const struct wire_statement *statement)
 {
@@ -452,8 +454,8 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     struct node_info info;
     bool known = state_node(peers->on->state, peer, &info);
     bool reached = presence->reached == presence->dials;
-    /* Is another start of it here, that may not be put out by this one? With data that the log does
-     * not know, it is put out by the one at the address. */
+    /* Is another start of the peer connected, which this one must not displace? If the log does not
+     * know the other's data, the one at the address displaces it. */
     bool is_here =
         presence->heard != 0 && (known || presence->heard == presence->dials || !reached);
     int rv = wire_statement_decode(statement, len, &said);
@@ -461,8 +463,8 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     if (rv == 0) {
         rv = check_start(peers, peer, &said);
     }
-    /* With data that the log does not know yet, while the address leads to others. Before anything
-     * of it is remembered. */
+    /* The log does not know this data yet, and the address leads to other data. Checked before the
+     * statement is remembered. */
     if (rv == 0 && !known && presence->reached != 0 && !reached) {
         rv = ERR_EXISTS;
     }
@@ -476,9 +478,9 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     return rv;
 }
 
-/* The applied configuration, with the addresses where its members are reached now; without them if
- * two members claim one (a node was started at another's, say), which no configuration may have.
- * *bytes holds it, and is the caller's to free. */
+/* The applied configuration, with its members' current addresses; with the log's if two members
+ * claim one (a node was started at another's, say), which no configuration may have. *bytes holds
+ * it; the caller frees it. */
 static struct wire_conf applied_conf(const struct peers *peers, struct buf *bytes)
 {
     struct configuration conf;
@@ -534,7 +536,7 @@ static void on_join_done(struct cluster_request *request)
     buf_free(&request->reply);
 }
 
-/* What becomes of it: it is a member, the leader has answered, or it is to wait. *bytes: of the
+/* Answer the joining node: it is a member, or the leader's answer, or it must wait. *bytes: of the
  * configuration in the answer. */
 static void ask_for(struct peers *peers, uint64_t peer, const char *address,
                     struct wire_joined *joined, struct buf *bytes)
@@ -543,7 +545,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
     struct peers_join *join = &peers->join;
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
     struct configuration applied;
-    uint64_t other = 0; /* the member in whose place the node stands */
+    uint64_t other = 0; /* the member that the node replaces */
     bool is_member = false;
     bool replaces;
 
@@ -560,7 +562,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
         joined->conf = applied_conf(peers, bytes);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&
                join->answer.outcome != MEMBER_DONE) {
-        joined->answer = join->answer; /* once; the next asking begins anew */
+        joined->answer = join->answer; /* once; the next request begins anew */
         join->answered = false;
     } else {
         joined->answer.outcome =
@@ -599,20 +601,20 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
         return false;
     }
     joined.answer.outcome = MEMBER_PENDING;
-    if (uid_is_none(&joined.birth.uid)) { /* only where there is a cluster */
+    if (uid_is_none(&joined.birth.uid)) { /* only if there is a cluster */
         joined.answer.outcome = MEMBER_NO_QUORUM;
         (void)snprintf(joined.answer.why, sizeof joined.answer.why,
                        "node %llu has not heard of its cluster's birth yet",
                        ull(peers->on->node_id));
     } else if (uid_is_none(&said.birth.uid) || uid_equal(&joined.birth.uid, &said.birth.uid)) {
-        /* Not if another one has answered it already: the uid in the answer will say so. */
+        /* Not if another cluster has answered it already: the uid in the answer shows that. */
         ask_for(peers, peer, said.address, &joined, &conf);
     }
     wire_joined_encode(&joined, answer);
     return true;
 }
 
-/* --- what this node tells its peers of itself --- */
+/* --- what this node reports of itself --- */
 
 static void durable_report_tell(const struct durable_report *durable, uint64_t to,
                                 const struct peer_durable *now)

@@ -1,21 +1,21 @@
 /*
- * peers.h - a node's peers: those that it keeps links with, those that it lets in, whether they are
- * of its cluster, and its answer to a node that wants to join.
+ * peers.h - a node's peers: which nodes it links to, which it admits, whether they are of its
+ * cluster, and its answer to a node that wants to join.
  *
  * Links follow the configuration in force and the applied one (the first may be rolled back). A
- * node that was away for long, or has just joined, has an older configuration, in which those that
- * lead today may not be: a peer that proves by a newer committed configuration that both are
- * members becomes a learned peer, with all others of that configuration, until this node's log has
- * caught up. Removed ids, and ids whose data directory is another one, are never let in.
+ * node that was away for long, or has just joined, has an older configuration, which may lack
+ * today's leaders. A peer that proves by a newer committed configuration that both are members
+ * becomes a learned peer, with all others of that configuration, until this node's log has caught
+ * up. Removed ids, and ids with another data directory, are never admitted.
  *
- * A member that starts at another address says so when it dials: it is dialled there at once, so
- * that the log, which takes its registration, reaches it again. From then on the log's address
- * holds.
+ * A member that starts at another address reports it when it dials. It is dialled there at once, so
+ * that the log reaches it and takes its registration. From then on the log's address applies.
  *
  * The happy path: peers_init(), peers_turn() when it is woken; peers_know() and peers_check() for
  * each handshake.
  *
- * Failure modes: a statement that is malformed, or no newer than what is known here: not known.
+ * Failure modes: a statement that is malformed, or no newer than this node's data: the peer stays
+ * unknown.
  *
  * Thread: the raft loop.
  */
@@ -27,32 +27,33 @@
 #include "storage/store.h"
 
 /*
- * --- birth_watch: of which cluster is this node, and the other one? And before the cluster is
- * born: may it be?
+ * --- birth_watch: to which cluster do this node and a peer belong? And before the cluster is born:
+ * may it be?
  *
  * A cluster is born once: its first leader draws a uid, which the log keeps for good
- * (cluster_command.h), and nodes exchange at the handshake. Until then all there is is the list of
- * first members that each node was given, and lists may differ by a slip. So each node says the
- * digest of its list, and one that is *unborn* (its log holds nothing but that list) stands for
- * election only once it has met every other member of it, in this run, unborn too and with the same
- * digest. A majority would not do: two lists of different lengths have majorities that do not meet,
- * and two of three members whose data was lost are one. A node that has heard of a birth with its
- * list, though its log has not come, begins no other one in this run, and names that to the others.
+ * (cluster_command.h), and nodes exchange at the handshake. Until then each node only has its list
+ * of first members, and lists may differ by mistake. So each node reports the digest of its list.
+ * An *unborn* node (its log holds nothing but that list) stands for election only once it has met
+ * every other member of the list, in this run, unborn too and with the same digest. A majority
+ * would not suffice: lists of different lengths can have disjoint majorities, and two of three
+ * members whose data was lost are a majority. A node that has heard of a birth with its list,
+ * though its log has not come, begins no other one in this run, and reports that birth to the
+ * others.
  *
  * The happy path: birth_watch_judge() at each handshake; birth_watch_turn() each turn holds the
- * driver back, and lets it go when all are met.
+ * driver, and releases it when all are met.
  *
  * Failure modes, for the caller to refuse the peer with: ERR_OTHER_LIST, it was given another list,
  * or its cluster was born with another one; ERR_OTHER_BIRTH, it is of another cluster. A node waits
- * as long as that lasts: an operator has to set it right. One that is born and finds so many of its
- * voters in another cluster that its own has no majority left has to end; of the other cluster, as
- * long as most of it is there, no node ends for a single stray one.
+ * as long as that lasts: an operator must correct it. A born node must end if so many of its voters
+ * are in another cluster that its own has no majority left. In the other cluster, which keeps its
+ * majority, no node ends because of a single stray one.
  */
 
-/* A first list of members, and what is agreed on with it. */
+/* A first list of members, and the agreed settings. */
 struct birth_list {
     struct configuration members; /* none: this node joins, or joined, and has no such list */
-    uint64_t digest; /* of ids, addresses, cluster id, and what is agreed; 0: without members */
+    uint64_t digest; /* of ids, addresses, cluster id, and agreed settings; 0: without members */
 };
 
 struct birth_seen {
@@ -64,12 +65,12 @@ struct birth_seen {
 struct birth_watch {
     const struct raft_context *on;
     struct birth_list list;
-    /* The cluster as others named it, to a node that joins, or whose first entry has not arrived:
-     * for this run it holds. */
+    /* The cluster that others named to a joining node, or to one whose first entry has not arrived:
+     * applies for this run. */
     struct wire_birth learned;
-    struct birth_seen seen[LIMIT_PEERS]; /* members, as far as they were met in this run */
+    struct birth_seen seen[LIMIT_PEERS]; /* members that were met in this run */
     size_t seen_count;
-    uint64_t changes; /* how often anything of this changed, or the birth was heard of */
+    uint64_t changes; /* how often any of this changed, or a birth became known */
     bool born;        /* as last seen */
 };
 
@@ -81,27 +82,27 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
 void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
                       const struct birth_list *list, const struct wire_birth *learned);
 
-/* What this node says of itself. */
+/* What this node reports of itself. */
 struct wire_birth birth_watch_said(const struct birth_watch *watch);
 
-/* A node proved the secret and says this of itself: 0, ERR_OTHER_BIRTH or ERR_OTHER_LIST. */
+/* A node proved the secret and reports this of itself: 0, ERR_OTHER_BIRTH or ERR_OTHER_LIST. */
 int birth_watch_judge(struct birth_watch *watch, uint64_t peer,
                       const struct wire_birth *said) MUST_CHECK;
 
-/* A node that proved the secret speaks these levels. Of the first members all count: the cluster is
- * born at the newest level that each of them speaks. One that is started anew with an older leafd
- * says so in its handshake, and gets no link before that. */
+/* A node that proved the secret speaks these levels. All first members count: the cluster is born
+ * at the newest level that each of them speaks. A member that restarts with an older leafd reports
+ * its levels in the handshake, before it gets a link. */
 void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels);
 
-/* A member refuses this node with one of these errors (any other is none of ours). */
+/* A member refuses this node with one of these errors (any other is ignored). */
 void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err);
 
-/* Hold the driver back or let it go. In each turn until the birth is known, since entries that come
- * end the wait; then woken by a handshake or a refusal, and by what wakes all. False: too many
- * voters are of another cluster, and this node has to end. */
+/* Hold or release the driver. In each turn until the birth is known, since new entries end the
+ * wait; then woken by a handshake or a refusal, and by what wakes all. False: too many voters are
+ * of another cluster, and this node must end. */
 bool birth_watch_turn(struct birth_watch *watch) MUST_CHECK;
 
-/* Whom an unborn node waits for before it may stand for election, and why; 0: nobody. */
+/* The members that an unborn node waits for before it may stand for election, and why; 0: none. */
 size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_waits[LIMIT_NODES]);
 
 /* --- peers --- */
@@ -110,11 +111,11 @@ size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_
 struct learned_peers {
     struct configuration conf; /* without members: none are needed (any more) */
     uint64_t index;            /* of its entry; 0: there never was one */
-    struct wire_birth birth;   /* of a node that joins: the cluster that has let it in */
+    struct wire_birth birth;   /* of a joining node: the cluster that admitted it */
     uint64_t changes;          /* how often they changed */
 };
 
-/* Where peers that have moved want to be reached, until the log says so. */
+/* The new addresses of peers that have moved, until the log has them. */
 struct peers_heard {
     struct net_peer items[LIMIT_PEERS];
     size_t count;
@@ -132,8 +133,8 @@ struct peers_seen {
     uint64_t moves;
 };
 
-/* A node that joins through this one. With replace_lost the member at its address, if this node has
- * no link to it, is removed first: it was lost, and this is what came in its place. */
+/* A node that joins through this one. With replace_lost, the member at its address is removed first
+ * if this node has no link to it: that member was lost, and the joining node replaces it. */
 struct peers_join {
     bool active; /* its membership request, or the removal before it, is on its way */
     uint64_t node_id;
@@ -150,42 +151,41 @@ struct peers {
     const char *address;                /* of this node, to be dialled; borrowed */
     bool seen_any;                      /* links were made, */
     struct peers_seen seen;             /* for these configurations */
-    struct net_peer items[LIMIT_PEERS]; /* with whom links are kept */
+    struct net_peer items[LIMIT_PEERS]; /* the peers that have links */
     size_t count;
     struct peers_join join;
 };
 
-/* learned: by what a node that has just joined heard; may be NULL. address: where this node wants
- * to be reached; "" if it does not say. */
+/* learned: the configuration that a node that has just joined got; may be NULL. address: this
+ * node's own; "" if it is not reported. */
 void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births,
                 const struct learned_peers *learned, const char *address);
 
-/* Follow the configuration. Woken by a handshake that says something new, and by what wakes all.
- * True if there was a change. */
+/* Follow the configuration. Woken by a handshake with news, and by what wakes all. True if there
+ * was a change. */
 bool peers_turn(struct peers *peers);
 
 /* 0, ERR_REMOVED, or ERR_WRONG_NODE. */
 int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id) MUST_CHECK;
 
-/* Is it of the same cluster, by what it says? 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST or
+/* Does its statement say that it is of the same cluster? 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST or
  * ERR_BAD_MESSAGE. */
 int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len) MUST_CHECK;
 
-/* Is it a peer of ours? statement: what it says, see wire.h; may be empty. */
+/* Is it a peer of this node? statement: see wire.h; may be empty. */
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len);
 
-/* Is there something wrong with the statement of a peer? ERR_STALE: its data directory was set back
- * to an older copy; ERR_IMPLAUSIBLE: it says what cannot be; ERR_EXISTS: it is another process of
- * the peer than the one that is here; ERR_BAD_MESSAGE. What a peer says is remembered when there is
- * not (0).
+/* Is the statement of a peer wrong? ERR_STALE: its data directory was set back to an older copy;
+ * ERR_IMPLAUSIBLE; ERR_EXISTS: another process of the peer is already connected; ERR_BAD_MESSAGE.
+ * With 0 the statement is remembered.
  *
- * Of two processes with data of their own in one peer's place the log knows the data of one, by its
- * registration, or of none yet. Then the one at the peer's address is the peer: the log can come to
- * it alone, so it alone can register. The other one is let in no more. */
+ * If two processes with different data claim to be one peer, the log knows the data of at most one,
+ * by its registration. If it knows none yet, the process at the peer's address is the peer: only it
+ * gets the log, so only it can register. The other one is no longer admitted. */
 int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
                 const void *statement, size_t len) MUST_CHECK;
 
-/* Append what this node says of itself when it dials. */
+/* Append this node's statement for a dial. */
 void peers_state(const struct peers *peers, struct buf *statement);
 
 /* A node that is no member yet asks to be added, by a wire_join. Appends a wire_joined. Malformed:
@@ -194,16 +194,16 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
                 struct buf *answer);
 
 /*
- * --- durable_report: what this node's disk holds of the consensus, for its peers.
+ * --- durable_report: reports to the peers which consensus data this node's disk holds.
  *
  * Acknowledgements go to the leader alone, and no node hears what a leader has on its own disk.
- * With this report every node knows it of every other one, and a copy of any node's data that is
- * put back is noticed by each node that was in contact with the original (raft/core/rollback.h).
+ * With this report every node knows it of every other one. So each node that was in contact with
+ * the original notices a restored older copy (raft/core/rollback.h).
  *
  * The happy path: a small frame to all peers once a second, or DURABLE_REPORT_CHANGED_MS after
  * something has changed; to one whose link comes up; and to all at a stop.
  *
- * Failure modes: a frame that is lost is made up for by the next.
+ * Failure modes: the next frame makes up for a lost one.
  */
 
 /* Together with PEER_MEMORY_HOLD_MS (raft/core/rollback.h), less than a second. */

@@ -11,12 +11,12 @@
 #include "src/base/log.h"
 
 #define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
-#define HEARD_MS 3000      /* a peer that is there tells what its disk has each second */
-#define BIRTH_LOG_MS 10000 /* how often it is told that the cluster is not born yet */
-#define GIVE_BACK_MS 1000  /* what a stop waits for the cluster to take segments back */
+#define HEARD_MS 3000      /* a connected peer reports each second what its disk has */
+#define BIRTH_LOG_MS 10000 /* how often it is logged that the cluster is not born yet */
+#define GIVE_BACK_MS 1000  /* how long a stop waits for the cluster to take segments back */
 #define LED_AGAIN_MAX 3    /* times that leadership is passed on again */
 
-/* --- what the parts report --- */
+/* --- reports of the parts --- */
 
 static void on_applied(struct driver_observer *observer, uint64_t index, uint64_t term,
                        const void *result, size_t len)
@@ -58,7 +58,7 @@ static void replica_installed_cb(struct driver_observer *observer, uint64_t inde
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
     compare_installed(&replica->compare);
-    /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
+    /* Indexes were skipped: submitted requests have an unknown outcome. */
     requests_role_changed(&replica->requests);
     NOTIFY(&replica->context, installed, index);
 }
@@ -78,7 +78,7 @@ static void on_submit(const struct raft_context *on, struct cluster_request *req
     replica_submit(CONTAINER(on, struct replica, context), request);
 }
 
-/* --- what the links have --- */
+/* --- events of the links --- */
 
 bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
                      const uint8_t *payload, size_t len)
@@ -237,8 +237,8 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     const struct learned_peers *learned = replica->config.learned;
     struct birth birth;
 
-    /* Not proved, and it passes where addresses move: containers that start may change theirs. And
-     * which of two lists, or clusters, is the wrong one, is not known here. */
+    /* Not proved, and temporary where addresses move, as of starting containers. Which of two
+     * lists, or clusters, is wrong is not known here. */
     log_line(err == ERR_REFUSED || err == ERR_CONFLICT || err == ERR_OTHER_LIST ||
                      err == ERR_OTHER_BIRTH
                  ? LOG_LEVEL_WARN
@@ -248,14 +248,14 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     if (replica->context.stopping) {
         return;
     }
-    /* The cluster wants no node of this id and these data. Are they any? One that was let in and
-     * removed before it heard of the birth has lost nothing. */
+    /* The cluster refuses a node with this id and these data. Is there any data? A node that was
+     * admitted and removed before it heard of the birth has lost nothing. */
     if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && !state_birth(replica->state, &birth) &&
         (learned == NULL || learned->index == 0)) {
         NOTIFY(&replica->context, lost);
     }
     if (err == ERR_WRONG_NODE) {
-        /* Its vote would count twice if it went on under the id of the directory that was lost. */
+        /* Its vote would count twice if it continued under the id of the lost directory. */
         NOTIFY(
             &replica->context, failed, ERR_REFUSED,
             "the cluster knows this node id with another data directory (was it wiped or replaced, "
@@ -294,10 +294,10 @@ static void set_receiver(struct replica *replica)
 /* --- start --- */
 
 /*
- * The state machine tells the commands of one incarnation of this node from those of another by
- * this number (session.h), and peers tell incarnations (rollback.h); it must never be the same
- * twice. Its low half is random: a data directory that is set back to an older copy brings an older
- * count of starts with it. prepare_store() has drawn it, and has put it on the disk.
+ * The state machine distinguishes the commands of this node's incarnations by this number
+ * (session.h), and peers distinguish incarnations by it (rollback.h). It must never occur twice.
+ * Its low half is random, since an older copy of a data directory also has an older count of
+ * starts. prepare_store() has drawn it and written it to disk.
  */
 static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation)
 {
@@ -311,7 +311,7 @@ static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *re
     return rv;
 }
 
-/* Which cluster this is, or is to be. */
+/* Which cluster this is, or will be. */
 static void start_births(struct replica *replica, const struct store_loaded *loaded)
 {
     struct replica_config *config = &replica->config;
@@ -362,7 +362,7 @@ static void follow_members(struct replica *replica)
     }
 }
 
-/* Each change, and now and then while the birth waits for a node. */
+/* Log each change, and from time to time that the birth waits for a node. */
 static void log_birth(struct replica *replica)
 {
     const struct birth_watch *births = &replica->births;
@@ -402,7 +402,7 @@ static void log_birth(struct replica *replica)
     }
 }
 
-/* Which cluster this node, and the others, are of. */
+/* Check the clusters of this node and the others. */
 static void turn_births(struct replica *replica)
 {
     if (!birth_watch_turn(&replica->births) && !replica->apart) {
@@ -434,7 +434,8 @@ int replica_start(struct replica *replica, const struct replica_config *config,
         return rv;
     }
     if (config->memory_bytes > 0) {
-        /* What is already granted must pass, and other nodes may be set a little higher. */
+        /* Growth that was already admitted must pass, and other nodes may have a slightly higher
+         * bound. */
         replica->config.driver.state_bytes = 2 * config->memory_bytes + SNAPSHOT_MORE_BYTES;
     }
     replica->config.info.incarnation = replica->config.driver.incarnation;
@@ -473,7 +474,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     if (rv != 0) {
         return rv;
     }
-    /* At last: it may apply, and then tells all the others. */
+    /* Last: it may apply, and then calls all other parts. */
     rv = driver_start(&replica->driver, &replica->config.driver, parts->disk, parts->net,
                       replica->context.clock, &replica->timers, parts->state, &replica->observer,
                       loaded);
@@ -513,14 +514,14 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
 
 /* --- turns --- */
 
-/* What the log says of this node itself, for its listeners. It says nothing else before more of it
- * is applied. */
+/* Check the log's record of this node, for the listeners. The result changes only when more of the
+ * log is applied. */
 static void turn_self_check(struct replica *replica)
 {
     uint64_t applied = driver_applied(&replica->driver)->index;
     struct self_check *check = &replica->self_check;
     uint64_t node_id = replica->context.node_id;
-    uint64_t known; /* the newest start of this node there, perhaps one that it never had */
+    uint64_t known; /* this node's newest start in the log, perhaps unknown to this directory */
     bool is_had;
     uint64_t later_start;
 
@@ -540,7 +541,7 @@ static void turn_self_check(struct replica *replica)
         NOTIFY(&replica->context, removed);
     }
     if (replica->superseded == 0 && later_start != 0) {
-        /* Told by the own log: the others will not talk to this node any more. */
+        /* The own log shows it, since the other nodes no longer talk to this node. */
         replica->superseded = later_start;
         log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
                  "incarnation=%llu known=%llu", ull(replica->config.driver.incarnation),
@@ -552,13 +553,14 @@ static void turn_self_check(struct replica *replica)
 static void turn_members(struct replica *replica)
 {
     struct serving *serving = &replica->requests.serving;
-    bool disk_was_low = driver_disk_is_low(&replica->driver); /* as membership sees it, or before */
+    bool disk_was_low = driver_disk_is_low(&replica->driver); /* as membership sees it, or
+                                                                 earlier */
     BUF_LOCAL(record);
     bool holding;
     bool no_room;
 
     follow_members(replica);
-    /* With the log of the others: from now on an empty one is a loss. */
+    /* The node has the log of the others: from now on an empty log is a loss. */
     if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
         prepare_member_record(replica->joiner_incarnation, &record);
         driver_write_local(&replica->driver, LOCAL_INCARNATION, record.data, record.len, NULL,
@@ -566,7 +568,7 @@ static void turn_members(struct replica *replica)
         replica->joiner_incarnation = 0;
     }
     holding = membership_turn(&replica->membership) || replica->draining;
-    /* While another is to lead, what needs the log waits for it, or goes there. */
+    /* While leadership is handed over, requests that need the log wait, or go to the new leader. */
     no_room = disk_was_low && !holding;
     if (holding != serving->holding || no_room != serving->no_room) {
         serving->holding = holding;
@@ -575,7 +577,7 @@ static void turn_members(struct replica *replica)
     }
 }
 
-/* Those of these parts that are to look. They are woken no more then. */
+/* Take the woken ones of these parts, and clear their bits. */
 static uint32_t take_woken(struct replica *replica, uint32_t parts)
 {
     uint32_t woken = replica->timers.woken & parts;
@@ -584,9 +586,8 @@ static uint32_t take_woken(struct replica *replica, uint32_t parts)
     return woken;
 }
 
-/* Each part of its own only if it was woken. What may lead to requests of this node comes before
- * requests are sent; a part that a later one wakes is looked at in the next turn, which comes at
- * once. */
+/* Run each woken part. Parts that may submit requests come before requests are sent. A part that a
+ * later one wakes runs in the next turn, which comes at once. */
 static void turn_parts(struct replica *replica, uint32_t woken)
 {
     if (woken & WAKE_BIRTHS) {
@@ -618,7 +619,7 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     }
 }
 
-/* All that was woken: no more than that, and nothing else, is looked at. */
+/* Run the woken parts, and no others. */
 static void turn_woken(struct replica *replica)
 {
     struct service *service = replica->context.service;
@@ -651,7 +652,7 @@ static void turn_woken(struct replica *replica)
     NOTIFY(&replica->context, route_changed, through);
 }
 
-/* Of the replica and of the service, in turn: each may lead to others. */
+/* Deliver answers of the replica and of the service alternately, since each may cause others. */
 static void deliver(struct replica *replica)
 {
     struct service *service = replica->context.service;
@@ -663,14 +664,14 @@ static void deliver(struct replica *replica)
     }
 }
 
-/* What the turn does from now on, for who asks why it takes long. */
+/* Record the step of the turn, for reports of long turns. */
 static void replica_step(struct replica *replica, const char *doing)
 {
     clock_look(replica->context.clock);
     stall_step(replica->context.service->stall, context_now_ms(&replica->context), doing);
 }
 
-/* Does anything wait for a turn that comes at once? */
+/* Must another turn follow at once? */
 static bool replica_is_awaited(const struct replica *replica)
 {
     const struct service *service = replica->context.service;
@@ -679,9 +680,9 @@ static bool replica_is_awaited(const struct replica *replica)
            service->ops->is_over(service);
 }
 
-/* More of the log is applied than the parts have seen, the disk has room no more, or again, or
- * there is an alarm. Before it is born a node looks each time whether it still waits: entries that
- * come end that. */
+/* Wake the parts if more of the log is applied than they have seen, the disk became low or has room
+ * again, or there is an alarm. An unborn node checks in each turn whether it still waits, since new
+ * entries end the wait. */
 static void note_state(struct replica *replica)
 {
     uint64_t applied = driver_applied(&replica->driver)->index;
@@ -706,11 +707,11 @@ static void note_state(struct replica *replica)
 }
 
 /*
- * First what came in is taken, committed entries are applied, and timers that are due fire. If that
- * has woken no part, the turn is over. Else what is confirmed is answered, and all answers are
- * delivered, at this one place; the parts that were woken look; and what is to be sent is gathered,
- * as late as can be, and leaves this node, or is appended here, in one step. What an answer or a
- * part leads to after its place in the turn is for the next turn, which comes at once.
+ * First incoming events are taken, committed entries are applied, and due timers fire. If that has
+ * woken no part, the turn is over. Else confirmed requests are answered, and all answers are
+ * delivered, only at this place. Then the woken parts run. Last, all requests are gathered, as late
+ * as possible, and sent, or appended here, in one step. Work that arises after its place in the
+ * turn is done in the next turn, which comes at once.
  */
 static bool turn(struct replica *replica)
 {
@@ -745,7 +746,7 @@ bool replica_transfer(struct replica *replica)
         return false;
     }
     if (driver_transfer(&replica->driver, membership_successor(&replica->membership))) {
-        replica_transfer_end(replica); /* with nobody to hand it to it goes on as the leader */
+        replica_transfer_end(replica); /* with no node to hand it to, it continues as the leader */
         return true;
     }
     replica->draining = true;
@@ -784,11 +785,11 @@ void replica_stop(struct replica *replica)
     membership_requests_stop(&replica->membership_requests);
     barrier_stop(&replica->barrier);
     compare_stop(&replica->compare);
-    requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
+    requests_stop(&replica->requests); /* last: it ends the other parts' queries and commands */
 }
 
-/* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt
- * because nobody answered in time. */
+/* Leadership is handed over, or the grace is over; and segments in memory were given back, or are
+ * burnt because no answer came in time. */
 static bool has_given_back(struct replica *replica)
 {
     uint64_t now_ms = context_now_ms(&replica->context);
@@ -809,8 +810,9 @@ static void continue_stop(struct replica *replica)
 {
     bool over;
 
-    /* Leadership that comes back is passed on, for the other may stop, too, and a third may not;
-     * but not for ever: where all nodes stop at once it would go round until they end. */
+    /* Leadership that comes back is passed on again, since the other node may also stop and a third
+     * may not. The number is bounded: if all nodes stop at once, leadership would circulate until
+     * they end. */
     if (replica->hands_over && replica->phase < REPLICA_WRITING) {
         over = replica->led_again >= LED_AGAIN_MAX || replica_transfer(replica);
         replica->led_again += replica->drained && !over;
@@ -852,7 +854,7 @@ void replica_end(struct replica *replica, uint32_t grace_ms)
 
 bool replica_turn(struct replica *replica)
 {
-    /* What comes while the disk finishes is answered at the very end. */
+    /* Requests that come while the disk finishes are answered at the very end. */
     bool more = replica->phase != REPLICA_WRITING && turn(replica);
 
     if (replica->hands_over) {
@@ -867,7 +869,7 @@ uint64_t replica_next_ms(const struct replica *replica)
     uint64_t soon_ms;
 
     if (replica->phase == REPLICA_WRITING) {
-        return TIMER_NEVER; /* the disk has yet to say that it has finished */
+        return TIMER_NEVER; /* the disk has not yet reported that it finished */
     }
     if (replica->hands_over && !replica->drained) { /* in small steps */
         soon_ms = context_now_ms(&replica->context) + 1;

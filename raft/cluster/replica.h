@@ -10,28 +10,28 @@
  *   barrier,                requests of other kinds
  *   membership_requests
  *   membership, upgrade     changes of the members and of the level, on the leader
- *   compare                 states differ: is it this node's that is wrong, and in which row
- *   peers, birth_watch      links, and which nodes are let in; which cluster is this?
+ *   compare                 states differ: is this node's wrong, and in which row
+ *   peers, birth_watch      links, which nodes are admitted; which cluster is this?
  *   announce, durable,      what the node reports to the cluster
  *   clock_sync
  *   service                 what uses it (service.h)
  *
- * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
- * virtual ones. The rule for its driver: after every event (frame, finished write, request,
- * timer) call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an
- * event or a timer has woken (context.h), and at no other.
+ * node.h runs it on a uv loop with the real disk and links; the simulation runs the same code on
+ * virtual ones. The rule for its caller: after every event (frame, finished write, request, timer)
+ * call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an event or a
+ * timer has woken (context.h), and at no other.
  *
  * Its listeners (context.h), the process and the service, are called for what happens to the node.
  *
  *   RUNNING --> GIVING --> WRITING --> QUIET
  *
  * The stop. GIVING: leadership is handed over, everything is still served; then the service gives
- * back what it holds. WRITING: all requests were answered, the disk finishes. QUIET: it may be
- * closed. Each turn goes as far as it can.
+ * back what it holds. WRITING: all requests were answered, the disk finishes. QUIET: the replica
+ * may be closed. Each turn does all steps that are possible.
  *
- * Failure modes: replica_listener.failed, after which the process ends. Of a stop: nobody takes the
- * leadership over: after the grace the node stops as the leader. The service's time to give back is
- * over: it stops with what it holds.
+ * Failure modes: replica_listener.failed, after which the process ends. On a stop: no node takes
+ * the leadership over: after the grace the node stops as the leader. The service's time to give
+ * back ends: it stops with what it still holds.
  *
  * Thread: the raft loop.
  */
@@ -52,25 +52,25 @@
 struct replica_config {
     struct driver_config driver;
     struct node_info info;   /* what this node registers; node_id 0: nothing */
-    const char *zone;        /* that it is in; "" or NULL: none. Borrowed */
+    const char *zone;        /* of this node; "" or NULL: none. Borrowed */
     const char *prefer_zone; /* whose members lead, if they can; "" or NULL: none. Borrowed */
     uint32_t digest_ms;      /* how often the leader has digests compared; 0: never */
     const char *cluster_id;  /* borrowed */
-    uint64_t memory_bytes;   /* that the state may take; 0: no bound */
+    uint64_t memory_bytes;   /* bound of the state; 0: none */
     bool replace_lost;       /* see peers.h */
     struct clock_sync_config clock;
-    struct upgrade_config upgrade;  /* when the level of the cluster rises by itself */
+    struct upgrade_config upgrade;  /* when the level of the cluster rises automatically */
     uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
     const struct net_peer *members; /* cluster.members of the settings; borrowed */
     size_t member_count;            /* 0: not set */
     const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
 };
 
-/* What the log says of this node itself, as of an applied index. */
+/* The log's record of this node, as of an applied index. */
 struct self_check {
     uint64_t looks; /* how often it was looked up; 0: never yet */
     uint64_t applied;
-    uint64_t later_start; /* than this one, or one that it never had; 0: none */
+    uint64_t later_start; /* than this one, or one unknown to this directory; 0: none */
     bool removed;
 };
 
@@ -78,7 +78,7 @@ enum replica_phase { REPLICA_RUNNING, REPLICA_GIVING, REPLICA_WRITING, REPLICA_Q
 
 struct replica {
     struct replica_config config;
-    struct net_receiver receiver; /* what the links have for it */
+    struct net_receiver receiver; /* gets the links' events */
     struct raft_context context;
     struct timers timers;
     struct answers answers;
@@ -98,28 +98,28 @@ struct replica {
     struct loop_clock clock;
     struct clock_sync clock_sync;
     struct compare compare;
-    uint64_t seen_applied; /* index that the parts were woken by last */
+    uint64_t seen_applied; /* applied index when the parts were last woken */
     uint64_t seen_alarms;  /* of trust.h */
     bool seen_low;         /* the disk was low then */
     struct self_check self_check;
     uint64_t logged_leader;   /* by the last line of the log about it */
     uint64_t logged_term;     /* of that leader */
-    uint64_t through;         /* and the member by which it is reached, or 0 */
+    uint64_t through;         /* and the member that it is reached through, or 0 */
     uint64_t told_births;     /* changes of the birth watch */
     struct timer births_told; /* armed: a birth that does not come was logged lately */
     bool born_told;
-    bool apart;          /* the listeners know that its cluster has no majority */
+    bool apart;          /* the listeners were informed that its cluster has no majority */
     bool draining;       /* leadership is handed over because the node stops */
-    bool removed;        /* the listeners know that this node was */
+    bool removed;        /* the listeners were informed that this node was removed */
     uint64_t superseded; /* by this later start of this node, which the log knows; 0: it is not */
     /* the stop */
     enum replica_phase phase;
     bool hands_over; /* leadership, from now on */
-    bool drained;    /* there is none to hand over any more */
+    bool drained;    /* there is no leadership to hand over any more */
     unsigned led_again;
     bool gave_back; /* what the service holds was offered to the cluster */
     uint64_t grace_until_ms;
-    /* This start's, as long as the disk has the mark of a node that joins. */
+    /* This start's incarnation, while the disk has the mark of a joining node; else 0. */
     uint64_t joiner_incarnation;
 };
 
@@ -150,9 +150,8 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
                      const uint8_t *payload, size_t len);
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
 
-/* This node has forgotten votes, or entries that it acknowledged. The directory remembers that,
- * since each start would make it look less like an older one; then `failed` comes, with ERR_STALE.
- */
+/* This node has forgotten votes, or entries that it acknowledged. Mark the directory, since each
+ * start would make it look less like an older one; then `failed` comes, with ERR_STALE. */
 void replica_mark_older(struct replica *replica);
 
 /* Do everything that has become possible. True: call again soon, before waiting. */
@@ -161,33 +160,33 @@ bool replica_turn(struct replica *replica);
 /* Monotonic time of the next replica_turn() at the latest. */
 uint64_t replica_next_ms(const struct replica *replica);
 
-/* Begin to drain: the service hears of it, and leadership is handed to another node, while requests
+/* Begin to drain: the service is informed, and leadership is handed to another node, while requests
  * are still served; replica.drained says when. Idempotent. */
 void replica_drain(struct replica *replica);
 
 /* Stop: leadership is handed over (waiting at most grace_ms), then new and pending requests get
- * ERR_SHUTTING_DOWN, and the disk finishes; replica.phase says how far it is. */
+ * ERR_SHUTTING_DOWN, and the disk finishes; replica.phase has the progress. */
 void replica_end(struct replica *replica, uint32_t grace_ms);
 
-/* --- the steps of it, for the simulation --- */
+/* --- steps of a stop, for the simulation --- */
 
 /* Hand leadership over; call until true. */
 bool replica_transfer(struct replica *replica);
 
-/* Hand it over no more: this node serves as the leader, if it is, until it ends. */
+/* Stop handing it over: this node, if it leads, serves as the leader until it ends. */
 void replica_transfer_end(struct replica *replica);
 
-/* Nobody asks the service for anything any more: it gives back to the cluster what it holds, as far
- * as it can (replica_given_back() says when). deadline_ms bounds it. Before replica_stop(), which
- * does not wait for it. */
+/* The service gets no more requests: it gives back to the cluster all that it can
+ * (replica_given_back() says when). deadline_ms bounds it. Before replica_stop(), which does not
+ * wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
 bool replica_given_back(const struct replica *replica);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);
 
-/* Close everything. No write or read may be under way at the disk, replica_stop() must have taken
- * effect. What other threads may still look at stays until replica_release(). */
+/* Close everything. No write or read may be under way at the disk, and replica_stop() must have
+ * taken effect. Memory that other threads may still read stays until replica_release(). */
 void replica_close(struct replica *replica);
 void replica_release(struct replica *replica);
 

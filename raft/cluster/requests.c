@@ -1,6 +1,6 @@
 /*
- * requests.c - see requests.h: this node's requests (numbers, routing, deadlines), and frames to
- * the parts that they are for.
+ * requests.c - see requests.h: this node's requests (numbers, routing, deadlines), and the dispatch
+ * of their frames.
  *
  *   where a request is        link                 sent_to   work
  *   waiting                   requests->waiting    0         NULL
@@ -33,7 +33,7 @@ static void end_seq(struct requests *requests, struct cluster_request *request, 
                 request == &requests->tidying.request, context_now_ms(requests->on));
     request->seq = 0;
     request->lowest = 0;
-    context_wake(requests->on, WAKE_REQUESTS); /* there is room for another, and more to tidy */
+    context_wake(requests->on, WAKE_REQUESTS); /* there is room for another, and more to tidy up */
 }
 
 void requests_release(struct requests *requests, struct cluster_request *request)
@@ -43,8 +43,8 @@ void requests_release(struct requests *requests, struct cluster_request *request
     }
 }
 
-/* A command is numbered and stamped when it is sent first, and goes out with that stamp however
- * often. False: the session has no room now. */
+/* A command is numbered and stamped when it is first sent, and keeps that stamp when it is
+ * repeated. False: the session has no room now. */
 static bool has_stamp(struct requests *requests, struct cluster_request *request)
 {
     struct session_stamp stamp;
@@ -69,7 +69,7 @@ static void put_waiting(struct requests *requests, struct cluster_request *reque
     ASSERT(request->work == NULL);
     context_wake(requests->on, WAKE_REQUESTS);
     request->sent_to = 0;
-    TAILQ_INSERT_HEAD(&requests->waiting, request, link); /* it is older than what waits */
+    TAILQ_INSERT_HEAD(&requests->waiting, request, link); /* it is older than those that wait */
 }
 
 static void leave_list(struct requests *requests, struct cluster_request *request)
@@ -78,7 +78,7 @@ static void leave_list(struct requests *requests, struct cluster_request *reques
     TAILQ_REMOVE(request->sent_to != 0 ? &requests->sent : &requests->waiting, request, link);
 }
 
-/* It is over, and on no list. */
+/* The request is over, and on no list. */
 static void complete(struct requests *requests, struct cluster_request *request, int status)
 {
     ASSERT(requests->count > 0 && request->work == NULL);
@@ -105,7 +105,7 @@ static void complete_with(struct requests *requests, struct cluster_request *req
         complete(requests, request, status);
         return;
     }
-    /* What the cluster said instead of the command's own result. One that is stamped may be another
+    /* The cluster's refusal in place of the command's own result. A stamped command may be another
      * node's. */
     if (refusal.status == ERR_STALE && !request->stamped &&
         refusal.incarnation > requests->session.incarnation) {
@@ -114,8 +114,8 @@ static void complete_with(struct requests *requests, struct cluster_request *req
     }
     complete(requests, request,
              refusal.status == ERR_REMOVED
-                 ? ERR_SHUTTING_DOWN                     /* this node was: it is about to end */
-             : refusal.status == ERR_STALE ? ERR_TIMEOUT /* was it carried out? It is not known */
+                 ? ERR_SHUTTING_DOWN                     /* this node was superseded: it will end */
+             : refusal.status == ERR_STALE ? ERR_TIMEOUT /* unknown whether it was carried out */
                                            : refusal.status);
 }
 
@@ -132,7 +132,7 @@ static void on_given_back(struct serving_owner *owner, struct cluster_request *r
     put_waiting(CONTAINER(owner, struct requests, serving_owner), request);
 }
 
-/* Wherever it is by then. */
+/* In whatever state it is. */
 static void requests_give_up(struct requests *requests, struct cluster_request *request, int status)
 {
     if (request->work != NULL) {
@@ -188,8 +188,8 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
 
 /* --- back to waiting --- */
 
-/* Of what was sent, all that is wanted has to be routed again; from the end, so that the oldest
- * comes first again. */
+/* Route the wanted ones of the sent requests again; from the end, so that the oldest comes first
+ * again. */
 static void take_back(struct requests *requests,
                       bool (*wanted)(const struct cluster_request *request, uint64_t value),
                       uint64_t value)
@@ -222,7 +222,7 @@ static bool went_before(const struct cluster_request *request, uint64_t ms)
     return request->sent_ms <= ms;
 }
 
-/* The frame or its reply was lost, or the leader with them. */
+/* The frame or its reply was lost, or the leader is gone. */
 static void on_silent(struct timer *timer, uint64_t now_ms)
 {
     struct requests *requests = CONTAINER(timer, struct requests, silent);
@@ -236,8 +236,8 @@ static void on_silent(struct timer *timer, uint64_t now_ms)
     }
 }
 
-/* Take back what was sent by another route than the present one. While a route is sought, what was
- * sent to the leader may still be answered. */
+/* Take back requests sent by another route than the current one. While a route is sought, requests
+ * to the leader may still be answered. */
 static void follow_route(struct requests *requests)
 {
     const struct leader_route *route = &requests->route;
@@ -260,7 +260,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 {
     timer_cancel(requests->on->timers, &requests->send_pause);
     if (up) {
-        requests->route.searched_ms = 0; /* a route that is sought is asked for at once */
+        requests->route.searched_ms = 0; /* a search for a route asks at once */
         return;
     }
     forwarder_link_down(&requests->forwarder, peer);
@@ -309,7 +309,7 @@ static void send_waiting(struct requests *requests)
     for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
         next = TAILQ_NEXT(request, link);
         if (!has_stamp(requests, request)) {
-            continue; /* there is room once something that is under way is over */
+            continue; /* there is room once a request under way is over */
         }
         if (here) {
             leave_list(requests, request);
@@ -358,10 +358,11 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
     }
     leader_route_heard(&requests->route, from, reply.status);
     request = numbers_find(&requests->numbers, reply.id);
-    if (request == NULL || request->sent_to != from) { /* nobody else was asked */
+    if (request == NULL || request->sent_to != from) { /* no other node was asked */
         return true;                                   /* answered, expired or sent anew already */
     }
-    /* Before its client hears of a change, this node holds nothing that the change made old. */
+    /* Before its client gets the answer to a change, this node drops all data that the change made
+     * old. */
     if (reply.status == 0 && request->kind == CLUSTER_REQUEST_COMMAND &&
         service->ops->take_marks(service, request->payload.data, request->payload.len, reply.marks,
                                  reply.marks_len) != 0) {
@@ -382,7 +383,7 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
 
 /* --- numbers that are over --- */
 
-/* When the cluster is to hear of them; TIMER_NEVER: not by time. */
+/* When the cluster must be informed of them; TIMER_NEVER: not by time. */
 static uint64_t tidy_at_ms(const struct requests *requests)
 {
     uint64_t due_ms = session_due_ms(&requests->session);
@@ -434,7 +435,7 @@ void requests_turn(struct requests *requests)
         leave_list(requests, request);
         complete(requests, request, ERR_SHUTTING_DOWN);
     }
-    /* What cannot go now. */
+    /* For requests that cannot be sent now. */
     context_arm_at(requests->on, &requests->send,
                    TAILQ_EMPTY(&requests->waiting) ? TIMER_NEVER
                                                    : context_now_ms(requests->on) + SEND_AGAIN_MS);
@@ -522,16 +523,16 @@ static void empty(struct cluster_request *asking)
     buf_free(&asking->reply);
 }
 
-/* The client hears of it; there may be a request to the leader yet. */
+/* Answer the client; a request to the leader may still be under way. */
 static void member_request_tell(struct membership_request *request, int status)
 {
     struct cluster_request *outer = request->outer;
 
     if (outer == NULL) {
-        return; /* it has heard */
+        return; /* it has its answer */
     }
     if (request->answered && (status == 0 || status == ERR_TIMEOUT || status == ERR_NO_LEADER)) {
-        status = 0; /* it was begun, or refused for a reason: better than "no answer" */
+        status = 0; /* begun, or refused with a reason: better than "no answer" */
         outer->reply.len = 0;
         member_answer_encode(&request->answer, &outer->reply);
     }
@@ -569,8 +570,8 @@ static void on_asked(struct cluster_request *asking)
     }
     if (status == 0 && request->answer.outcome != MEMBER_DONE &&
         request->answer.outcome != MEMBER_PENDING && asking->seq != 0) {
-        /* It was refused, and the client is to hear so: then no copy of it that is still on its way
-         * may be carried out any more. A command that does nothing takes its number. */
+        /* It was refused, and the client gets that answer: so no copy still on its way may be
+         * carried out. An empty command takes its number. */
         empty(asking);
         cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
         asking->kind = CLUSTER_REQUEST_COMMAND;
@@ -604,8 +605,8 @@ static void ask_leader(struct membership_request *request)
     requests_submit(request->all->requests, asking);
 }
 
-/* Was it carried out, as far as this node knows? One that was asked to remove itself finds no
- * leader to ask any more. */
+/* Does this node know that it was carried out? A node that removed itself finds no leader to
+ * ask. */
 static bool is_removed(struct membership_request *request)
 {
     const struct membership_requests *all = request->all;

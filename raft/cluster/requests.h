@@ -8,13 +8,14 @@
  * reached, the request goes through a member that reaches it (FRAME_FORWARD, leader_route.h).
  *
  * All commands may be repeated, since each is stamped when it is sent first and carried out once
- * (session.h). So an unknown outcome (lost leadership, lost frame, no answer within an election
- * timeout) leads back to waiting, never to an error before the deadline. A request whose deadline
- * passed is awaited no more; once the cluster has heard so, no late copy of it does anything.
+ * (session.h). So after an unknown outcome (lost leadership, lost frame, no answer within an
+ * election timeout) the request waits again; there is no error before the deadline. A request whose
+ * deadline passed is no longer awaited; once the cluster knows that, no late copy of it has an
+ * effect.
  *
- * The answer to a forwarded change carries what the change made old (service_ops.marks). The
- * service hears of it before the answer is passed on, and the answer waits for nothing: this node's
- * log may lag for as long as the leader does not reach it.
+ * The answer to a forwarded change names what the change made old (service_ops.marks). The service
+ * gets these marks before the answer is passed on. The answer does not wait for this node's log,
+ * which may lag while the leader does not reach it.
  *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
  * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.
@@ -37,16 +38,16 @@ struct requests {
     size_t count;            /* waiting, sent and served here; <= LIMIT_REQUESTS_PENDING */
     struct timer send;       /* something waits: try to send it, */
     struct timer send_pause; /* but not while this is armed, after a refusal */
-    struct timer silent;     /* the oldest that was sent had its time for an answer */
+    struct timer silent;     /* the oldest that was sent has no answer in time */
     struct leader_route route;
-    unsigned route_seen; /* leader_route.changes that what is sent follows */
+    unsigned route_seen; /* leader_route.changes that the sent requests follow */
     struct forwarder forwarder;
     struct serving serving;
     struct serving_owner serving_owner;
     struct session session;      /* numbers of this node's commands */
     uint64_t superseded;         /* a later incarnation of this node that the cluster knows; 0 */
     struct node_command tidying; /* carries a stamp, and nothing else */
-    struct timer tidy;           /* when the next one is due */
+    struct timer tidy;           /* when the next tidying is due */
     uint64_t tidy_again_ms;      /* not before this after one was refused */
 };
 
@@ -60,12 +61,12 @@ void requests_close(struct requests *requests);
 /* Take a request of kind COMMAND, QUERY, LEADER or MEMBER. */
 void requests_submit(struct requests *requests, struct cluster_request *request);
 
-/* Await a request of this node no more: it ends with ERR_NOT_LEADER. If it has not been appended
- * yet, it never is here; an entry that is in the log keeps its place. One that is over already, and
- * whose answer is on its way, stays as it is. */
+/* Stop awaiting a request of this node: it ends with ERR_NOT_LEADER. If this node has not appended
+ * it yet, it never will; an entry in the log stays there. No effect on a request that is already
+ * over. */
 void requests_withdraw(struct requests *requests, struct cluster_request *request);
 
-/* A request that is done and keeps its number: it needs that no more. */
+/* A request that is done and keeps its number no longer needs it. */
 void requests_release(struct requests *requests, struct cluster_request *request);
 
 /* A FRAME_REQUEST, or a FRAME_FORWARD. False: malformed. */
@@ -79,21 +80,21 @@ void requests_role_changed(struct requests *requests);
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
 
-/* Route, append, confirm. Call once, at the end of every turn, after driver_turn(): what is to be
- * appended then goes to the disk and to the peers in one step. */
+/* Route, append, confirm. Call once, at the end of every turn, after driver_turn(): all new entries
+ * then go to the disk and to the peers in one step. */
 void requests_turn(struct requests *requests);
 
 /* After context.stopping: answer everything with ERR_SHUTTING_DOWN in the next turn. */
 void requests_stop(struct requests *requests);
 
 /*
- * --- membership_requests: what this node's clients, and nodes that join through it, want of the
- * membership: asked of the leader until it is so, or the deadline comes.
+ * --- membership_requests: membership requests of this node's clients, and of nodes that join
+ * through it: the leader is asked until they are done, or the deadline comes.
  *
  * The happy path: membership_requests_submit() takes a CLUSTER_REQUEST_MEMBER; the leader answers
  * "pending" at once and begins (membership.h); it is asked anew every few milliseconds, whichever
- * node leads by then, until the answer is final. So no leader has to remember requests, and none
- * that dies takes one with it.
+ * node leads by then, until the answer is final. So no leader must remember requests, and none is
+ * lost with a leader.
  *
  * Failure modes: the deadline while it is pending: the answer is MEMBER_PENDING, with status 0. No
  * leader, a queue that is full: the request's status says so. Too many: ERR_OVERLOADED.
@@ -108,7 +109,7 @@ struct membership_requests {
     struct membership_request_list waiting; /* until they are asked again */
     struct membership_request_list asked;   /* the leader was asked, and has not answered */
     size_t count;                           /* of both */
-    bool removed;                           /* this node is no member any more */
+    bool removed;                           /* this node is no longer a member */
 };
 
 void membership_requests_init(struct membership_requests *all, const struct raft_context *on,
@@ -117,8 +118,8 @@ void membership_requests_init(struct membership_requests *all, const struct raft
 /* Take a request of kind CLUSTER_REQUEST_MEMBER. */
 void membership_requests_submit(struct membership_requests *all, struct cluster_request *request);
 
-/* This node was removed, by its own log or as a peer has proved, and finds no leader to ask any
- * more: those who asked for that hear so. */
+/* This node was removed, by its own log or as a peer has proved, and finds no leader to ask:
+ * requests for that removal are answered so. */
 void membership_requests_removed(struct membership_requests *all);
 
 /* Answer all that wait; those that are asked are answered by the requests' own stop. */

@@ -1,11 +1,11 @@
 /*
- * service.h - what uses a replica: the service for which there is a cluster. It is handed to
- * replica_start() beside the machine (src/state/machine.h), of which it knows the meaning; raft/
- * knows no more of it than this.
+ * service.h - what uses a replica: the service that the cluster exists for. It is passed to
+ * replica_start() with the machine (src/state/machine.h), whose data it understands. raft/ knows
+ * the service only by this interface.
  *
- * The happy path: start() as the replica does; then whatever the replica hears that is not its own
- * (a frame of another kind, a query, its part of a turn) goes to the service. Its own requests it
- * submits as any other (replica_submit()).
+ * The happy path: start() when the replica starts. Then all events that are not the replica's own
+ * (a frame of another kind, a query, its part of a turn) go to the service. The service submits its
+ * own requests as any other (replica_submit()).
  *
  * Failure modes: those of start(). Thread: the raft loop.
  */
@@ -41,25 +41,25 @@ enum cluster_request_kind {
     /* payload: a query of the service (service_ops.query); reply: its result, not older than
      * anything that was acknowledged before */
     CLUSTER_REQUEST_QUERY,
-    /* payload: what the service answers only as the leader of the term in which the request was
+    /* payload: a request that the service answers only as the leader of the term in which it was
      * confirmed (service_ops.lead) */
     CLUSTER_REQUEST_LEADER,
     /* payload: a member_ask; reply: a member_answer, which says PENDING if the deadline comes
      * before the end */
     CLUSTER_REQUEST_MEMBER,
     /* index: of an entry of the log. Status 0 once all members have applied it; else ERR_TIMEOUT,
-     * ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or ERR_SHUTTING_DOWN, and *missing says which have
+     * ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or ERR_SHUTTING_DOWN, and *missing has those that have
      * not */
     CLUSTER_REQUEST_BARRIER
 };
 
-/* Members that have not applied an entry, as far as this node knows. */
+/* Members that this node does not know to have applied an entry. */
 struct missing_members {
     size_t count;
     struct {
         uint64_t id;
         bool reachable;       /* this node has a link to it */
-    } nodes[LIMIT_NODES + 1]; /* also this node, should it be no member any more */
+    } nodes[LIMIT_NODES + 1]; /* also this node, if it is no longer a member */
 };
 
 /* The caller owns the struct until done is called, exactly once, never from inside submit. */
@@ -73,11 +73,11 @@ struct cluster_request {
                        the answer is not older than */
     int status;
     void (*done)(struct cluster_request *request);
-    /* Of a COMMAND: the caller has stamped it. It is repeated as any other, and counts as none of
+    /* For a COMMAND: the caller has stamped it. It is repeated as any other, but is not part of
      * this node's session. */
     bool stamped;
-    /* Of a COMMAND or MEMBER: done leaves its number awaited. The caller submits the request again,
-     * with another payload and the same number, or ends that by requests_release(). */
+    /* For a COMMAND or MEMBER: its number stays awaited after done. The caller submits the request
+     * again, with another payload and the same number, or calls requests_release(). */
     bool keeps_seq;
     /* the cluster's own while it holds the request */
     TAILQ_ENTRY(cluster_request) link;
@@ -87,7 +87,7 @@ struct cluster_request {
     uint64_t id;      /* on the wire */
     uint64_t sent_to; /* 0: it waits, or this node serves it itself: */
     uint64_t sent_ms;
-    void *work;   /* as which it does, or NULL */
+    void *work;   /* the work of serving it, or NULL */
     void *holder; /* the part whose deadline it is */
 };
 
@@ -101,7 +101,7 @@ struct store_loaded;
 
 /* A command is about to be appended by this node, the leader. */
 enum service_admission {
-    SERVICE_ADMITS,  /* *ret_adds_bytes: what the state grows by once it is applied, or 0 */
+    SERVICE_ADMITS,  /* *ret_adds_bytes: growth of the state once it is applied, or 0 */
     SERVICE_ANSWERS, /* it is not appended; the reply is as if apply had refused it */
 };
 
@@ -125,8 +125,8 @@ struct service_lead_ask {
 struct service_ops {
     /* --- its life --- */
 
-    /* The replica has its state, timers, answers and clock; its other parts begin after this. What
-     * it wants to hear of it asks for by replica_listen(). 0, or what prevents it. */
+    /* The replica has its state, timers, answers and clock; its other parts begin after this. The
+     * service may call replica_listen(). 0, or an error that prevents the start. */
     int (*start)(struct service *service, struct replica *replica,
                  const struct store_loaded *loaded);
     /* The replica runs. */
@@ -139,8 +139,8 @@ struct service_ops {
 
     /* --- a turn --- */
 
-    /* These parts of it were woken (bits of WAKE_SERVICE): what is due, and leads to requests.
-     * After stop() only WAKE_SEEN. */
+    /* These parts of it were woken (bits of WAKE_SERVICE): do what is due, which may submit
+     * requests. After stop() only WAKE_SEEN. */
     void (*turn)(struct service *service, uint32_t woken);
     /* Call done() of its own requests that are over, as answers_deliver() does of the replica's. */
     void (*deliver)(struct service *service);
@@ -156,51 +156,51 @@ struct service_ops {
                     const uint8_t *payload, size_t len);
     /* What this node serves now: bits of enum wire_serves, of which KNOWN is one. */
     uint8_t (*serves)(const struct service *service);
-    /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: what this
-     * node did as the leader is void. */
+    /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: this
+     * node's work as the leader is void. */
     void (*reset)(struct service *service);
 
     /* --- requests, on the leader --- */
 
     /* Answer a query from the applied state: the status, 0 with a reply. */
     int (*query)(struct service *service, const void *data, size_t len, struct buf *reply);
-    /* May a peer send this? Not what only a leader appends by itself, nor what does not read. */
+    /* May a peer send this? No, if only a leader appends it by itself, or if it does not decode. */
     bool (*accepts)(const struct service *service, enum cluster_request_kind kind, const void *data,
                     size_t len);
-    /* Before a command is in the log. It has been refused or not by what apply cannot know: the
-     * settings, the time zones, the memory of this node. */
+    /* Decide before a command is in the log, by data that apply cannot use: the settings, the time
+     * zones, the memory of this node. */
     enum service_admission (*admit)(struct service *service, const void *data, size_t len,
                                     uint64_t *ret_adds_bytes, struct buf *reply);
     enum service_lead (*lead)(struct service *service, struct service_lead_ask *ask);
-    /* The entry of an ask was applied, with this result; reply is what lead() has left there, and
-     * is replaced. The status. */
+    /* The entry of an ask was applied, with this result; reply has lead()'s content, and is
+     * replaced. Returns the status. */
     int (*led)(struct service *service, const struct buf *payload, const void *result, size_t len,
                struct buf *reply);
-    /* What the leader appends by itself, for nobody. False: nothing is due. *ret_more: something
-     * more is. */
+    /* A command that the leader appends by itself, for no request. False: nothing is due.
+     * *ret_more: more is due. */
     bool (*propose)(struct service *service, struct buf *command, bool *ret_more);
     /* It was applied, and this node still leads the term in which it appended it; */
     void (*proposed)(struct service *service, uint64_t term, const struct buf *command,
                      const void *result, size_t len);
-    /* or it was not appended, for the disk is full. */
+    /* or it was not appended, since the disk is full. */
     void (*unproposed)(struct service *service, const struct buf *command);
 
-    /* What a command of another node has made old there: goes with the answer to it. */
+    /* Append what a command of another node has made old on that node: sent with the answer. */
     void (*marks)(struct service *service, const void *data, size_t len, struct buf *marks);
-    /* And arrives there, before the answer is passed on. 0 or ERR_BAD_MESSAGE. */
+    /* Take such marks on that node, before the answer is passed on. 0 or ERR_BAD_MESSAGE. */
     int (*take_marks)(struct service *service, const void *data, size_t len, const void *marks,
                       size_t marks_len);
 
     /* --- the end --- */
 
-    /* The node is to stop, and serves on until then. */
+    /* The node will stop, and continues to serve until then. */
     void (*drain)(struct service *service);
-    /* This leader is to hand over. True once it can: what it holds as the leader was given back, or
+    /* This leader must hand over. True once it can: what it holds as the leader was given back, or
      * the time for that is over. Called until then. */
     bool (*may_transfer)(struct service *service);
-    /* It leads on. */
+    /* This node continues to lead. */
     void (*transfer_ended)(struct service *service);
-    /* Give back to the cluster what this node holds, as far as it can be until deadline_ms. */
+    /* Give back to the cluster what this node holds, as much as possible before deadline_ms. */
     void (*give_back)(struct service *service, uint64_t deadline_ms);
     bool (*gave_back)(const struct service *service);
 } BY_NAME;
@@ -209,7 +209,7 @@ struct service {
     const struct service_ops *ops;
     const struct machine_ops *machine; /* whose commands and queries it understands */
     struct stall *stall;               /* how long the turns of the raft loop take */
-    /* Settings that all first members of a cluster must have alike, as bytes; borrowed. */
+    /* Settings that must be equal on all first members of a cluster, as bytes; borrowed. */
     const void *agreed;
     size_t agreed_len;
 };

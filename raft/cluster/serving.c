@@ -32,7 +32,7 @@ static void follow_term(struct rounds *rounds)
     }
 }
 
-/* The place of a member; that of one that is none any more may be taken. */
+/* The place of a member; a former member's place may be reused. */
 static struct round_member *rounds_place_of(struct rounds *rounds, uint64_t id)
 {
     struct round_member *unused = NULL;
@@ -53,7 +53,7 @@ static struct round_member *rounds_place_of(struct rounds *rounds, uint64_t id)
     return unused;
 }
 
-/* Of this term; 0: it was asked, or has answered, none. */
+/* Rounds of this term; 0: it was not asked, or has not answered. */
 static struct round_member known_of(const struct rounds *rounds, uint64_t id)
 {
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
@@ -78,7 +78,7 @@ static bool ask_one(struct rounds *rounds, uint64_t id)
     return true;
 }
 
-/* All who were not asked the newest round; or all, once more. */
+/* Ask all that were not asked the newest round; or all, once more. */
 static void ask_all(struct rounds *rounds, bool once_more)
 {
     const struct configuration *conf = driver_configuration(rounds->on->driver);
@@ -92,12 +92,12 @@ static void ask_all(struct rounds *rounds, bool once_more)
     rounds->all_asked = true;
 }
 
-/* As many as are needed, the quickest first; false: there are not so many. */
+/* Ask as many as are needed, the quickest first; false: there are too few. */
 static bool ask_quickest(struct rounds *rounds)
 {
     const struct configuration *conf = driver_configuration(rounds->on->driver);
     bool votes = configuration_role(conf, rounds->on->node_id) == ROLE_VOTER;
-    /* So many make a majority with this node, or without it if it has no vote. */
+    /* The number that makes a majority with this node, or without it if it has no vote. */
     unsigned left = configuration_voters(conf) / 2 + (votes ? 0 : 1);
 
     for (unsigned i = 0; i < rounds->quickest_count && left > 0; i++) {
@@ -117,7 +117,7 @@ static void begin_look(struct rounds *rounds)
     rounds->quickest_count = 0;
 }
 
-/* See whether the newest round is confirmed in time, unless an earlier one is watched. */
+/* Watch whether the newest round is confirmed in time, unless an earlier one is watched. */
 static void watch(struct rounds *rounds)
 {
     const struct raft_context *on = rounds->on;
@@ -158,7 +158,7 @@ static int newest_first(const void *a, const void *b)
 }
 
 /* R4: the newest round that a majority of the voters has answered; this node, if it is a voter,
- * agrees with itself. Of the newest configuration. */
+ * counts as answered. By the newest configuration. */
 static uint64_t majority_answered(const struct rounds *rounds)
 {
     const struct configuration *conf = driver_configuration(rounds->on->driver);
@@ -217,33 +217,33 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
     return true;
 }
 
-/* So large a command takes the disks, the links and the state machines for a while. Whatever comes
- * meanwhile has to wait for at most one of them; and however many clients send such commands, one
- * behind the other, they leave time between them. 10,000 tags are some 450 KB. */
+/* Commands above this size keep the disks, the links and the state machines busy for a while. Other
+ * requests wait for at most one of them. Even if many clients send such commands in a row, there is
+ * time between them. 10,000 tags are some 450 KB. */
 #define LARGE_BYTES (64 << 10)
 #define LARGE_BYTES_A_MS (4 << 10)
-#define LARGE_AGAIN_MS 10 /* so often it is asked whether the disk is done with the last one */
+#define LARGE_AGAIN_MS 10 /* interval to check whether the disk is done with the last one */
 
 /* A request on its way. */
 struct work {
     TAILQ_ENTRY(work) link;
-    struct work_list *list; /* on which it is */
+    struct work_list *list; /* that it is on */
     struct serving *serving;
     enum wire_request_kind kind;
     struct cluster_request *local; /* NULL: remote, or its client gave up */
-    uint64_t from;                 /* remote: node and its number; 0: nobody waits for it */
+    uint64_t from;                 /* remote: node and its number; 0: no node waits for it */
     uint64_t id;
     struct timer deadline; /* remote: its sender's; a local one has its own */
     struct buf payload;    /* remote's own; a local one's is in the request */
-    uint64_t adds_bytes;   /* that the state may grow by; of a command that is admitted */
+    uint64_t adds_bytes;   /* possible growth of the state; of an admitted command */
     bool admitted;         /* there is memory for it */
     uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
     uint64_t term;         /* of the entry, or in which its round began */
     uint64_t round;        /* that confirms it */
-    bool is_own;           /* the service proposed it, for nobody */
+    bool is_own;           /* the service proposed it, for no request */
     struct buf entry;      /* LEADER: what the service has appended for it */
-    struct buf kept;       /* and the reply, for when that is applied; of a large one, its result */
-    bool waited;           /* large and done: a turn has gone by */
+    struct buf kept;       /* and the reply until that is applied; of a large one, its result */
+    bool waited;           /* large and done: a turn has passed */
 };
 
 enum wire_request_kind serving_wire_kind(const struct cluster_request *request)
@@ -299,15 +299,15 @@ static const struct buf *payload_of(const struct work *work)
     return work->local != NULL ? &work->local->payload : &work->payload;
 }
 
-/* What is appended for it. */
+/* The entry to append for it. */
 static const struct buf *entry_of(const struct work *work)
 {
     return work->entry.len > 0 ? &work->entry : payload_of(work);
 }
 
-/* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
- * answer says where the entry is, and what it made old (service_ops.marks). That of a query says
- * which entries it has seen. */
+/* Answer, if a request waits, and free it. The sender of a command may not have applied it itself:
+ * the answer has the entry's index, and what it made old (service_ops.marks). The answer to a query
+ * has the index that it reflects. */
 static void serving_finish(struct work *work, int status, uint64_t index, const void *reply,
                            size_t len)
 {
@@ -348,7 +348,7 @@ static void give_back(struct work *work)
     serving->owner->given_back(serving->owner, local);
 }
 
-/* Nobody waits for it any more. An entry that is in the log keeps its place. */
+/* No request waits for it any more. An entry in the log stays there. */
 static void abandon(struct work *work)
 {
     if (work->local != NULL) {
@@ -389,7 +389,7 @@ void serving_take(struct serving *serving, struct cluster_request *request)
     struct work *work = work_new(serving, serving_wire_kind(request), request->payload.len);
 
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
-    /* This node's own parts ask the level before they write what it brought. */
+    /* This node's own parts check the level before they use its features. */
     ASSERT_IMPLIES(request->kind == CLUSTER_REQUEST_COMMAND && request->payload.len > 1,
                    state_since(serving->on->state, request->payload.data[1]) <=
                        state_level(serving->on->state));
@@ -405,12 +405,13 @@ void serving_abandon(struct serving *serving, struct cluster_request *request)
     abandon(work);
 }
 
-/* --- what peers send --- */
+/* --- requests of peers --- */
 
-/* What a leader proposes by itself: the digest that its state has, the log's time, the steps of a
- * change of the membership. It takes nobody else's word for them: one false digest would end every
- * node, at each of its starts. (One that just lost its lead may ask in good faith; the new leader
- * proposes its own.) Of its placement a node says its zone; the rest is asked for. */
+/* Is this a command that only a leader proposes, by itself: its state's digest, the log's time, the
+ * steps of a membership change? They are never taken from another node: one false digest would end
+ * every node, at each of its starts. (A node that just lost its lead may send one in good faith;
+ * the new leader proposes its own.) Of its placement a node sends only its zone; the rest is set by
+ * requests. */
 static bool serving_is_for_leaders_alone(const struct wire_request *wire)
 {
     struct cluster_command command;
@@ -434,8 +435,8 @@ static bool serving_is_for_leaders_alone(const struct wire_request *wire)
     }
 }
 
-/* Nothing goes into the log that a member may not be able to read: neither what this leafd does not
- * know nor what is above the level in force. */
+/* The log gets no entry that a member may be unable to read: neither one that this leafd does not
+ * know, nor one above the level in force. */
 static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
 {
     const struct service *service = serving->on->service;
@@ -460,13 +461,13 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
     bool is_change = wire->kind == WIRE_REQUEST_COMMAND || wire->kind == WIRE_REQUEST_MEMBER;
     struct session_stamp stamp;
 
-    /* Whoever passes on a request vouches for its origin, which has to be a member. */
+    /* A node that passes on a request vouches for its origin, which must be a member. */
     if (!driver_is_leader(driver) || serving->holding || serving->on->stopping ||
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
         return ERR_NOT_LEADER;
     }
-    /* A change has the stamp of the node that asks for it: that of another node would end that
-     * node's session. */
+    /* A change must have the stamp of the requesting node: with another node's stamp it would end
+     * that node's session. */
     if (is_change && (session_stamp_read(wire->payload, wire->payload_len, &stamp) != 0 ||
                       stamp.node_id != (wire->origin != 0 ? wire->origin : from))) {
         return ERR_REFUSED;
@@ -509,7 +510,7 @@ static void give_back_list(struct work_list *list)
 
 void serving_reset(struct serving *serving)
 {
-    /* The oldest last: each goes to the front of what its owner has waiting. */
+    /* The oldest last: each goes to the front of its owner's waiting list. */
     give_back_list(&serving->reads);
     give_back_list(&serving->in_round);
     give_back_list(&serving->confirmed);
@@ -519,8 +520,9 @@ void serving_reset(struct serving *serving)
     give_back_list(&serving->large_done);
     serving->large_index = 0;
     timer_cancel(serving->on->timers, &serving->large_time);
-    /* Their outcome is unknown: they may commit under the next leader. All may be repeated; of what
-     * this leader has appended for itself only the request goes back, not the entry (R9). */
+    /* Their outcome is unknown: they may commit under the next leader. All may be repeated; of a
+     * LEADER request only the request goes back, not the entry that this leader appended for it
+     * (R9). */
     give_back_list(&serving->submitted);
     rounds_stop(&serving->round);
     serving->on->service->ops->reset(serving->on->service); /* R7 */
@@ -529,8 +531,8 @@ void serving_reset(struct serving *serving)
 
 /* --- commands --- */
 
-/* One submit of what waits on a list, at most so many and as much as fits. False when no more can
- * be taken now. */
+/* One submit of a list's waiting commands, at most max and as many as fit. False: no more can be
+ * taken now. */
 static bool submit_some(struct serving *serving, struct work_list *list, unsigned max)
 {
     struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
@@ -563,8 +565,8 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
     return true;
 }
 
-/* What would make the state larger than it may be is refused here, before it is in the log: apply
- * knows no bound of one node. */
+/* A command that would exceed the state's bound is refused here, before it is in the log: apply
+ * cannot use one node's bound. */
 static void admit(struct serving *serving, struct work *work)
 {
     const struct raft_context *on = serving->on;
@@ -601,8 +603,8 @@ static void refuse_for_disk(struct service *service, struct work_list *list)
     }
 }
 
-/* One of the large ones, once the last one is applied, has had its time, and its rows are in place:
- * each step of its way is long enough for a turn. */
+/* Submit one large command, once the last one is applied, its pause is over, and its rows are in
+ * place: each of these steps takes a whole turn. */
 static void submit_large(struct serving *serving)
 {
     struct work *work = TAILQ_FIRST(&serving->large);
@@ -623,7 +625,8 @@ static void submit_large(struct serving *serving)
         context_wake(serving->on, WAKE_REQUESTS);
     } else if (submit_some(serving, &serving->large, 1)) {
         serving->large_index = work->index;
-        context_wake(serving->on, WAKE_REQUESTS); /* the driver has time while it is stored */
+        context_wake(serving->on, WAKE_REQUESTS); /* the driver has time while the entry is
+                                                     stored */
         context_arm_in(serving->on, &serving->large_time, entry_of(work)->len / LARGE_BYTES_A_MS);
     }
 }
@@ -633,7 +636,7 @@ static void submit_todo(struct serving *serving)
     struct work *work;
     struct work *before;
 
-    /* All that came new: those that were admitted stand first. */
+    /* Admit the new ones: those already admitted are first. */
     for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
          work = before) {
         before = TAILQ_PREV(work, work_list, link);
@@ -659,21 +662,22 @@ static void applied_own(struct work *work, const void *result, size_t len)
     int status;
 
     if (work->is_own) {
-        /* R3: this process has appended it, in this term; if it leads the term yet, it counts. */
+        /* R3: this process has appended it, in this term; it counts if this node still leads the
+         * term. */
         if (driver_is_leader(driver) && driver_term(driver) == work->term) {
             service->ops->proposed(service, work->term, &work->payload, result, len);
         }
         serving_finish(work, 0, 0, NULL, 0);
     } else if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
-        work_free(work); /* no client waits for it any more, and its payload may be gone */
+        work_free(work); /* no client waits for it, and its payload may be gone */
     } else if (work->entry.len > 0) {
-        /* R9: what the service has appended for it is in force, or is not, as apply said. */
+        /* R9: the result of apply says whether the service's entry is in force. */
         buf_move(&reply, &work->kept);
         status = service->ops->led(service, payload_of(work), result, len, &reply);
         serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
                        status == 0 ? reply.len : 0);
     } else if (work->from != 0 && payload_of(work)->len >= LARGE_BYTES) {
-        /* The marks of so many tags take a while: what waits after it for the log comes first. */
+        /* The marks of so many tags take a while: commands that wait for the log come first. */
         buf_put(&work->kept, result, len);
         move(work, &work->serving->large_done);
     } else {
@@ -690,14 +694,14 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
         if (work->index == index && work->term == term) {
             applied_own(work, result, len);
         } else {
-            give_back(work); /* another entry took its place */
+            give_back(work); /* another entry replaced it */
         }
     }
 }
 
 /* --- queries --- */
 
-/* One of the present term, for all that wait, unless too many have no answer yet. */
+/* Begin one in the current term, for all that wait, unless too many are unanswered. */
 static void begin_round(struct serving *serving)
 {
     struct rounds *rounds = &serving->round;
@@ -724,8 +728,8 @@ static void begin_round(struct serving *serving)
     }
 }
 
-/* Those that a majority has answered. In each turn, since with one voter less the answers that came
- * may be a majority. */
+/* End the rounds that a majority has answered. In each turn, since with one voter less the present
+ * answers may be a majority. */
 static void end_rounds(struct serving *serving)
 {
     struct rounds *rounds = &serving->round;
@@ -750,9 +754,9 @@ static void end_rounds(struct serving *serving)
     }
 }
 
-/* --- what only the leader of a term answers --- */
+/* --- requests that only the leader of a term answers --- */
 
-/* One that is confirmed: its answer, or it waits for something to be applied, or for its entry. */
+/* Answer a confirmed request, or let it wait for an entry to be applied, or for its own. */
 static void lead(struct work *work)
 {
     struct serving *serving = work->serving;
@@ -802,7 +806,7 @@ static void propose_own(struct serving *serving)
         buf_free(&command);
         return;
     }
-    work = work_new(serving, WIRE_REQUEST_COMMAND, 0); /* it never stands among the large */
+    work = work_new(serving, WIRE_REQUEST_COMMAND, 0); /* it is never a large one */
     work->is_own = true;
     work->payload = command;
     if (more) {
@@ -812,7 +816,7 @@ static void propose_own(struct serving *serving)
 
 /* --- answers --- */
 
-/* They stand in the order of their rounds, and so of their indexes. */
+/* They are in the order of their rounds, and so of their indexes. */
 static bool is_answerable(const struct serving *serving)
 {
     const struct work *work = TAILQ_FIRST(&serving->confirmed);
@@ -827,7 +831,7 @@ static void answer_confirmed(struct serving *serving)
     struct work *work = TAILQ_FIRST(&serving->starved);
     struct work *next;
 
-    /* Those that waited longest first, and only if something was applied since. */
+    /* Those that waited longest first, and only if an entry was applied since. */
     if (work != NULL && (serving->starved_at != applied || serving->no_room)) {
         serving->starved_at = applied;
         for (; work != NULL; work = next) {
@@ -874,13 +878,13 @@ void serving_turn(struct serving *serving)
         propose_own(serving);
         submit_todo(serving);
         begin_round(serving);
-        end_rounds(serving); /* a sole voter needs nobody's word */
+        end_rounds(serving); /* a sole voter needs no answers */
     }
-    /* Also where there is no room since a moment ago for what waits to be appended. */
+    /* Also if there has just become no room for waiting commands. */
     if (!driver->halted &&
         (is_answerable(serving) || (serving->no_room && !TAILQ_EMPTY(&serving->starved)))) {
         answer_confirmed(serving);
-        context_wake(serving->on, WAKE_REQUESTS); /* there may be something to append */
+        context_wake(serving->on, WAKE_REQUESTS); /* there may be a command to append */
     }
     if (!TAILQ_EMPTY(&serving->large_done)) {
         context_wake(serving->on, WAKE_REQUESTS);

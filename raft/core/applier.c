@@ -10,8 +10,8 @@
 #include "src/base/hash.h"
 #include "src/state/codec/cluster_command.h"
 
-#define MANY_ROWS 2048      /* of a bulk, say */
-#define HOLD_ROWS_MAX 32768 /* then they go with the next turn */
+#define MANY_ROWS 2048      /* as of a bulk */
+#define HOLD_ROWS_MAX 32768 /* more: they are written in the next turn */
 
 void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
                   struct writes *writes, const struct clock *clock, struct timers *timers,
@@ -134,8 +134,8 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 
 /* --- rows --- */
 
-/* The place of the change's key in an index that is at most half full; 0 stands for a free one,
- * else 1 + the number of the latest change of the key that is kept. */
+/* The slot of the change's key in an index that is at most half full. 0: free, else 1 + the number
+ * of the latest kept change of the key. */
 static uint32_t *index_find(uint32_t *index, size_t size, const struct row_changes *changes,
                             size_t number)
 {
@@ -167,7 +167,7 @@ void rows_coalesce(struct row_changes *changes)
         uint32_t *latest = index_find(index, size, changes, i);
         bool wanted = *latest == 0;
 
-        /* The store deletes only what is there: a row that was made and deleted meanwhile is made
+        /* The store deletes only existing rows: a row that was made and deleted meanwhile is made
          * and deleted there as well. */
         if (!wanted && changes->items[*latest - 1].value.len == 0 &&
             changes->items[i].value.len > 0) {
@@ -259,7 +259,7 @@ void applier_write(struct applier *applier, bool more)
 void applier_written(struct applier *applier, const struct write *write)
 {
     if (!write_is_current(write)) {
-        return; /* a snapshot has taken its place */
+        return; /* a snapshot has replaced it */
     }
     ASSERT(write->op.position.index <= applier->applied.index);
     replace(&applier->durable, &write->op.position);
@@ -269,7 +269,7 @@ void applier_written(struct applier *applier, const struct write *write)
 
 #define FIRST_LIST_INDEX 1
 
-/* How many entries up to `upto` stay for followers that are a little late. */
+/* How many entries up to `upto` stay for followers that lag a little. */
 static uint32_t trailing_entries(const struct applier *applier, const struct entry_log *log,
                                  uint64_t upto)
 {
@@ -288,9 +288,9 @@ static uint32_t trailing_entries(const struct applier *applier, const struct ent
     return count;
 }
 
-/* Enough entries, or, where they are large, enough bytes: the log is held in memory. The first list
- * of members stays while there is nothing else: by it a node knows that it is unborn, and does not
- * stand for election alone (raft/cluster/peers.h). */
+/* Compact after enough entries or, if they are large, enough bytes: the log is held in memory. The
+ * first list of members stays while there is nothing else: it shows a node that it is unborn, and
+ * must not stand for election alone (raft/cluster/peers.h). */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
                             bool is_disk_low, uint32_t *ret_trailing)
 {
@@ -307,9 +307,8 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
     ASSERT(upto <= applier->applied.index);
     applier->compacted = upto;
     trailing = trailing_entries(applier, log, upto);
-    /* As many as are there of those that peers with a snapshot need, unless the log is too large.
-     * And the one before: the core compares its term, and sends another snapshot where it is gone.
-     */
+    /* Keep the entries that peers with a snapshot need, unless the log is too large. Keep the one
+     * before, too: the core compares its term, and sends another snapshot if it is gone. */
     if (!is_disk_low && needed < upto && log->bytes < LIMIT_LOG_BYTES) {
         more = (uint32_t)(upto + 1 - (log->first > needed ? log->first : needed));
     }
@@ -328,7 +327,7 @@ void applier_install(struct applier *applier, struct store_position *position,
     ASSERT(state_digest(snapshot->state) == position->digest);
     applier->installing = true;
     applier->next = snapshot->state;
-    drop_rows(applier); /* the snapshot's rows take their place */
+    drop_rows(applier); /* the snapshot's rows replace them */
     applier->writes->epoch++;
     write = writes_new(applier->writes, STORE_INSTALL);
     write->op.position = *position;

@@ -1,17 +1,16 @@
 /*
- * applier.h - the state machine's place in the log: entries into it, its rows to the disk, a whole
- * state out of a snapshot, and how much of the log may be forgotten after it.
+ * applier.h - the state machine's place in the log: applies entries, writes rows to disk, installs
+ * a snapshot's state, and decides how much of the log may be cut.
  *
- * Rows are written after the log, which has the changes that they hold: so there is no hurry, and
- * a commit of their own would cost as much as one that carries new entries. The happy path:
- * applier_command() leaves the changes here; once they are rows_join_ms old they go right before
- * the next entries that go to the disk, in the same group commit (applier_join()); if none do until
- * they are rows_hold_ms old, they go alone (rows_due). The rows of a bulk take a disk for a while:
- * they wait so long that no two nodes write them at once, and the others make the majority that
- * other commands wait for. When enough of the state is durable,
- * applier_compaction() says that the log may be cut.
+ * Rows are written after the log. The log has the same changes, so rows can wait. A commit of rows
+ * alone would cost as much as one with new entries. The happy path: applier_command() leaves the
+ * changes here. Once they are rows_join_ms old, they are written right before the next entries, in
+ * the same group commit (applier_join()). If no entries come before they are rows_hold_ms old, they
+ * are written alone (rows_due). The rows of a bulk keep a disk busy for a while. They wait a
+ * different time on each node, so that the other nodes form the majority that other commands need.
+ * When enough of the state is durable, applier_compaction() says that the log may be cut.
  *
- * Failure modes: the process dies: what was held is applied again from the log. A state that
+ * Failure modes: the process dies: held changes are applied again from the log. A state that
  * diverged, or a snapshot whose rows do not load: an error, and the owner ends the process.
  *
  * Invariants: the applied index never falls, and no entry is applied while a snapshot is being
@@ -28,11 +27,11 @@
 #include "src/base/timers.h"
 
 struct applier_config {
-    uint32_t snapshot_entries; /* compact after so many entries applied durably */
+    uint32_t snapshot_entries; /* compact after this many entries applied durably */
     uint32_t trailing_entries; /* kept after a compaction */
-    uint32_t rows_join_ms;     /* so old changed rows go with the next entries, */
-    uint32_t rows_hold_ms;     /* and so old ones without any; >= rows_join_ms */
-    uint32_t rows_many_ms;     /* those of a bulk wait so long; another time on each node */
+    uint32_t rows_join_ms;     /* changed rows of this age go with the next entries, */
+    uint32_t rows_hold_ms;     /* or of this age alone; >= rows_join_ms */
+    uint32_t rows_many_ms;     /* rows of a bulk wait this long; differs on each node */
 };
 
 struct applier {
@@ -45,7 +44,7 @@ struct applier {
     struct store_position durable; /* as the disk has it; conf is owned */
     struct row_changes rows;       /* changed, and not on their way to the disk yet */
     uint64_t rows_since_ms;        /* UINT64_MAX: there are none */
-    bool rows_many;                /* they wait for their timer alone */
+    bool rows_many;                /* they wait only for their timer */
     struct timers *timers;
     struct timer rows_due; /* they have waited as long as they may */
     uint64_t compacted;    /* index up to which the log was last cut, or a snapshot's */
@@ -60,16 +59,16 @@ void applier_free(struct applier *applier);
 
 /* --- entries: each the one after the applied index --- */
 
-/* One that needs nothing done. */
+/* An entry that needs no action. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
 
-/* A part of what can be done of the next command before it is applied (state_foresee(), and then
+/* Prepare a part of the next command before it is applied (state_foresee(), then
  * state_foresee_more()). True: there is more. */
 bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
                      bool is_begun);
 
-/* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know it, and
- * nothing was done, also to the applied index. */
+/* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know the command;
+ * nothing changed, not even the applied index. */
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result) MUST_CHECK;
 
@@ -80,11 +79,11 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 /* The configuration that is applied; without members if none is yet. */
 void applier_configured(const struct applier *applier, struct configuration *ret_configuration);
 
-/* --- rows: of a key that changed several times before it is written only the last change counts,
- * so that most commits of a busy node carry entries alone, and fewer pages --- */
+/* --- rows: only the last change of a key is written, so that most commits of a busy node carry
+ * entries alone, and fewer pages --- */
 
-/* Of the changes of each key keep the last; before a deletion the last that was none, too, since
- * only a row that is there can be deleted. Order stays. */
+/* Keep the last change of each key; before a deletion also the last change that is no deletion,
+ * since only an existing row can be deleted. The order stays. */
 void rows_coalesce(struct row_changes *changes);
 
 /* The changes as rows of a STORE_APPLY, in their order, one without a value for a deletion. They
@@ -97,9 +96,9 @@ void applier_hold(struct applier *applier);
 /* Entries are about to be written: rows that have waited long enough go with them. */
 void applier_join(struct applier *applier);
 
-/* The rows go now, if there are any: what is written next is not durable without them. more: that
- * follows at once, for the same commit. Never from inside a call of the driver's observer or of a
- * listener of the state machine: an entry may be applied in part there. */
+/* Write the rows now, if there are any: the next write is not durable without them. more: that
+ * write follows at once, for the same commit. Never from inside a call of the driver's observer or
+ * of a listener of the state machine: an entry may be applied in part there. */
 void applier_write(struct applier *applier, bool more);
 
 /* Such a write came back: the state is durable up to there. */
@@ -107,9 +106,9 @@ void applier_written(struct applier *applier, const struct write *write);
 
 /* --- compaction --- */
 
-/* Is the log to be cut after the durable state? Returns up to where it may be forgotten, and how
- * many entries up to there are to stay nevertheless; 0: not now. needed: entries above this index
- * are needed by peers that get a snapshot, unless the disk is low: then it is cut at once. */
+/* Must the log be cut after the durable state? Returns the index up to which it may be cut, and how
+ * many entries up to that index must stay nevertheless; 0: not now. needed: peers that get a
+ * snapshot need the entries above this index; if the disk is low, the log is cut nevertheless. */
 uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
                             bool is_disk_low, uint32_t *ret_trailing);
 
@@ -127,7 +126,7 @@ struct applier_snapshot {
 void applier_install(struct applier *applier, struct store_position *position,
                      struct applier_snapshot *snapshot);
 
-/* It is there: it is the state from now on. */
+/* The snapshot is on disk: it is the state from now on. */
 void applier_installed(struct applier *applier, const struct write *write);
 
 #endif

@@ -79,14 +79,13 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, uint64
         return rv;
     }
     ASSERT(raft_current_term(raft) >= term);
-    /* After a RECEIVE of a snapshot whose update has neither of these flags the library forgot to
-     * free it. */
+    /* The library leaks a received snapshot if the update has neither of these flags. */
     if (event->type == RAFT_RECEIVE && event->receive.message->type == RAFT_INSTALL_SNAPSHOT &&
         (ret_update->flags & used) == 0) {
         raft_configuration_close(&event->receive.message->install_snapshot.conf);
         raft_free(event->receive.message->install_snapshot.data.base);
     }
-    /* Steps change it where entries come and go, and snapshots. */
+    /* Steps change it with entries that are added or cut, and with snapshots. */
     ASSERT(now->n <= LIMIT_NODES);
     consensus->configuration.count = 0;
     for (unsigned i = 0; i < now->n; i++) {
@@ -155,7 +154,7 @@ void leader_watch_heard(struct leader_watch *watch)
 {
     watch->heard_ms = clock_now_ms(watch->clock);
     watch->trust = LEADER_TRUSTED;
-    /* The core draws its timeout once, and each message of the leader begins it anew. */
+    /* The core draws its timeout once, and each message of the leader restarts it. */
     if (watch->drawn_timeout_ms != 0 && watch->consensus->raft.state == RAFT_FOLLOWER) {
         watch->consensus->raft.follower_state.randomized_election_timeout = watch->drawn_timeout_ms;
     }
@@ -187,9 +186,9 @@ void leader_watch_forget_silent(struct leader_watch *watch)
     }
 }
 
-/* Stand for election in this node's turn, counted from then, if it is one that does. Its turn: how
- * many voters come before it when they stand in a ring that begins after the leader; two that stand
- * for election at once would take each other's votes. */
+/* Stand for election in this node's turn, counted from from_ms, if it may. Its turn is the number
+ * of voters before it in a ring that begins after the leader: two candidates at once would split
+ * the votes. */
 static bool stand_early(struct leader_watch *watch, uint64_t leader, uint64_t from_ms)
 {
     struct raft *raft = &watch->consensus->raft;
@@ -241,6 +240,6 @@ bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t t
         return false;
     }
     watch->trust = LEADER_RESIGNED;
-    /* All hear of it at the same time, but may have heard the last heartbeat long ago. */
+    /* All nodes notice it at the same time, but may have heard the last heartbeat long ago. */
     return stand_early(watch, peer, clock_now_ms(watch->clock));
 }

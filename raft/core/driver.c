@@ -3,7 +3,7 @@
  *
  * One event: consensus_step(); then, in this order, term and vote to the disk, entries to the cache
  * and the disk, a snapshot's install, messages (held while a term and vote is on its way), commit
- * index, and the timer. Nothing of an update survives the next event.
+ * index, and the timer. No part of an update is valid after the next event.
  */
 #include "raft/core/driver.h"
 
@@ -23,9 +23,9 @@
 #include "src/state/codec/cluster_command.h"
 
 #define APPLY_PER_TURN 2048
-#define APPLY_LOOK 16                /* entries, or KiB of them, then it looks at the clock */
+#define APPLY_LOOK 16                /* entries, or KiB of them, between looks at the clock */
 #define APPLY_LARGE_BYTES (64 << 10) /* such an entry is the last of its turn */
-#define APPLY_MS 5                   /* then what else waits for the loop gets its turn */
+#define APPLY_MS 5                   /* then other work of the loop gets its turn */
 
 _Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
                    (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
@@ -35,7 +35,7 @@ _Static_assert((int)DRIVER_STARTING == RAFT_UNAVAILABLE && (int)DRIVER_FOLLOWER 
                    (int)DRIVER_CANDIDATE == RAFT_CANDIDATE && (int)DRIVER_LEADER == RAFT_LEADER,
                "and so has a server");
 
-/* It takes no step any more. */
+/* No further step may be taken. */
 static void end_steps(struct driver *driver)
 {
     driver->failed = true;
@@ -79,7 +79,7 @@ static void *driver_gather(struct raft_entry *entries, unsigned n)
     batch = raft_malloc(total);
     ASSERT(batch != NULL);
     for (unsigned i = 0; i < n; i++) {
-        if (entries[i].buf.len > 0) { /* a peer may ask for nothing at all */
+        if (entries[i].buf.len > 0) { /* a peer may send an empty request */
             memcpy(batch + at, entries[i].buf.base, entries[i].buf.len);
         }
         entries[i].buf.base = batch + at;
@@ -125,7 +125,7 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     write_submit(write);
 }
 
-/* Begin to install the snapshot that has come. */
+/* Begin to install the received snapshot. */
 static void install(struct driver *driver, struct raft_update *update)
 {
     struct raft_snapshot_metadata *metadata = &update->snapshot.metadata;
@@ -224,7 +224,8 @@ static void note_role(struct driver *driver)
     ASSERT(term >= driver->seen_term);
     if (driver->seen_state == DRIVER_LEADER && role == DRIVER_FOLLOWER &&
         term == driver->seen_term) {
-        /* It has stepped down in a term that it led: the others need not wait to notice it. */
+        /* This node has stepped down in a term that it led: report it, so the others need not
+         * wait. */
         MEMBER_FOREACH (member, driver_configuration(driver)) {
             BUF_LOCAL(payload);
 
@@ -259,8 +260,8 @@ static void note_change(struct driver *driver)
 }
 
 /* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (>
- * 0) and change nothing; for any other event an error fails the driver: what a peer may have caused
- * was refused before. */
+ * 0) and change nothing; for any other event an error fails the driver: errors that a peer may
+ * cause were refused before. */
 static int step_as(struct driver *driver, struct raft_event *event, bool as_voter)
 {
     uint64_t term = driver_term(driver);
@@ -340,18 +341,18 @@ static void on_timeout(struct timer *timer, uint64_t now_ms)
         }
         (void)driver_step(driver, &event);
     }
-    /* G6: a timeout of silence makes a voter a candidate. One that does not stand for election, as
-     * it has no vote or is held, follows no node then either. */
+    /* G6: a timeout of silence makes a voter a candidate. A node that does not stand for election,
+     * as it has no vote or is held, then follows no leader either. */
     if (!driver->failed && !driver->applier.installing) {
         leader_watch_forget_silent(&driver->watch);
         note_role(driver);
     }
 }
 
-/* --- what is known of the peers --- */
+/* --- knowledge of the peers --- */
 
-/* What a peer had on its disk of the committed log, by how far it reached: where this node's log
- * has the same entry, both are the same up to there. */
+/* Note the committed entries on a peer's disk, by its last entry: if this node's log has the same
+ * entry, both logs are equal up to it. */
 static void note_committed(struct driver *driver, uint64_t peer, uint64_t index, uint64_t last_term)
 {
     if (last_term != 0 && witness_term_at(&driver->witness, index) == last_term) {
@@ -360,7 +361,7 @@ static void note_committed(struct driver *driver, uint64_t peer, uint64_t index,
     }
 }
 
-/* What a peer has acknowledged, if this node leads; and of what it had on its disk, what is
+/* Note a peer's acknowledged entries, if this node leads; and the entries on its disk that are
  * committed by now. */
 static void note_acknowledged(struct driver *driver, uint64_t peer)
 {
@@ -380,8 +381,8 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
 
 /* --- start and end --- */
 
-/* The configurations of the log must decode: the core trusts them, and frees entries that it
- * refuses, which are not its own here. */
+/* The configurations of the log must decode: the core trusts them, and would free refused entries
+ * that it does not own here. */
 static bool changes_decode(const struct store_loaded *loaded)
 {
     for (size_t i = 0; i < loaded->entry_count; i++) {
@@ -540,7 +541,7 @@ void driver_close(struct driver *driver)
 
 /* --- submit --- */
 
-/* Would the log hold too much that is not committed, with these on top? */
+/* Would the log have too much uncommitted data with these commands added? */
 static bool too_much_uncommitted(const struct driver *driver, const struct driver_command *commands,
                                  unsigned n)
 {
@@ -610,7 +611,7 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
     uint64_t last = entry_log_last(&driver->log);
     struct configuration before;
 
-    /* Does a change that is not committed yet take this voter's vote away? */
+    /* Does an uncommitted change take this voter's vote away? */
     applier_configured(&driver->applier, &before);
     if (as_voter && pending > driver->commit &&
         configuration_role(driver_configuration(driver), self) != ROLE_VOTER &&
@@ -641,7 +642,7 @@ static void step_message(struct driver *driver, struct raft_message *message)
     }
     if (message->type == RAFT_TIMEOUT_NOW &&
         (begins_alone(driver) || driver->held || driver->halted)) {
-        return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
+        return; /* G14: its timer fires soon, and no other node can be elected meanwhile */
     }
     (void)driver_step(driver, &event);
 }
@@ -653,8 +654,8 @@ static const char *driver_address_of(const struct driver *driver, uint64_t id)
     return member != NULL ? member->address : "unknown";
 }
 
-/* One part of an AppendEntries, entry 0 of which may be a CHANGE (G1); G4 and G5 cut what is
- * committed. */
+/* One part of an AppendEntries, entry 0 of which may be a CHANGE (G1); G4 and G5 cut committed
+ * entries. */
 static void receive_part(struct driver *driver, const struct raft_message *whole, unsigned from,
                          unsigned n)
 {
@@ -716,9 +717,8 @@ void driver_end_diverged(struct driver *driver, const char *text)
     fail(driver, ERR_DIVERGED, text);
 }
 
-/* Entries, or a snapshot, of a leader: do they agree with what is committed here? False: nothing of
- * them was taken, and this node ends as the witness. It says so once it has forgotten what such
- * peers said of themselves. */
+/* Do a leader's entries, or its snapshot, agree with the entries committed here? False: nothing was
+ * taken, and this node ends as the witness. It first forgets the statements of such peers. */
 static bool agrees(struct driver *driver, uint64_t from, const struct raft_message *message)
 {
     struct contradiction contradiction = {0};
@@ -735,14 +735,14 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              ull(from), ull(message_term(message)), ull(contradiction.index),
              ull(contradiction.term), ull(contradiction.known_term));
     end_steps(driver);
-    /* A peer that was believed since the start must not be, and what it said must not count against
-     * the data that it really had. */
+    /* Statements of peers since the start are not to be trusted, and must not count against the
+     * data that they really had. */
     driver->peers.seen = driver->peers.at_start;
     peer_memory_write(&driver->peers, false, on_restored, driver);
     return false;
 }
 
-/* A message that is believed says that its sender leads. */
+/* A plausible message shows that its sender leads. */
 static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
 {
     trust_note_leader(&driver->trust, from, term);
@@ -751,7 +751,7 @@ static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
     }
 }
 
-/* False: it contradicts what is committed here. */
+/* False: it contradicts the entries committed here. */
 static bool receive_append(struct driver *driver, struct raft_message *message)
 {
     const struct raft_trail *trail = &raft_of(driver)->trail;
@@ -764,8 +764,8 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
     if (!agrees(driver, message->server_id, message)) {
         return false;
     }
-    /* While a snapshot is being installed the core has no log but its end, and takes another term
-     * there for a reason to shut down. What is wrong shows once it is installed. */
+    /* While a snapshot is being installed, the core has only the log's end, and shuts down on
+     * another term there. A wrong term is noticed once it is installed. */
     if (driver->applier.installing && args->prev_log_index == trail->snapshot.index &&
         args->prev_log_term != trail->snapshot.term) {
         return true;
@@ -789,7 +789,7 @@ static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer
                          struct raft_message *message)
 {
     const struct snapshot_in *in = &driver->transfers.in;
-    /* Is the whole of one here already, from this leader, in its term? */
+    /* Is a whole snapshot here already, from this leader, in its term? */
     bool has_whole =
         in->whole && in->from == from && message_term(message) == message_term(&in->message);
     bool is_ignored =
@@ -805,7 +805,7 @@ static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer
     return true;
 }
 
-/* The entry, and all behind it, wait for a newer leafd on this node. */
+/* The entry, and all later ones, wait for a newer leafd on this node. */
 static void fail_newer(struct driver *driver, uint64_t index, const void *data, size_t len)
 {
     const struct level_range own = state_levels(driver->applier.state);
@@ -829,8 +829,8 @@ static void fail_newer(struct driver *driver, uint64_t index, const void *data, 
     fail(driver, ERR_NEWER, text);
 }
 
-/* May what a leader sends go to the log and the disk? Entries that are for later are cut off.
- * False: it lies. */
+/* May a leader's entries go to the log and the disk? Entries that must wait are cut off. False: the
+ * message is a lie. */
 static bool believes_entries(struct driver *driver, uint64_t from,
                              struct raft_append_entries *append)
 {
@@ -842,7 +842,7 @@ static bool believes_entries(struct driver *driver, uint64_t from,
     struct entries_checked checked;
 
     if (append->term < driver_term(driver)) {
-        return true; /* the core takes no entry of it */
+        return true; /* the core takes no entry from it */
     }
     switch (entries_check(&checker, append, &checked)) {
     case ENTRIES_FINE:
@@ -909,7 +909,8 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
 
     ASSERT(message->type == RAFT_INSTALL_SNAPSHOT);
     ASSERT(!driver->applier.installing); /* then no head is received (receive_head()) */
-    /* Asked when the head came; since then this node may have learnt more, or have been elected. */
+    /* Checked when the head came, but since then this node may have learnt more, or been
+     * elected. */
     if (!trust_message(&driver->trust, from, message)) {
         message_release(message);
         return false;
@@ -920,7 +921,7 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
     }
     message->server_id = from;
     message->server_address = driver_address_of(driver, from);
-    args->data.base = raft_malloc(1); /* a handle: the core only hands it back */
+    args->data.base = raft_malloc(1); /* a handle: the core only returns it */
     args->data.len = 1;
     ASSERT(args->data.base != NULL);
     note_leader(driver, from, args->term);
@@ -928,7 +929,7 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
     return true;
 }
 
-/* Nothing of it was written: the log and the state are as they were. */
+/* Nothing was written: log and state are unchanged. */
 static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
 {
     const struct level_range own = state_levels(driver->applier.state);
@@ -944,9 +945,9 @@ static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
     fail(driver, ERR_NEWER, text);
 }
 
-/* All rows are in, and were tried. What does not fit its digest is refused, and the leader sends it
- * anew: once the core begins to install, there is no way back. What fits it and makes no state is a
- * lie: the disk must not have it. False: it is not believed. */
+/* All rows have come and were tried. If they do not match their digest, the snapshot is refused and
+ * the leader sends it again: once the core begins to install, there is no way back. If they match
+ * but form no state, it is a lie that must not reach the disk. False: it is not believed. */
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
 {
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
@@ -963,12 +964,12 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
         driver->transfers.in.active = false;
         believed = deliver_head(driver, from, &message);
     } else if (rv == ERR_NEWER) {
-        /* None but the leader of this node's term ends this node. */
+        /* Only the leader of this node's term may end this node. */
         if (driver_leader(driver) == from && args->term == driver_term(driver)) {
             fail_level(driver, from, index);
         }
     } else if (rv == ERR_STATE_FULL) {
-        /* More than this node may hold: another bound than the leader's, or a lie. */
+        /* Above this node's bound: the leader has another bound, or it is a lie. */
         log_line(
             LOG_LEVEL_ERROR, "raft", "a snapshot takes more memory than the state may: refused",
             "peer=%llu bytes_max=%llu hint=\"data.memory-bytes has to be as large as on the other "
@@ -987,7 +988,7 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     return believed;
 }
 
-/* Some of the rows that have come; the rest in the next turns. False: they are not believed. */
+/* Try some of the received rows; the rest in the next turns. False: they are not believed. */
 static bool try_rows(struct driver *driver)
 {
     const struct snapshot_in *in = &driver->transfers.in;
@@ -1029,7 +1030,7 @@ static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *
     return true;
 }
 
-/* What a peer says that its disk has. */
+/* A peer's report of its disk. */
 static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
@@ -1044,7 +1045,7 @@ static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t 
         return false;
     }
     if (seen == NULL || seen->incarnation != now->incarnation) {
-        return true; /* of an older connection, and another start: not now */
+        return true; /* of an older connection and another start: ignored */
     }
     rollback_term(memory, from, now->term);
     rollback_vote(memory, from, now->term, now->vote);
@@ -1103,7 +1104,7 @@ void driver_peer_refused(struct driver *driver, uint64_t peer)
     }
 }
 
-/* --- what the disk has done --- */
+/* --- finished disk operations --- */
 
 static void entries_written(struct driver *driver, const struct write *write)
 {
@@ -1122,7 +1123,7 @@ static void entries_written(struct driver *driver, const struct write *write)
     }
 }
 
-/* Entries above this index are for those who get a snapshot of this leader. */
+/* Peers that get a snapshot from this leader need the entries above this index. */
 static uint64_t needed_by_peers(struct driver *driver)
 {
     uint64_t match;
@@ -1139,7 +1140,7 @@ static uint64_t needed_by_peers(struct driver *driver)
     return snapshot_needed_index(&driver->transfers);
 }
 
-/* The state on disk stands for all entries up to some: let the log forget them, but for a tail that
+/* The state on disk replaces all entries up to its index: cut them from the log, except a tail that
  * saves slow followers a whole snapshot. */
 static void maybe_compact(struct driver *driver)
 {
@@ -1181,7 +1182,7 @@ static void snapshot_written(struct driver *driver, const struct write *write)
         return;
     }
     ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
-    driver->halted = false; /* of a state that is no more */
+    driver->halted = false; /* for a state that was replaced */
     event.persisted_snapshot.last = true;
     (void)driver_step(driver, &event);
     driver->counts.installs++;
@@ -1229,7 +1230,8 @@ void driver_take_events(struct driver *driver)
             trial_drop(&driver->trial);
         }
     }
-    if (!driver->failed && driver_disk_is_low(driver)) { /* no change comes to cut the log by */
+    if (!driver->failed && driver_disk_is_low(driver)) { /* no change comes that would cut the
+                                                            log */
         maybe_compact(driver);
     }
 }
@@ -1252,9 +1254,9 @@ void driver_birth_level(struct driver *driver, uint16_t level)
     driver->config.birth.level = level;
 }
 
-/* G10: a leader's own first entry, since the core adds none on a clean election. It says nothing,
- * or, while the cluster has no birth, that. Nothing of a client comes before it: a leader takes
- * nothing before it has applied it (driver_leads()). */
+/* G10: a leader's own first entry, since the core adds none on a clean election. It is empty or,
+ * while the cluster has no birth, has the birth. No client's command comes before it: a leader
+ * takes none before it has applied this entry (driver_leads()). */
 static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
@@ -1296,7 +1298,7 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
     if (rv != ERR_DIVERGED || driver->halted || driver->failed) {
         return;
     }
-    /* The leader's digest at an index, and this node's, are not the same. */
+    /* The leader's digest at an index differs from this node's. */
     ASSERT(cluster_command_read(block->data, block->len, &command) == 0);
     snprintf(
         text, sizeof text,
@@ -1323,9 +1325,9 @@ static const struct log_entry *next_to_apply(const struct driver *driver)
     return entry_log_get(&driver->log, applier->applied.index + 1);
 }
 
-/* The first half of the work of a large entry, the next to be applied, in parts: nothing changes
- * the state before that is. False: all was done before. The reference keeps any other entry from
- * its place in memory, should a leader put another one in its place in the log. */
+/* Prepare the next entry to apply, if it is large, in parts: the state does not change before it is
+ * applied. False: all was done before. The reference ensures that no other entry gets its address,
+ * even if a leader replaces it in the log. */
 static bool foresee(struct driver *driver, struct entry_block *block)
 {
     bool is_begun = driver->foreseen == block;
@@ -1373,7 +1375,7 @@ static void apply(struct driver *driver, const struct log_entry *entry)
     entry_block_unref(block);
 }
 
-/* May another entry of a turn be applied, after what was since it looked at the clock? */
+/* May this turn apply another entry, by the work since the last look at the clock? */
 static bool has_time(const struct driver *driver, size_t *since, uint64_t until_ms)
 {
     if (*since < APPLY_LOOK) {
@@ -1384,7 +1386,7 @@ static bool has_time(const struct driver *driver, size_t *since, uint64_t until_
     return clock_now_ms(driver->clock) < until_ms;
 }
 
-/* Committed entries, as many as a turn has time for. True: there are more. */
+/* Apply committed entries, as many as a turn has time for. True: there are more. */
 static bool apply_some(struct driver *driver)
 {
     const struct log_entry *entry;
@@ -1421,7 +1423,7 @@ bool driver_turn(struct driver *driver)
         return false;
     }
     if (driver->trying) {
-        (void)try_rows(driver); /* its link stays: the alarm has said so */
+        (void)try_rows(driver); /* its link stays: the alarm was raised */
     }
     if (driver->appends.count > 0) {
         more = appends_turn(&driver->appends, driver_is_leader(driver) ? driver_term(driver) : 0);
@@ -1433,8 +1435,7 @@ bool driver_turn(struct driver *driver)
         more = apply_some(driver) || more;
     } else if (driver->seen_state == DRIVER_LEADER &&
                driver->applier.applied.index + 1 < driver->log.first + driver->log.count) {
-        /* The leader does the first half of a large entry while its disk and the followers store
-         * it. */
+        /* The leader prepares a large entry while its disk and the followers store it. */
         next = entry_log_get(&driver->log, driver->applier.applied.index + 1);
         more = (next != NULL && driver_leads(driver) && !driver->applier.installing &&
                 next->type == RAFT_COMMAND && next->block->len >= APPLY_LARGE_BYTES &&
@@ -1495,7 +1496,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
     struct rollback_evidence evidence;
     int rv;
 
-    /* A node that has failed ends: nothing of what it says now matters. */
+    /* A failed node ends: its statements no longer matter. */
     if ((seen != NULL && seen->incarnation == start->incarnation) || driver->failed) {
         vote_floor_met(&driver->vote_floor, start);
         return 0;
@@ -1520,7 +1521,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
     return rv;
 }
 
-/* --- what it knows --- */
+/* --- queries --- */
 
 enum driver_state driver_state(const struct driver *driver)
 {
@@ -1601,7 +1602,7 @@ bool driver_all_committed(const struct driver *driver)
 }
 
 /* The present configuration with one member added at the end, gone, or in another role: positions
- * never change, since the core keeps what it knows of each by its position. False: no room. */
+ * never change, since the core keeps its data of each member by position. False: no room. */
 static bool changed_configuration(const struct driver *driver, uint64_t id, const char *address,
                                   enum conf_role role, struct configuration *ret_configuration)
 {
@@ -1660,8 +1661,8 @@ bool driver_catch_up(struct driver *driver, uint64_t id)
         role == ROLE_VOTER) {
         return false;
     }
-    /* The core watches one node at a time; a second one would leave the first one's state at
-     * "running" for good. */
+    /* The core watches one node at a time; a second one would leave the first one's state "running"
+     * forever. */
     MEMBER_FOREACH (member, driver_configuration(driver)) {
         if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
             return false;
@@ -1717,8 +1718,8 @@ bool driver_transfer(struct driver *driver, uint64_t target)
     if (target == 0 || !driver_match(driver, target, &match)) {
         return true;
     }
-    /* The core would send TimeoutNow after the first acknowledgement even to one that lags, and it
-     * would be ignored there: wait until it has everything. */
+    /* The core would send TimeoutNow after the first acknowledgement even to a voter that lags,
+     * which would ignore it: wait until it has everything. */
     if (match != driver_last_index(driver)) {
         return false;
     }

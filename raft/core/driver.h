@@ -1,32 +1,31 @@
 /*
  * driver.h - the driver of the consensus core: events in, updates carried out.
  *
- * It is the only caller of consensus_step(), and composes the rest of the folder: consensus (the
- * library; is the leader gone?), entry_log (the log in memory, and what is on its way to the disk),
- * outbox (term and vote, and messages that wait for them), applier (the state machine's place in
- * the log), snapshot (transfers), trust and witness (may it be true?),
- * peer_memory (was a peer's data set back?), vote_floor (may this node have voted already?).
- * It decides the order of things: term and vote first, then entries to the cache and the disk, then
- * messages; committed entries are applied in order, and their rows written after the log.
+ * It is the only caller of consensus_step(), and combines the rest of the folder: consensus (the
+ * library; is the leader gone?), entry_log (the log in memory, and its writes to the disk), outbox
+ * (term and vote, and messages that wait for them), applier (the state machine's place in the log),
+ * snapshot (transfers), trust and witness (is a peer's claim plausible?), peer_memory (was a peer's
+ * data set back?), vote_floor (may this node have voted already?). It decides the order of things:
+ * term and vote first, then entries to the cache and the disk, then messages; committed entries are
+ * applied in order, and their rows written after the log.
  *
  * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so
- * the very same file runs in the simulator. What disk and links have to say waits in queues until
- * the driver looks (driver_take_events()): nothing enters a step that is under way. Its timers (the
- * core's, rows that wait, what is known of peers) stand among the loop's.
+ * the same file runs in the simulator. Events of disk and links wait in queues until the driver
+ * takes them (driver_take_events()): nothing enters a step that is under way. Its timers (the
+ * core's, those of waiting rows and of peer memory) are among the loop's.
  *
  * The happy path of a command on the leader: driver_submit() -> the core -> cache, disk, messages
  * -> acks and the node's own write -> commit index -> driver_turn(): apply,
  * observer->applied(result), rows to the disk.
  *
  * Failure modes: any error of the core but a refused SUBMIT or TRANSFER: observer->failed(), and
- * the process ends. A leader that contradicts what is committed, or sends a snapshot of a later
+ * the process ends. A leader that contradicts committed entries, or sends a snapshot of a later
  * level: the same. A digest that differs: observer->diverged(), which decides whether this node is
- * the one that is wrong.
- * What a peer says and cannot be: refused, with an alarm (trust.h). Lost leadership: the observer
- * hears of it, the outcome of what was submitted is unknown.
+ * wrong. An implausible claim of a peer: refused, with an alarm (trust.h). Lost leadership: the
+ * observer is informed, and the outcome of submitted commands is unknown.
  *
- * Invariants: the commit index never falls; nothing is applied above it; of one event the update is
- * carried out before the next begins. (More: outbox.h, applier.h, snapshot.h, entry_log.h.)
+ * Invariants: the commit index never falls; nothing is applied above it; the update of one event is
+ * carried out before the next event. (More: outbox.h, applier.h, snapshot.h, entry_log.h.)
  *
  * Thread: the raft loop.
  */
@@ -53,11 +52,11 @@ struct driver_config {
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     struct applier_config applier;
-    uint64_t state_bytes; /* that the state of a snapshot may take, and its rows; 0: no bound */
+    uint64_t state_bytes; /* bound of a snapshot's state, and of its rows; 0: none */
     uint64_t seed;        /* of election jitter */
     uint64_t incarnation; /* of this start, see rollback.h */
-    struct birth birth;   /* proposed as the first leader, but for its time; without a uid or a
-                             digest: none is */
+    struct birth birth;   /* proposed as the first leader, but for its time; no uid or no digest:
+                             not proposed */
 };
 
 /* Called on the raft loop, never from inside driver_submit(). */
@@ -71,10 +70,11 @@ struct driver_observer {
     void (*configured)(struct driver_observer *observer);
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
-    /* An entry of this node says that the digest of all rows was another than here. The driver is
-     * halted: ask others, and then driver_resume() or driver_end_diverged(). text is borrowed. */
+    /* An entry of node node_id has a digest of all rows that differs from this node's. The driver
+     * is halted: ask other nodes, and then driver_resume() or driver_end_diverged(). text is
+     * borrowed. */
     void (*diverged)(struct driver_observer *observer, uint64_t node_id, const char *text);
-    /* Going on would be unsafe. In the process this must not return. */
+    /* To continue would be unsafe. In the process this must not return. */
     void (*failed)(struct driver_observer *observer, int err, const char *text);
 } BY_NAME;
 
@@ -82,7 +82,7 @@ enum driver_state { DRIVER_STARTING, DRIVER_FOLLOWER, DRIVER_CANDIDATE, DRIVER_L
 
 /* Since the start. */
 struct driver_counts {
-    uint64_t elections;   /* that this node stood for */
+    uint64_t elections;   /* that this node was a candidate in */
     uint64_t leaderships; /* that it won */
     uint64_t installs;    /* snapshots that replaced its state */
     uint64_t compactions; /* of its log */
@@ -94,9 +94,9 @@ struct driver {
     bool stepping;               /* an event is being taken */
     bool failed;
     bool held;   /* it must not stand for election */
-    bool halted; /* nothing is applied above apply_until, and nobody hears of results */
+    bool halted; /* nothing is applied above apply_until, and no results are reported */
     uint64_t apply_until;
-    char failed_text[400]; /* why, of a witness that is about to say so */
+    char failed_text[400]; /* the reason that a witness is about to report */
     struct net *net;
     const struct clock *clock;
     struct driver_observer *observer;
@@ -117,7 +117,7 @@ struct driver {
     struct witness witness;
     struct peer_durable start;        /* of this node, for its peers */
     struct incarnations incarnations; /* that it had */
-    struct peer_memory peers;         /* what it knows of them */
+    struct peer_memory peers;         /* what this node knows of them */
     struct vote_floor vote_floor;     /* terms in which no vote is given */
     struct timers *timers;
     struct timer timer; /* the core's */
@@ -139,10 +139,10 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
                  struct state *state, struct driver_observer *observer,
                  const struct store_loaded *loaded) MUST_CHECK;
 
-/* Take no further step: what comes from the disk only frees memory from here on. */
+/* Take no further step: from here on, finished disk operations only free memory. */
 void driver_quiesce(struct driver *driver);
 
-/* True when the disk owes nothing any more: driver_close() may be called. Takes what came back. */
+/* True when no disk operation is pending: driver_close() may be called. Takes finished ones. */
 bool driver_is_quiet(struct driver *driver);
 
 /* Free all. */
@@ -150,53 +150,54 @@ void driver_close(struct driver *driver);
 
 /* --- turns --- */
 
-/* The begin of a turn: take what the disk had to say, as it did so. */
+/* The beginning of a turn: take the disk's events, in their order. */
 void driver_take_events(struct driver *driver);
 
-/* Then, as far as there is anything: submit a new leader's first entry, apply what is committed.
- * True if more is left to apply, or to send (call again soon). */
+/* Then submit a new leader's first entry and apply what is committed, if there is anything. True if
+ * more is left to apply, or to send (call again soon). */
 bool driver_turn(struct driver *driver);
 
-/* A held node does not stand for election, however long it hears no leader; votes and follows it
- * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
+/* A held node does not stand for election, however long it hears no leader; it votes and follows.
+ * Once released, it waits for a leader as long as after a start. Not held at the start. */
 void driver_hold(struct driver *driver, bool held);
 
 /* A birth that this node proposes names this level (birth_watch in peers.h). LEVEL_FIRST at the
  * start. */
 void driver_birth_level(struct driver *driver, uint16_t level);
 
-/* The state of this node may be wrong: nothing is applied from now on, but what
- * driver_apply_until() says, and nothing is served as the leader. */
+/* The state of this node may be wrong: from now on, only entries up to driver_apply_until() are
+ * applied, and nothing is served as the leader. */
 void driver_halt(struct driver *driver);
 void driver_apply_until(struct driver *driver, uint64_t index);
 
-/* It was right; or it was wrong, or it is not known: observer->failed() with ERR_DIVERGED. */
+/* driver_resume(): the state was right. driver_end_diverged(): it was wrong, or that is unknown:
+ * observer->failed() with ERR_DIVERGED. */
 void driver_resume(struct driver *driver);
 void driver_end_diverged(struct driver *driver, const char *text);
 
 /* --- links --- */
 
-/* A FRAME_RAFT, FRAME_RESIGN, FRAME_DURABLE or snapshot frame from a peer. False: malformed, or it
- * says what cannot be. */
+/* A FRAME_RAFT, FRAME_RESIGN, FRAME_DURABLE or snapshot frame from a peer. False: malformed, or
+ * implausible. */
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
 
 /* The link to a peer changed. */
 void driver_link_changed(struct driver *driver, uint64_t peer, bool up);
 
-/* Nobody listens at a peer's address. If it is the leader, and is not heard for two heartbeats
- * either, this node stands for election in its turn. */
+/* A peer's address has no listener. If the peer is the leader and was silent for two heartbeats,
+ * this node stands for election in its turn. */
 void driver_peer_refused(struct driver *driver, uint64_t peer);
 
-/* A peer is there, and says this of its start. 0; ERR_IMPLAUSIBLE when that cannot be (logged);
- * ERR_STALE when it has forgotten what this node has seen of it: its data directory is an older
- * copy (logged), and it must not take part; or ERR_EXISTS. is_here: its start that is known is
- * heard at this moment, so that another one is not believed: whoever cloned the node would have
- * the original taken for a copy. */
+/* A peer has connected, with this statement about its start. 0; ERR_IMPLAUSIBLE (logged); ERR_STALE
+ * if the peer has forgotten what this node has seen of it: its data directory is an older copy
+ * (logged), and it must not take part; or ERR_EXISTS. is_here: its known start is connected at this
+ * moment, so another start is not believed: else a clone could have the original taken for a
+ * copy. */
 int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
                 bool is_here) MUST_CHECK;
 
-/* What this node's disk has by now. False: a snapshot is on its way there. */
+/* What this node's disk holds now. False: a snapshot is on its way there. */
 bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable);
 
 /* --- commands --- */
@@ -221,21 +222,21 @@ bool driver_disk_is_low(const struct driver *driver);
 bool driver_disk_owes(const struct driver *driver);
 
 /* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is
- * called when it is durable, or when the driver was quiesced meanwhile; NULL: nobody waits. */
+ * called when it is durable, or when the driver was quiesced meanwhile; NULL: not awaited. */
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data);
 
-/* This node's own data directory is the older copy: mark it, so that it is refused at each later
- * start. done is called when that is durable. */
+/* This node's own data directory is an older copy: mark it, so that each later start refuses it.
+ * done is called when that is durable. */
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data);
 
-/* --- what it knows --- */
+/* --- queries --- */
 
 enum driver_state driver_state(const struct driver *driver);
 uint64_t driver_term(const struct driver *driver);
 
-/* In the role of the leader; and, of such a one, an entry of its own term is applied: it may serve
- * reads and proposals. */
+/* driver_is_leader(): this node has the role of the leader. driver_leads(): it has also applied an
+ * entry of its own term, so it may serve reads and proposals. */
 bool driver_is_leader(const struct driver *driver);
 bool driver_leads(const struct driver *driver);
 
@@ -245,10 +246,11 @@ uint64_t driver_leader(const struct driver *driver);
 /* Index of the last entry. */
 uint64_t driver_last_index(const struct driver *driver);
 
-/* Where the state in memory stands. */
+/* The position of the state in memory. */
 const struct store_position *driver_applied(const struct driver *driver);
 
-/* How far a peer's log is known to be the same. False: this node does not lead, or it is none. */
+/* Up to which index a peer's log is known to match. False: this node does not lead, or it is no
+ * peer. */
 bool driver_match(const struct driver *driver, uint64_t peer, uint64_t *ret_index);
 
 /* --- membership and leadership --- */
@@ -257,8 +259,8 @@ bool driver_match(const struct driver *driver, uint64_t peer, uint64_t *ret_inde
 const struct configuration *driver_configuration(const struct driver *driver);
 const struct conf_member *driver_member(const struct driver *driver, uint64_t id);
 
-/* Indexes of the newest configuration that is applied, for the core, and of one that is in force
- * and is not yet (0: none): no other may follow. */
+/* Indexes of the newest configuration that the core knows as applied, and of one that is in force
+ * but not yet applied (0: none), during which no other may follow. */
 uint64_t driver_applied_change(const struct driver *driver);
 uint64_t driver_pending_change(const struct driver *driver);
 
@@ -285,9 +287,9 @@ enum driver_catch_up {
 };
 enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id);
 
-/* Hand leadership to a voter (target 0: to the one that is furthest), once it has
- * everything: call repeatedly until it returns true (not leader any more, or nobody to hand it to).
- * New submits are refused from the moment it was asked to take over. */
+/* Hand leadership to a voter (target 0: to the one with the longest log), once it has everything:
+ * call repeatedly until it returns true (not leader any more, or no voter to hand it to). New
+ * submits are refused once the voter was asked to take over. */
 bool driver_transfer(struct driver *driver, uint64_t target);
 
 #endif

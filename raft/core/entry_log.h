@@ -1,6 +1,6 @@
 /*
  * entry_log.h - the tail of the Raft log in memory, which followers, the writer and apply read; and
- * what is on its way to the disk.
+ * the writes on their way to the disk.
  *
  * The consensus core keeps no entries, only a trail of terms; the driver owns this cache. Entries
  * are immutable blocks with a reference count, shared by the cache and by writes under way (no
@@ -54,7 +54,7 @@ void entry_block_unref(struct entry_block *block);
 void entry_log_init(struct entry_log *log, uint64_t first);
 void entry_log_free(struct entry_log *log);
 
-/* Forget all; the next entry will be `first`. */
+/* Drop all entries; the next one will be `first`. */
 void entry_log_clear(struct entry_log *log, uint64_t first);
 
 /* Append one entry; takes over a reference to the block. */
@@ -82,14 +82,14 @@ uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32
                              uint64_t write);
 
 /*
- * --- writes: what the core has on its way to the disk, and what has come back from there.
+ * --- writes: the core's writes on their way to the disk, and those that have come back.
  *
- * A write owns all memory that its operation points to. When the disk has carried it out, it goes
- * to the end of a queue, and nothing else happens: its owner takes it out when it has time for it,
- * so that the disk never calls into a step that is under way.
+ * A write owns all memory that its operation points to. When the disk has carried it out, it only
+ * goes to the end of a queue; its owner takes it from there later. So the disk never calls into a
+ * step that is under way.
  *
- * Each write has a number, which grows. An epoch ends when a snapshot takes the place of log and
- * state: what was begun before says nothing about them any more (write_is_current()).
+ * Each write has a number, which grows. An epoch ends when a snapshot replaces log and state:
+ * writes of an earlier epoch no longer concern them (write_is_current()).
  *
  * The happy path: writes_new(), fill in, write_submit(); later writes_take(), write_free().
  *
@@ -114,7 +114,7 @@ struct write {
 struct writes {
     struct disk *disk;
     uint64_t last_number;
-    uint64_t epoch;      /* one more: what is begun from here on belongs to another log and state */
+    uint64_t epoch;      /* increment it when log and state are replaced */
     size_t count;        /* not freed yet */
     uint64_t last_taken; /* number */
     STAILQ_HEAD(, write) back;

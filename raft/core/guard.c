@@ -6,7 +6,7 @@
 #include "src/base/assert.h"
 
 /* The guards are written for this release alone: a later one changed the ownership of memory under
- * the same version number, so scripts/check-raft-version pins the package too. */
+ * the same version number, so scripts/check-raft-version also pins the package. */
 _Static_assert(RAFT_VERSION_NUMBER == 2201, "leafd is written for C-Raft 0.22.1");
 _Static_assert(sizeof(struct raft) == 992 || sizeof(void *) != 8,
                "struct raft differs from the library's: is RAFT__LEGACY_no defined?");

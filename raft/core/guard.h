@@ -2,9 +2,9 @@
  * guard.h - the guards against the known defects of C-Raft 0.22.1: pure decisions on one message or
  * one update, no I/O and no state of their own.
  *
- * Each G-number names a defect that was reproduced against the library; docs/replication.md lists
- * the story of each. raft/core/tests/test_guard.c has a directed test a guard, and runs the core
- * itself with and without it where the defect can be shown on one server.
+ * Each G-number names a defect that was reproduced against the library; docs/replication.md
+ * describes each. raft/core/tests/test_guard.c has a directed test for each guard, and runs the
+ * core itself with and without it where the defect can be shown on one server.
  *
  * The driver and consensus.c call them. Thread: any.
  */
@@ -17,9 +17,9 @@
 #include "raft/wire/wire.h"
 
 /*
- * G1: the core takes a CHANGE for the first new entry of its message, so that one further on is
- * never marked committed and never rolled back. Cut messages so that a CHANGE is always entry 0:
- * returns how many entries from `from` on (from < n) belong into the next part; at least 1.
+ * G1: the core assumes that a CHANGE is the first new entry of its message, so a later one is never
+ * marked committed and never rolled back. Cut messages so that a CHANGE is always entry 0: returns
+ * how many entries from `from` on (from < n) belong into the next part; at least 1.
  */
 unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n);
 
@@ -31,8 +31,8 @@ unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n
 void guard_stale_result(struct raft_message *out, bool stale);
 
 /*
- * G3: a late rejection moves next_index below match_index. True when an append result that reached
- * a leader is to be dropped: a rejection of the current term at or below what the peer has matched.
+ * G3: a late rejection moves next_index below match_index. True when a leader must drop this append
+ * result: a rejection of the current term at or below what the peer has matched.
  */
 bool guard_drop_rejection(const struct raft_message *in, raft_term own_term, raft_index match);
 
@@ -47,24 +47,24 @@ unsigned guard_normalise(struct raft_message *in, raft_term own_term, raft_index
                          raft_term commit_term);
 
 /*
- * G6: a server that is no voter in its own view never grants a vote and never forgets its leader,
- * so a just promoted one that has not got its CHANGE can block elections for ever. True when, for
- * the one step that takes this message, the server must count as a voter.
+ * G6: a server that is no voter in its own view never grants a vote and never forgets its leader.
+ * So a promoted server that lacks its CHANGE can block elections for ever. True when the server
+ * must count as a voter for the step that takes this message.
  */
 bool guard_vote_as_voter(const struct raft_message *in, int state, int role, raft_index last_index);
 
-/* G6, G13: and whether it must forget its leader first: none was heard for so long. */
+/* G6, G13: must it forget its leader first, since none was heard for an election timeout? */
 bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned election_timeout);
 
 /*
- * G12: a server that an entry of its log makes a standby campaigns no more, and refuses its vote to
- * those who lack that entry, however much they need it: with the entry lost by the leader that
- * wrote it, nobody is elected ever again. But from that entry on nothing was committed by its
- * acknowledgement, and whoever is elected without it by a majority of the voters of before has one
- * of every majority of those of afterwards behind him: so its vote has to protect its log only up
- * to the entry before (before_index, before_term), which was committed before that change was
- * appended (driver.h). A request from a log that is as far as that is made to pass the
- * core's comparison with the whole one (last_index, last_term). True if it was.
+ * G12: a server that an entry of its log makes a standby no longer campaigns, and refuses its vote
+ * to candidates that lack that entry. If the leader that wrote the entry loses it, no node can be
+ * elected ever again. But from that entry on, nothing was committed by this server's
+ * acknowledgement, and every majority of the old voters intersects every majority of the new ones.
+ * So its vote must protect its log only up to the entry before (before_index, before_term), which
+ * was committed before the change was appended (driver.h). A request from a log that reaches that
+ * entry is rewritten to pass the core's comparison with the whole log (last_index, last_term). True
+ * if it was.
  */
 bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index,
                                 raft_term before_term, raft_index last_index, raft_term last_term);

@@ -27,7 +27,7 @@
 
 #define ENTRY_HEAD_BYTES (8 + 1 + 4)
 
-/* --- the fields of each message, version and term first, whichever of the union it is --- */
+/* --- the fields of each message, version and term first, for each member of the union --- */
 
 #define BEGINS_ALIKE(type)                                                                         \
     _Static_assert(offsetof(struct type, version) == 0 &&                                          \
@@ -91,7 +91,7 @@ static const struct field timeout_now_fields[] = {
     FIELD_NUMBER(struct raft_timeout_now, last_log_term),
 };
 
-/* The versions are those of this library's messages. Of a lower one it skips checks: a pre-vote
+/* The versions are those of this library's messages. For a lower one it skips checks: a pre-vote
  * would count as a vote. */
 static const struct format {
     unsigned char version;
@@ -125,8 +125,8 @@ int message_conf_decode(const void *data, size_t len, struct raft_configuration 
     return 0;
 }
 
-/* Marks the reader as bad when a value breaks its rule, so that a decoder reads all fields and asks
- * once, with reader_done(), whether the message stands. */
+/* Marks the reader as bad when a value breaks its rule, so that a decoder reads all fields and
+ * checks once, with reader_done(), whether the message is valid. */
 static void require(struct reader *reader, bool condition)
 {
     if (!condition) {
@@ -219,7 +219,7 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
         for (unsigned i = 0; i < append->n_entries; i++) {
             bytes += ENTRY_HEAD_BYTES + append->entries[i].buf.len;
         }
-        buf_reserve(buf, bytes); /* once, and not again and again twice as much */
+        buf_reserve(buf, bytes); /* once, instead of repeated doubling */
         for (unsigned i = 0; i < append->n_entries; i++) {
             const struct raft_entry *entry = &append->entries[i];
 
@@ -315,7 +315,7 @@ void message_release(struct raft_message *message)
     }
 }
 
-/* --- what they say --- */
+/* --- queries --- */
 
 uint64_t message_term(const struct raft_message *message)
 {

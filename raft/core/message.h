@@ -1,6 +1,6 @@
 /*
- * message.h - messages of the consensus library as bytes (FRAME_RAFT), and what every one of them
- * says.
+ * message.h - messages of the consensus library as bytes (FRAME_RAFT), and the fields that all of
+ * them have.
  *
  * Little-endian, versioned by the frame header, golden bytes in raft/core/tests/test_message.c.
  * Decoding validates everything the library takes on trust (its asserts are compiled out in
@@ -46,11 +46,11 @@ void message_release(struct raft_message *message);
 /* The term of a message. No other term in it is above this one. */
 uint64_t message_term(const struct raft_message *message);
 
-/* What a message shows of its sender's own term: a pre-vote is about a term that nobody is in yet,
- * and shows 0. */
+/* The sender's own term, if the message shows it; 0 for a pre-vote, whose term has not begun on any
+ * node. */
 uint64_t message_senders_term(const struct raft_message *message);
 
-/* Does the sender say that it leads the message's term? */
+/* Does the sender claim to lead the message's term? */
 bool message_is_of_leader(const struct raft_message *message);
 
 /* A configuration as the library has it, from bytes whose bounds are checked first; the caller's,

@@ -115,8 +115,8 @@ void appends_forget(struct appends *appends, uint64_t to)
     }
 }
 
-/* One frame, of n entries of the log at most, and as many as fit it (one always does); args are
- * those of the next one then. */
+/* Send one frame, with at most n entries of the log, as many as fit (one always does). Afterwards
+ * args are those of the next frame. */
 static void send_frame(struct appends *appends, struct raft_message *message, unsigned n)
 {
     struct raft_append_entries *args = &message->append_entries;
@@ -158,7 +158,7 @@ void appends_send(struct appends *appends, struct raft_message *message)
 
     ASSERT(message->type == RAFT_APPEND_ENTRIES && message->server_id > 0);
     if (rest != NULL && rest->next.term == args->term && rest->last == args->prev_log_index) {
-        rest->last += args->n_entries; /* it begins where the rest ends, and goes with that */
+        rest->last += args->n_entries; /* it begins where the rest ends, and extends it */
         rest->next.leader_commit = args->leader_commit;
         args->entries = NULL;
         args->n_entries = 0;
@@ -187,7 +187,7 @@ bool appends_turn(struct appends *appends, uint64_t term)
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
         struct append_rest *rest = &appends->rests[(begin + i) % LIMIT_PEERS];
 
-        /* Does this node lead its term still, and are its entries there? */
+        /* Does this node still lead its term, and does the log have the entries? */
         if (rest->to != 0 && (rest->next.term != term ||
                               entry_log_get(appends->log, rest->next.prev_log_index + 1) == NULL)) {
             end_rest(appends, rest);

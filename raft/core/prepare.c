@@ -13,21 +13,21 @@
 /* The record: kind u8, incarnation u64. */
 enum incarnation_kind {
     INCARNATION_MEMBER = 1,
-    INCARNATION_JOINER = 2 /* of a node that joins, as long as nothing of the log has come */
+    INCARNATION_JOINER = 2 /* of a joining node that has received no log yet */
 };
 
 /* What a start writes, in one commit. */
 struct preparation {
-    struct buf conf; /* of the first entry; empty: there is one, or none is to be */
+    struct buf conf; /* of the first entry; empty: it exists, or must not */
     struct buf incarnation_record;
     struct buf incarnations_record;
     uint64_t incarnation;
-    uint64_t term; /* as it will be */
+    uint64_t term; /* after the start */
     uint64_t vote;
 };
 
-/* The number of this start: one more than the last. A store from before there was the record begins
- * at 1. */
+/* The number of this start: one more than the last. A store that predates the record begins at
+ * 1. */
 static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation,
                             struct store_error *ret_error)
 {
@@ -58,7 +58,7 @@ static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_inc
     return 0;
 }
 
-/* This start joins those that the node had. */
+/* Add this start to the node's incarnations. */
 static int add_incarnation(const struct store_loaded *loaded, uint32_t random,
                            struct preparation *preparation, struct store_error *ret_error)
 {
@@ -79,7 +79,7 @@ static int add_incarnation(const struct store_loaded *loaded, uint32_t random,
     return 0;
 }
 
-/* What this node remembers of its peers must be sound, and not that they refused this directory. */
+/* The peer memory must be valid, and must not say that peers refused this directory. */
 static int check_peers(const struct store_loaded *loaded, struct store_error *ret_error)
 {
     const struct buf *record = &loaded->locals[LOCAL_PEERS];
@@ -100,8 +100,8 @@ static int check_peers(const struct store_loaded *loaded, struct store_error *re
     return 0;
 }
 
-/* A number at the end of them would leave no room for another election, or entry; the core, and
- * every peer, would trip over it. */
+/* A number near the maximum would leave no room for another election, or entry; the core and every
+ * peer would fail on it. */
 static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
 {
     const struct {
@@ -229,7 +229,7 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
         return rv;
     }
     /* Was the log lost? Every start leaves a record and, but for nodes that join, a log, in one
-     * commit. Versions from before the record wrote term 1 and the first entry apart. */
+     * commit. Versions that predate the record wrote term 1 and the first entry in two commits. */
     if (prepare_is_empty(loaded) && !prepare_is_joiner(loaded) &&
         (loaded->locals[LOCAL_INCARNATION].len > 0 || loaded->term > 1 || loaded->vote != 0)) {
         return store_error_set(ret_error, ERR_CORRUPT,
@@ -288,7 +288,7 @@ int prepare_load_row(void *data, const struct store_row *row)
     return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
-/* In place of the store's own words, which know nothing of levels. */
+/* Replaces the store's own text, which does not mention levels. */
 static void say_newer(const struct state *state, int rv, struct store_error *ret_error)
 {
     const struct level_range own = state_levels(state);
@@ -306,8 +306,8 @@ static void say_newer(const struct state *state, int rv, struct store_error *ret
     }
 }
 
-/* An entry behind the state that this leafd does not know: the driver would stop before it. Here
- * nothing was written yet, not even that there was a start. */
+/* Refuse an entry after the state that this leafd does not know: the driver would stop before it.
+ * Here nothing was written yet, not even the start. */
 static int check_entries(const struct state *state, const struct store_loaded *loaded,
                          struct store_error *ret_error)
 {

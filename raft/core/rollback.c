@@ -40,7 +40,7 @@ const struct peer_seen *rollback_find(const struct rollback *memory, uint64_t pe
     return NULL;
 }
 
-/* NULL when there is no room for another. */
+/* NULL: no room for another. */
 static struct peer_seen *find_or_add(struct rollback *memory, uint64_t peer)
 {
     const struct peer_seen *seen = rollback_find(memory, peer);
@@ -129,9 +129,9 @@ static bool has_forgotten(const struct peer_seen *seen, const struct wire_statem
     return false;
 }
 
-/* It was started, and that is all: it has the first list, of term 1, and gave no vote. Another
- * directory under its id may have been thrown away with a wrong list or id in it; once there is a
- * cluster, the registration of its store decides about that. */
+/* It was only started: it has the first list, of term 1, and gave no vote. An earlier directory of
+ * its id may have been deleted for a wrong list or id; once there is a cluster, the registration of
+ * its store decides that. */
 static bool promised_nothing(const struct peer_seen *seen)
 {
     return seen->term <= 1 && seen->vote_term == 0 && seen->committed <= 1 && seen->tail.index <= 1;
@@ -317,7 +317,7 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
     uint64_t back;
 
     if (count >= newest) {
-        return false; /* its own present one is no earlier one */
+        return false; /* the current one is no earlier one */
     }
     back = newest - count - 1;
     if (back >= statement->earlier_len / sizeof(uint32_t)) {

@@ -4,27 +4,26 @@
  *
  * A node whose directory was set back has forgotten votes and entries that it acknowledged. Its
  * vote could count twice, and what was committed with its help could be lost. It cannot notice by
- * itself, but the nodes that talked to it can: with every dial a node says which start of its this
- * is (its *incarnation*), which it had before, and its *durable* as it began: term, vote, and the
- * last entry. Each is durable before anybody hears of it, so of a node that forgot nothing
+ * itself, but the nodes that talked to it can. With every dial a node reports its current start
+ * (its *incarnation*), its earlier ones, and what was *durable* when it began: term, vote, and the
+ * last entry. Each is durable before any node hears of it, so for a node that forgot nothing
  *
- *  - a later incarnation has a higher count than every earlier one, and the node knows all that it
- *    had (below);
+ *  - a later incarnation has a higher count than every earlier one, and the node knows all its
+ *    earlier ones (below);
  *  - its term is at least that of any message of an earlier incarnation;
- *  - within one term its vote stays;
+ *  - within one term its vote does not change;
  *  - its log reaches at least to what it had on its disk and was committed, and within one term
  *    and under one leader to all that it had there.
  *
- * Of a peer that promised nothing yet, since it has nothing but its first list, another directory
- * is let in. Nothing else is held against any. A tail that is not committed may be cut by a newer
- * leader, even to a lower last term, but then its term has risen above that of the leader it had
- * the tail of.
+ * A peer that promised nothing yet, since it has only its first list, may come with another
+ * directory. Nothing else counts against a peer. A newer leader may cut an uncommitted tail, even
+ * to a lower last term, but then the peer's term is above that of the leader that sent the tail.
  *
- * A node that hears that it contradicts this marks its directory, and never starts on it again: its
- * term and its log may grow, until they prove nothing any more.
+ * A node that learns of such a contradiction marks its directory and never starts on it again: its
+ * term and its log could grow until they prove nothing any more.
  *
- * All of it is on disk (LOCAL_PEERS; below is when), so that also a node that was
- * restarted knows. docs/failure-model.md says which copies are noticed, and which cannot be.
+ * All of it is on disk (LOCAL_PEERS, see peer_memory), so that it survives a restart.
+ * docs/failure-model.md says which copies are noticed, and which cannot be.
  *
  * The happy path: rollback_load() at the start, rollback_term(), _vote(), _tail() and _committed()
  * as messages come in, rollback_meet() at each handshake; rollback_save() to write it down.
@@ -47,16 +46,16 @@
 #include "src/base/limits.h"
 #include "src/base/timers.h"
 
-#define ROLLBACK_MAX (2 * LIMIT_PEERS) /* more peers are not remembered */
+#define ROLLBACK_MAX (2 * LIMIT_PEERS) /* further peers are not remembered */
 
-/* How far a peer's log reached on its disk, under the leader of a term. */
+/* The end of a peer's log on its disk, under the leader of a term. */
 struct peer_tail {
     uint64_t term;
     uint64_t index;
     uint64_t last_term; /* of the entry there */
 };
 
-/* Of one peer; 0 is "nothing yet". */
+/* What was seen of one peer; 0 is "nothing yet". */
 struct peer_seen {
     uint64_t id;
     uint64_t incarnation;
@@ -64,7 +63,7 @@ struct peer_seen {
     uint64_t committed; /* index, and the peer has it on its disk */
     struct peer_tail tail;
     uint64_t vote_term; /* the newest in which it is known to have voted, */
-    uint64_t vote;      /* and for whom */
+    uint64_t vote;      /* and the node that it voted for */
 };
 
 struct rollback {
@@ -75,7 +74,7 @@ struct rollback {
     bool older;   /* of this node itself: a peer said that its data directory is an older copy */
 };
 
-/* What a peer contradicts: it says `said` where it must not be below `known`. */
+/* A peer's contradiction: it says `said`, which must not be below `known`. */
 struct rollback_evidence {
     const char *what; /* static */
     uint64_t said;
@@ -88,46 +87,45 @@ void rollback_term(struct rollback *memory, uint64_t peer, uint64_t term);
 /* The peer voted in this term. */
 void rollback_vote(struct rollback *memory, uint64_t peer, uint64_t term, uint64_t vote);
 
-/* The peer's log reached so far on its disk. */
+/* The peer's log on its disk reached this entry. */
 void rollback_tail(struct rollback *memory, uint64_t peer, const struct peer_tail *tail);
 
 /* The peer has the committed entries up to here on its disk. */
 void rollback_committed(struct rollback *memory, uint64_t peer, uint64_t index);
 
-/* What rollback_meet() would say; nothing is remembered. */
+/* The result that rollback_meet() would have; nothing is remembered. */
 int rollback_judge(const struct rollback *memory, uint64_t peer,
                    const struct wire_statement *statement,
                    struct rollback_evidence *ret_evidence) MUST_CHECK;
 
-/* The peer is there, and says this. Its start is remembered and 0 returned, or, if it has forgotten
- * what is remembered of an earlier incarnation, ERR_STALE with what it forgot; then nothing
+/* The peer has connected with this statement. 0: its start is remembered. ERR_STALE: it has
+ * forgotten what is remembered of an earlier incarnation; the evidence says which, and nothing
  * changes. */
 int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_statement *statement,
                   struct rollback_evidence *ret_evidence) MUST_CHECK;
 
-/* Log that a peer is an older copy, and by what it shows. */
+/* Log that a peer is an older copy, with the evidence. */
 void rollback_log_older(uint64_t peer, const struct peer_durable *start,
                         const struct rollback_evidence *evidence);
 
-/* What is remembered of a peer, NULL if nothing. Borrowed until the next call. */
+/* The record of a peer, or NULL. Borrowed until the next call. */
 const struct peer_seen *rollback_find(const struct rollback *memory, uint64_t peer);
 
 /* The peer will never come back. */
 void rollback_forget(struct rollback *memory, uint64_t peer);
 
-/* All of it and the mark as a record, and from one (of an empty record: nothing). 0,
+/* Write memory and mark as a record; read them from one (an empty record has nothing). 0,
  * ERR_BAD_VERSION or ERR_CORRUPT. */
 void rollback_save(const struct rollback *memory, struct buf *record);
 int rollback_load(struct rollback *memory, const void *record, size_t len) MUST_CHECK;
 
 /*
- * --- incarnations: those that a node had itself: the count of each start, and the random half that
- * was drawn for it.
+ * --- incarnations: a node's own ones: the count of each start, and the random half drawn for it.
  *
  * The count alone does not show a copy of a data directory: once the copy was started as often as
- * the original, it counts as high. The random halves do. They are on the disk (LOCAL_INCARNATIONS)
- * before anybody hears of them, and with each dial a node says those that it had, so that whoever
- * met another one under the same count knows it for a copy (rollback.h).
+ * the original, its count is equal. The random halves show it. They are on the disk
+ * (LOCAL_INCARNATIONS) before any node hears of them. With each dial a node reports its earlier
+ * ones, so a peer that met another one under the same count recognizes a copy (rollback.h).
  *
  * The happy path: incarnations_load() and incarnations_add() at the start, incarnations_save() into
  * the same commit as the count; incarnations_earlier() into each statement.
@@ -142,12 +140,12 @@ struct incarnations {
     uint32_t known;                      /* how many of them */
 };
 
-/* Of an empty record: none. 0, ERR_BAD_VERSION or ERR_CORRUPT. */
+/* An empty record has none. 0, ERR_BAD_VERSION or ERR_CORRUPT. */
 int incarnations_load(struct incarnations *incarnations, const void *record, size_t len) MUST_CHECK;
 void incarnations_save(const struct incarnations *incarnations, struct buf *record);
 
-/* A new one, of this count, which is above all that are known. Should one between be missing, those
- * before it are forgotten. */
+/* Add one of this count, which is above all known ones. If counts between are missing, all earlier
+ * ones are forgotten. */
 void incarnations_add(struct incarnations *incarnations, uint64_t count, uint32_t random);
 
 /* The newest as a whole: its count, and below it its random half. There must be one. */
@@ -156,30 +154,31 @@ uint64_t incarnations_newest(const struct incarnations *incarnations);
 /* Append those before the newest, as a statement has them (wire.h). */
 void incarnations_earlier(const struct incarnations *incarnations, struct buf *earlier);
 
-/* Is it one of these, the newest too? Of one that is older than all that are kept, the count alone
+/* Is it one of these (the newest included)? If it is older than all that are kept, the count alone
  * decides. */
 bool incarnations_include(const struct incarnations *incarnations, uint64_t incarnation);
 
-/* May a node that says this of itself have had that incarnation before this one? Of one that is
- * older than all that it says, the count alone decides. */
+/* May a node with this statement have had that incarnation earlier? If it is older than all in the
+ * statement, the count alone decides. */
 bool incarnations_may_include(const struct wire_statement *statement, uint64_t incarnation);
 
 /*
- * --- vote_floor: terms in which a node may have voted, and forgotten it.
+ * --- vote_floor: terms in which a node may have given a vote that it forgot.
  *
- * A node whose disk lost its last write (a copy that was put back, a disk that said "synced" and
- * lied) may have given its vote in the term after the one that the disk has, and nobody but the
- * candidate knows. So in each start but the first on a data directory it gives none in that term;
- * pre-votes, which bind nobody, it gives. Whoever stands for election knows from the handshakes at
- * which terms its peers started, and takes the term after, so that it costs no election.
+ * A node whose disk lost its last write (a restored copy, a disk that reported "synced" falsely)
+ * may have voted in the term after the one on the disk, and only the candidate knows. So in each
+ * start but the first on a data directory the node gives no vote in that term. It gives pre-votes,
+ * which bind no node. A candidate knows from the handshakes at which terms its peers started, and
+ * takes the term after, so no election is lost.
  *
- * All nodes hear of votes in later terms than that within a second (peers.h), and missed by
- * them (rollback.h). What neither covers is in docs/failure-model.md.
+ * Votes in later terms are reported to all nodes within a second (peers.h), which then notice when
+ * they are forgotten (rollback.h). docs/failure-model.md has the cases that neither covers.
  *
  * The happy path: vote_floor_own() at the start, vote_floor_met() at each handshake;
  * vote_floor_drops() for each request of a vote; vote_floor_covers() for the term of a campaign.
  *
- * Failure modes: none. A peer that lies about its start costs each campaign here one more term.
+ * Failure modes: none. A peer with a false report of its start costs each campaign here one more
+ * term.
  */
 
 struct raft_message;
@@ -189,31 +188,31 @@ struct vote_floor {
     uint64_t known; /* the highest of its own and its peers' */
 };
 
-/* What this node, or a peer that was let in, says of its start. */
+/* The start of this node; the start that an admitted peer reports. */
 void vote_floor_own(struct vote_floor *floor, const struct peer_durable *start);
 void vote_floor_met(struct vote_floor *floor, const struct peer_durable *start);
 
-/* Is this a request for a vote that must not be given? */
+/* Does this message request a vote that must not be given? */
 bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message);
 
-/* Would somebody, for all that is known, give no vote in this term? */
+/* Is there a known node that would give no vote in this term? */
 bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
 
 /*
- * --- peer_memory: what this node knows of its peers, on its way to the disk.
+ * --- peer_memory: what this node knows of its peers, and its writes to the disk.
  *
- * A node that was restarted must know an older copy of a peer's data as well as one that ran on. So
- * what it learns is written down as LOCAL_PEERS, within PEER_MEMORY_HOLD_MS, and costs nothing that
- * anybody waits for: it goes with a commit that happens anyway (peer_memory_join()), at most every
- * PEER_MEMORY_JOIN_MS, and by itself only if none comes. Where nothing changes nothing is written.
+ * A restarted node must recognize an older copy of a peer's data as well as a node that kept
+ * running. So what it learns is written as LOCAL_PEERS, within PEER_MEMORY_HOLD_MS. No request
+ * waits for that: it joins a commit that happens anyway (peer_memory_join()), at most every
+ * PEER_MEMORY_JOIN_MS, and has its own commit only if none comes. Without a change nothing is
+ * written.
  *
- * The happy path: a message says something, and is put into `seen`; peer_memory_join() right
- * before another write is submitted; peer_memory_changed() after it; peer_memory_write() at the
- * end.
- * A new incarnation of a peer is written at once.
+ * The happy path: what a message shows is put into `seen`; peer_memory_join() right before another
+ * write is submitted; peer_memory_changed() after it; peer_memory_write() at the end. A new
+ * incarnation of a peer is written at once.
  *
- * Failure modes: a crash loses what was not written yet: then this node knows less, and accuses
- * nobody wrongly for it.
+ * Failure modes: a crash loses what was not written yet: then this node knows less, but never
+ * accuses a peer wrongly.
  *
  * Thread: the raft loop.
  */
@@ -232,11 +231,11 @@ struct peer_memory {
     uint64_t saved_ms; /* when it was written last */
 };
 
-/* With what the disk has. 0, ERR_BAD_VERSION or ERR_CORRUPT. */
+/* Start with the record on disk. 0, ERR_BAD_VERSION or ERR_CORRUPT. */
 int peer_memory_init(struct peer_memory *memory, struct writes *writes, const struct clock *clock,
                      struct timers *timers, const struct buf *record) MUST_CHECK;
 
-/* Another write is about to be submitted, at once: what is to be written goes with it. */
+/* Another write is submitted right after this call: pending changes go with it. */
 void peer_memory_join(struct peer_memory *memory);
 
 /* Something may have changed: it is written soon, and a start that was met for the first time at
@@ -244,7 +243,7 @@ void peer_memory_join(struct peer_memory *memory);
 void peer_memory_changed(struct peer_memory *memory);
 
 /* Write all of it. more: another write follows at once, for the same commit. done is called once it
- * is durable; NULL: nobody waits. */
+ * is durable; NULL: not awaited. */
 void peer_memory_write(struct peer_memory *memory, bool more, void (*done)(void *data), void *data);
 
 #endif

@@ -104,7 +104,8 @@ void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint6
                       bool is_near)
 {
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        if (out->peer == peer && index >= out->given_index) { /* else it is taking it in yet */
+        if (out->peer == peer && index >= out->given_index) { /* else the peer is still installing
+                                                                 it */
             out->given_index = index;
             out->given_until_ms = is_near ? 0 : out->given_until_ms;
         }
@@ -126,8 +127,8 @@ static void drop_out(struct snapshot_out *out)
     }
 }
 
-/* The head: which snapshot this is. It goes the way of the core's messages, behind term and vote.
- */
+/* Send the head, which identifies the snapshot. It is sent like the core's messages, after term and
+ * vote. */
 static int send_head(struct snapshot_out *out, const struct store_position *at, uint64_t term)
 {
     struct raft_message message;
@@ -157,9 +158,9 @@ static void pump(struct snapshot_out *out)
         return;
     }
     if (out->ended) {
-        if (out->acked >= out->sent) { /* all is there */
+        if (out->acked >= out->sent) { /* the peer has all of it */
             out->transfers->sent++;
-            /* Of two that were given one after the other the peer may be taking in either. */
+            /* After two snapshots in a row the peer may be installing either. */
             if (now >= out->given_until_ms) {
                 out->given_index = out->from_index;
             }
@@ -211,8 +212,8 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
     disk_read_forget(&result);
 }
 
-/* A free place: the peer's own, where it stands what the peer was given; else one where nothing of
- * the kind matters any more, if there is any. NULL: all are in use. */
+/* A free place: the peer's own, which says what the peer was given; else one without such data that
+ * still matters, if there is any. NULL: all are in use. */
 static struct snapshot_out *snapshot_place_for(struct snapshot_transfers *transfers, uint64_t peer)
 {
     struct snapshot_out *found = NULL;
@@ -240,7 +241,7 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active && out->peer == peer) {
             if (now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
-                return; /* one transfer a peer, and this one is moving */
+                return; /* one transfer per peer, and this one makes progress */
             }
             drop_out(out);
         }
@@ -385,7 +386,7 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
     bool busy = false;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        /* The store needs the room that the view kept, and not all was read. */
+        /* The store needs the view's space, and not all was read. */
         bool lost_view =
             out->active && out->view != NULL && !out->ended && atomic_load(&out->view->ended);
 
@@ -406,7 +407,7 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 
 /* --- the rows of a snapshot --- */
 
-#define TRIAL_ROWS 64 /* rows, then it looks at the clock */
+#define TRIAL_ROWS 64 /* rows between looks at the clock */
 
 void trial_drop(struct trial *trial)
 {
@@ -437,7 +438,7 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
         size_t before = reader.at;
 
         if (!store_rows_next(&reader, &row)) {
-            /* The rest of a row may yet come. */
+            /* The rest of a row may still come. */
             trial->bad = len - trial->at - before > (whole ? 0 : LIMIT_ROW_BYTES);
             reader.at = before;
             break;
@@ -473,7 +474,7 @@ int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fi
     if (trial->err == 0) {
         trial->err = state_load_end(trial->state, index);
     }
-    /* Rows that mean the same in other bytes are none that an apply has written. */
+    /* Rows with the same meaning but other bytes were not written by an apply. */
     if (trial->err == 0 && state_digest(trial->state) != digest) {
         trial->err = ERR_CORRUPT;
     }

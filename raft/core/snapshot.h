@@ -1,23 +1,25 @@
 /*
- * snapshot.h - transfers of the state to nodes that lag behind the log: chunks out, chunks in.
+ * snapshot.h - transfers of the state to nodes that the log no longer reaches: chunks out, chunks
+ * in.
  *
  * Out: snapshot_send() opens a read view of the store at its newest durable position; the message's
- * head (FRAME_RAFT) leaves first, then the rows in chunks (FRAME_SNAPSHOT_CHUNK) with at most
+ * head (FRAME_RAFT) is sent first, then the rows in chunks (FRAME_SNAPSHOT_CHUNK) with at most
  * LIMIT_SNAPSHOT_WINDOW unacknowledged. In: the head, then the chunks in their order, until
- * in.whole says that the last has come; its owner has the head given to the core.
- * The stream is {u64 digest, records as the store gives them}.
+ * in.whole says that the last has come; then the owner gives the head to the core. The stream is
+ * {u64 digest, records as the store gives them}.
  *
- * A node that has all of it is at work for a while: it tries the rows, and writes them. Until then
- * no head of the same leader makes it begin anew, or a state whose trial takes longer than the core
- * waits would never arrive. And the leader's log keeps what comes after what it gave, or a peer
- * that takes it in more slowly than the log is cut would be given one after the other for ever.
+ * A node that has the whole snapshot then tries the rows and writes them, which takes a while.
+ * Until then, a new head of the same leader does not restart the transfer; else a state whose trial
+ * takes longer than the core waits would never arrive. The leader's log keeps the entries after a
+ * snapshot that was sent; else a peer that installs more slowly than the log is cut would get
+ * snapshots for ever.
  *
- * What the disk has read, and links that went down, wait for snapshot_turn().
+ * Finished reads and lost links wait for snapshot_turn().
  *
- * Failure modes: link down, no acknowledgement for two election timeouts when the core asks
- * again, or for LIMIT_SNAPSHOT_MS, or the store took the view back to have room (store.h): the
- * transfer is dropped, the core asks anew. A chunk out of
- * order, or rows that make no state: the receiver answers abort. More than in_bytes_max: abort.
+ * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
+ * or for LIMIT_SNAPSHOT_MS, or the store took the view back to free space (store.h): the transfer
+ * is dropped, and the core asks again. A chunk out of order, or rows that make no state: the
+ * receiver answers abort. More than in_bytes_max: abort.
  *
  * Invariant: each view that was opened is closed by a read of its own, before the transfer's place
  * is used again.
@@ -51,9 +53,9 @@ struct snapshot_out {
     uint64_t sent;     /* bytes of the stream */
     uint64_t acked;
     uint64_t progress_ms;
-    uint64_t from_index;     /* while it is active, entries above stay in the log */
-    uint64_t given_index;    /* all of one was sent, and the peer's log reaches to here: entries */
-    uint64_t given_until_ms; /* above stay until then, while it takes that one in */
+    uint64_t from_index;  /* while active, entries above it stay in the log */
+    uint64_t given_index; /* a whole one was sent, and the peer's log reaches this index: entries */
+    uint64_t given_until_ms; /* above it stay until then, while the peer installs it */
     struct store_snapshot *view;
     struct disk_read read;
     struct snapshot_transfers *transfers;
@@ -96,8 +98,8 @@ void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, stru
 /* End all that goes out; views are closed by the disk. */
 void snapshot_drop_out(struct snapshot_transfers *transfers);
 
-/* While transfers are busy, in each turn: go on with what the disk has read, and drop what was lost
- * or makes no progress. led_term: the term in which this node leads; 0: in none. */
+/* While transfers are busy, in each turn: take what the disk has read, and drop transfers that were
+ * lost or make no progress. led_term: the term in which this node leads; 0: none. */
 void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term);
 
 /* Transfers whose disk read is under way or came back. */
@@ -105,21 +107,21 @@ unsigned snapshot_reads(const struct snapshot_transfers *transfers);
 
 /* --- out --- */
 
-/* The core wants a peer to install a snapshot at or above last_index. durable: where the store's
- * state stands. */
+/* The core wants a peer to install a snapshot at or above last_index. durable: the position of the
+ * store's state. */
 void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
                    uint64_t durable);
 
 /* The transfer to a peer that is under way; NULL: there is none. */
 const struct snapshot_out *snapshot_to(const struct snapshot_transfers *transfers, uint64_t peer);
 
-/* A peer's log is known to reach to there. is_near: it lacks nothing that the log could be cut by
- * now, so that nothing is kept for it in particular any more. */
+/* A peer's log is known to reach this index. is_near: it needs no entry that the log could be cut
+ * by now, so no entries are kept for this peer any longer. */
 void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint64_t index,
                       bool is_near);
 
-/* Entries above this index are needed by peers that get a snapshot, or were given one, for
- * LIMIT_SNAPSHOT_MS; UINT64_MAX: none are. */
+/* Peers that get a snapshot, or got one in the last LIMIT_SNAPSHOT_MS, need the entries above this
+ * index; UINT64_MAX: no peer does. */
 uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers);
 
 /* A frame. False: malformed. */
@@ -154,22 +156,22 @@ struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers);
 /* Free all of what comes in. */
 void snapshot_drop_in(struct snapshot_transfers *transfers);
 
-/* The same, and tell the sender that it came to nothing, so that it begins anew. */
+/* The same, and report the failure to the sender, so that it begins anew. */
 void snapshot_refuse_in(struct snapshot_transfers *transfers);
 
 /*
- * --- trial: the rows of a snapshot, tried as they come: do they make a state?
+ * --- trial: the rows of a snapshot, tried as they arrive: do they form a valid state?
  *
  * They go into a state machine of their own, in slices of TRIAL_MS, so that a large state does not
- * keep the loop. When all are there, and fit their digest, that state machine takes
- * the place of this node's once the snapshot is on the disk (applier_installed()).
+ * block the loop. When all have come and match their digest, that state machine replaces this
+ * node's once the snapshot is on the disk (applier_installed()).
  *
  * The happy path: trial_begin() with the head; trial_step() with each chunk, and each turn while it
  * says that there is more; trial_end() when all are tried; trial_take().
  *
- * Failure modes: rows that make no state, or more of it than there may be: trial_step() goes on to
- * count what they sum up to, and trial_end() says it. Rows that do not fit their digest:
- * ERR_CORRUPT before anything else, for then nobody knows who made them.
+ * Failure modes: rows that form no valid state, or one above its bound: trial_step() still computes
+ * their digest, and trial_end() returns the error. Rows that do not match their digest:
+ * ERR_CORRUPT, before any other error, for then their origin is unknown.
  */
 
 #define TRIAL_MS 5
@@ -178,27 +180,27 @@ struct trial {
     struct state *state; /* NULL: there is none */
     struct store_rows_checker rows;
     size_t at;            /* bytes that are tried */
-    uint64_t state_bytes; /* that the state may take; 0: no bound */
-    int err;              /* why they make no state */
-    bool bad;             /* they are no rows at all, or in no order */
+    uint64_t state_bytes; /* bound of the state; 0: none */
+    int err;              /* why they form no state */
+    bool bad;             /* they are no rows, or not in order */
 };
 
-/* Of a state with a machine of this kind. state_bytes: 0: no bound. One that was begun is dropped.
- */
+/* For a state with a machine of this kind. state_bytes 0: no bound. Drops a trial that was
+ * begun. */
 void trial_begin(struct trial *trial, const struct machine_ops *ops, struct level_range speaks,
                  uint64_t state_bytes);
 
-/* Try what has come since, of the stream's first len bytes. whole: no more will come. True: all of
- * it was; false: call again soon. */
+/* Try the new part of the stream's first len bytes. whole: no more will come. True: all were tried;
+ * false: call again soon. */
 bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole,
                 const struct clock *clock);
 
-/* All were tried: do they make a state, at this index, with this digest? 0; ERR_CORRUPT with
- * *ret_fits false: they do not fit the digest; or with true: that, ERR_NEWER (a newer leafd is
- * needed to tell), ERR_STATE_FULL, or another: they make none. */
+/* All were tried: do they form a state, at this index, with this digest? 0; ERR_CORRUPT with
+ * *ret_fits false: they do not match the digest. With *ret_fits true, ERR_CORRUPT, ERR_NEWER (only
+ * a newer leafd can decide), ERR_STATE_FULL or another error: they form none. */
 int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fits) MUST_CHECK;
 
-/* The state machine that they made; owned by the caller. */
+/* The state machine made from the rows; owned by the caller. */
 struct state *trial_take(struct trial *trial);
 
 void trial_drop(struct trial *trial);

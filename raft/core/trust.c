@@ -13,7 +13,7 @@
 #include "src/base/log.h"
 #include "src/state/state.h"
 
-#define ALARM_MS 1000 /* between two lines about it */
+#define ALARM_MS 1000 /* between two log lines */
 
 /* --- numbers --- */
 
@@ -90,8 +90,8 @@ static bool believes_indexes(struct trust *trust, uint64_t from, const struct ra
 
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:
-        /* Every log begins with the cluster's first configuration. A node that joined, and had
-         * anything else there, could not start again. */
+        /* Every log begins with the cluster's first configuration. A joined node with any other
+         * first entry could not start again. */
         return trust_index(trust, from, "previous_index", args->prev_log_index) &&
                trust_index(trust, from, "commit_index", args->leader_commit) &&
                (args->prev_log_index > 0 || args->n_entries == 0 ||
@@ -125,7 +125,7 @@ void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
     }
 }
 
-/* Everybody stands for himself, and grants what was asked for: a vote in this node's term, a
+/* A candidate requests votes for itself. A reply grants the request: a vote in this node's term, a
  * pre-vote for its next. */
 static bool believes_vote(struct trust *trust, uint64_t from, const struct raft_message *message)
 {
@@ -173,7 +173,7 @@ static bool term_agrees(const struct witness *witness, uint64_t index, uint64_t 
                                         ? entry_log_get(witness->log, witness->log->first)
                                         : NULL;
     uint64_t known = witness_term_at(witness, index);
-    /* What it cannot be above where it is not known: terms of a log never fall. */
+    /* An upper bound where the term is not known: terms of a log never fall. */
     uint64_t most = known > 0 ? known : first != NULL ? first->term : witness->applied->term;
 
     if (known > 0 ? term == known : term <= most) {
@@ -217,8 +217,8 @@ static bool append_agrees(const struct witness *witness, const struct raft_appen
     return true;
 }
 
-/* A snapshot beyond what is committed here stands for that, too: its term, and the index of its
- * configuration, cannot be lower. */
+/* A snapshot beyond this node's commit index includes all entries committed here: its term, and the
+ * index of its configuration, cannot be lower. */
 static bool snapshot_agrees(const struct witness *witness, const struct raft_install_snapshot *args,
                             struct contradiction *ret_contradiction)
 {
@@ -261,7 +261,7 @@ static enum entries_verdict judge_command(const struct entry_checker *checker, u
         checked->value = index;
         return ENTRIES_LIE;
     }
-    /* This leafd does not know it: did this node once run one that speaks more, by the state? */
+    /* This leafd does not know it: does the state say that this node once ran a newer one? */
     if (checker->applier->applied.index + 1 < index) {
         return ENTRIES_CUT;
     }
@@ -283,14 +283,14 @@ enum entries_verdict entries_check(const struct entry_checker *checker,
 
     *ret_checked = (struct entries_checked){0};
     if (last != NULL && last->term != append->prev_log_term) {
-        return ENTRIES_FINE; /* they follow another entry than is here: the core takes none */
+        return ENTRIES_FINE; /* they follow an entry that is not here: the core takes none */
     }
     for (i = 0; i < append->n_entries && verdict == ENTRIES_FINE; i++) {
         const struct raft_entry *entry = &append->entries[i];
         uint64_t index = append->prev_log_index + 1 + i;
 
         if (index <= checker->commit) {
-            continue; /* the witness compares it; it is on the disk */
+            continue; /* it is committed, and on the disk: the witness compares it */
         }
         ret_checked->at = i;
         if (entry->type == RAFT_COMMAND) {

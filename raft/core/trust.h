@@ -1,26 +1,26 @@
 /*
- * trust.h - may what a peer says be true? Numbers that cannot be, and two leaders of one term.
+ * trust.h - is a peer's message plausible? Implausible numbers, and two leaders of one term.
  *
- * Bytes may be wrong: bad memory, a bug, a disk. A term near the end of the numbers, once adopted,
- * leaves no room for another election, and every node that hears of it adopts it: the cluster would
- * be lost. And the library trips over two leaders of one term. So nothing of a peer is believed,
- * and nothing of it gets to the disk, before it is plausible beside what this node has itself:
+ * Bytes may be wrong: bad memory, a bug, a disk. A term near the maximum, once adopted, leaves no
+ * room for another election, and every node that hears of it adopts it: the cluster would be lost.
+ * The library also fails on two leaders of one term. So nothing from a peer is believed or written
+ * to disk before it is plausible compared with this node's own data:
  *
  *  - An index is at most LIMIT_PLAUSIBLE_JUMP above the node's last one.
- *  - A term is at most that much above the node's own.
- *  - Nothing gets to LIMIT_PLAUSIBLE: from there on its own data directory is not believed either.
+ *  - A term is at most LIMIT_PLAUSIBLE_JUMP above the node's own.
+ *  - No number reaches LIMIT_PLAUSIBLE: from there on, even the own data directory is not believed.
  *
  * A node that has nothing yet (no log, no state) has nothing to compare with and nothing to lose:
- * there the last rule holds alone, or no node could join an old cluster. A member that has the
- * secret and lies on purpose can move a term as often as it likes: out of scope (SECURITY.md).
+ * only the last rule applies, or no node could join an old cluster. A malicious member that has the
+ * secret can raise a term repeatedly: out of scope (SECURITY.md).
  *
- * The happy path: every message passes trust_message() before the consensus core, or the disk, or
- * anybody's memory gets anything of it.
+ * The happy path: every message passes trust_message() before the consensus core, the disk or any
+ * part's memory gets data from it.
  *
- * Failure modes: a number that cannot be, or a second leader of a term. The answer is false, the
- * message is to be refused, which closes the link, and the alarm is raised: a line of level error,
- * at most one in a second, and a count (leafd_peer_implausible_total). It does not happen among
- * nodes whose disks kept what they were given.
+ * Failure modes: an implausible number, or a second leader of a term. The answer is false, the
+ * caller must refuse the message, which closes the link, and the alarm is raised: a line of level
+ * error, at most one in a second, and a count (leafd_peer_implausible_total). It does not happen
+ * among nodes whose disks keep their data.
  *
  * Thread: the raft loop.
  */
@@ -47,7 +47,7 @@ uint64_t plausible_index(uint64_t last);
 
 /* --- peers --- */
 
-/* What peers said and was not believed. */
+/* Claims of peers that were not believed. */
 struct trust_alarm {
     uint64_t count;
     uint64_t unlogged;       /* since the last line about it */
@@ -56,35 +56,34 @@ struct trust_alarm {
 
 struct trust { /* its owner sets the first two; the rest begins as zeros */
     const struct clock *clock;
-    struct consensus *consensus; /* what this node has itself */
+    struct consensus *consensus; /* this node's own data */
     struct trust_alarm alarm;
-    uint64_t led_term; /* the newest in which this node heard a leader, or led; 0: none yet */
-    uint64_t leader;   /* of that term: there is one */
+    uint64_t led_term; /* the newest term in which this node heard a leader, or led; 0: none yet */
+    uint64_t leader;   /* of that term, which has only one */
 };
 
-/* May a message be true? False: nothing of it must be used. */
+/* Is a message plausible? False: no part of it may be used. */
 bool trust_message(struct trust *trust, uint64_t from, const struct raft_message *message);
 
-/* A term, or an index, that the peer names; field is what the log line calls it. */
+/* Check a term, or an index, of a peer; field is its name in the log line. */
 bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t term);
 bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t index);
 
-/* Raise the alarm: a field that a peer said is not believed, beside what it may be (bound). False.
- */
+/* Raise the alarm: a peer's field is not believed, since it is above its bound. Returns false. */
 bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t value,
                  uint64_t bound);
 
-/* Somebody leads a term, as far as this node can know. */
+/* This node leads a term, or has heard its leader. */
 void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term);
 
 /*
- * --- witness: does a leader's log agree with what is committed here?
+ * --- witness: does a leader's log agree with the entries committed here?
  *
  * A leader has every entry that was ever committed (Leader Completeness), unless a majority lost
- * its data: older copies that were put back, say. So of one that has another entry where this node
- * knows one to be committed nothing may be used (guard_normalise() would mix both logs), and this
- * node ends, since it is the witness that acknowledged changes were lost. Where its own entries are
- * compacted away it can only say that terms would have to fall.
+ * its data, by restored older copies, say. So if a leader has another entry where this node knows a
+ * committed one, nothing of its message may be used (guard_normalise() would mix both logs). This
+ * node then ends, since it is the witness that acknowledged changes were lost. Where its own
+ * entries are compacted away, it can only detect that terms would fall.
  *
  * Thread: pure functions, one owner.
  */
@@ -98,11 +97,11 @@ struct witness {
     const uint64_t *commit; /* index */
 };
 
-/* Where a leader's log and what is committed here part. */
+/* Where a leader's log differs from the entries committed here. */
 struct contradiction {
     uint64_t index;
     uint64_t term;       /* there */
-    uint64_t known_term; /* here; of an entry that is compacted away: what it is at most */
+    uint64_t known_term; /* here; its upper bound if the entry is compacted away */
 };
 
 /* Term of the entry at index, 0 if not known any more. */
@@ -113,25 +112,25 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
                     struct contradiction *ret_contradiction);
 
 /*
- * --- entries_check: may the entries of a leader go to the disk? What is there is there at each
- * start: an entry that no leafd could apply would end the node again and again.
+ * --- entries_check: may the entries of a leader go to the disk? An entry on disk is loaded at each
+ * start: one that no leafd could apply would end the node again and again.
  *
  * The happy path: entries_check() looks at all entries of a message that are not committed here
- * yet, before the log, the disk or the consensus core has any of them. What does not follow this
- * node's log is not judged by it: the core refuses it, and its leader sends what is before. Rules:
+ * yet, before the log, the disk or the consensus core has any of them. Entries that do not follow
+ * this node's log are not checked: the core refuses them, and the leader sends earlier ones. Rules:
  *
  *  - A command is whole: it decodes up to its last byte (command_read()).
  *  - A barrier, which the core writes by itself, has BARRIER_BYTES_MAX bytes at most.
- *  - A configuration decodes: message_decode() has seen to that.
- *  - A command that raises the level above what this leafd speaks, or one of a kind that it does
- *    not know, comes from an honest leader only if this node itself has said that it speaks that:
- *    an earlier start of it, by its row of the state (upgrade in membership.h). That row may stand
- *    in the log just before the entry, so the entry is left out until all before it is applied.
- *    The row shows it: the node went back to an older leafd, and has to stop before the entry; or
- *    it is a lie.
+ *  - A configuration decodes: message_decode() ensures it.
+ *  - A command that raises the level above what this leafd speaks, or a command of an unknown kind,
+ *    comes from an honest leader only if an earlier start of this node has reported that it speaks
+ *    that level, in its row of the state (upgrade in membership.h). That row may come in the log
+ *    just before the entry, so the entry is left out until all before it are applied. If the row
+ *    shows it, the node went back to an older leafd and must stop before the entry; else the entry
+ *    is a lie.
  *
  * Failure modes: ENTRIES_LIE, and the caller refuses the message, which closes the link, and raises
- * the alarm (trust.h). What a version from before these rules has put on the disk is applied as
+ * the alarm (trust.h). Entries that a version before these rules wrote to disk are applied as
  * before: a command that does not decode does nothing.
  *
  * Thread: the raft loop; a pure function.
@@ -152,14 +151,14 @@ struct entry_checker {
 
 enum entries_verdict {
     ENTRIES_FINE,  /* all of them */
-    ENTRIES_CUT,   /* those before `at`: the others not now */
+    ENTRIES_CUT,   /* only those before `at` for now */
     ENTRIES_NEWER, /* `at` is for a later leafd, which this node once ran */
     ENTRIES_LIE    /* nothing of the message */
 };
 
 struct entries_checked {
     unsigned at;       /* the entry, by its position in the message */
-    const char *field; /* what the log line calls it */
+    const char *field; /* its name in the log line */
     uint64_t value;
     uint64_t bound;
 };

@@ -1,13 +1,13 @@
 /*
- * node.c - see node.h: handles of a uv loop around a replica, and the asking of a node that joins.
+ * node.c - see node.h: handles of a uv loop around a replica, and the requests of a joining node.
  *
- * The happy path of a turn: whatever came in (frames, finished writes, requests, wanted tags, time)
- * is taken in by its own handle; before the loop waits again, prepare_cb() lets the replica do
- * everything that has become possible and arms the timer for what is due next. When a stop has come
- * so far that the replica is quiet, handles and links are closed.
+ * The happy path of a turn: each handle takes its own input (frames, finished writes, requests,
+ * wanted tags, time). Before the loop waits again, prepare_cb() lets the replica do everything that
+ * has become possible and arms the timer for the next due work. When the replica is quiet during a
+ * stop, handles and links are closed.
  *
- * What other threads ask of the service comes by mailbox, at most LIMIT_MAILBOX_ITEMS at a time. Or
- * they wake the loop (node_wake()), and the service looks what they want.
+ * Other threads reach the service by mailbox, at most LIMIT_MAILBOX_ITEMS at a time. Or they wake
+ * the loop (node_wake()), and the service checks for their requests.
  *
  * Failure modes: the replica's. Thread: the loop's, but for writer_notify_cb, writer_failed_cb and
  * node_wake.
@@ -34,20 +34,20 @@
 #include "storage/disk.h"
 
 #define DIGEST_MS 5000     /* how often nodes compare their state, if it changes */
-#define ROWS_JOIN_MS 10    /* changed rows wait so long, then go with the next entries */
-#define ROWS_HOLD_MS 50    /* or without any */
-#define ROWS_MANY_MS 30    /* those of a bulk: a multiple of it, */
-#define ROWS_MANY_TURNS 3  /* so many of them, by the id of the node */
-#define GATHER_MAX_US 5000 /* what a commit on a slow disk waits for company */
+#define ROWS_JOIN_MS 10    /* changed rows wait this long, then go with the next entries */
+#define ROWS_HOLD_MS 50    /* or alone */
+#define ROWS_MANY_MS 30    /* rows of a bulk wait a multiple of it, */
+#define ROWS_MANY_TURNS 3  /* up to this multiple, by the id of the node */
+#define GATHER_MAX_US 5000 /* how long a commit on a slow disk waits for more work */
 
 struct node {
     struct replica replica;
     const struct node_settings *settings;
-    struct replica_listener *process; /* hears what ends the node, */
-    struct replica_listener hears;    /* and this node by itself */
-    struct service *service;          /* what it runs */
+    struct replica_listener *process; /* gets events that end the node, */
+    struct replica_listener hears;    /* and this node's own listener */
+    struct service *service;          /* that it runs */
     struct mailbox mailbox;           /* from other threads, for the service */
-    struct wakeup wake;               /* by the writer, or by other threads that want something */
+    struct wakeup wake;               /* by the writer, or by other threads with requests */
     uv_loop_t *loop;
     struct store *store;
     struct writer *writer;
@@ -60,7 +60,7 @@ struct node {
     bool closing;
     unsigned handles_open;        /* 0 when it is closed */
     struct net_keys *keys;        /* NULL once the links have them */
-    struct learned_peers learned; /* of a node that was let in at this start */
+    struct learned_peers learned; /* of a node that was admitted at this start */
     void (*stop_cb)(void *data);
     void *stop_data;
 };
@@ -70,7 +70,7 @@ static uint64_t now_ms_of(const struct node *node)
     return clock_now_ms(node->replica.context.clock);
 }
 
-/* --- what other threads ask --- */
+/* --- requests of other threads --- */
 
 static void writer_notify_cb(void *data)
 {
@@ -142,8 +142,8 @@ static void begin_closing(struct node *node)
                               (uv_handle_t *)&node->timer, (uv_handle_t *)&node->woken};
 
     node->closing = true;
-    mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives the replica what waits in it, */
-    while (replica_turn(&node->replica)) {            /* and that is answered */
+    mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives its waiting items to the replica, */
+    while (replica_turn(&node->replica)) {            /* which answers them */
         continue;
     }
     writer_stop(node->writer);
@@ -167,7 +167,7 @@ static void again_cb(uv_idle_t *idle)
     (void)idle;
 }
 
-/* Do what has become possible, and arm the timer. */
+/* Do all work that has become possible, and arm the timer. */
 static void node_turn(struct node *node)
 {
     bool more;
@@ -211,7 +211,7 @@ static void prepare_cb(uv_prepare_t *prepare)
     clock_look(node->replica.context.clock); /* the loop waits now */
 }
 
-/* libuv read the clock when its wait was over; since then frames and requests came in. */
+/* libuv read the clock when its wait ended; frames and requests came in since. */
 static void woken_cb(uv_check_t *check)
 {
     struct node *node = check->data;
@@ -223,17 +223,17 @@ static void woken_cb(uv_check_t *check)
 
 /* --- a node that joins ---
  *
- * It asks the members of the cluster to let it in, before anything else runs, on a loop of its own.
- * One attempt is one connection (net_conn.h); the answer, or the reason why there is none, ends it,
- * and a timer begins the next one, of the next address, once nothing of the last one is left. */
+ * It asks the cluster's members for admission, before anything else runs, on a loop of its own.
+ * One attempt is one connection (net_conn.h), which ends with the answer or an error. Once the
+ * connection is freed, a timer begins the next attempt, with the next address. */
 
 #define JOIN_SOON_MS 200
 #define JOIN_LATER_MS 1000
 #define JOIN_REASON_BYTES 320
 
 struct join {
-    struct node *node;         /* whose settings say which members to ask; learns what they say */
-    struct store_error *error; /* this node is refused */
+    struct node *node;         /* its settings have the members to ask; gets their answers */
+    struct store_error *error; /* why this node is refused */
     int status;                /* once done */
     bool done;
     uv_loop_t loop;
@@ -242,10 +242,10 @@ struct join {
     uv_timer_t timer;             /* the wait before the next attempt */
     uv_signal_t sigterm;
     uv_signal_t sigint;
-    size_t target;         /* whose turn it is */
+    size_t target;         /* the member to ask next */
     unsigned offer;        /* which credential of the keys it is offered */
-    struct net_conn *conn; /* of the attempt; NULL: nothing of it is left */
-    bool trying;           /* it may yet succeed */
+    struct net_conn *conn; /* of the attempt; NULL: it is freed */
+    bool trying;           /* it may still succeed */
     char reason[JOIN_REASON_BYTES];
 };
 
@@ -310,7 +310,7 @@ static void signal_cb(uv_signal_t *handle, int signal_number)
     join_finish(handle->data, ERR_SHUTTING_DOWN);
 }
 
-/* --- what the other side says --- */
+/* --- reports of the other side --- */
 
 /* Is it of the cluster that answered first? */
 static bool same_cluster(struct join *join, const struct wire_birth *said)
@@ -402,7 +402,7 @@ static void join_failed(struct net_conn *conn)
     join_again(join, JOIN_LATER_MS, reason);
 }
 
-/* A credential that it does not take is followed by the next one. */
+/* If it refuses a credential, the next one is offered. */
 static void join_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
     struct join *join = conn->owner;
@@ -464,12 +464,12 @@ static int join_admit(struct net_receiver *receiver, uint64_t peer, uint64_t sto
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
-/* Until the cluster has this node as a standby: then node->learned has the addresses of all
- * members, and the rest comes by the log. No answer, an election, another change under way, no
- * room: it is tried again, and logged once a change of reason. 0; ERR_SHUTTING_DOWN after SIGTERM
- * or SIGINT; ERR_REMOVED, ERR_WRONG_NODE (the id belongs to another data directory),
- * ERR_OTHER_BIRTH (members of two clusters were asked), ERR_NEWER or ERR_REFUSED (the id, or the
- * address, is another member's), with a text. */
+/* Ask until the cluster has this node as a standby: then node->learned has the addresses of all
+ * members, and the log has the rest. After no answer, an election, another change under way, or no
+ * room, it asks again, and logs each new reason once. 0; ERR_SHUTTING_DOWN after SIGTERM or SIGINT;
+ * ERR_REMOVED, ERR_WRONG_NODE (the id belongs to another data directory), ERR_OTHER_BIRTH (members
+ * of two clusters were asked), ERR_NEWER or ERR_REFUSED (the id, or the address, is another
+ * member's), with a text. */
 static int join_cluster(struct node *node, uint64_t store_id, struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
@@ -514,7 +514,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
 {
     const struct node_settings *settings = node->settings;
     struct replica_config to = settings->replica;
-    const char *why; /* a node that listens on a wildcard is where the cluster knows it */
+    const char *why; /* a node that listens on a wildcard has the address that the cluster knows */
 
     to.driver.node_id = settings->node_id;
     to.driver.address = settings->peer_address;
@@ -562,7 +562,7 @@ static void node_superseded_cb(struct replica_listener *hears, uint64_t incarnat
 {
     struct node *node = CONTAINER(hears, struct node, hears);
 
-    (void)incarnation; /* the replica has said so */
+    (void)incarnation; /* the replica has logged it */
     if (!node->replica.context.stopping) {
         replica_mark_older(&node->replica);
     }
@@ -624,8 +624,8 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     return join_cluster(node, loaded->identity.store_id, ret_error);
 }
 
-/* One node that is told of no other begins a cluster at once, and nothing would keep a second one
- * of the same list from beginning another: so that has to be meant. */
+/* A node without other members begins a cluster at once, and nothing would prevent a second such
+ * node from beginning another. So the operator must ask for it (bootstrap_single). */
 static int check_single(struct node *node, struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
@@ -646,8 +646,8 @@ static int check_single(struct node *node, struct store_error *ret_error)
     return rv;
 }
 
-/* The list of an earlier start holds, and of a cluster that was never born nobody else knows it:
- * who has set it right must hear that this did not help. */
+/* The list of an earlier start applies, and before the birth no other node knows it: an operator
+ * who has corrected the setting must learn that it had no effect. */
 static int check_list(const struct node *node, const struct state *state,
                       const struct store_loaded *loaded, struct store_error *ret_error)
 {
@@ -728,7 +728,7 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
     net_keys_unref(node->keys);
     node->keys = NULL;
     rv = start_replica(node, state, &loaded);
-    if (rv != 0) { /* `failed` was told, and does not return in the process */
+    if (rv != 0) { /* `failed` was called, and does not return in the process */
         UNREACHABLE("a replica that does not start");
     }
     store_loaded_release(&loaded);

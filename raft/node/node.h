@@ -2,14 +2,15 @@
  * node.h - one node of the cluster on a uv loop: a replica with its service, links and disk.
  *
  * Lifecycle: node_start() loads the store and begins; node_drain() hands leadership over while
- * everything is still served; node_stop() answers all that is pending, writes what is queued,
- * closes links and writer, and calls back; node_free() frees the memory. Between the callback and
+ * everything is still served; node_stop() answers all pending requests, writes queued data, closes
+ * links and writer, and calls back; node_free() frees the memory. Between the callback and
  * node_free() other threads may still post to the mailbox, which refuses (ERR_SHUTTING_DOWN). So
  * the order of a stop is: node_drain, http_server_drain, node_stop, (callback) http_server_stop,
  * node_free, close the store.
  *
- * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus
- * core, a diverged state) calls `failed` of the replica's listeners, which must end the process.
+ * Failure modes: anything after which the node must not continue (a failed commit, an error of the
+ * consensus core, a diverged state) calls `failed` of the replica's listeners, which must end the
+ * process.
  *
  * Thread: the loop's, except node_mailbox(), node_wake(), and `failed` from the writer.
  */
@@ -34,43 +35,43 @@ struct node_peers {
 struct node_settings {
     uint64_t node_id; /* 1..LIMIT_NODE_ID, one of members unless it joins */
     const char *cluster_id;
-    struct net_key_source keys; /* by which the nodes know each other */
+    struct net_key_source keys; /* with which nodes authenticate each other */
     const char *listen_address; /* for peers, "host:port" */
     const char *peer_address;   /* where the others reach this node */
-    const char *http_address;   /* said to the others, for GET /api/cluster */
-    const char *zone;           /* said to the others; "": none */
+    const char *http_address;   /* reported to the others, for GET /api/cluster */
+    const char *zone;           /* reported to the others; "": none */
     struct node_peers members;  /* the first configuration, the same on all nodes; used only while
-                                   the store is new, later the log's holds */
-    struct node_peers join; /* of a node that joins a cluster: members to ask, while the store is
-                                   empty; their ids do not matter. None: it does not join */
-    bool bootstrap_single;  /* members may be this node alone, which then begins a cluster */
+                                   the store is new, later the log's applies */
+    struct node_peers
+        join; /* members that a joining node asks while its store is empty; their ids do
+                               not matter. None: this node does not join */
+    bool bootstrap_single;         /* members may be this node alone, which then begins a cluster */
     struct replica_config replica; /* the rest of it is filled in */
 };
 
-/* Load the store and start; a node that joins an existing cluster is let in first, however long
- * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use);
- * ERR_REMOVED, ERR_WRONG_NODE, ERR_OTHER_BIRTH, ERR_NEWER or ERR_REFUSED of one that is not let in;
- * ERR_SHUTTING_DOWN: a signal ended its asking; ERR_INVALID: keys that cannot be read; an empty
- * store, and neither members nor whom to ask, or this node as the only member without
- * bootstrap_single; or other members than a cluster that was never born was to have. On failure
- * *ret_error says what, and nothing is left. Settings, listener and service are borrowed until
- * node_free(). */
+/* Load the store and start. A node that joins a cluster first waits for admission, without a limit.
+ * 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); ERR_REMOVED,
+ * ERR_WRONG_NODE, ERR_OTHER_BIRTH, ERR_NEWER or ERR_REFUSED: not admitted; ERR_SHUTTING_DOWN: a
+ * signal ended the join; ERR_INVALID: unreadable keys; an empty store with neither members nor
+ * nodes to ask, or with this node as the only member but no bootstrap_single; or members that
+ * differ from those of a cluster that was never born. On failure *ret_error has the reason, and
+ * nothing is left. Settings, listener and service are borrowed until node_free(). */
 int node_start(uv_loop_t *loop, const struct node_settings *settings,
                struct replica_listener *listener, struct store *store, struct service *service,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
 
-/* Use other keys (net_keys_make()) from now on, without a stop: they are taken over
- * (net_uv_set_keys()). False: they are those that the node had. On the loop. */
+/* Use new keys (net_keys_make()) from now on, without a restart; takes ownership
+ * (net_uv_set_keys()). False: the node had these keys already. On the loop. */
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed);
 
 /* How other threads reach the service: items are run on the loop, LIMIT_MAILBOX_ITEMS at a time.
  * Any thread; valid until node_free(). */
 struct mailbox *node_mailbox(struct node *node);
 
-/* Have a turn of the loop begin, and service_ops.woken called. Any thread; cheap; never blocks. */
+/* Begin a turn of the loop, which calls service_ops.woken. Any thread; cheap; never blocks. */
 void node_wake(struct node *node);
 
-/* Begin to drain: the service hears of it, and leadership is handed to another node, while requests
+/* Begin to drain: the service is informed, and leadership is handed to another node, while requests
  * are still served. Idempotent. */
 void node_drain(struct node *node);
 
@@ -78,7 +79,7 @@ void node_drain(struct node *node);
 bool node_drained(const struct node *node);
 
 /* Stop: leadership is handed over (waiting at most grace_ms), new and pending requests get
- * ERR_SHUTTING_DOWN, links and writer are closed. cb comes on the loop when all is closed. */
+ * ERR_SHUTTING_DOWN, links and writer are closed. cb is called on the loop when all is closed. */
 void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data);
 
 /* After node_stop()'s callback, when no other thread uses the node any more. */

@@ -11,7 +11,7 @@
 #include "src/base/err.h"
 #include "src/base/limits.h"
 
-/* What a HELLO or a CHALLENGE says about its sender. */
+/* The content of a HELLO or a CHALLENGE about its sender. */
 struct introduction {
     uint16_t protocol;
     struct level_range levels;
@@ -51,7 +51,7 @@ static const struct reject_info {
     [HANDSHAKE_REJECT_TWICE] = {"another process of this node is connected", ERR_REFUSED, false},
 };
 
-/* Of any code that a peer may have sent. */
+/* The record of any code that a peer may have sent. */
 static const struct reject_info *info_of(enum handshake_reject reject)
 {
     static const struct reject_info unknown = {"rejected for an unknown reason", ERR_REFUSED,
@@ -133,7 +133,7 @@ static void handshake_move(struct handshake *handshake, enum handshake_state to)
     handshake->state = to;
 }
 
-/* Give up; an acceptor says why. */
+/* Fail; an acceptor sends the reason. */
 static void handshake_fail(struct handshake *handshake, enum handshake_reject reject,
                            struct buf *out)
 {
@@ -160,7 +160,7 @@ static void handshake_fail(struct handshake *handshake, enum handshake_reject re
     frame_put(out, FRAME_REJECT, payload.data, payload.len);
 }
 
-/* --- what is sent --- */
+/* --- sending --- */
 
 /* A HELLO of the dialler, or a CHALLENGE of the acceptor. */
 static void handshake_introduce(const struct handshake *handshake, struct buf *out)
@@ -180,7 +180,7 @@ static void handshake_introduce(const struct handshake *handshake, struct buf *o
     frame_put(out, handshake->dialler ? FRAME_HELLO : FRAME_CHALLENGE, payload.data, payload.len);
 }
 
-/* --- what is received: each answers and moves the state, or says why it is rejected --- */
+/* --- receiving: each answers and moves the state, or returns the reason of a reject --- */
 
 /* The protocol comes first in both frames, so that the rest may differ in another version of it. */
 static enum handshake_reject read_introduction(const struct handshake *handshake,
@@ -224,7 +224,7 @@ static bool is_another(const struct handshake *handshake, uint64_t node_id)
     return node_id != handshake->config->node_id && node_id > 0 && node_id <= LIMIT_NODE_ID;
 }
 
-/* Is it the node that TLS has proved to be there, and does it want the one that it named there? */
+/* Is it the node that TLS has proved, and does it want the node that it named in TLS? */
 static bool is_as_proved(const struct handshake *handshake, const struct introduction *intro)
 {
     const struct handshake_proof *proof = &handshake->proof;
@@ -325,10 +325,10 @@ static enum handshake_reject reject_of(int err)
 }
 
 /*
- * Is the dialler of this cluster, a peer, and may what it says of itself be true? Of several
- * answers the one that says most: a node of another cluster has another store, too, but is no
- * wiped one; a wiped one may have another list, too, but that would not help it; and one that is in
- * no list of ours was given another one.
+ * Is the dialler of this cluster, a peer, and is its statement plausible? Of several rejects, send
+ * the most useful: a node of another cluster also has another store, but is not wiped; a wiped node
+ * may also have another list, but to correct that would not help; and a node in no list of ours was
+ * given another list.
  */
 static enum handshake_reject handshake_judge(const struct handshake *handshake,
                                              const void *statement, size_t len)
@@ -369,7 +369,7 @@ static enum handshake_reject take_proof(struct handshake *handshake, const uint8
         }
         return reject;
     }
-    /* A node that joins: an answer, and no link. */
+    /* A joining node gets an answer, and no link. */
     reject = handshake_admit(handshake);
     if (reject == HANDSHAKE_REJECT_NONE && receiver->join == NULL) {
         reject = HANDSHAKE_REJECT_PEER;
@@ -385,8 +385,8 @@ static enum handshake_reject take_proof(struct handshake *handshake, const uint8
     return reject;
 }
 
-/* That our store was wiped, or our id removed, may end this node. TLS has proved that the node that
- * says so belongs here. */
+/* A reject for a wiped store or a removed id may end this node. TLS has proved that its sender
+ * belongs to the cluster. */
 static enum handshake_reject take_reject(struct handshake *handshake, const uint8_t *payload,
                                          size_t len)
 {
@@ -454,7 +454,7 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
     }
 }
 
-/* --- beginnings --- */
+/* --- start --- */
 
 static void handshake_begin(struct handshake *handshake, const struct handshake_config *config,
                             const struct handshake_proof *proof, enum handshake_state state)

@@ -1,9 +1,10 @@
 /*
- * handshake.h - which node is at the other end of a connection, and may there be a link.
+ * handshake.h - proves which node is at the other end of a connection, and decides whether there
+ * may be a link.
  *
  * A pure state machine: frames in, bytes out, no I/O, no clock, no random numbers of its own. It
- * runs inside TLS (net_keys.h), which has proved that the other side belongs here, and which it
- * may say that it is.
+ * runs inside TLS (net_keys.h), which has proved that the other side belongs to the cluster, and
+ * which node id it may claim.
  *
  *   dialler:   HELLO_SENT --CHALLENGE--> PROOF_SENT --WELCOME--> DONE
  *   acceptor:  HELLO_AWAITED --HELLO--> CHALLENGE_SENT --PROOF--> DONE
@@ -21,15 +22,15 @@
  *
  * The frame's header and the protocol, the first two bytes of HELLO and CHALLENGE, never change: by
  * them each leafd, however old, knows whether it can read the rest. The levels are those that the
- * sender speaks (level.h). Two whose levels do not meet refuse each other at once; and a node that
- * does not speak the level in force is refused by any that knows it, with both numbers. So an older
- * leafd gets no link, and so no vote, once the level has risen.
+ * sender speaks (level.h). Two nodes without a common level refuse each other at once. A node that
+ * does not speak the level in force is refused by any node that knows that level, with both
+ * numbers. So once the level has risen, an older leafd gets no link, and so no vote.
  *
- * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h). A
- * node that joins wants id 0, any node that listens there, and its statement is its request; it
- * gets an answer and no link.
+ * A statement describes the dialler to an acceptor that does not know it (see wire.h). A node that
+ * joins wants id 0, any node that listens there, and its statement is its request. It gets an
+ * answer and no link.
  *
- * Failure modes: whatever is out of turn, out of shape, or is not what TLS has proved, ends in
+ * Failure modes: a frame that is out of turn, malformed, or contradicts what TLS has proved ends in
  * FAILED for good.
  *
  * Thread: pure functions on their arguments, any.
@@ -50,18 +51,18 @@ enum handshake_reject {
     HANDSHAKE_REJECT_MALFORMED = 1, /* a frame out of turn, too short or too long */
     HANDSHAKE_REJECT_VERSION = 2,   /* another protocol version */
     HANDSHAKE_REJECT_CLUSTER = 3,   /* another cluster id */
-    HANDSHAKE_REJECT_NODE = 4,      /* not the node that was wanted, or both have one id */
+    HANDSHAKE_REJECT_NODE = 4,      /* not the wanted node, or both have the same id */
     HANDSHAKE_REJECT_PEER = 5,      /* the dialler is no member that the acceptor knows (yet) */
     HANDSHAKE_REJECT_STORE = 7,     /* the store is not the one registered for its id (wiped) */
     HANDSHAKE_REJECT_REMOVED = 8,   /* the id was removed from the cluster and never comes back */
     HANDSHAKE_REJECT_OLDER = 9,     /* the store was set back to an older copy */
-    HANDSHAKE_REJECT_IMPLAUSIBLE = 10, /* its term or last index is one that cannot be */
+    HANDSHAKE_REJECT_IMPLAUSIBLE = 10, /* its term or last index is implausible */
     HANDSHAKE_REJECT_BIRTH = 11,       /* it is of another cluster */
     HANDSHAKE_REJECT_LISTS = 12,       /* it was given another list of first members */
     HANDSHAKE_REJECT_NEWER = 13,  /* the cluster's level is above what the dialler speaks; the text
                                     has both numbers */
     HANDSHAKE_REJECT_LEVELS = 14, /* no level that both speak */
-    HANDSHAKE_REJECT_TWICE = 15   /* another start of the dialler is connected, and heard */
+    HANDSHAKE_REJECT_TWICE = 15   /* another start of the dialler is connected and active */
 };
 
 struct handshake_config {
@@ -69,7 +70,7 @@ struct handshake_config {
     uint64_t store_id;
     const char *cluster_id;    /* at most LIMIT_CLUSTER_ID_BYTES */
     struct level_range levels; /* that this node speaks; zeros: level_own */
-    /* Is the dialler a peer of ours? Asked by acceptors after its proof and `admit`. */
+    /* Is the dialler a peer of this node? Asked by acceptors after its proof and `admit`. */
     bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
                   size_t len);
     /* Its admit is asked on both sides, once the peer has proved the secret. May be NULL in it:
@@ -87,11 +88,11 @@ enum handshake_state {
     HANDSHAKE_FAILED
 };
 
-/* What is known of the other side before the first frame. */
+/* Facts about the other side before the first frame. */
 struct handshake_proof {
     bool other_cluster; /* TLS has proved that it is of another cluster id */
     uint64_t peer_id;   /* its id, as TLS has proved; 0: any node of the cluster */
-    bool says_wanted;   /* TLS has proved, too, which the dialler wants: */
+    bool says_wanted;   /* TLS has also proved which node the dialler wants: */
     uint64_t wanted_id; /* 0: any */
 };
 
@@ -100,30 +101,30 @@ struct handshake {
     struct handshake_proof proof;
     enum handshake_state state;
     bool dialler;
-    bool joins;                     /* the dialler wants no link but an answer */
-    uint64_t peer_id;               /* wanted, or as the HELLO says; proved once DONE */
-    uint64_t peer_store_id;         /* as the other side says; proved once DONE */
+    bool joins;                     /* the dialler wants an answer, and no link */
+    uint64_t peer_id;               /* wanted, or claimed by the HELLO; proved once DONE */
+    uint64_t peer_store_id;         /* claimed by the other side; proved once DONE */
     struct level_range peer_levels; /* likewise */
-    /* Of a dialler: the acceptor's store is another one than it should be. It is not let in; but it
-     * hears our statement first: of two clusters both have other stores than they should, and one
-     * of them has to hear why. */
+    /* For a dialler: the acceptor's store is not the expected one. It is refused, but gets our
+     * statement first: two clusters each see an unexpected store, and one of them must learn
+     * why. */
     enum handshake_reject refused;
     /* of FAILED */
     enum handshake_reject reject;
     bool by_peer;                        /* the other side sent the REJECT */
-    char text[HANDSHAKE_TEXT_BYTES + 1]; /* its words, unchecked bytes */
+    char text[HANDSHAKE_TEXT_BYTES + 1]; /* its text, unchecked bytes */
 };
 
-/* Begin as the one that dialled the node `wanted`; appends the HELLO frame to out. */
+/* Begin as the dialler of the node `wanted`; appends the HELLO frame to out. */
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
                     uint64_t wanted, const struct handshake_proof *proof, struct buf *out);
 
-/* Begin as a node that wants to join through any node that listens there. Once ANSWERED, the frame
- * that was taken last held the answer. */
+/* Begin as a node that wants to join through any node that listens there. Once ANSWERED, the last
+ * received frame is the answer. */
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
                     const struct handshake_proof *proof, struct buf *out);
 
-/* Begin as the one that accepted the connection. */
+/* Begin as the acceptor of the connection. */
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
                       const struct handshake_proof *proof);
 
@@ -135,8 +136,8 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 /* A short text of a code; static memory. */
 const char *handshake_reject_text(enum handshake_reject reject);
 
-/* Of one that has failed, why, in words that may be shown: the peer's own where they hold more than
- * the code says. Borrowed from it. */
+/* Why a handshake failed, as printable text: the peer's own text if it says more than the code.
+ * Borrowed from it. */
 const char *handshake_reason(const struct handshake *handshake);
 
 /* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, twice, unknown), CONFLICT (node),

@@ -37,17 +37,17 @@ static inline const struct net_peer *net_peer_find(const struct net_peer *peers,
     return NULL;
 }
 
-/* With whose data a peer is here, as this node sees it: store ids, 0 where it is not. */
+/* Store ids of the processes of a peer that this node sees; 0: none. */
 struct net_presence {
     uint64_t dials;   /* of the process that dials now */
-    uint64_t heard;   /* of the one whose connection is up, if anything came on it lately */
+    uint64_t heard;   /* of the one whose connection is up, if it sent anything lately */
     uint64_t reached; /* of the one at the peer's address: our link to it is up */
 };
 
 /* What comes from the network, on the raft loop, after the sender proved its id. */
 struct net_receiver {
-    /* A frame of a peer. The payload is borrowed for the call. A false return means the payload was
-     * malformed, or says what cannot be: the link is closed and the reason logged. */
+    /* A frame of a peer. The payload is borrowed for the call. False: the payload is malformed or
+     * implausible; the link is closed and the reason logged. */
     bool (*receive)(struct net_receiver *receiver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
     /* The outgoing link to a peer came up or went down. */
@@ -56,8 +56,8 @@ struct net_receiver {
      * Called with each dial. */
     void (*gone)(struct net_receiver *receiver, uint64_t peer);
     /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not
-     * the one that is registered for its id (a wiped data directory); ERR_REMOVED when its id was
-     * removed. Asked for links of both directions. */
+     * the one registered for its id (a wiped data directory); ERR_REMOVED when its id was removed.
+     * Asked for links of both directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
     /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
      * the one registered for our id), ERR_REMOVED (our id was removed), ERR_STALE (our store was
@@ -69,26 +69,25 @@ struct net_receiver {
      * or node id; not proved, so it is a hint about the configuration only). Called once a change
      * of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
-    /* The rest may be NULL. A peer that `admit` takes says that it speaks these levels. For links
-     * of both directions, before frames of the link. */
+    /* The rest may be NULL. A peer that `admit` accepts speaks these levels. For links of both
+     * directions, before frames of the link. */
     void (*speaks)(struct net_receiver *receiver, uint64_t peer, struct level_range levels);
     /* The level in force, as far as this node knows; without it:
      * LEVEL_FIRST. A peer that does not speak it gets no link. */
     uint16_t (*level)(struct net_receiver *receiver);
-    /* Is a dialler, a peer or not, of our cluster by what it says of itself?
-     * 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST or ERR_BAD_MESSAGE. */
+    /* Is a dialler, a peer or not, of our cluster by its statement? 0, ERR_OTHER_BIRTH,
+     * ERR_OTHER_LIST or ERR_BAD_MESSAGE. */
     int (*birth)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
-    /* Is a dialler that is none of the set peers one nevertheless, by what it
-     * says of itself? set_peers() may follow, but not from inside the call. */
+    /* Is a dialler that is none of the set peers a peer by its statement? set_peers() may follow,
+     * but not from inside the call. */
     bool (*know)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
-    /* Is there something wrong with what a dialler that is a peer says of itself? 0, ERR_STALE (its
-     * store was set back), ERR_IMPLAUSIBLE, ERR_EXISTS (another process of it is connected) or
-     * ERR_BAD_MESSAGE. */
+    /* Is the statement of a dialler that is a peer wrong? 0, ERR_STALE (its store was set back),
+     * ERR_IMPLAUSIBLE, ERR_EXISTS (another process of it is connected) or ERR_BAD_MESSAGE. */
     int (*check)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
                  const void *statement, size_t len);
-    /* Append what we say of ourselves when we dial (see wire.h). */
+    /* Append our statement for a dial (see wire.h). */
     void (*introduce)(struct net_receiver *receiver, struct buf *statement);
-    /* A node that is no member asks to be let in. Append the answer; false: malformed. */
+    /* A node that is no member asks for admission. Append the answer; false: malformed. */
     bool (*join)(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
                  struct buf *answer);
 } BY_NAME;
@@ -104,8 +103,8 @@ struct net_ops {
     bool (*connected)(struct net *net, uint64_t peer);
     /* The set of peers to keep links with (without ourselves); addresses may change. */
     void (*set_peers)(struct net *net, const struct net_peer *peers, size_t count);
-    /* With whose data the peer is here while a process with this store dials; heard: in so long.
-     * Asked by a receiver's check() alone. */
+    /* The processes of the peer, while one with this store dials. Called only by a receiver's
+     * check(). */
     struct net_presence (*presence)(struct net *net, uint64_t peer, uint64_t store_id,
                                     uint64_t within_ms);
 } BY_NAME;

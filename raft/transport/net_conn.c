@@ -63,7 +63,7 @@ void net_hub_release(struct net_hub *hub)
 /* --- net_out --- */
 
 #define BATCH_PIECES 128        /* of one write */
-#define SEAL_BYTES (256 << 10)  /* and with TLS so many bytes, or a single frame */
+#define SEAL_BYTES (256 << 10)  /* and with TLS up to this many bytes, or a single frame */
 #define SEALED_KEPT (128 << 10) /* a larger buffer goes back to the system */
 
 /* Bytes to write: a frame, or (without a header) frames of the handshake. */
@@ -79,7 +79,7 @@ static size_t piece_bytes(const struct net_piece *piece)
     return piece->header_len + piece->payload.len;
 }
 
-/* A piece with this payload, at the end of the queue; its header is the caller's to fill. */
+/* Append a piece with this payload to the queue; the caller fills its header. */
 static uint8_t *queue_piece(struct net_out *out, size_t header_len, struct buf *payload)
 {
     struct net_piece *piece = MUST_HAVE(calloc(1, sizeof *piece));
@@ -142,7 +142,7 @@ static unsigned batch_begin(struct net_out *out, uv_buf_t ret_bufs[2 * BATCH_PIE
     return count;
 }
 
-/* Leave out the first `bytes` of the pieces; how many are left of them. */
+/* Skip the first `bytes` bytes; returns how many pieces are left. */
 static unsigned bufs_skip(uv_buf_t *bufs, unsigned count, size_t bytes)
 {
     unsigned gone = 0;
@@ -158,7 +158,7 @@ static unsigned bufs_skip(uv_buf_t *bufs, unsigned count, size_t bytes)
     return count - gone;
 }
 
-/* What TLS has to say, and a batch of frames, as one piece: `sealed`. */
+/* Seal TLS's own output and a batch of frames as one piece: `sealed`. */
 static unsigned seal_batch(struct net_out *out, uv_buf_t *ret_buf)
 {
     struct buf *from = tls_channel_out(out->tls);
@@ -202,7 +202,7 @@ static void write_cb(uv_write_t *write, int status)
     net_out_flush(out);
 }
 
-/* Write one batch. What the socket does not take is `writing` then. */
+/* Write one batch. The part that the socket does not take is then `writing`. */
 static void write_batch(struct net_out *out)
 {
     uv_buf_t bufs[2 * BATCH_PIECES];
@@ -250,7 +250,7 @@ uint64_t net_out_stalled_ms(struct net_out *out)
 
 /* --- net_conn --- */
 
-#define CHECKS_PER_LIMIT 4 /* how often in the shortest of its times a connection is looked at */
+#define CHECKS_PER_LIMIT 4 /* checks of a connection within the shortest of its times */
 
 /* --- its life --- */
 
@@ -352,7 +352,7 @@ void net_conn_close(struct net_conn *conn, const char *reason)
         return;
     }
     conn_move(conn, NET_CONN_CLOSING);
-    conn->out.stopped = true; /* a write under way ends by itself when the stream is closed */
+    conn->out.stopped = true; /* closing the stream ends a write under way */
     if (conn->resolving) {
         (void)uv_cancel((uv_req_t *)&conn->resolve);
     }
@@ -368,7 +368,7 @@ void net_conn_reject(struct net_conn *conn)
 
 /* --- up --- */
 
-/* The shortest of the connection's times, in parts. */
+/* A fraction of the shortest of the connection's times. */
 static uint64_t check_interval_ms(const struct net_conn *conn)
 {
     const struct net_uv_config *config = &conn->hub->config;
@@ -502,8 +502,9 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
     }
 }
 
-/* The TLS handshake goes on; true once the channel is open: with what TLS has proved begins the
- * handshake of nodes. What TLS has to say is written in any case, also why it failed. */
+/* Continue the TLS handshake; true once the channel is open, when the handshake of nodes begins
+ * with the facts that TLS has proved. TLS's output is written in any case, also the alert of a
+ * failure. */
 static bool secure(struct net_conn *conn)
 {
     int rv = tls_channel_shake(conn->tls);
@@ -567,7 +568,7 @@ static void use_tls(struct net_conn *conn, struct tls_channel *tls)
     conn->out.tls = tls;
 }
 
-/* One buffer for all: the input is used up before the loop reads again. */
+/* One buffer for all connections: the input is consumed before the loop reads again. */
 static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct net_conn *conn = handle->data;
@@ -601,7 +602,7 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 
 /* --- the handshake --- */
 
-/* The socket has another end: begin to read, and the handshake. */
+/* The socket is connected: begin to read, and begin the handshake. */
 static void connected(struct net_conn *conn)
 {
     unsigned timeout_ms = conn->hub->config.stall_ms;
@@ -612,7 +613,7 @@ static void connected(struct net_conn *conn)
     ASSERT(uv_timer_start(&conn->timer, deadline_cb, conn->hub->config.handshake_ms, 0) == 0);
     conn->read_ms = uv_now(conn->hub->loop);
     /* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
-     * Neither is needed for correctness, so a failure is let pass. */
+     * Neither is needed for correctness, so a failure is ignored. */
     (void)uv_tcp_nodelay(&conn->tcp, 1);
     if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
         (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
@@ -622,7 +623,7 @@ static void connected(struct net_conn *conn)
         net_conn_close(conn, uv_strerror(rv));
         return;
     }
-    if (conn->role != NET_CONN_ACCEPTS) { /* that one waits for the first byte */
+    if (conn->role != NET_CONN_ACCEPTS) { /* an acceptor waits for the first byte */
         use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
                                        conn->wanted_id));
         net_out_flush(&conn->out);
@@ -677,7 +678,7 @@ static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *r
     for (address = result; address != NULL; address = address->ai_next) {
         count++;
     }
-    /* The address whose turn it is, so that one that is dead does not hide the others. */
+    /* Addresses take turns, so that a dead one does not hide the others. */
     address = result;
     for (unsigned turn = count > 0 ? conn->turn % count : 0; turn > 0; turn--) {
         address = address->ai_next;

@@ -23,7 +23,7 @@
 
 /* --- net_keys --- */
 
-/* The contexts are made once and never changed: a connection holds the keys that it began with. */
+/* The contexts are made once and never changed: a connection keeps the keys that it began with. */
 
 #define IDENTITY_NAME "leafd4" /* the protocol, and its version */
 #define NAME_PREFIX "leafd:"
@@ -223,8 +223,8 @@ static SSL_CTX *context_new(const SSL_METHOD *method)
     ASSERT(SSL_CTX_set_max_early_data(ctx, 0) == 1);
     ASSERT(SSL_CTX_set_recv_max_early_data(ctx, 0) == 1);
     SSL_CTX_set_read_ahead(ctx, 1); /* a record's header and the rest of it in one read */
-    /* A stranger's certificate would be taken by a dialler that does not ask: with no authority in
-     * the store none is good. */
+    /* A dialler that does not verify would accept any certificate. With no authority in the store
+     * none is valid. */
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
     return ctx;
 }
@@ -257,7 +257,7 @@ static int load_files(SSL_CTX *ctx, const struct net_key_source *source,
     return 0;
 }
 
-/* The certificates of the CA file, in a digest: another file, another credential. */
+/* A digest of the certificates of the CA file: another file is another credential. */
 static int digest_ca(const char *file, uint8_t ret_id[NET_CREDENTIAL_ID_BYTES],
                      char why[NET_KEYS_WHY_BYTES])
 {
@@ -296,7 +296,7 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
     rv = load_files(keys->accept, source, why);
     rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
     rv = rv != 0 ? rv : digest_ca(source->ca_file, credential->id, why);
-    /* The other nodes will judge this certificate: it names a node, of this cluster. */
+    /* The other nodes will check this certificate: it must name a node of this cluster. */
     if (rv == 0 &&
         (!net_certificate_names(keys, SSL_CTX_get0_certificate(keys->accept), &same_cluster, &id) ||
          !same_cluster)) {
@@ -332,7 +332,7 @@ int net_keys_make(const struct net_key_source *source, struct net_keys **ret_key
     (void)snprintf(keys->cluster_id, sizeof keys->cluster_id, "%s", source->cluster_id);
     keys->dial_secret = context_new(TLS_client_method());
     keys->accept = context_new(TLS_server_method());
-    /* It asks for no certificate as long as it has none itself. */
+    /* An acceptor without a certificate requests none. */
     SSL_CTX_set_verify(keys->accept, SSL_VERIFY_NONE, NULL);
     ASSERT(SSL_CTX_set_session_id_context(keys->accept, name, sizeof name - 1) == 1);
     if (source->cert_file != NULL && source->cert_file[0] != '\0') {
@@ -390,15 +390,15 @@ const struct net_credential *net_keys_find(const struct net_keys *keys,
  * --- tls_channel
  *
  * OpenSSL reads and writes through a BIO of our own: it takes from the fed input, which is in the
- * caller's memory, and appends to `out`. A record that came in part is kept inside OpenSSL.
+ * caller's memory, and appends to `out`. OpenSSL keeps a partial record.
  *
  * OpenSSL's queue of errors belongs to the thread and not to a connection: it is cleared before
  * each step of a handshake and after each failure. An open channel is read and written without it.
  */
 
-#define RECORD_BYTES 16384             /* of plain bytes: the most that a record holds */
+#define RECORD_BYTES 16384             /* of plain bytes: the maximum of a record */
 #define REKEY_RECORDS (1ULL << 23)     /* AES-GCM is good for 2^24.5 */
-#define SECRET_REASON "another secret" /* it is unknown which is the right one */
+#define SECRET_REASON "another secret" /* it is unknown which one is right */
 #define FORGED_REASON "a record that was changed on its way"
 
 enum channel_state { CHANNEL_SHAKING, CHANNEL_OPEN, CHANNEL_BROKEN };
@@ -422,7 +422,7 @@ struct tls_channel {
     uint8_t gathered[RECORD_BYTES];
     size_t gathered_len;
     uint64_t records; /* sealed since the last keys */
-    bool drained;     /* the last read took all that came whole */
+    bool drained;     /* the last read took all whole records */
     struct tls_peer peer;
     char reason[TLS_REASON_BYTES];
 };
@@ -625,7 +625,7 @@ const char *tls_channel_reason(const struct tls_channel *channel)
 
 /* --- the handshake --- */
 
-/* The queue is swept only when there is something in it. */
+/* The queue is cleared only when it is not empty. */
 static void channel_clear_errors(void)
 {
     if (ERR_peek_error() != 0) {
@@ -641,7 +641,8 @@ static int channel_broken(struct tls_channel *channel, int err, const char *reas
     return err;
 }
 
-/* In words: OpenSSL says of a secret that does not fit one of these, on either side. */
+/* Set the reason. For a secret that does not match, OpenSSL reports one of these, on either
+ * side. */
 static int shake_failed(struct tls_channel *channel)
 {
     const unsigned long error = ERR_peek_error();
@@ -661,7 +662,7 @@ static int shake_failed(struct tls_channel *channel)
     }
 }
 
-/* The other side has finished: which node is proved now? */
+/* The other side has finished: which node is now proved? */
 static int channel_judge(struct tls_channel *channel)
 {
     const bool by_secret = SSL_session_reused(channel->ssl) == 1;
@@ -721,8 +722,8 @@ int tls_channel_shake(struct tls_channel *channel)
 
 /* --- open --- */
 
-/* Nothing here asks OpenSSL's queue of errors, which would cost as much as a small record's
- * cipher: whether a record is only not whole yet is known without it. */
+/* This does not use OpenSSL's queue of errors, which would cost as much as a small record's cipher:
+ * a partial record is recognized without it. */
 ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
 {
     uint8_t *to = data;
@@ -738,12 +739,12 @@ ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
 
         if (SSL_read_ex(channel->ssl, to + total, room - total, &len) == 1) {
             total += len;
-            /* Another call would only find that out the dear way. */
+            /* Another call would find that out at a higher cost. */
             channel->drained = channel->input_len == 0 && SSL_has_pending(channel->ssl) == 0;
         } else if (SSL_want_read(channel->ssl)) {
             channel->drained = true;
         } else if (total > 0) {
-            break; /* what came whole before it counts; the next call finds the same end */
+            break; /* whole records before it count; the next call finds the same end */
         } else if ((SSL_get_shutdown(channel->ssl) & SSL_RECEIVED_SHUTDOWN) != 0) {
             return channel_broken(channel, ERR_IO, "closed by the peer");
         } else {
@@ -765,7 +766,7 @@ static void channel_seal(struct tls_channel *channel, const void *data, size_t l
     if (channel->records >= REKEY_RECORDS) {
         tls_channel_rekey(channel);
     }
-    /* It fails only where the input was found to be forged, which read() has not reported yet. */
+    /* It fails only if the input was found to be forged, which read() has not reported yet. */
     if (SSL_write_ex(channel->ssl, data, len, &written) != 1 || written != len) {
         (void)channel_broken(channel, ERR_CORRUPT, FORGED_REASON);
         return;

@@ -1,9 +1,9 @@
 /*
- * net_keys.h - how nodes know each other: the secret or the certificates of a cluster (net_keys),
- * and one connection inside TLS 1.3 that proves them (tls_channel).
+ * net_keys.h - how nodes authenticate each other: the secret or the certificates of a cluster
+ * (net_keys), and one connection inside TLS 1.3 that proves them (tls_channel).
  *
  * Failure modes: keys that cannot be used are refused with a text when they are made; a peer that
- * proves none is an error of its channel alone. Thread: each says its own.
+ * proves none is an error of its channel only. Thread: see each part.
  */
 #ifndef LEAFD_RAFT_TRANSPORT_NET_KEYS_H
 #define LEAFD_RAFT_TRANSPORT_NET_KEYS_H
@@ -19,33 +19,33 @@
 #include "src/base/limits.h"
 
 /*
- * --- net_keys: by what nodes know each other: the cluster's secret, or certificates, and what
- * OpenSSL makes of them.
+ * --- net_keys: the cluster's secret, or certificates, and the OpenSSL contexts made from them.
  *
  * A node has one or more *credentials*, in the order in which it offers them when it dials: a
  * certificate, then the secrets, newest first. When it is dialled it accepts all of them. So a
- * secret is exchanged without a break: with two in the file on every node, the old one is then
- * taken out on one node after the other.
+ * secret can be replaced without an interruption: every node first gets both secrets in its file,
+ * then the old one is removed on one node after the other.
  *
- * A secret of 32 random bytes is never used itself. By HKDF-SHA256 it gives
+ * A secret of 32 random bytes is never used directly. HKDF-SHA256 derives from it
  *
- *   key id    8 bytes by which a listener finds the secret; they show nothing of it
- *   digest    8 bytes for the cluster id, which shall not be read on the wire
+ *   key id    8 bytes by which a listener finds the secret; they reveal nothing about it
+ *   digest    8 bytes for the cluster id, which must not be readable on the wire
  *   PSK       32 bytes for an identity: "leafd4/<key id>/<digest>/<dialler>/<wanted>", ids in
  *             decimal, wanted 0: any node that listens there (a node that joins)
  *
  * The identity names both ends and the direction, so a dialler's hello that is sent back to it, or
- * on to a third node, comes from and wants others than those that then talk: the handshake of nodes
- * refuses it, in words (handshake.h). An identity whose key is not known gets a PSK of random
+ * on to a third node, names other nodes than the two that are connected: the handshake of nodes
+ * refuses it, with a text (handshake.h). An identity whose key is not known gets a PSK of random
  * bytes, just as with a wrong secret.
  *
- * Without a secret, which only loopback may have, the secret is 32 NULs: anybody can make it.
+ * Without a secret, which only loopback may have, the secret is 32 NULs: it is public.
  *
- * Certificates: TLS 1.3 on both sides, of the authority in the CA file and of no other. Exactly one
- * SAN of type URI begins with "leafd:", and is "leafd:<cluster id>/<node id>".
+ * Certificates: TLS 1.3 on both sides, signed by the authority in the CA file and by no other.
+ * Exactly one SAN of type URI begins with "leafd:", and is "leafd:<cluster id>/<node id>".
  *
  * Failure modes: ERR_INVALID from net_keys_make() with a text that names the file and the reason.
- * Thread: one owner at a time; a set of keys may be made by any, and then belongs to the raft loop.
+ * Thread: one owner at a time; any thread may make a set of keys, which then belongs to the raft
+ * loop.
  */
 
 #define NET_SECRET_BYTES 32
@@ -54,7 +54,7 @@
 #define NET_IDENTITY_BYTES 96 /* room for an identity, with its NUL */
 #define NET_KEYS_WHY_BYTES 256
 
-/* What an operator gave. */
+/* The operator's settings. */
 struct net_key_source {
     const char *cluster_id;                           /* at most LIMIT_CLUSTER_ID_BYTES */
     uint8_t secrets[LIMIT_SECRETS][NET_SECRET_BYTES]; /* the one to offer first */
@@ -85,7 +85,7 @@ struct net_identity {
     const struct net_credential *credential;
     bool same_cluster;
     uint64_t dialler;
-    uint64_t wanted; /* 0: anybody */
+    uint64_t wanted; /* 0: any node */
 };
 
 /* With one reference, the caller's. 0 or ERR_INVALID. */
@@ -94,7 +94,7 @@ int net_keys_make(const struct net_key_source *source, struct net_keys **ret_key
 
 struct net_keys *net_keys_ref(struct net_keys *keys);
 
-/* The last one wipes and frees them. NULL-safe. */
+/* The last unref wipes and frees them. NULL-safe. */
 void net_keys_unref(struct net_keys *keys);
 
 /* The credential with this id, or NULL. */
@@ -105,7 +105,7 @@ const struct net_credential *net_keys_find(const struct net_keys *keys,
 size_t net_identity_put(const struct net_keys *keys, const struct net_credential *credential,
                         uint64_t dialler, uint64_t wanted, char ret_identity[NET_IDENTITY_BYTES]);
 
-/* False: it is none, or its key id is of no secret here. */
+/* False: it is no identity, or its key id fits no secret here. */
 bool net_identity_parse(const struct net_keys *keys, const void *identity, size_t len,
                         struct net_identity *ret_identity);
 
@@ -113,32 +113,32 @@ bool net_identity_parse(const struct net_keys *keys, const void *identity, size_
 void net_identity_psk(const struct net_credential *credential, const void *identity, size_t len,
                       uint8_t ret_psk[NET_SECRET_BYTES]);
 
-/* Whom a certificate names. False: not exactly one name of a node. */
+/* The node that a certificate names. False: not exactly one name of a node. */
 bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool *ret_same_cluster,
                            uint64_t *ret_node_id);
 
 /*
  * --- tls_channel: TLS 1.3 on one connection, between bytes that come and bytes that go. No I/O.
  *
- * The happy path: tls_channel_dial() or _accept(); what the socket gives goes in by feed(), and
- * what is to be written gathers in `out`. shake() moves the handshake; once it is open, the node
- * that is there has proved a credential of the keys, and read() and write() carry plain bytes.
+ * The happy path: tls_channel_dial() or _accept(); feed() takes bytes from the socket, and bytes
+ * for the socket gather in `out`. shake() advances the handshake; once the channel is open, the
+ * other node has proved a credential of the keys, and read() and write() carry plain bytes.
  *
  *   SHAKING --> OPEN --> BROKEN
  *      `-------------------^
  *
  * On both sides: TLS 1.3, TLS_AES_128_GCM_SHA256, X25519 with every key (psk_dhe_ke), no tickets
- * and no early data. A dialler that offered a secret demands that it was taken, and that its
- * wanted node, by the identity, is there; one with a certificate, that the other's names the node
- * that it wants.
+ * and no early data. A dialler that offered a secret requires that it was taken for the identity,
+ * which names the wanted node. One that offered a certificate requires that the other's certificate
+ * names the wanted node.
  *
- * Writing: write() gathers, and seals what makes a whole record; seal() the rest. So the frames of
- * a turn share records. Before 2^23 records, or by rekey(), the keys of our direction are renewed.
+ * Writing: write() gathers, and seals whole records; seal() seals the rest. So the frames of a turn
+ * share records. Before 2^23 records, or by rekey(), the keys of our direction are renewed.
  *
  * Failure modes: anything that does not verify ends in BROKEN with a reason; `out` then holds the
  * alert, which may still be written. More than LIMIT_TLS_HANDSHAKE_BYTES before it is open: BROKEN.
  *
- * Thread: the raft loop (any, but one).
+ * Thread: one owner, here the raft loop.
  */
 
 #define TLS_FIRST_BYTE 0x16 /* of a dialler's hello */
@@ -146,12 +146,12 @@ bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool 
 
 struct tls_channel;
 
-/* Who is at the other end, once it is open. */
+/* The node at the other end, once the channel is open. */
 struct tls_peer {
     uint8_t credential_id[NET_CREDENTIAL_ID_BYTES]; /* what it proved */
     bool same_cluster;
-    uint64_t node_id; /* 0: one that knows the secret, no more (of those that are dialled) */
-    uint64_t wanted;  /* that the dialler wants, as it proved; 0: any, or it says so later */
+    uint64_t node_id; /* 0: only knowledge of the secret was proved (for dialled ones) */
+    uint64_t wanted;  /* the node that the dialler wants, as it proved; 0: any, or named later */
     bool says_wanted; /* by an identity: wanted holds */
 };
 
@@ -166,34 +166,34 @@ struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id);
 void tls_channel_free(struct tls_channel *channel);
 
 /* Bytes from the socket, borrowed until the next call of feed(): shake() and read() use them up.
- * NULL and 0: no longer. */
+ * NULL and 0: end the loan. */
 void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len);
 
-/* Go on with the handshake: 1 once it is open; 0: the other side's turn; ERR_REFUSED (no node that
- * we trust), ERR_TOO_LARGE or ERR_BAD_MESSAGE. */
+/* Continue the handshake: 1 once it is open; 0: the other side's turn; ERR_REFUSED (no trusted
+ * node), ERR_TOO_LARGE or ERR_BAD_MESSAGE. */
 int tls_channel_shake(struct tls_channel *channel) MUST_CHECK;
 
 bool tls_channel_is_open(const struct tls_channel *channel);
 
-/* Of an open one. */
+/* The other end of an open channel. * */
 const struct tls_peer *tls_channel_peer(const struct tls_channel *channel);
 
 /* Plain bytes from an open one, up to `room`: how many, 0 when the input is used up; ERR_IO
  * (the other side ended it), ERR_CORRUPT (a record that is not of the other side). */
 ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room) MUST_CHECK;
 
-/* The last read() took all that there was: until the next feed() another one would only find that
- * out, for the price of a quarter of a record. */
+/* The last read() took all input: until the next feed(), another read() would return nothing, at a
+ * quarter of a record's cost. */
 bool tls_channel_is_drained(const struct tls_channel *channel);
 
-/* To an open one. */
+/* Write to an open channel. * */
 void tls_channel_write(struct tls_channel *channel, const void *data, size_t len);
 void tls_channel_seal(struct tls_channel *channel);
 
 /* Renew the keys of our direction with the next record. */
 void tls_channel_rekey(struct tls_channel *channel);
 
-/* What is to go to the socket: the caller takes it out. */
+/* The bytes for the socket; the caller takes them out. */
 struct buf *tls_channel_out(struct tls_channel *channel);
 
 /* Why it is BROKEN. Borrowed from it. */

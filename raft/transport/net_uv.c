@@ -23,19 +23,19 @@ struct net_uv {
     struct net base; /* the vtable's object */
     struct net_hub hub;
     struct net_link_list links;
-    struct net_conn_list inbound; /* what peers send to us: until they are freed, oldest first */
+    struct net_conn_list inbound; /* accepted connections until they are freed, oldest first */
     unsigned inbound_open;        /* of these, not closing */
     bool stranger_logged;         /* a failed handshake, at stranger_ms */
     uint64_t stranger_ms;
     unsigned stranger_skipped; /* since then */
     uv_tcp_t listener;
-    uv_prepare_t prepare; /* flushes what was queued, before the loop waits */
+    uv_prepare_t prepare; /* flushes queued frames before the loop waits */
     uint16_t port;
     void (*close_cb)(void *data);
     void *close_data;
 };
 
-/* --- links: each dials its peer, and again --- */
+/* --- links: each dials and redials its peer --- */
 
 static void link_dial(struct net_link *link);
 
@@ -63,7 +63,7 @@ static void redial_cb(uv_timer_t *timer)
     link_dial(timer->data);
 }
 
-/* Dial after half of the time or more: nodes that lost the peer at once shall not come at once. */
+/* Dial after half of the time or more: nodes that lost the peer at once must not return at once. */
 static void redial_within(struct net_link *link, uint32_t ms)
 {
     uint32_t wait_ms = ms / 2;
@@ -72,7 +72,7 @@ static void redial_within(struct net_link *link, uint32_t ms)
     ASSERT(uv_timer_start(&link->redial, redial_cb, wait_ms, 0) == 0);
 }
 
-/* Not if this reason to hurry was one a moment ago: a link may come and go all the time. */
+/* False if the same reason was used a moment ago: a link may come and go all the time. */
 static bool may_hurry(const struct net_link *link, uint64_t *hurried_ms)
 {
     uint64_t now_ms = uv_now(link->net->hub.loop);
@@ -84,7 +84,7 @@ static bool may_hurry(const struct net_link *link, uint64_t *hurried_ms)
     return true;
 }
 
-/* --- what its connection says --- */
+/* --- events of its connection --- */
 
 /* True if the last dial ended for another reason. */
 static bool link_is_news(const struct net_link *link, const char *reason)
@@ -198,7 +198,7 @@ static void link_dial(struct net_link *link)
     net_conn_dial(link->conn, link->address, link->turn++, link->offer);
 }
 
-/* Let go of the connection and of any wait, without the redial that an end of its own leads to. */
+/* Release the connection and any wait, without the redial that its own end would cause. */
 static void link_detach(struct net_link *link, const char *reason)
 {
     if (link->conn != NULL) {
@@ -228,7 +228,7 @@ static void net_link_close(struct net_link *link)
 
 /* --- inbound: accepted connections --- */
 
-/* --- what is logged --- */
+/* --- logging --- */
 
 static bool stranger_log_is_due(struct net_uv *net)
 {
@@ -255,7 +255,7 @@ static void inbound_log_refused(const struct net_conn *conn, const char *reason)
     }
 }
 
-/* --- what a connection says --- */
+/* --- events of a connection --- */
 
 static void inbound_up(struct net_conn *conn)
 {
@@ -270,7 +270,7 @@ static void inbound_up(struct net_conn *conn)
         }
     }
     log_info("net", "peer connected", "peer=%" PRIu64, peer_id);
-    /* It has shown that it lives: if the next dial is far away, dial soon. */
+    /* The peer has shown that it is alive: if the next dial is far away, dial soon. */
     if (link != NULL && link->conn == NULL &&
         uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
         may_hurry(link, &link->dialled_ms)) {
@@ -354,7 +354,7 @@ static void net_inbound_cb(uv_stream_t *listener, int status)
         (void)uv_ip_name((const struct sockaddr *)&address, conn->remote, sizeof conn->remote);
     }
     net_conn_accepted(conn);
-    /* Keep the bound: the oldest that has not proved anything goes; the newest is among them. */
+    /* Keep the bound: close the oldest one without a proof; the newest is among them. */
     if (net->inbound_open <= LIMIT_PEER_CONNECTIONS) {
         return;
     }
@@ -404,8 +404,8 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         return rv;
     }
     net_out_frame(out, type, payload);
-    if (type == FRAME_CONFIRM || type == FRAME_CONFIRM_ACK) { /* it waits for no disk, no state */
-        net_out_flush(out); /* the link may end with that; its frames are lost then, as ever */
+    if (type == FRAME_CONFIRM || type == FRAME_CONFIRM_ACK) { /* it needs no disk, no state */
+        net_out_flush(out); /* this may end the link; then its frames are lost, as always */
     }
     return 0;
 }
@@ -530,7 +530,7 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     int rv;
 
     ASSERT(config->node_id > 0 && config->node_id <= LIMIT_NODE_ID);
-    /* The socket comes before any handle, which only a running loop could close again. */
+    /* Open the socket before any handle: only a running loop can close a handle. */
     rv = address_resolve(config->listen_address, &address);
     if (rv == 0) {
         rv = address_listen(&address, BACKLOG, false, &fd);
@@ -584,7 +584,7 @@ void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
     uv_close((uv_handle_t *)&net->prepare, handle_close_cb);
 }
 
-/* --- what others see and set --- */
+/* --- queries and settings --- */
 
 struct net *net_uv_net(struct net_uv *net)
 {

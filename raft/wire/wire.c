@@ -2,10 +2,10 @@
  * wire.c - see wire.h. The bytes of each message are a table of its fields (fields.h); those of a
  * handshake have a version u8 before them. Encoding asserts the bounds that decoding checks.
  *
- * The decoder of frames: the input holds whole frames, each is checked and given in place. A frame
- * that comes in pieces is gathered in the decoder's buffer: the header first, which is checked
- * before a byte of payload is kept, then the payload. A broken stream cannot be trusted to find its
- * next frame, so the error stays and the owner closes the link.
+ * The decoder of frames: whole frames in the input are checked and returned in place. A frame that
+ * comes in pieces is gathered in the decoder's buffer: the header first, which is checked before a
+ * byte of payload is kept, then the payload. In a broken stream the next frame cannot be found
+ * safely, so the error stays and the owner closes the link.
  */
 #include "raft/wire/wire.h"
 
@@ -19,7 +19,7 @@
 /* --- frames --- */
 
 #define CHECKED_AT 8     /* the checksum covers the frame from here */
-#define KEEP_BYTES 65536 /* a larger gathering buffer is given back after its frame */
+#define KEEP_BYTES 65536 /* a larger gathering buffer is freed after its frame */
 
 static uint32_t get_u32(const uint8_t *at)
 {
@@ -90,7 +90,7 @@ void frame_decoder_free(struct frame_decoder *decoder)
     decoder->buf_is_given = false;
 }
 
-/* What the header says, before anything is kept of the payload. 0 or an error. */
+/* Check the header, before any payload is kept. 0 or an error. */
 static int header_check(const struct frame_decoder *decoder, const uint8_t *header)
 {
     const uint32_t checked_len = get_u32(header);
@@ -120,7 +120,7 @@ static size_t frame_bytes(const uint8_t *header)
     return bytes;
 }
 
-/* The frame in these bytes, which are all there, if its checksum holds. 1 or ERR_CORRUPT. */
+/* The frame in these bytes, which are complete, if its checksum matches. 1 or ERR_CORRUPT. */
 static int frame_open(const uint8_t *bytes, struct frame *ret_frame)
 {
     const size_t len = frame_bytes(bytes);
@@ -205,7 +205,7 @@ int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size
  *
  * {u8 version 1, u64 count, count times {u64 id, address with its NUL, u8 role}, zeros up to a
  * multiple of 8}. The library's decoder runs past the end of a short or unterminated one, and keeps
- * what it had read when it fails; so nothing goes to it that did not pass here.
+ * its partial result when it fails; so it gets only bytes that passed here.
  */
 
 #define CONFIGURATION_VERSION 1
@@ -254,7 +254,7 @@ static void read_member(struct reader *reader, struct conf_member *ret_member)
     }
 }
 
-/* Ids and addresses once each, and a voter. The library's decoder refuses a second use of
+/* Ids and addresses are unique, and there is a voter. The library's decoder refuses a second use of
  * an address as well. */
 static bool members_fit(const struct configuration *configuration)
 {
@@ -269,8 +269,7 @@ static bool members_fit(const struct configuration *configuration)
     return configuration_voters(configuration) > 0;
 }
 
-/* What is left must be the zeros up to the next multiple of 8: one encoding for one configuration.
- */
+/* The rest must be the zeros up to the next multiple of 8: one encoding for one configuration. */
 static bool padding_fits(struct reader *reader)
 {
     if (reader->len % CONFIGURATION_ALIGN != 0 || reader_left(reader) >= CONFIGURATION_ALIGN) {
@@ -294,7 +293,7 @@ int configuration_decode(const void *data, size_t len, struct configuration *ret
         return ERR_BAD_MESSAGE;
     }
     count = reader_u64(&reader);
-    if (reader.bad || count > LIMIT_NODES) { /* none: there is no voter, see above */
+    if (reader.bad || count > LIMIT_NODES) { /* 0 members: no voter, refused above */
         return ERR_BAD_MESSAGE;
     }
     ret_configuration->count = (unsigned)count;
@@ -358,7 +357,7 @@ unsigned configuration_voters(const struct configuration *configuration)
 
 #define HANDSHAKE_VERSION 1
 
-/* Nothing but the fields, after a version if it is not 0. */
+/* Read only the fields, after a version if it is not 0. */
 static bool read_whole(const void *data, size_t len, uint8_t version, const struct fields *fields,
                        void *ret_message)
 {
@@ -490,7 +489,7 @@ WIRE_CODEC(applied, 0)
 static const struct field clock_fields[] = {
     FIELD_BOOL(struct wire_clock, answer), FIELD_NUMBER(struct wire_clock, sent_ms),
     FIELD_NUMBER(struct wire_clock, wall_ms),
-    FIELD_NUMBER(struct wire_clock, serves), /* the last one: only where it says something */
+    FIELD_NUMBER(struct wire_clock, serves), /* the last one: only if it is not 0 */
 };
 
 static bool clock_is_sound(const struct wire_clock *clock)

@@ -1,5 +1,5 @@
 /*
- * wire.h - all bytes between nodes but TLS: frames, configurations, and the payloads of frames.
+ * wire.h - all bytes between nodes except TLS: frames, configurations, and the payloads of frames.
  *
  * Little-endian, versioned by the frame header, golden bytes in raft/wire/tests. The messages of
  * the consensus core itself are raft/core/message.h. Sender id and address come from the
@@ -22,9 +22,9 @@
  * Frame: {u32 length of what follows the crc, u32 crc32c of it, u8 version, u8 type, u16 zero,
  * payload}, little-endian, at most LIMIT_FRAME_BYTES with its header.
  *
- * The decoder trusts nothing: version, type and length are checked as soon as the header is there,
- * and memory for a payload grows with the bytes that arrived, never by what the header announces. A
- * frame that lies whole in the input is given in place, without a copy.
+ * The decoder trusts no input: version, type and length are checked once the header is complete,
+ * and memory for a payload grows with the bytes that arrived, never with the announced length. A
+ * frame that is whole in the input is returned in place, without a copy.
  */
 
 #define FRAME_VERSION 1
@@ -46,14 +46,14 @@ enum frame_type {
     FRAME_REPLY = 20,
     FRAME_CONFIRM = 21, /* leader asks: is this still the term? (linearizable reads) */
     FRAME_CONFIRM_ACK = 22,
-    FRAME_PING = 23,    /* keeps an idle link checked; never reaches the receiver */
-    FRAME_CLOCK = 24,   /* what time is it? and the answer */
-    FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
-    FRAME_RESIGN = 26,  /* a leader steps down: it has no majority any more */
-    FRAME_PROBE = 27,   /* do you lead? and the answer, directly or through another */
-    FRAME_FORWARD = 28, /* a command or query for a member to forward to the leader */
-    FRAME_DURABLE = 29, /* what the sender's disk holds of the consensus */
-    FRAME_COMPARE = 30, /* is your state mine? which row differs? from a node whose state differs */
+    FRAME_PING = 23,     /* checks an idle link; never reaches the receiver */
+    FRAME_CLOCK = 24,    /* what time is it? and the answer */
+    FRAME_APPLIED = 25,  /* how far have you applied the log? and the answer */
+    FRAME_RESIGN = 26,   /* a leader steps down: it has no majority any more */
+    FRAME_PROBE = 27,    /* do you lead? and the answer, directly or through another */
+    FRAME_FORWARD = 28,  /* a command or query for a member to forward to the leader */
+    FRAME_DURABLE = 29,  /* what the sender's disk holds of the consensus */
+    FRAME_COMPARE = 30,  /* states differ: is yours mine? which row differs? */
     FRAME_COMPARED = 31, /* yes or no; digests of ranges of keys, and the rows of one */
     FRAME_BUFFERS = 32   /* what do you hold of these tags? and the answer */
 };
@@ -79,8 +79,8 @@ struct frame_decoder {
     struct buf buf;    /* header and payload of a frame that came in pieces */
     size_t max_bytes;  /* of a frame, header included */
     bool handshake;    /* only frames of the handshake are expected now; otherwise only others */
-    bool buf_is_given; /* the last frame given lies in buf: empty it at the next call */
-    int error;         /* once broken, a stream stays so */
+    bool buf_is_given; /* the last returned frame is in buf: empty it at the next call */
+    int error;         /* a broken stream stays broken */
 };
 
 /* Expect a handshake: only its frames, of at most LIMIT_HANDSHAKE_BYTES. */
@@ -101,11 +101,11 @@ int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size
 void frame_decoder_free(struct frame_decoder *decoder);
 
 /*
- * --- configurations: which the members of a cluster are ---
+ * --- configurations: the members of a cluster ---
  *
  * A plain struct, and its bytes, which a CHANGE entry, a snapshot's head and the store hold: the
- * encoding of the consensus library, which decodes the entries that it is given itself. Everybody
- * else reads them here, and all bounds are checked before anything is believed.
+ * encoding of the consensus library, which decodes its entries itself. All other code reads them
+ * here, and all bounds are checked before any value is used.
  */
 
 enum conf_role {
@@ -139,10 +139,10 @@ struct configuration {
 int configuration_decode(const void *data, size_t len,
                          struct configuration *ret_configuration) MUST_CHECK;
 
-/* The same, for those that want the bytes alone. */
+/* The same, for callers that need only the check. */
 int configuration_check(const void *data, size_t len) MUST_CHECK;
 
-/* Append the bytes of a configuration (of at most LIMIT_NODES members; it need not be sound). */
+/* Append the bytes of a configuration (of at most LIMIT_NODES members; it need not be valid). */
 void configuration_encode(const struct configuration *configuration, struct buf *buf);
 
 /* A member at the end. The count must be below LIMIT_NODES. */
@@ -167,7 +167,7 @@ unsigned configuration_voters(const struct configuration *configuration);
     int wire_##name##_decode(const void *data, size_t len, struct wire_##name *ret_##name)         \
         MUST_CHECK
 
-/* Indexes and terms must stay below: no honest log gets there, and sums of them cannot wrap. */
+/* Indexes and terms must stay below this bound: no honest log reaches it, and sums cannot wrap. */
 #define WIRE_NUMBER_BOUND (1ULL << 62)
 
 /* A chunk ends with a whole row: it may go over LIMIT_SNAPSHOT_CHUNK_BYTES by one. */
@@ -185,7 +185,7 @@ WIRE_MESSAGE(chunk);
 struct wire_chunk_ack {
     uint64_t transfer;
     uint64_t offset; /* bytes received so far */
-    bool abort;      /* the receiver does not want it (any more) */
+    bool abort;      /* the receiver refuses it, or no longer wants it */
 };
 WIRE_MESSAGE(chunk_ack);
 
@@ -196,7 +196,7 @@ enum wire_request_kind {
     WIRE_REQUEST_COMMAND = 1,
     WIRE_REQUEST_QUERY = 2,
     WIRE_REQUEST_MEMBER = 10, /* a member_ask */
-    WIRE_REQUEST_LEADER = 11  /* what only the leader of a term answers */
+    WIRE_REQUEST_LEADER = 11  /* a request that only the leader of a term answers */
 };
 
 /* Of FRAME_REQUEST and FRAME_FORWARD. */
@@ -210,7 +210,7 @@ struct wire_request {
 };
 WIRE_MESSAGE(request);
 
-/* Four bytes for each of the things that a command may name which an answer marks. */
+/* Four bytes for each tag of a command that an answer marks. */
 #define WIRE_MARKS_BYTES_MAX (4 * LIMIT_TAGS_PER_BULK)
 
 struct wire_reply {
@@ -218,7 +218,7 @@ struct wire_reply {
     int32_t status;         /* 0 or ERR_*; WIRE_STATUS_MIN..0 */
     uint64_t index;         /* of a command that was applied: its entry; of a query: one that the
                                answer is not older than; else 0 */
-    const uint8_t *marks;   /* borrowed; of such a one: what its things are now */
+    const uint8_t *marks;   /* borrowed; of a command: the marks of its tags */
     size_t marks_len;       /* <= WIRE_MARKS_BYTES_MAX */
     const uint8_t *payload; /* borrowed */
     size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
@@ -240,8 +240,8 @@ struct wire_applied {
 };
 WIRE_MESSAGE(applied);
 
-/* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which carries
- * the asker's sent_ms back, and in a cluster of level 3 what the node serves. */
+/* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which returns
+ * the asker's sent_ms, and in a cluster of level 3 what the node serves. */
 enum wire_serves {
     WIRE_SERVES_KNOWN = 1 << 0, /* in each of level 3 */
     WIRE_SERVES_READY = 1 << 1, /* its /readyz says so */
@@ -256,25 +256,25 @@ struct wire_clock {
 };
 WIRE_MESSAGE(clock);
 
-/* Who leads? See raft/cluster/leader_route.c. */
+/* Which node leads? See raft/cluster/leader_route.c. */
 enum wire_probe_kind {
     WIRE_PROBE_ASK = 1,    /* do you lead? */
-    WIRE_PROBE_ASK_ON = 2, /* do you know which does? Ask it for me */
+    WIRE_PROBE_ASK_ON = 2, /* do you know the leader? Ask it for me */
     WIRE_PROBE_YES = 3,
     WIRE_PROBE_NO = 4
 };
 
 struct wire_probe {
     uint8_t kind;    /* enum wire_probe_kind */
-    uint64_t origin; /* for which it is asked, and that gets the answer; 0: the peer itself */
-    uint64_t round;  /* of that node; the answer carries it back */
+    uint64_t origin; /* the node that asks and gets the answer; 0: the peer itself */
+    uint64_t round;  /* of that node; the answer returns it */
 };
 WIRE_MESSAGE(probe);
 
 #define PEER_INCARNATION_RANDOM_BITS 32
 
-/* What a node's disk holds of the consensus. Of an honest node that forgets nothing it says what
- * its later starts cannot be below (raft/core/rollback.h). */
+/* What a node's disk holds of the consensus. Later starts of an honest node that forgets nothing
+ * cannot be below it (raft/core/rollback.h). */
 struct peer_durable {
     uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
     uint64_t term;        /* current term */
@@ -283,7 +283,7 @@ struct peer_durable {
     uint64_t last_term;   /* of the last entry; 0: there is none */
 };
 
-/* What the sender's disk holds: so that all others, and not the leader alone, know what it must not
+/* What the sender's disk holds: so that all others, not only the leader, know what it must not
  * forget. */
 struct wire_durable {
     struct peer_durable now;
@@ -299,7 +299,7 @@ WIRE_MESSAGE(resign);
 /* --- states that differ (raft/cluster/compare.h) --- */
 
 enum wire_compare_kind {
-    WIRE_COMPARE_OPEN = 1, /* a view of your rows, please, at any index */
+    WIRE_COMPARE_OPEN = 1, /* request a view of your rows, at any index */
     WIRE_COMPARE_PART = 2, /* the next range of keys: its digest */
     WIRE_COMPARE_ROWS = 3, /* the rows of the last one */
     WIRE_COMPARE_CLOSE = 4,
@@ -307,7 +307,7 @@ enum wire_compare_kind {
 };
 
 struct wire_compare {
-    uint64_t number; /* of the comparison; the answers carry it back */
+    uint64_t number; /* of the comparison; the answers return it */
     uint8_t kind;    /* enum wire_compare_kind */
     uint64_t index;  /* of an OPEN, a STATE: the entry that the asker has applied; else 0 */
     uint64_t digest; /* and of all its rows there */
@@ -362,27 +362,27 @@ struct wire_birth {
     uint64_t list_digest; /* of the first list of members; 0: it has no such list (it joins) */
 };
 
-/* What a dialler says of itself: what its disk held as it started; that it is a member by this
- * configuration; of which cluster; where it is; and which incarnations it had before. */
+/* A dialler's report of itself: what its disk held at its start; the configuration that has it as a
+ * member; its cluster; its address; and its earlier incarnations. */
 struct wire_statement {
     struct peer_durable start;
     struct wire_conf conf;
     struct wire_birth birth;
-    char address[LIMIT_ADDRESS_BYTES + 1]; /* where it is to be dialled; "": it does not say */
+    char address[LIMIT_ADDRESS_BYTES + 1]; /* its address to dial; "": not reported */
     const uint8_t *earlier; /* borrowed; random halves, u32 each, the last one before this first */
     size_t earlier_len;     /* < 4 * LIMIT_INCARNATIONS */
 };
 WIRE_MESSAGE(statement);
 
-/* What a node that joins says: the address where the others reach it; and the cluster of those that
- * have answered it before. */
+/* The request of a joining node: the address where the others reach it; and the cluster of the
+ * nodes that have answered it before. */
 struct wire_join {
     char address[LIMIT_ADDRESS_BYTES + 1];
     struct wire_birth birth;
 };
 WIRE_MESSAGE(join);
 
-/* And what it gets: DONE with the configuration that has it as a member, or why not (yet). */
+/* The answer to it: DONE with the configuration that has it as a member, or why not (yet). */
 struct wire_joined {
     struct member_answer answer;
     struct wire_conf conf;

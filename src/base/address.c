@@ -20,7 +20,8 @@ int address_split(const char *text, struct address *ret_address)
     bool bracketed;
     size_t len;
 
-    /* A port has one to five digits, up to 65535: the resolver would take more modulo 65536. */
+    /* A port has one to five digits, up to 65535: the resolver would take a larger one modulo
+     * 65536. */
     if (colon == NULL || colon == text || strlen(text) > LIMIT_ADDRESS_BYTES || digits == 0 ||
         digits >= sizeof address.port || colon[1 + digits] != '\0' ||
         strtoul(colon + 1, NULL, 10) > UINT16_MAX) {
@@ -48,7 +49,7 @@ struct addrinfo address_hints(void)
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 }
 
-/* With further flags for the resolver. False: it knows no such host. */
+/* With further flags for the resolver. False: the resolver knows no such host. */
 static bool resolve(const struct address *address, int flags, struct sockaddr_storage *ret_sockaddr)
 {
     struct addrinfo hints = address_hints();

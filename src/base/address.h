@@ -5,8 +5,8 @@
  * with address_hints(), makes a socket address of it. A listener calls address_resolve(),
  * which does all that at once, and address_listen().
  *
- * Failure modes: what is no address, or none of this machine: ERR_INVALID; in use: ERR_EXISTS;
- * anything else that the system refuses: ERR_IO.
+ * Failure modes: not an address: ERR_INVALID; not found: ERR_NOT_FOUND; in use: ERR_EXISTS; no
+ * resources: ERR_NOMEM.
  *
  * Thread: any; address_resolve() may block on the resolver.
  */
@@ -26,7 +26,7 @@ struct address {
     char port[6];                       /* its digits, 0..65535 */
 };
 
-/* Split at the last colon; an IPv6 literal stands in brackets. 0 or ERR_INVALID (no host, no port,
+/* Split at the last colon; an IPv6 literal must be in brackets. 0 or ERR_INVALID (no host, no port,
  * port above 65535, too long, brackets that do not match, an IPv6 literal without them). */
 int address_split(const char *text, struct address *ret_address) MUST_CHECK;
 
@@ -41,21 +41,21 @@ struct addrinfo address_hints(void);
  * no address; ERR_NOT_FOUND: the name has no address now, and errno is 0. */
 int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr) MUST_CHECK;
 
-/* Is it an address that only this machine can reach; one that no peer can dial? The text may be
- * none at all: neither. */
+/* Is it an address that only this machine can reach; one that no peer can dial? False if the text
+ * is no address. */
 bool address_is_loopback(const char *text);
 bool address_is_wildcard(const char *text);
 
 uint16_t address_port(const struct sockaddr_storage *sockaddr);
 
-/* A bound, listening socket. Port 0 becomes the one that was picked, in *sockaddr. share: others of
+/* A bound, listening socket. Port 0 becomes the chosen one, in *sockaddr. share: other sockets of
  * this process may have the same port (SO_REUSEPORT). 0; ERR_EXISTS: another process has it;
- * ERR_NOT_FOUND: it cannot be had, for now or for ever; ERR_NOMEM: the system gives no socket.
+ * ERR_NOT_FOUND: it is not available, for now or for ever; ERR_NOMEM: the system gives no socket.
  * errno says why. */
 int address_listen(struct sockaddr_storage *sockaddr, int backlog, bool share,
                    int *ret_fd) MUST_CHECK;
 
-/* What an operator reads of an error of both: the system's words, and what to do. number: errno
+/* The text of an error of both for an operator: the system's text, and what to do. number: errno
  * then. Static. */
 const char *address_reason(int err, int number);
 const char *address_hint(int err, int number);

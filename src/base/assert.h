@@ -2,7 +2,7 @@
  * assert.h - assertions that stay on in every build.
  *
  * A wrong id is worse than a restart: an invariant that does not hold ends the process with the
- * place, the expression and a non-zero signal (SIGABRT), and the other nodes carry on.
+ * place, the expression and a non-zero signal (SIGABRT), and the other nodes continue.
  *
  * Thread: any.
  */
@@ -28,7 +28,7 @@ COLD _Noreturn void assert_failed(const char *expression, const char *file, int 
 /* If a holds, b must hold too. */
 #define ASSERT_IMPLIES(a, b) ASSERT(!(a) || (b))
 
-/* Memory that was asked for: it is bounded, so without it the process ends. */
+/* The allocation must have succeeded: memory is bounded, so a failure ends the process. */
 #define MUST_HAVE(memory)                                                                          \
     ({                                                                                             \
         void *had_ = (memory);                                                                     \

@@ -44,7 +44,8 @@ void buf_put_u16(struct buf *buf, uint16_t value);
 void buf_put_u32(struct buf *buf, uint32_t value);
 void buf_put_u64(struct buf *buf, uint64_t value);
 
-/* So many bytes of it, little-endian. bytes: a constant, so that it is one store. */
+/* Append the low `bytes` bytes of a number, little-endian. bytes: a constant, so that it is one
+ * store. */
 static inline __attribute__((always_inline)) void buf_put_number(struct buf *buf, uint64_t value,
                                                                  size_t bytes)
 {
@@ -67,7 +68,8 @@ void buf_set_u32(struct buf *buf, size_t offset, uint32_t value);
 /* printf onto the end, without the NUL. */
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What is in it as text, with a NUL after it that does not count. Borrowed until it changes. */
+/* The content as text, with a NUL after it that len does not count. Borrowed until the buffer
+ * changes. */
 char *buf_text(struct buf *buf);
 
 /* Move the content of from to to; from becomes empty. to must be empty. */
@@ -83,8 +85,8 @@ struct reader {
 /* data may be NULL when len is 0. */
 void reader_init(struct reader *reader, const void *data, size_t len);
 
-/* Here, not in buf.c: of a strict id some thirty numbers are read on each node, and a call costs
- * more than what it reads. */
+/* Inline, not in buf.c: a strict id needs some thirty numbers on each node, and a call costs more
+ * than the read. */
 
 /* len bytes in place (borrowed from the reader's data); NULL when there are fewer. */
 static inline const uint8_t *reader_bytes(struct reader *reader, size_t len)
@@ -161,14 +163,14 @@ static inline const uint8_t *reader_str32(struct reader *reader, size_t *ret_len
 /* Bytes not read yet. */
 size_t reader_left(const struct reader *reader);
 
-/* True if nothing was short and nothing is left over. */
+/* True if no read was short and no bytes are left. */
 bool reader_done(const struct reader *reader);
 
 /*
- * --- array: room for one item more.
+ * --- array: room for one more item.
  *
- * Large blocks are moved by the kernel (mremap), not copied, and what is beyond the last item takes
- * no memory yet.
+ * Large blocks are moved by the kernel (mremap), not copied, and the part beyond the last item
+ * takes no memory yet.
  */
 
 /* The items, moved if need be, with room for at least one more than count. *capacity counts items;
@@ -185,8 +187,8 @@ void *array_room(void *items, size_t count, size_t *capacity, size_t item_bytes)
  *
  * Failure modes: the arena is full (2 GiB): handle 0.
  *
- * Threads: one owner; arena_at() also from any thread that got the handle through an acquire load
- * of what the owner stored with release after arena_alloc().
+ * Threads: one owner; arena_at() also from any thread that got the handle by an acquire load, where
+ * the owner stored it with release after arena_alloc().
  */
 
 #define ARENA_CHUNK_BYTES (64U << 10)

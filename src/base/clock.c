@@ -91,13 +91,13 @@ void loop_clock_init(struct loop_clock *clock, const struct clock *real)
 /*
  * --- clock_check: the median of clocks, and jumps of our own.
  *
- * A jump is seen by the distance of the wall clock from the line that begins at the anchor (the
- * last tick's clocks) and goes on with the monotonic clock. The anchor follows the clock tick by
- * tick, so that small steps do not add up; while a jump stands it stays where it was before.
+ * A jump is measured as the distance of the wall clock from the line that begins at the anchor (the
+ * last tick's clocks) and follows the monotonic clock. The anchor follows the clock tick by tick,
+ * so that small steps do not add up; during a jump it stays where it was before.
  */
 
 #define CLOCKS_MAX (LIMIT_NODES + 1)       /* all samples and our own clock */
-#define DISTANCE_MAX_MS ((int64_t)1 << 61) /* three of them add up within 64 bits */
+#define DISTANCE_MAX_MS ((int64_t)1 << 61) /* the sum of three fits 64 bits */
 
 void clock_check_init(struct clock_check *check, uint32_t threshold_ms)
 {
@@ -121,7 +121,7 @@ static int64_t distance_ms(uint64_t from_ms, uint64_t to_ms)
     return to_ms > from_ms ? distance : -distance;
 }
 
-/* Where the peer's sample goes: its own place, a new one, or the oldest one's. */
+/* The place for the peer's sample: its own, a new one, or the oldest one's. */
 static struct clock_sample *sample_place(struct clock_check *check, uint64_t peer)
 {
     struct clock_sample *oldest = &check->samples[0];
@@ -161,7 +161,7 @@ void clock_check_sample(struct clock_check *check, uint64_t peer, uint64_t sent_
     };
 }
 
-/* By how much the wall clock moved on more than the monotonic one did. */
+/* By how much the wall clock advanced more than the monotonic one. */
 static int64_t stepped_ms(uint64_t then_now_ms, uint64_t then_wall_ms, uint64_t now_ms,
                           uint64_t wall_ms)
 {
@@ -173,7 +173,7 @@ static bool is_fresh(const struct clock_sample *sample, uint64_t now_ms)
     return now_ms <= sample->taken_ms || now_ms - sample->taken_ms <= CLOCK_SAMPLE_FRESH_MS;
 }
 
-/* The peers' distances from the present wall clock by fresh samples; returns how many. */
+/* The peers' distances from the current wall clock by fresh samples; returns their number. */
 static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                             int64_t ret_offsets[CLOCKS_MAX])
 {
@@ -208,7 +208,7 @@ static bool majority_confirms(const struct clock_check *check, uint64_t now_ms, 
     return near * 2 > clocks;
 }
 
-/* Is there a jump that nothing has cleared? If so *ret_off_ms is how far the wall clock is off the
+/* Is there a jump that is not cleared? If so, *ret_off_ms is the wall clock's distance from the
  * anchor's line. */
 static bool jump_stands(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                         int64_t *ret_off_ms)

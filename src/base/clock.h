@@ -1,9 +1,9 @@
 /*
- * clock.h - time as a vtable, so that tests and the simulator run on their own; and whether this
- * node's clock is fit to stamp ids (clock_check).
+ * clock.h - time as a vtable, so that tests and the simulator run on their own; and a check whether
+ * this node's clock is fit to stamp ids (clock_check).
  *
- * Two clocks: a monotonic one for deadlines and timers, and the wall clock for what is shown or
- * stamped into commands. Nothing else in leafd asks the system for the time.
+ * Two clocks: a monotonic one for deadlines and timers, and the wall clock for times that are shown
+ * or stamped into commands. Nothing else in leafd asks the system for the time.
  *
  * Failure modes: none. Thread: any; a loop_clock is its loop's.
  */
@@ -23,9 +23,9 @@ struct clock {
     uint64_t (*now_ms)(const struct clock *clock);
     /* Milliseconds since 1970-01-01 UTC; may jump either way. */
     uint64_t (*wall_ms)(const struct clock *clock);
-    /* The clock of now_ms in microseconds, to measure by. NULL: it has none finer. */
+    /* The clock of now_ms in microseconds, for measuring. NULL: there is no finer one. */
     uint64_t (*now_us)(const struct clock *clock);
-    /* Time went on: the next call reads the real one (loop_clock). NULL: it never stands still. */
+    /* The next call must read the real clock (loop_clock). NULL: time is never frozen. */
     void (*look)(const struct clock *clock);
     void *data;
 } BY_NAME;
@@ -56,25 +56,25 @@ static inline uint64_t clock_wall_ms(const struct clock *clock)
 }
 
 /*
- * --- loop_clock: a clock that stands still while a loop does one thing. Of its monotonic time, the
- * first call reads the real one, and all others get what it read, until clock_look().
+ * --- loop_clock: a clock that is frozen during one step of a loop. The first call for its
+ * monotonic time reads the real clock, and all later ones return the same value, until
+ * clock_look().
  *
- * Why: in one turn of the raft loop some twenty-five places ask what time it is, and the answer is
- * the same. (So it is in the simulation, whose time never moves within a turn.)
+ * Why: in one turn of the raft loop some twenty-five places ask for the time, and the answer is the
+ * same. (Likewise in the simulation, whose time never moves within a turn.)
  *
- * Code that compares two clocks, or measures to the microsecond, asks the real one. wall_ms() is
- * always the real one's.
- * Thread: the loop's alone, look too; other threads have the real one.
+ * Code that compares two clocks, or measures to the microsecond, uses the real one. wall_ms() is
+ * always the real one's. Thread: only the loop's, also look(); other threads use the real one.
  */
 
 struct loop_clock {
     struct clock base; /* the vtable's object */
     const struct clock *real;
     bool stands;
-    uint64_t now_us; /* while it stands */
+    uint64_t now_us; /* while it is frozen */
 };
 
-/* real: borrowed. clock stays where it is. */
+/* real: borrowed. The clock must not move in memory. */
 void loop_clock_init(struct loop_clock *clock, const struct clock *real);
 
 /*
@@ -82,9 +82,9 @@ void loop_clock_init(struct loop_clock *clock, const struct clock *real);
  *
  * Peers are asked for their wall clock over the peer links; half of the round trip is added
  * (Cristian 1989). The cluster's time is the median of our own clock and the fresh samples of the
- * peers (the lower one of two middles): a mean, as Leaf's article has it, would let one clock that
- * is off by years make every healthy node refuse. With two clocks in sight the lower one passes and
- * the higher one refuses: time that is lost comes back, time that is used up does not.
+ * peers (the lower of two middles). With a mean, as in Leaf's article, one clock that is off by
+ * years would make every healthy node refuse. With only two clocks the lower one passes and the
+ * higher one refuses: lost time comes back, used time does not.
  *
  * The happy path: clock_check_sample() for each answer, clock_check_tick() once a second, and a
  * verdict of 0.
@@ -94,16 +94,16 @@ void loop_clock_init(struct loop_clock *clock, const struct clock *real);
  *    fresh sample there is nothing to compare with, and it passes.
  *  - Our own clock against its own monotonic clock since the last tick (NTP's slewing moves both
  *    alike): a step back by more than LIMIT_CLOCK_BACK_WAIT_MS, or ahead by more than threshold_ms,
- *    is a jump. It is held against the clock until
+ *    is a jump. The clock fails the check until
  *      - it returns: it is back within these bounds of where it would be without the jump; or,
- *        after a step back, it has caught up with where it would have been when the step was seen,
- *        which is as far as ids can carry its time; or
+ *    after a step back, it has caught up with where it would have been when the step was seen,
+ *    which is the latest time that ids can have; or
  *      - a majority confirms it: more than half of the cluster's clocks, our own one counted, are
  *        within threshold_ms of it by fresh samples. Until clock_check_members() says how many
  *        there are, the cluster is this node and those that answered, at least one.
  *
  * A sample is kept as the peer's distance from this node's clock together with a reading of that
- * clock: what our own clock is stepped by later does not change what is known of the peer.
+ * clock: later steps of our own clock do not change what is known of the peer.
  *
  * Failure modes: none; numbers of peers are not trusted, and distances saturate at some 70 million
  * years.
@@ -112,7 +112,7 @@ void loop_clock_init(struct loop_clock *clock, const struct clock *real);
  */
 
 #define CLOCK_SAMPLE_FRESH_MS 10000 /* older samples do not count */
-#define CLOCK_SAMPLE_RTT_MAX_MS 500 /* slower answers tell too little */
+#define CLOCK_SAMPLE_RTT_MAX_MS 500 /* slower answers are too imprecise */
 
 struct clock_sample {
     uint64_t peer;
@@ -126,7 +126,7 @@ struct clock_check {
     size_t members; /* clocks of the cluster, our own one counted; 0: not known */
     size_t count;
     struct clock_sample samples[LIMIT_NODES]; /* one a peer */
-    /* The last tick's clocks; while a jump stands, those of the last tick before it. */
+    /* The last tick's clocks; during a jump, those of the last tick before it. */
     bool anchored;
     uint64_t anchor_now_ms;
     uint64_t anchor_wall_ms;
@@ -136,21 +136,21 @@ struct clock_check {
 /* threshold_ms > 0. */
 void clock_check_init(struct clock_check *check, uint32_t threshold_ms);
 
-/* The cluster has so many members, this node counted. A node alone is its own majority: it has
- * nobody to ask, and a jump is not held against it. */
+/* The number of members of the cluster, this node counted. A single node is its own majority: it
+ * has no peer to ask, and a jump does not fail its check. */
 void clock_check_members(struct clock_check *check, size_t members);
 
 /* An answer of a peer: asked at sent_ms, arrived at now_ms (monotonic); both wall clocks as read
- * when it was answered and when it arrived. Too slow ones are ignored. Takes the place of the
- * peer's sample before, or if there is no room, of the oldest. */
+ * when it was answered and when it arrived. Too slow ones are ignored. Replaces the peer's earlier
+ * sample or, if there is no room, the oldest one. */
 void clock_check_sample(struct clock_check *check, uint64_t peer, uint64_t sent_ms, uint64_t now_ms,
                         uint64_t peer_wall_ms, uint64_t own_wall_ms);
 
-/* Compare the wall clock with the monotonic one since the last call; at least once a second. Both
- * are read one right after the other: what lies between counts as a step. */
+/* Compare the wall clock with the monotonic one since the last call; at least once a second. Read
+ * both right after each other: time between the reads counts as a step. */
 void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_ms);
 
-/* The cluster's time by median, and how many fresh samples of peers it rests on. */
+/* The cluster's time by median, and the number of fresh peer samples in it. */
 uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                                 size_t *ret_samples);
 
@@ -163,8 +163,8 @@ bool clock_check_peer(const struct clock_check *check, uint64_t peer, uint64_t n
 
 /* 0, or ERR_CLOCK_SKEW (off the median by more than the threshold, or a jump ahead), or
  * ERR_CLOCK_BACKWARDS (a jump back). A jump since the last tick counts as well. *ret_off_ms is
- * always set: by how much our own clock is ahead (behind: negative) of where it would be without
- * the jump, or else of the median. */
+ * always set: by how much our own clock is ahead (negative: late) of where it would be without the
+ * jump, or else of the median. */
 int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                         int64_t *ret_off_ms) MUST_CHECK;
 

@@ -18,7 +18,7 @@ struct ff1 {
     EVP_CIPHER_CTX *aes;
     unsigned radix;
     uint64_t powers[2];         /* radix^u and radix^v: of the first half, and of the second */
-    size_t half_bytes;          /* b: what a number of the second half takes */
+    size_t half_bytes;          /* b: size of a number of the second half */
     uint8_t start[BLOCK_BYTES]; /* AES of P */
 };
 
@@ -90,7 +90,7 @@ void ff1_key(struct ff1 *ff1, const uint8_t *key, size_t len, unsigned radix, un
     block(ff1, p, ff1->start);
 }
 
-/* What round i adds to a half, made of the other one. */
+/* The addend of round i for a half, computed from the other one. */
 static uint64_t addend(struct ff1 *ff1, unsigned i, uint64_t other)
 {
     uint8_t q[BLOCK_BYTES] = {0};

@@ -1,5 +1,5 @@
 /*
- * crypto.h - what leafd takes of OpenSSL beside TLS: its first call in a process, and AES for a
+ * crypto.h - what leafd uses of OpenSSL besides TLS: its first call in a process, and AES for a
  * keyed permutation of numbers (FF1).
  *
  * Failure modes: none from outside; parameters that break the rules, and a library that cannot be
@@ -16,13 +16,13 @@
  * --- ff1: a keyed permutation of the numbers below radix^digits: FF1 of NIST SP 800-38G, with AES
  * and an empty tweak.
  *
- * FF1 is a Feistel network of ten rounds over the two halves of a number's digits; a round adds to
- * one half what AES makes of the other. So each number below radix^digits becomes one number below
- * it, and without the key the permutation cannot be told from a random one. What is known of its
- * limits: SP 800-38G Rev. 1 wants domains of a million at least, since attacks on smaller ones need
- * few pairs (Bellare, Hoang, Tessaro 2016; Durak, Vaudenay 2017); FF1_DOMAIN_MIN is that.
+ * FF1 is a Feistel network of ten rounds over the two halves of a number's digits; a round adds the
+ * AES output of one half to the other. So it maps the numbers below radix^digits one-to-one, and
+ * without the key the permutation is indistinguishable from a random one. Known limits: SP 800-38G
+ * Rev. 1 wants domains of a million at least, since attacks on smaller ones need few pairs
+ * (Bellare, Hoang, Tessaro 2016; Durak, Vaudenay 2017); FF1_DOMAIN_MIN is that.
  *
- * Restricted to domains below 2^63 whose halves fit 32 bits: then a round is one block of AES.
+ * Restricted to domains below 2^63 whose halves fit 32 bits, so that a round is one block of AES.
  *
  * The happy path: ff1_new() once a thread, ff1_key() for each key, ff1_encrypt() for each number.
  */
@@ -50,12 +50,12 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number);
 /*
  * --- tls_library_init: the first call of OpenSSL in a process.
  *
- * OpenSSL would read openssl.cnf and the environment by itself, so that a file of the system, or
- * OPENSSL_CONF, could change the protocols and the providers of leafd; and it would free what
- * threads still use when the process ends. Neither is wanted.
+ * By default OpenSSL reads openssl.cnf and the environment, so a system file, or OPENSSL_CONF,
+ * could change leafd's protocols and providers. At the end of the process it also frees memory that
+ * threads still use. Both are switched off.
  *
- * It comes before anything else of OpenSSL, in each file that is about to call it. Repeated calls
- * do nothing.
+ * Each file that uses OpenSSL calls it before any other OpenSSL function. Repeated calls do
+ * nothing.
  */
 
 void tls_library_init(void);

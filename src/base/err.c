@@ -1,5 +1,5 @@
 /*
- * err.c - names of the error codes, and what a failed assertion prints. Thread: any.
+ * err.c - names of the error codes, and the output of a failed assertion. Thread: any.
  */
 #include "src/base/err.h"
 

@@ -16,7 +16,7 @@ void fields_put(struct buf *buf, const struct fields *fields, const void *record
 
 bool fields_read(struct reader *reader, const struct fields *fields, void *record)
 {
-    struct reader at; /* no member can be a part of it, so it stays in registers */
+    struct reader at; /* a local copy: no member can alias it, so it stays in registers */
     bool fits = true;
 
     if (fields->read != NULL) {

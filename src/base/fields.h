@@ -1,17 +1,17 @@
 /*
- * fields.h - the bytes of a struct, said once: a table of its fields, from which they are written
- * and read.
+ * fields.h - the bytes of a struct, described once: a table of its fields, used to write and read
+ * them.
  *
  * The happy path: FIELD_NUMBER() and the like make a static table, which names the fields in the
  * order of their bytes; fields_put() writes them from a struct and fields_read() reads them into
  * one. Numbers are little-endian and as wide as the member; strings have their length before them
  * (u16, of bytes u32).
  *
- * FIELDS_FLAT(NAME, TABLE, COUNT) after a table makes NAME_put() and NAME_read(), in which no table
- * is left: each field is a store or a load. That is for the few structs of which a strict id is
- * made: each is written and read a dozen times for one id in a cluster.
+ * FIELDS_FLAT(NAME, TABLE, COUNT) after a table makes NAME_put() and NAME_read(), which use no
+ * table: each field is a store or a load. It is for the few structs on the path of a strict id:
+ * each is written and read a dozen times for one id in a cluster.
  *
- * What the values may be is the caller's to check after reading.
+ * The caller checks the values after reading.
  *
  * Failure modes: fields_read() returns false; the struct is half filled then. Thread: pure
  * functions, any.
@@ -176,7 +176,7 @@ FLAT bool field_read(struct reader *reader, const struct field *field, char *rec
 
 #define FIELDS_FLAT_MAX 20
 
-/* As fields_put() and fields_read(); not in a loop, which the compiler might leave one. */
+/* As fields_put() and fields_read(); not in a loop, since the compiler might not unroll it. */
 #define FIELDS_FLAT_LOW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define FIELDS_FLAT_HIGH(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #define FIELDS_FLAT_LAST(DO) DO(16) DO(17) DO(18) DO(19)
@@ -220,7 +220,7 @@ FLAT bool fields_flat_read(struct reader *reader, const struct field *items, siz
 
 /* --- a struct of them --- */
 
-/* The fields of one struct. put, read: the same as straight code (FIELDS_FLAT), or NULL. */
+/* The fields of one struct. put, read: the same as code without a table (FIELDS_FLAT), or NULL. */
 struct fields {
     const struct field *items;
     size_t count;
@@ -234,7 +234,7 @@ struct fields {
     }
 #define FIELDS(table) FIELDS_FIRST(table, sizeof(table) / sizeof(table)[0])
 
-/* Of those that FIELDS_FLAT() has made functions of this name for. */
+/* The fields of a struct for which FIELDS_FLAT() has made functions of this name. */
 #define FIELDS_STRAIGHT(name, table, number)                                                       \
     {                                                                                              \
         table, number, name##_put, name##_read                                                     \
@@ -243,15 +243,15 @@ struct fields {
 void fields_put(struct buf *buf, const struct fields *fields, const void *record);
 
 /* False if the bytes are too few (then the reader is bad), or a text or bool does not fit its
- * field. Members that are no fields stay as they are. */
+ * field. Members that are no fields do not change. */
 bool fields_read(struct reader *reader, const struct fields *fields, void *record);
 
 /* What a list consists of. */
 struct item_format {
     struct fields fields;
     size_t size;                        /* of an item's struct */
-    bool (*is_sound)(const void *item); /* NULL: all that reads is */
-    uint32_t max;                       /* so many items at the most; 0: any number */
+    bool (*is_sound)(const void *item); /* NULL: all items that decode are */
+    uint32_t max;                       /* maximum number of items; 0: unlimited */
 };
 
 #define ITEM_FORMAT(fields_, type, is_sound_, max_)                                                \
@@ -263,7 +263,7 @@ struct item_format {
 struct row_format {
     uint8_t version;
     struct fields fields;
-    bool (*is_sound)(const void *record); /* what each row keeps; NULL: all that reads is */
+    bool (*is_sound)(const void *record); /* invariant of each row; NULL: none */
 };
 
 #define ROW_FORMAT(version_, fields_, is_sound_)                                                   \

@@ -14,8 +14,8 @@
 #include "src/base/hot.h"
 #include "src/base/prng.h"
 
-/* Of what is short, a row or its key, ISA-L spends more on its choice of a method than on the
- * bytes: three times the time of the processor's own instruction, a word at a time. */
+/* For short input, such as a row or its key, ISA-L spends more on the choice of a method than on
+ * the bytes: three times the time of the processor's own instruction, a word at a time. */
 #ifdef __x86_64__
 #define SHORT_BYTES 160
 
@@ -99,7 +99,7 @@ void hash_table_init(struct hash_table *table, uint32_t (*hash_of)(const struct 
     *table = (struct hash_table){.hash_of = hash_of, .seed = prng_entropy()};
 }
 
-/* Number of the bucket: the hash's low bits, one bit less where that bucket is not there yet. */
+/* Number of the bucket: the hash's low bits, one bit less if that bucket does not exist yet. */
 static struct hash_link **bucket_of(const struct hash_table *table, uint32_t hash)
 {
     uint32_t mask = UINT32_MAX >> __builtin_clz(table->bucket_count);
@@ -118,7 +118,7 @@ static void bucket_put(struct hash_table *table, struct hash_link *link)
     *bucket = link;
 }
 
-/* One bucket more: what belongs there comes from the one that stood for it. */
+/* Add a bucket: its items come from the bucket that is split. */
 static void bucket_add(struct hash_table *table)
 {
     uint32_t number = table->bucket_count;

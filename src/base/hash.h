@@ -2,8 +2,8 @@
  * hash.h - checksums and hashes, each from a library: CRC32C (ISA-L) and XXH3 (xxHash); and a hash
  * table that grows without a pause.
  *
- * CRC32C guards what leaves the process (records, frames). XXH3 spreads tag names over tables and
- * makes the digest of the replicated state. Thread: any; a table has one owner.
+ * CRC32C guards bytes that leave the process (records, frames). XXH3 spreads tag names over tables
+ * and makes the digest of the replicated state. Thread: any; a table has one owner.
  */
 #ifndef LEAFD_BASE_HASH_H
 #define LEAFD_BASE_HASH_H
@@ -14,7 +14,7 @@
 /* CRC32C (Castagnoli, as iSCSI and ext4 use it); crc32c of "123456789" is 0xe3069283. */
 uint32_t hash_crc32c(const void *data, size_t len);
 
-/* Goes on from the result of an earlier call: crc32c(a b) == crc32c_more(crc32c(a), b). */
+/* Continues from the result of an earlier call: crc32c(a b) == crc32c_more(crc32c(a), b). */
 uint32_t hash_crc32c_more(uint32_t crc, const void *data, size_t len);
 
 /* A 64-bit hash of the bytes with a seed; the same on every machine and version (XXH3, stable). */
@@ -25,51 +25,51 @@ uint64_t hash_bytes(const void *data, size_t len, uint64_t seed);
 uint64_t hash_row(const void *key, size_t key_len, const void *value, size_t value_len);
 
 /*
- * --- hash_table: a hash table of things that live elsewhere, which grows without a pause.
+ * --- hash_table: a hash table of items owned elsewhere, which grows without a pause.
  *
- * The happy path: each thing has a struct hash_link in it and a hash; hash_table_add() puts it in;
- * a lookup walks hash_table_chain() and compares.
+ * The happy path: each item has a hash and embeds a struct hash_link; hash_table_add() adds it; a
+ * lookup walks hash_table_chain() and compares.
  *
- * The table is as large as the number of its things: with each one that is more than ever there is
- * one bucket more, and only the bucket that stood for it is split (Litwin's linear hashing). So no
- * call is longer than others, also among ten million things; buckets are not given back before
- * hash_table_free().
+ * The table has as many buckets as it ever had items: each new maximum adds one bucket and splits
+ * only one (Litwin's linear hashing). So no call takes longer than others, even with ten million
+ * items. Buckets are freed only by hash_table_free().
  *
- * Each table has a seed of the system's entropy, by which its owner hashes what clients choose: so
- * no client can choose names that meet in one chain. Nothing may depend on the order of a chain.
+ * Each table has a seed from the system's entropy. Its owner uses it to hash values that clients
+ * choose, so no client can choose names that collide in one chain. Nothing may depend on the order
+ * of a chain.
  *
- * Why not a library's: uthash doubles at once (a pause that all clients would feel) and has 56
- * bytes for each thing, ck_hs doubles at once as well; here it is 8 bytes for the link and 8 for
- * the bucket.
+ * Why not a library's: uthash doubles at once (a pause for all clients) and uses 56 bytes per item;
+ * ck_hs doubles at once as well. Here an item costs 8 bytes for the link and 8 for the bucket.
  *
  * Failure modes: none; without memory the process ends.
  */
 
-/* A thing's place in its bucket. */
+/* An item's link in its bucket. */
 struct hash_link {
     struct hash_link *next;
 };
 
 struct hash_table {
     uint32_t (*hash_of)(const struct hash_link *link);
-    uint64_t seed; /* for hashes of what clients choose */
+    uint64_t seed; /* for hashes of values that clients choose */
     size_t count;
     uint32_t bucket_count;
     uint32_t chunk_count;
     struct hash_link ***chunks; /* of buckets */
 };
 
-/* hash_of: the hash of a thing in the table, always the same. */
+/* hash_of: the hash of an item in the table, always the same. */
 void hash_table_init(struct hash_table *table, uint32_t (*hash_of)(const struct hash_link *link));
 
-/* The first of a chain, by next, that has all things of this hash and maybe others; NULL: none. */
+/* The first item of a chain (linked by next) that has all items of this hash and maybe others;
+ * NULL: none. */
 struct hash_link *hash_table_chain(const struct hash_table *table, uint32_t hash);
 
 void hash_table_add(struct hash_table *table, struct hash_link *link);
-/* It must be there. */
+/* The item must be in the table. */
 void hash_table_remove(struct hash_table *table, struct hash_link *link);
 
-/* Forget all things and free the buckets; the table stays usable. */
+/* Remove all items and free the buckets; the table stays usable. */
 void hash_table_free(struct hash_table *table);
 
 #endif

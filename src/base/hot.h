@@ -1,10 +1,10 @@
 /*
- * hot.h - where the linker puts a function: HOT for what every request for an id runs through, COLD
- * for what none does that goes well.
+ * hot.h - where the linker puts a function: HOT if every request for an id runs it, COLD if no
+ * successful one does.
  *
- * Between two requests the kernel has had the processor's caches, so that a request costs less by
- * its instructions than by the lines and pages of code it touches. HOT functions lie side by side
- * (16 pages of code became 5), and what leads to a call of a COLD one is moved out of their way.
+ * Between two requests the kernel has used the processor's caches. So the cost of a request depends
+ * less on its instructions than on the lines and pages of code it touches. HOT functions are placed
+ * side by side (16 pages of code became 5), and paths to a COLD call are moved out of them.
  *
  * Neither changes what a function does. Thread: any.
  */
@@ -15,12 +15,11 @@
 #define COLD __attribute__((cold))
 
 /*
- * --- yield: places between two steps that threads take in an order that matters. A test may stop
- * a thread there, until others have gone on; between any two of its steps this can happen, but by
- * itself it hardly ever does.
+ * --- yield: places between two steps whose order among threads matters. A test may stop a thread
+ * there until others have continued; without a test such a stop is possible, but very rare.
  *
- * YIELD() is nothing in the builds that are used (release). Where LEAFD_YIELD is defined (the
- * builds with sanitizers) it calls yield_at() of a test that has one, and else nothing.
+ * YIELD() is empty in release builds. If LEAFD_YIELD is defined (the builds with sanitizers), it
+ * calls yield_at() of a test that has one, and else nothing.
  *
  * Thread: any.
  */
@@ -29,7 +28,7 @@
 
 #include <stddef.h>
 
-/* The test's own. place: static text, what the thread has just done. */
+/* The test's own. place: static text, the thread's last step. */
 void yield_at(const char *place) __attribute__((weak));
 
 #define YIELD(place)                                                                               \

@@ -18,7 +18,7 @@
 #include "src/base/utf8.h"
 
 #define LINE_BYTES 2048
-#define JSON_BYTES (2 * LINE_BYTES) /* some bytes become longer */
+#define JSON_BYTES (2 * LINE_BYTES) /* some bytes expand */
 
 static _Atomic enum log_level lowest_level = LOG_LEVEL_INFO;
 static _Atomic enum log_format line_format = LOG_FORMAT_LOGFMT;
@@ -42,7 +42,7 @@ void log_set_format(enum log_format format)
     atomic_store_explicit(&line_format, format, memory_order_relaxed);
 }
 
-/* What is in line, with a line end. */
+/* Write the content of line, with a line end. */
 static void write_line(char *line, size_t len)
 {
     static const char time_key[] = "time=";
@@ -60,7 +60,7 @@ static void write_line(char *line, size_t len)
     }
     line[used++] = '\n';
     if (write(STDERR_FILENO, line, used) < 0) {
-        return; /* there is nowhere left to report it */
+        return; /* there is no place left to report it */
     }
 }
 
@@ -100,8 +100,8 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
     write_line(line, used);
 }
 
-/* A character of UTF-8 that would not be seen, or would turn round what is: controls of C1, marks
- * of direction, ends of lines and paragraphs. 0: it is none. */
+/* A UTF-8 character that is invisible, or reverses visible text: controls of C1, marks of
+ * direction, ends of lines and paragraphs. 0: it is none. */
 static unsigned hidden_at(const unsigned char *bytes, size_t left)
 {
     if (left >= 2 && bytes[0] == 0xc2 && bytes[1] >= 0x80 && bytes[1] <= 0x9f) {
@@ -148,14 +148,14 @@ const char *log_quote(const void *text, size_t len, char *out, size_t size)
 /* --- JSON --- */
 
 #define END_BYTES 3          /* `"` and `}`, and one to spare */
-#define ESCAPE_BYTES 8       /* the longest that one character becomes */
+#define ESCAPE_BYTES 8       /* maximum output of one character */
 #define NUMBER_DIGITS_MAX 15 /* exact in every reader of JSON */
 
 struct sink {
     char *out;
     size_t len;
-    size_t room; /* but for END_BYTES */
-    bool full;   /* something did not fit: nothing more is taken */
+    size_t room; /* without END_BYTES */
+    bool full;   /* some output did not fit: no more is taken */
 };
 
 static void sink_put(struct sink *sink, const char *text, size_t len)
@@ -176,7 +176,7 @@ static void put_code(struct sink *sink, unsigned code)
     sink_put(sink, text, (size_t)len);
 }
 
-/* One character of a text as a JSON string has it; returns its bytes. */
+/* Put one character of a text as in a JSON string; returns its bytes. */
 static size_t put_character(struct sink *sink, const char *text, size_t len)
 {
     unsigned char first = (unsigned char)text[0];
@@ -197,7 +197,7 @@ static size_t put_character(struct sink *sink, const char *text, size_t len)
     return step;
 }
 
-/* The code after "\x" or "\u", of so many digits; -1: it is none. */
+/* The code after "\x" or "\u", of `digits` digits; -1: it is none. */
 static int hex_code(const char *text, size_t len, size_t digits)
 {
     int code = 0;
@@ -217,7 +217,7 @@ static int hex_code(const char *text, size_t len, size_t digits)
     return code;
 }
 
-/* What log_quote() made of one character; returns its bytes. */
+/* Put the character of one escape of log_quote(); returns its bytes. */
 static size_t put_escape(struct sink *sink, const char *text, size_t len)
 {
     int code = len >= 2 && text[1] == 'x'   ? hex_code(text + 2, len - 2, 2)
@@ -270,15 +270,15 @@ static size_t key_len(const char *text, size_t len)
     return at < len && text[at] == '=' ? at : 0;
 }
 
-/* Can a value end in front of this? */
+/* Can a value end before this text? */
 static bool is_end(const char *text, size_t len)
 {
     return len == 0 || (text[0] == ' ' && (key_len(text + 1, len - 1) > 0 ||
                                            (len == 4 && memcmp(text, " ...", 4) == 0)));
 }
 
-/* Bytes of a quoted value after its first quote, up to the one that ends it: before another
- * key, or the end; a text of our own may have bare quotes. */
+/* Bytes of a quoted value after its first quote, up to the one that ends it: before another key, or
+ * the end; our own texts may have bare quotes. */
 static size_t quoted_len(const char *text, size_t len)
 {
     for (size_t at = 0; at < len; at++) {
@@ -291,7 +291,7 @@ static size_t quoted_len(const char *text, size_t len)
     return len; /* the line was cut */
 }
 
-/* One member; whole or not at all, but for a value that does not fit. Returns the bytes read. */
+/* Put one member, whole or not at all, except a value that does not fit. Returns the bytes read. */
 static size_t sink_member(struct sink *sink, const char *fields, size_t len, bool is_first)
 {
     size_t name = key_len(fields, len);

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A number for "%llu", which asks for a type that uint64_t is not everywhere. */
+/* A number for "%llu": uint64_t is not unsigned long long on all systems. */
 static inline unsigned long long ull(uint64_t number)
 {
     return number;
@@ -24,13 +24,13 @@ static inline unsigned long long ull(uint64_t number)
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERROR };
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON /* log_json() */ };
 
-/* Set the lowest level that is written, and the node id every line carries (0: none yet). */
+/* Set the lowest level that is written, and the node id of every line (0: none yet). */
 void log_setup(enum log_level lowest, uint64_t node_id);
 
-/* Another lowest level, while the process runs. Any thread. */
+/* Change the lowest level while the process runs. Any thread. */
 void log_set_level(enum log_level lowest);
 
-/* Another format, likewise. LOG_FORMAT_LOGFMT at first. */
+/* Change the format, likewise. LOG_FORMAT_LOGFMT at first. */
 void log_set_format(enum log_format format);
 
 /*
@@ -50,15 +50,14 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
 const char *log_quote(const void *text, size_t len, char *out, size_t size);
 
 /*
- * --- log_json: a line of the log, which is made as logfmt, as a JSON object.
+ * --- log_json: converts a logfmt line of the log to a JSON object.
  *
  * The happy path: `time=... level=info msg="..." key=value` becomes {"time":"...", ...}: every
- * value is a string, but for what is a plain whole number below 2^53. What log_quote() escaped is
- * the text that was meant.
+ * value is a string, except plain whole numbers below 2^53. Escapes of log_quote() are undone.
  *
- * Failure modes: bytes that are no UTF-8 are shown as \ufffd; a line that is cut, or whose fields
- * are no key=value, loses nothing: what does not read is the value of "rest". What does not fit is
- * cut, and the object is closed all the same.
+ * Failure modes: bytes that are no UTF-8 become \ufffd. A line that is cut, or has fields that are
+ * no key=value, loses nothing: the unparsed part is the value of "rest". Output that does not fit
+ * is cut, and the object is still closed.
  */
 
 #define LOG_JSON_BYTES_MIN 64

@@ -29,23 +29,23 @@ uint64_t prng_entropy(void);
 /*
  * --- entropy: random bytes of the system, fetched many at a time.
  *
- * The happy path: entropy_take() copies from what was fetched, and fetches when that is used up, so
- * that not each call costs a system call. What was taken is wiped.
+ * The happy path: entropy_take() copies from a pool and refills it when it is empty, so that not
+ * each call costs a system call. Taken bytes are wiped.
  */
 
-/* getrandom(2) gives up to 256 bytes in one piece, whatever signals come. */
+/* getrandom(2) returns up to 256 bytes at once, regardless of signals. */
 #define ENTROPY_POOL_BYTES 256
 
 /* All zero: nothing was fetched yet. */
 struct entropy {
-    size_t left; /* bytes that were not taken yet, at the end */
+    size_t left; /* bytes not taken yet, at the end */
     uint8_t bytes[ENTROPY_POOL_BYTES];
 };
 
 /* Random bytes without a pool, up to ENTROPY_POOL_BYTES of them: for keys. */
 void entropy_bytes(void *bytes, size_t len);
 
-/* A number of so many random bytes, 1 to 8; the others are 0. */
+/* A number of 1 to 8 random bytes; the others are 0. */
 uint64_t entropy_take(struct entropy *entropy, size_t bytes);
 
 #endif

@@ -15,7 +15,7 @@
 #include "src/base/assert.h"
 
 #define TEXT_BYTES 512
-#define CPU_FIELD 11 /* of those after the name in a `stat`: user time, in ticks; then system */
+#define CPU_FIELD 11 /* in a `stat`, after the name: user time, in ticks; then system */
 
 /* The beginning of a small file; "" if it cannot be read. */
 static const char *read_text(const char *path, char ret_text[TEXT_BYTES])
@@ -30,7 +30,7 @@ static const char *read_text(const char *path, char ret_text[TEXT_BYTES])
     return ret_text;
 }
 
-/* Newer kernels say how many there are; with others they are counted. */
+/* Newer kernels report the number; with others they are counted. */
 static uint64_t count_descriptors(void)
 {
     struct stat st;
@@ -48,10 +48,10 @@ static uint64_t count_descriptors(void)
         count += entry->d_name[0] != '.';
     }
     (void)closedir(dir);
-    return count - 1; /* that of the directory itself */
+    return count - 1; /* without the directory's own */
 }
 
-/* The place of the name; NULL: there is no room. */
+/* The record of the name; NULL: there is no room. */
 static struct process_thread *thread_named(struct process_figures *figures, const char *name)
 {
     struct process_thread *thread;
@@ -151,7 +151,7 @@ void process_hold_descriptors(void)
 
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0) {
-            /* The lowest that is free is this one. */
+            /* The lowest free descriptor is this one. */
             ASSERT(open("/dev/null", modes[fd]) == fd);
         }
     }

@@ -1,6 +1,6 @@
 /*
- * process.h - this process: what it takes of the machine (memory, descriptors, processor time), and
- * the commit that it was built from.
+ * process.h - this process: its use of the machine (memory, descriptors, processor time), and the
+ * commit that it was built from.
  *
  * The happy path: process_look() reads the kernel's files below /proc/self, some ten system calls
  * and two a thread: for a scrape, not for a request.
@@ -37,13 +37,13 @@ struct process_figures {
 
 void process_look(struct process_figures *ret_figures);
 
-/* At the start of main(): where descriptor 0, 1 or 2 is closed, /dev/null takes its place, or the
- * first socket or file that is opened would, and get what is meant for the log. What reads 0 or
- * writes 1 then fails, as it must: that input or output is lost. */
+/* At the start of main(): open /dev/null for descriptors 0, 1 and 2 if they are closed. Else the
+ * first opened socket or file would take their place and get the log's output. Reads of 0 and
+ * writes of 1 then fail, as they must: that input or output is lost. */
 void process_hold_descriptors(void);
 
 /* The commit: twelve hexadecimal digits; empty where the sources had no history. Static. commit.c
- * has nothing else, so that a new commit compiles that file anew and no other. */
+ * has nothing else, so that a new commit recompiles only that file. */
 extern const char commit_built[];
 
 #endif

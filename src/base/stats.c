@@ -72,7 +72,8 @@ uint64_t histogram_count(const struct histogram_view *view)
 
 /* --- meter --- */
 
-/* 2 to the power of -x, x >= 0, to one part in a thousand: the C library's is one more library. */
+/* 2 to the power of -x, x >= 0, to one part in a thousand: the C library's needs another
+ * library. */
 static double half_to(double x)
 {
     double value = 1;
@@ -101,10 +102,10 @@ bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t 
 
 /* --- stall --- */
 
-/* The seconds are a ring; one that was not written for a minute is of an older second, and does not
- * count. */
+/* The seconds are a ring; a slot that was not written for a minute has an older second, and does
+ * not count. */
 
-/* A turn ends, or the first one begins: the processor time since the one before has ended. */
+/* A turn ends, or the first one begins: returns the processor time since the previous one ended. */
 static uint64_t busy_us(struct stall *stall, uint64_t now_ms)
 {
     const uint64_t before_us = stall->cpu_ms != 0 ? stall->cpu_us : UINT64_MAX;
@@ -158,7 +159,7 @@ static void stall_note(struct stall *stall, uint64_t now_ms, uint64_t took_ms)
 void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
 {
     uint64_t took_ms = now_ms > stall->began_ms ? now_ms - stall->began_ms : 0;
-    uint64_t lasted_us = (took_ms + 1) * 1000; /* at the most */
+    uint64_t lasted_us = (took_ms + 1) * 1000; /* at most */
     uint64_t cpu_us = 0;
 
     if (took_ms > 0 || now_ms >= stall->cpu_ms + STALL_CPU_MS) {

@@ -1,9 +1,9 @@
 /*
- * stats.h - figures of a running node: how long something took (histogram), how often a second it
+ * stats.h - figures of a running node: how long something took (histogram), how often per second it
  * happens (meter), and how long the turns of a loop take (stall).
  *
- * All are memory of their owner and begin as zeros. Failure modes: none, but what each says.
- * Thread: one that notes; any that looks, where the fields are atomic.
+ * All are memory of their owner and begin as zeros. Failure modes: none, except where noted.
+ * Thread: one thread writes; any may read atomic fields.
  */
 #ifndef LEAFD_BASE_STATS_H
 #define LEAFD_BASE_STATS_H
@@ -13,17 +13,17 @@
 #include <stdint.h>
 
 /*
- * --- histogram: how often something took how long: counts in fixed buckets, for /metrics.
+ * --- histogram: counts of durations in fixed buckets, for /metrics.
  *
- * The bounds are 1, 2 and 5 times each power of ten from 10 us to 10 s, and one bucket more for
- * whatever took longer: log-linear, the same in every histogram, and few, since each is a line of
- * every scrape.
+ * The bounds are 1, 2 and 5 times each power of ten from 10 us to 10 s, and one more bucket for
+ * longer durations: log-linear, the same in every histogram, and few, since each is a line of every
+ * scrape.
  *
- * The happy path: one thread notes durations; any thread adds what is there to a view of its own,
- * and so sums up the histograms of several threads.
+ * The happy path: one thread notes durations; any thread adds the counts to a view of its own, and
+ * so sums up the histograms of several threads.
  *
- * A view that is taken while something is noted may have it in a count and not yet in the sum. A
- * sum wraps after half a million years.
+ * A view taken during a note may have it in a count and not yet in the sum. A sum wraps after half
+ * a million years.
  */
 
 #define HISTOGRAM_BOUNDS 19
@@ -45,7 +45,7 @@ struct histogram_view {
 uint64_t histogram_bound_us(unsigned i);
 const char *histogram_bound_text(unsigned i);
 
-/* The bucket of what took so long. */
+/* The bucket of this duration. */
 unsigned histogram_bucket(uint64_t took_us);
 
 /* `times` things took took_us each. */
@@ -57,13 +57,13 @@ void histogram_add(struct histogram_view *view, const struct histogram *histogra
 uint64_t histogram_count(const struct histogram_view *view);
 
 /*
- * --- meter: how often something happens a second, of late: an average that fades.
+ * --- meter: how often per second something happened lately: an average that fades.
  *
- * What is `half_ms` ago counts half as much as what is now. So the rate halves in each half_ms in
- * which nothing happens, and falls to 0.
+ * An event `half_ms` ago counts half as much as one now. So the rate halves in each half_ms without
+ * events, and falls to 0.
  *
- * The happy path: meter_note() is called now and then with how many there were since the time
- * before; they are taken as spread evenly over that time. A count of 0 lets the rate fade.
+ * The happy path: meter_note() is called now and then with the number of events since the last
+ * call; they count as spread evenly over that time. A count of 0 lets the rate fade.
  *
  * Times are kept in 32 bits: more than 49 days between two notes are taken for less. Thread: one
  * owner.
@@ -75,21 +75,21 @@ struct meter {
     uint32_t at_ms; /* monotonic, its low bits; 0: not begun */
 };
 
-/* False: it has just begun, or no time has passed, and the count is to come again with the next. */
+/* False: it has just begun, or no time has passed; then the next call must include this count. */
 bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t now_ms);
 
 /*
- * --- stall: how long the turns of a loop take: what comes while one lasts has to wait for its end.
+ * --- stall: how long the turns of a loop take: an event during a turn waits for its end.
  *
- * The happy path: the loop says when a turn begins, what it does from then on, and when the turn
- * ends; any thread reads the longest turn since the start, and of the last minute. And the most
- * processor time that a turn has taken, which a busy machine does not make longer.
+ * The happy path: the loop reports when a turn begins, each step in it, and when the turn ends. Any
+ * thread reads the longest turn since the start, and of the last minute; also the most processor
+ * time of a turn, which a busy machine does not increase.
  *
- * Failure modes: a turn of STALL_WARN_MS or more is a line of level warn, at most one a minute,
- * with what took most of it. Times are of the monotonic clock, in whole ms: a turn is shown as up
- * to 1 ms shorter or longer than it was. The processor time is a system call, so it is asked for
- * after a turn of a whole ms, and else each STALL_CPU_MS: a turn is shown with that of the short
- * ones before it, but never with more than it lasted.
+ * Failure modes: a turn of STALL_WARN_MS or more gives a line of level warn, at most one a minute,
+ * with its longest step. Times are of the monotonic clock, in whole ms: a turn is shown as up to 1
+ * ms shorter or longer than it was. To read the processor time is a system call, so it is read
+ * after a turn of a whole ms, and else each STALL_CPU_MS: a turn's value includes the short turns
+ * before it, but is never longer than the turn.
  *
  * Thread: the loop's, but for stall_longest_ms(), stall_minute_ms() and stall_busiest_us().
  */
@@ -106,7 +106,7 @@ struct stall {
     uint64_t cpu_us;                         /* of this thread, at cpu_ms */
     uint64_t cpu_ms;                         /* 0: never */
     uint64_t began_ms;                       /* of the turn */
-    uint64_t step_ms;                        /* of what it does now: since then */
+    uint64_t step_ms;                        /* when the current step began */
     uint64_t worst_ms;                       /* the longest of its steps */
     uint64_t warned_ms;                      /* 0: never */
     const char *doing;
@@ -114,7 +114,7 @@ struct stall {
 };
 
 void stall_begin(struct stall *stall, uint64_t now_ms, const char *doing);
-/* From now on the turn does this; a text that stays. */
+/* The next step of the turn begins; doing: static text. */
 void stall_step(struct stall *stall, uint64_t now_ms, const char *doing);
 /* loop: its name, for the log. */
 void stall_end(struct stall *stall, uint64_t now_ms, const char *loop);

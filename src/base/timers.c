@@ -15,7 +15,7 @@ static int timer_order(const struct timer *a, const struct timer *b)
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
 }
 
-/* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
+/* RB_GENERATE_STATIC of libbsd needs BSD's __unused; not all generated functions are used here. */
 RB_GENERATE_INTERNAL(timer_tree, timer, link, timer_order, __attribute__((unused)) static)
 
 void timers_init(struct timers *timers)
@@ -67,7 +67,7 @@ uint64_t timers_next_ms(const struct timers *timers)
     return first == NULL ? TIMER_NEVER : first->due_ms;
 }
 
-/* The earliest that is due and was armed before the run; NULL: none. One that was armed during the
+/* The earliest due timer that was armed before the run; NULL: none. One that was armed during the
  * run may be the earliest of all. */
 static struct timer *next_due(struct timers *timers, uint64_t now_ms, uint64_t last_sequence)
 {

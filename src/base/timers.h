@@ -1,18 +1,17 @@
 /*
- * timers.h - the timers of one loop: what is to be done, and when.
+ * timers.h - the timers of one loop: what is due, and when.
  *
- * Deadlines, repeats and pauses of everything that lives on a loop stand in one list, so the loop
- * asks one place when to wake, and nothing scans for what is due.
+ * Deadlines, repeats and pauses of all objects on a loop are in one list. So the loop has one place
+ * that says when to wake, and nothing scans for due work.
  *
- * The happy path: timer_init() once (or all zero, but for `wakes`, if its owner only has to look),
- * timer_arm() whenever the time is known (again: it moves); the loop sleeps until timers_next_ms()
- * and calls timers_run(), which calls `fire` of each that is due, earliest first, of one time in
- * the order in which they were armed, and adds the parts that each wakes to `woken`. A timer that
- * fires is no longer armed, and its owner may arm it again, free itself, or arm and cancel others
- * from within.
+ * The happy path: timer_init() once (or all zero except `wakes`, if its owner must only be woken),
+ * timer_arm() when the time is known (again: it moves). The loop sleeps until timers_next_ms() and
+ * calls timers_run(). That calls `fire` of each due timer, earliest first, those of the same time
+ * in the order of arming, and adds the parts that each wakes to `woken`. A timer that fires is no
+ * longer armed, and its owner may arm it again, free itself, or arm and cancel others from within.
  *
- * Invariant: a timer fires at most once in one timers_run(); what is armed meanwhile, be it due
- * already, waits for the next one. So a run ends.
+ * Invariant: a timer fires at most once in one timers_run(); a timer that is armed meanwhile, even
+ * if already due, waits for the next run. So a run ends.
  *
  * The time is the loop's monotonic one (clock.h) and comes from outside: nothing here asks for it.
  * Failure modes: none; a timer is memory of its owner, which cancels it before that is freed.
@@ -32,7 +31,7 @@ struct timer {
     RB_ENTRY(timer) link;
     uint64_t due_ms;   /* TIMER_NEVER, or 0 at first: not armed */
     uint64_t sequence; /* of the arming: their order at one time; 0: not armed */
-    uint32_t wakes;    /* parts of the loop that have to look then, a bit each; 0: none */
+    uint32_t wakes;    /* parts of the loop to wake then, a bit each; 0: none */
     void (*fire)(struct timer *timer, uint64_t now_ms); /* NULL: nothing to do but wake */
 };
 
@@ -41,7 +40,7 @@ RB_HEAD(timer_tree, timer);
 struct timers {
     struct timer_tree tree;
     uint64_t sequence; /* of the last arming */
-    uint32_t woken;    /* parts that have to look, a bit each: the loop's, which clears it */
+    uint32_t woken;    /* parts to wake, a bit each: the loop's, which clears it */
 };
 
 void timers_init(struct timers *timers);
@@ -52,7 +51,7 @@ void timer_init(struct timer *timer, void (*fire)(struct timer *timer, uint64_t 
 /* Fire at the first run at due_ms or later; moves a timer that is armed. TIMER_NEVER: cancels. */
 void timer_arm(struct timers *timers, struct timer *timer, uint64_t due_ms);
 
-/* As timer_arm(), but an earlier time that it is armed for stands. */
+/* As timer_arm(), but keeps an earlier time that it is armed for. */
 void timer_arm_by(struct timers *timers, struct timer *timer, uint64_t due_ms);
 
 /* No-op unless it is armed. */
@@ -63,10 +62,10 @@ static inline bool timer_is_armed(const struct timer *timer)
     return timer->sequence != 0;
 }
 
-/* When the earliest is due; TIMER_NEVER: none is armed. */
+/* When the earliest timer is due; TIMER_NEVER: none is armed. */
 uint64_t timers_next_ms(const struct timers *timers);
 
-/* Fire what is due. */
+/* Fire all due timers. */
 void timers_run(struct timers *timers, uint64_t now_ms);
 
 #endif

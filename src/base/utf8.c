@@ -13,7 +13,7 @@ size_t utf8_step(const char *text, size_t len, uint32_t *ret_code)
 {
     uint8_t lead = (uint8_t)text[0];
     uint32_t code;
-    uint32_t lowest; /* smaller ones would fit into fewer bytes: an overlong form */
+    uint32_t lowest; /* a smaller code is an overlong form */
     size_t more;
 
     ASSERT(len > 0);
@@ -76,7 +76,7 @@ HOT int utf8_text_check(const char *text, size_t len, bool controls)
     return 0;
 }
 
-/* --- what people see of a text --- */
+/* --- looks --- */
 
 struct range {
     uint32_t first;
@@ -96,13 +96,13 @@ static const struct range BLANKS[] = {
     {0x205f, 0x205f}, {0x2800, 0x2800}, {0x3000, 0x3000},
 };
 
-/* Marks, and parts of syllables, that are mostly written as one character with what is before. */
+/* Marks, and parts of syllables, that are mostly written as one character with the one before. */
 static const struct range MARKS[] = {
     {0x300, 0x36f},   {0x653, 0x655},   {0x1100, 0x11ff}, {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff},
     {0x20d0, 0x20ff}, {0x3099, 0x309a}, {0xa960, 0xa97f}, {0xd7b0, 0xd7ff}, {0xfe20, 0xfe2f},
 };
 
-/* Other forms of characters: what Unicode has for compatibility alone. */
+/* Other forms of characters, in Unicode only for compatibility. */
 static const struct range FORMS[] = {
     {0xaa, 0xaa},       {0xb2, 0xb3},       {0xb5, 0xb5},       {0xb9, 0xba},
     {0xbc, 0xbe},       {0x132, 0x133},     {0x13f, 0x140},     {0x149, 0x149},
@@ -119,7 +119,7 @@ static const struct range FORMS[] = {
 
 #define IS_IN(code, ranges) is_in((code), (ranges), sizeof(ranges) / sizeof *(ranges))
 
-/* Of ranges that rise. */
+/* The ranges are in rising order. */
 static bool is_in(uint32_t code, const struct range *ranges, size_t count)
 {
     size_t low = 0;
@@ -142,8 +142,8 @@ bool looks_unseen(uint32_t code)
     return IS_IN(code, UNSEEN);
 }
 
-/* May one begin with this byte? Leaders look at lists of 10,000 names: what is ASCII, the middle of
- * a character, or of East Asia, is passed over quickly. */
+/* May such a character begin with this byte? Leaders check lists of 10,000 names: ASCII, the middle
+ * of a character, and East Asia are skipped quickly. */
 static bool may_be_unseen(uint8_t byte)
 {
     return byte < 0x20 || byte == 0x7f || (byte >= 0xc2 && byte < 0xe4) || byte > 0xee;
@@ -169,7 +169,7 @@ bool looks_hidden(const char *text, size_t len, char why[LOOKS_WHY_BYTES])
     return false;
 }
 
-/* Alphabets that have letters in common, to the eye. */
+/* Alphabets with letters that look the same. */
 enum alphabet { NONE, LATIN, GREEK, CYRILLIC };
 
 static enum alphabet script_of(uint32_t code)

@@ -1,6 +1,6 @@
 /*
- * utf8.h - strict UTF-8 (no overlong form, no surrogate, at most U+10FFFF), and what people see of
- * a text.
+ * utf8.h - strict UTF-8 (no overlong form, no surrogate, at most U+10FFFF), and how texts look to
+ * people.
  *
  * Failure modes: none; bytes that are not UTF-8 are an answer. Thread: pure functions, any.
  */
@@ -22,22 +22,22 @@ size_t utf8_step(const char *text, size_t len, uint32_t *ret_code);
 int utf8_text_check(const char *text, size_t len, bool controls) MUST_CHECK;
 
 /*
- * --- looks: characters that people do not see, and others that they cannot tell from what they
- * know. Both are decided by the text alone, by blocks of Unicode, without its tables of
+ * --- looks: characters that people do not see, and others that they cannot distinguish from known
+ * ones. Both are decided by the text alone, by blocks of Unicode, without its tables of
  * normalization. Of two names that differ only in form (NFC and NFD, wide letters, other blanks) at
- * least one has such a character, in the scripts of Europe and East Asia: the client that creates
- * that one is warned. Bytes that are not UTF-8 are passed over.
+ * least one has such a character, in the scripts of Europe and East Asia; a client that creates
+ * that one is warned. Bytes that are not UTF-8 are skipped.
  */
 
 #define LOOKS_WHY_BYTES 88
 
-/* A control, a mark of direction, or what shows nothing (Unicode: default ignorable). */
+/* A control, a mark of direction, or an invisible character (Unicode: default ignorable). */
 bool looks_unseen(uint32_t code);
 
 /* True if the text has one; why names the first, and its place: "U+200B at character 3 is ...". */
 bool looks_hidden(const char *text, size_t len, char why[LOOKS_WHY_BYTES]);
 
-/* True if the text looks like another one that people may write instead; why says by what. */
+/* True if the text looks like another one that people may write instead; why gives the reason. */
 bool looks_like_another(const char *text, size_t len, char why[LOOKS_WHY_BYTES]);
 
 #endif

@@ -12,21 +12,21 @@
 
 #include "src/base/assert.h"
 
-#define DATABASE "/usr/share/zoneinfo" /* where GLib looks, too, without TZDIR */
+#define DATABASE "/usr/share/zoneinfo" /* GLib's default without TZDIR */
 #define FILE_MAGIC "TZif"              /* RFC 8536 */
 
-/* One zone, read, and what its clocks show in this second. */
+/* One loaded zone, and its offset in this second. */
 struct zone {
     char name[ZONE_NAME_BYTES_MAX + 1];
     GTimeZone *found; /* NULL: the system knows no such zone */
-    uint64_t second;  /* UTC, of which: */
-    int64_t ahead_ms; /* its clocks are so far ahead of UTC then */
+    uint64_t second;  /* UTC, for ahead_ms */
+    int64_t ahead_ms; /* its clocks' distance ahead of UTC then */
 };
 
 struct zones {
     struct zone list[ZONES_MAX];
     unsigned count;
-    unsigned oldest; /* once there are ZONES_MAX: the one that the next new one replaces */
+    unsigned oldest; /* with ZONES_MAX zones: the one that the next new one replaces */
 };
 
 bool zone_is_known(const char *zone)
@@ -66,7 +66,7 @@ void zones_free(struct zones *zones)
     free(zones);
 }
 
-/* The zone of this name: there already, or in the place of the one that is there longest. */
+/* The zone of this name: loaded already, or loaded in place of the oldest. */
 static struct zone *zone_of(struct zones *zones, const char *name)
 {
     struct zone *zone;
@@ -101,7 +101,7 @@ bool zones_local_ms(struct zones *zones, const char *name, uint64_t utc_ms, uint
     zone = zone_of(zones, name);
     if (zone->second != utc_ms / 1000) {
         zone->second = utc_ms / 1000;
-        if (zone->found == NULL) { /* it may be there since */
+        if (zone->found == NULL) { /* it may exist by now */
             zone->found = g_time_zone_new_identifier(name);
         }
         zone->ahead_ms = 0;

@@ -1,6 +1,6 @@
 /*
- * mailbox.c - see mailbox.h. A wakeup is an eventfd, to which only the first thread that sends it
- * writes. `pending` is cleared before the loop looks, so the loop also sees what a thread left that
+ * mailbox.c - see mailbox.h. A wakeup is an eventfd; only the first thread that sends it writes to
+ * it. `pending` is cleared before the loop looks, so the loop also sees the data of a thread that
  * found `pending` set.
  */
 #include "src/loop/mailbox.h"
@@ -146,8 +146,7 @@ static int mailbox_append(struct mailbox *mailbox, struct mailbox_item *item, si
     } else if (mailbox->count >= max) {
         rv = ERR_OVERLOADED;
     } else {
-        /* Is the loop of an empty box to be woken now? What others put in beside it is found with
-         * it. */
+        /* Wake the loop only if the box is empty: it finds later items with the first one. */
         send = mailbox->count == 0 && !holding;
         if (mailbox->count == 0 && holding && !mailbox->held) {
             mailbox->held = true;

@@ -1,7 +1,7 @@
 /*
- * mailbox.h - what other threads hand to a loop: a mailbox of items, and the wakeup for it.
+ * mailbox.h - passes work from other threads to a loop: a mailbox of items, and the wakeup for it.
  *
- * Failure modes and threads: each says its own.
+ * Failure modes and threads: see each part.
  */
 #ifndef LEAFD_LOOP_MAILBOX_H
 #define LEAFD_LOOP_MAILBOX_H
@@ -17,14 +17,14 @@
 #include "src/base/err.h"
 
 /*
- * --- wakeup: wakes a loop from any thread, so that it looks at what was left for it.
+ * --- wakeup: wakes a loop from any thread, so that it takes the data left for it.
  *
- * The happy path: a thread leaves something where the loop finds it and sends the wakeup. The
- * loop's thread calls `woken` once for all that were sent since its last call. It then sees all
- * that was left before any of them.
+ * The happy path: a thread stores data for the loop and sends the wakeup. The loop's thread calls
+ * `woken` once for all wakeups since its last call. It then sees all data stored before any of
+ * them.
  *
- * Why not uv_async_t: it lets the loop spin, and then yield, until the thread that woke it has come
- * back from the system call by which it did, which on a busy machine is often a time slice away.
+ * Why not uv_async_t: it makes the loop spin, and then yield, until the waking thread has returned
+ * from its system call, which on a busy machine often takes a time slice.
  *
  * Failure modes: none, once it is made.
  *
@@ -32,7 +32,7 @@
  */
 
 struct wakeup {
-    _Atomic bool pending; /* the loop was woken and has not come yet */
+    _Atomic bool pending; /* the loop was woken and has not run yet */
     int fd;
     uv_poll_t poll;
     void (*woken)(struct wakeup *wake);
@@ -45,21 +45,21 @@ int wakeup_init(struct wakeup *wake, uv_loop_t *loop,
 
 void wakeup_send(struct wakeup *wake);
 
-/* It comes no more; cb, on the loop's thread, when the loop has let go of it. */
+/* Stop it; cb, on the loop's thread, when the loop has released it. */
 void wakeup_close(struct wakeup *wake, void (*cb)(struct wakeup *wake));
 
-/* Of one that is closed. */
+/* Free a closed one. */
 void wakeup_free(struct wakeup *wake);
 
 /*
  * --- mailbox: items handed to a loop's thread from any other.
  *
  * The happy path: a producer appends an item under a short mutex and wakes the loop only if the box
- * was empty (one wake-up stands for many items, so the loop always drains the whole list); the
- * loop's thread takes the list and calls each item's function in order of posting.
+ * was empty (one wake-up covers many items, so the loop always drains the whole list); the loop's
+ * thread takes the list and calls each item's function in order of posting.
  *
- * A thread that will post more in a moment holds: the loops of the boxes that it posts to are woken
- * once each, when it releases, and find all of it.
+ * A thread that will soon post more can hold: the loops of its boxes are then woken once each, when
+ * it releases, and find all its items.
  *
  * Failure modes: the box is full (LIMIT_MAILBOX_ITEMS): ERR_OVERLOADED, the item stays the
  * caller's; the box is closed: ERR_SHUTTING_DOWN.
@@ -89,19 +89,19 @@ int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max) MUST_CHEC
 /* Append an item: 0, ERR_OVERLOADED, or ERR_SHUTTING_DOWN. Any thread. */
 int mailbox_post(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
 
-/* As mailbox_post, without the bound: for completions of what was bounded when it was taken. Only
- * ERR_SHUTTING_DOWN can be returned. Any thread. */
+/* As mailbox_post, without the bound: for completions of work that was bounded when it was taken.
+ * Only ERR_SHUTTING_DOWN can be returned. Any thread. */
 int mailbox_post_always(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
 
-/* From now on what this thread posts wakes no loop, until mailbox_release(), before which no box
- * that it posted to may be freed. Once, not twice; without a hold the release does nothing. */
+/* From now on this thread's posts wake no loop, until mailbox_release(). No box that it posted to
+ * may be freed before that. Holds do not nest; a release without a hold does nothing. */
 void mailbox_hold(void);
 void mailbox_release(void);
 
-/* Run what waits, refuse what comes later, and call cb (may be NULL) when the loop has let go. */
+/* Run waiting items, refuse later ones, and call cb (may be NULL) when the loop has released it. */
 void mailbox_close(struct mailbox *mailbox, void (*cb)(struct mailbox *mailbox));
 
-/* Of one that is closed, or that no loop ran for: no thread posts any more. */
+/* Free a closed one, or one whose loop never ran; no thread may post any more. */
 void mailbox_free(struct mailbox *mailbox);
 
 #endif
