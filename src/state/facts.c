@@ -11,7 +11,7 @@
 
 /* --- facts --- */
 
-/* So low that no window granted by the log's time ends later than what can be shown. */
+/* So low that every window granted by the log's time ends at a time that can be displayed. */
 #define LOG_MS_MAX (LIMIT_TIME_MAX_MS - LIMIT_WORKER_AHEAD_MS - LIMIT_WINDOW_MAX_MS)
 
 static const struct row_format BIRTH =
@@ -223,7 +223,7 @@ void members_clear(struct members *members)
 
 /* --- rows --- */
 
-/* Take the row of the change away, if there is one. */
+/* Delete the row of the change, if there is one. */
 static void change_forget(struct members *members)
 {
     if (members->change.kind != 0) {
@@ -301,7 +301,7 @@ int members_end(struct members *members, uint64_t index, bool given_up)
     return 0;
 }
 
-/* --- where members are reached that have moved --- */
+/* --- addresses of members that have moved --- */
 
 static void move_set(struct members *members, const struct member_move *move)
 {
@@ -335,7 +335,7 @@ const char *members_address(const struct members *members, uint64_t node_id)
     return row != NULL ? row->address : NULL;
 }
 
-/* --- where nodes are, and their share of the work --- */
+/* --- places of nodes, and their share of the work --- */
 
 struct placement members_placement(const struct members *members, uint64_t node_id)
 {
@@ -350,7 +350,7 @@ void members_place_forget(struct members *members, uint64_t node_id)
     (void)node_rows_drop(&members->placements, members->journal, node_id);
 }
 
-/* A placement of defaults alone has no row: nothing then is left of what was set. */
+/* A placement with only defaults has no row: no trace of earlier settings remains. */
 static void placement_set(struct members *members, const struct placement *placement)
 {
     struct placement now = members_placement(members, placement->node_id);
@@ -385,7 +385,7 @@ int members_place(struct members *members, const struct placement *placement)
     return 0;
 }
 
-/* --- what nodes report --- */
+/* --- reports of nodes --- */
 
 const struct node_info *members_info(const struct members *members, uint64_t node_id)
 {
@@ -458,7 +458,7 @@ int members_load(struct members *members, const struct row_loaded *row)
         if (err == 0) {
             placement_set(members, &placement);
             if (node_rows_find(&members->placements, placement.node_id) == NULL) {
-                return ERR_CORRUPT; /* of defaults alone there is no row */
+                return ERR_CORRUPT; /* only defaults have no row */
             }
         }
         return err;
@@ -489,7 +489,7 @@ static struct client_cut *cut_find(struct cuts *cuts, const char *who)
     return NULL;
 }
 
-/* The row becomes this one. before: NULL: there was none; after: NULL: it goes. */
+/* Set the row. before NULL: there was none; after NULL: it is deleted. */
 static void cut_set(struct cuts *cuts, struct client_cut *before, const struct client_cut *after)
 {
     const char *who = after != NULL ? after->who : before->who;
@@ -511,8 +511,7 @@ int cuts_put(struct cuts *cuts, const struct client_cut *cut, uint64_t log_ms)
     struct client_cut put = *cut;
     struct client_cut *row;
 
-    for (size_t i = cuts->now.count; i > 0;
-         i--) { /* the last one takes the place of one that goes */
+    for (size_t i = cuts->now.count; i > 0; i--) { /* the last one fills the gap */
         if (cuts->now.items[i - 1].until_ms <= log_ms) {
             cut_set(cuts, &cuts->now.items[i - 1], NULL);
         }

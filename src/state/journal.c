@@ -12,7 +12,7 @@
 #include "src/base/limits.h"
 
 #define PIECE_BYTES_MIN 512
-#define PIECE_BYTES_MAX (64 << 10) /* the largest row is larger, and has one of its own */
+#define PIECE_BYTES_MAX (64 << 10) /* the largest row is larger, and gets its own piece */
 
 /* --- journal --- */
 
@@ -66,7 +66,7 @@ struct row_piece {
     uint8_t bytes[];
 };
 
-/* Memory of the list for so many bytes. Each piece is twice as large as the one before. */
+/* Memory of the list for len bytes. Each piece is twice as large as the one before. */
 static uint8_t *row_bytes_new(struct row_changes *changes, size_t len)
 {
     struct row_piece *piece = changes->pieces;
@@ -126,7 +126,7 @@ void row_changes_release(struct row_changes *changes)
     *changes = (struct row_changes){0};
 }
 
-/* List the change of the row to the value's first bytes: none of them if it is deleted. */
+/* List the row's change to the first value_len bytes of the value; 0: it is deleted. */
 static void list_change(struct journal *journal, size_t value_len)
 {
     if (journal->changes != NULL) {
@@ -203,7 +203,7 @@ uint64_t row_key_node(const uint8_t *key)
 
 _Static_assert(LIMIT_NODE_ID <= UINT16_MAX, "a node's id has two bytes here");
 
-/* Where the id stands, or would. */
+/* The id's place, or where it would be. */
 static size_t place(const struct node_set *set, uint64_t node_id)
 {
     size_t low = 0;
@@ -256,7 +256,7 @@ bool node_set_remove(struct node_set *set, uint64_t node_id)
     return true;
 }
 
-/* Says of a node only that it is there. */
+/* A row without fields: only its key counts. */
 static const struct row_format NODE_ROW = {.version = ROW_VERSION};
 
 bool node_set_add_row(struct node_set *set, struct journal *journal, uint8_t table,

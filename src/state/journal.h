@@ -1,6 +1,6 @@
 /*
- * journal.h - what all tables of the replicated state write into, those of the cluster and those of
- * the machine (journal); and sets and tables of nodes, with a row for each (node_set, node_rows).
+ * journal.h - the journal that all tables of the replicated state write into, the cluster's and the
+ * machine's (journal); and sets and tables of nodes, with a row for each (node_set, node_rows).
  *
  * Failure modes: none. Thread: one owner (the raft loop).
  */
@@ -13,29 +13,29 @@
 #include "src/base/limits.h"
 
 /*
- * --- journal: what all tables of the replicated state write into, those of the cluster and those
- * of the machine: the digest of all rows, and the list of those that changed.
+ * --- journal: written by all tables of the replicated state, the cluster's and the machine's: the
+ * digest of all rows, and the list of changed rows.
  *
- * The happy path: a table says what a row was and what it becomes, by journal_change(). Or it puts
- * the row that it is about to change into the journal, by journal_key() (or _node_key),
- * journal_value() and the value's bytes, and lets it leave; changes it; and puts it in again, to
- * enter. Then the digest is the sum of all rows again, and storage gets the new one.
+ * The happy path: a table passes a row's old and new value to journal_change(). Or it puts the row
+ * that it is about to change into the journal, by journal_key() (or _node_key), journal_value() and
+ * the value's bytes, and calls journal_leave(); changes it; puts it in again, and calls
+ * journal_enter(). Then the digest is the sum of all rows again, and storage gets the new row.
  *
- * Invariant: a row counts in the digest exactly while it stands in its table. The digest is the sum
+ * Invariant: a row counts in the digest exactly while it is in its table. The digest is the sum
  * modulo 2^64 of hash_row() over all rows, the very sum that storage keeps and verifies.
  *
  */
 
-/* The first byte of a row's key: its table; and what follows. These are the cluster's tables, the
- * others are the machine's; the settings are of both, each by its name. */
+/* The first byte of a row's key: its table; and the rest of the key. These are the cluster's
+ * tables, all others are the machine's. Both have settings, each by its name. */
 enum state_table {
     STATE_TABLE_ANSWERS = 'a',   /* answer to a command: the id of its node, and a slot (2) */
     STATE_TABLE_ADDRESSES = 'l', /* member that moved: its id */
     STATE_TABLE_MEMBERS = 'm',   /* the change of the membership under way: nothing */
-    STATE_TABLE_NODES = 'n',     /* what a node reported of itself: its id */
+    STATE_TABLE_NODES = 'n',     /* a node's report of itself: its id */
     STATE_TABLE_REMOVED = 'r',   /* node that was removed: its id */
     STATE_TABLE_SETTINGS = 's',  /* setting: its name */
-    /* After the settings: so an older leafd reads first which level it needs. */
+    /* After the settings, so that an older leafd first reads the level needed. */
     STATE_TABLE_PLACEMENTS = 'x', /* where a node is, and its share of the work: its id */
     STATE_TABLE_CUTS = 'y'        /* client that is cut: its name or address */
 };
@@ -44,11 +44,11 @@ enum state_table {
  * that storage keeps their order. */
 #define ROW_NODE_KEY_BYTES 9
 
-/* Of values whose format has no other. */
+/* For values whose format has no version of its own. */
 #define ROW_VERSION 1
 
 /* A row changed by apply, as storage keeps it: key and value bytes. In a list both are borrowed
- * from the list's memory (capacity 0), and stay where they are until it is released. */
+ * from the list's memory (capacity 0), and stay in place until the list is released. */
 struct row_change {
     struct buf key;
     struct buf value; /* empty: the row was deleted */
@@ -67,13 +67,13 @@ struct row_changes {
 /* List the change of a row, key_len bytes and the value_len after them, which are copied. */
 void row_changes_add(struct row_changes *changes, const void *row, size_t key_len,
                      size_t value_len);
-/* Those of the other list come after; it is left empty. */
+/* Append the other list's changes; that list is left empty. */
 void row_changes_move(struct row_changes *changes, struct row_changes *from);
 void row_changes_release(struct row_changes *changes);
 
 struct journal {
     uint64_t digest;
-    struct row_changes *changes; /* of the command that is applied; NULL: they are not wanted */
+    struct row_changes *changes; /* of the command being applied; NULL: not wanted */
     bool loading;                /* between state_load_begin() and _end() */
     struct buf row;              /* a key and its value, one after the other */
     size_t key_len;
@@ -82,31 +82,30 @@ struct journal {
 /* Begin a row by its table; its key's other bytes are appended to journal->row. */
 void journal_key(struct journal *journal, uint8_t table);
 void journal_node_key(struct journal *journal, uint8_t table, uint64_t node_id);
-/* The key is whole; the value's bytes are appended to journal->row. */
+/* The key is complete; the value's bytes are appended to journal->row. */
 void journal_value(struct journal *journal);
-/* The key is whole; and this is the value. */
+/* The key is complete, and this is the value. */
 void journal_record(struct journal *journal, const struct row_format *format, const void *record);
 
-/* What the row is in the digest: a sum of all rows' hashes. */
+/* The row's part of the digest, which is the sum of all rows' hashes. */
 uint64_t journal_hash(const struct journal *journal);
 
 /* The row leaves the digest, since it is about to change. */
 void journal_leave(struct journal *journal);
 /* The row comes into the digest, and is listed as a change. */
 void journal_enter(struct journal *journal);
-/* The row leaves for good: its deletion is listed. It must have been in the digest, with this very
- * value: storage refuses the deletion of a row that it does not have. */
+/* The row is deleted, and its deletion is listed. It must have been in the digest with this very
+ * value: storage refuses to delete a row that it does not have. */
 void journal_delete(struct journal *journal);
 
-/* Changes that were listed in advance, the list of which is left empty, and what they add to the
- * digest. */
+/* Add changes that were listed in advance, and their part of the digest. The list is left empty. */
 void journal_move(struct journal *journal, struct row_changes *from, uint64_t digest);
 
-/* All of that: the row of this key, the table and so many bytes, was before, and is after. NULL: it
- * is new, or deleted. */
+/* All of that in one: the row with this key (the table and len bytes) was `before`, and becomes
+ * `after`. NULL: it is new, or deleted. */
 void journal_change(struct journal *journal, uint8_t table, const void *key, size_t len,
                     const struct row_format *format, const void *before, const void *after);
-/* The same of a row of a node. */
+/* The same for a row of a node. */
 void journal_node(struct journal *journal, uint8_t table, uint64_t node_id,
                   const struct row_format *format, const void *before, const void *after);
 
@@ -133,7 +132,7 @@ static inline uint64_t later_of(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* A proposer's clock may say anything; the row keeps only what can be shown. */
+/* A proposer's clock may have any value; the row keeps only a time that can be displayed. */
 static inline uint64_t time_shown_ms(uint64_t wall_ms)
 {
     return wall_ms < LIMIT_TIME_MAX_MS ? wall_ms : LIMIT_TIME_MAX_MS;
@@ -142,8 +141,8 @@ static inline uint64_t time_shown_ms(uint64_t wall_ms)
 /*
  * --- node_set: a set of node ids, in rising order; and such a set with a row for each id.
  *
- * An id beyond LIMIT_NODE_ID is the caller's mistake (ASSERT), but for asking
- * whether it is there.
+ * An id beyond LIMIT_NODE_ID is the caller's mistake (ASSERT), except when asking whether it is in
+ * the set.
  */
 
 struct node_set {
@@ -153,12 +152,12 @@ struct node_set {
 };
 
 bool node_set_has(const struct node_set *set, uint64_t node_id);
-/* False: it was there already. */
+/* False: it was in the set already. */
 bool node_set_add(struct node_set *set, uint64_t node_id);
-/* False: it was not there. */
+/* False: it was not in the set. */
 bool node_set_remove(struct node_set *set, uint64_t node_id);
 
-/* The same, and its row of the table goes with it. */
+/* The same, together with its row of the table. */
 bool node_set_add_row(struct node_set *set, struct journal *journal, uint8_t table,
                       uint64_t node_id);
 bool node_set_remove_row(struct node_set *set, struct journal *journal, uint8_t table,
@@ -167,14 +166,14 @@ bool node_set_remove_row(struct node_set *set, struct journal *journal, uint8_t 
 int node_set_load_row(struct node_set *set, struct journal *journal,
                       const struct row_loaded *row) MUST_CHECK;
 
-/* to, which is empty, becomes the same. */
+/* to, which must be empty, becomes a copy. */
 void node_set_copy(struct node_set *to, const struct node_set *from);
-/* Leaves it empty and usable. */
+/* Leaves the set empty and usable. */
 void node_set_free(struct node_set *set);
 
 /*
  * --- node_rows: a table with a record for each of some nodes, and its row. A record begins with
- * its node's id, a uint64_t, which stands in the row's key.
+ * its node's id, a uint64_t, which is in the row's key.
  */
 
 struct node_table {
@@ -190,9 +189,9 @@ struct node_rows {
     size_t capacity;
 };
 
-/* NULL: it has none. Borrowed until the next change. */
+/* NULL: none. Borrowed until the next change. */
 void *node_rows_find(const struct node_rows *rows, uint64_t node_id);
-/* The node's record is a copy of this from now on. */
+/* Set the node's record to a copy of this. */
 void node_rows_put(struct node_rows *rows, struct journal *journal, const void *record);
 /* False: there was none. */
 bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t node_id);

@@ -12,7 +12,7 @@
 
 /* An answer's row. */
 struct answer_row {
-    struct session_stamp stamp; /* its node stands in the key */
+    struct session_stamp stamp; /* its node is in the key */
     const uint8_t *bytes;
     size_t len;
 };
@@ -111,7 +111,7 @@ static void journal_answer(struct journal *journal, const struct node_session *s
     journal_record(journal, &ANSWER, &row);
 }
 
-/* It is awaited no more. Its row is out of the digest, or deleted. */
+/* It is no longer awaited. Its row is out of the digest, or deleted. */
 static void answer_drop(struct node_session *session, struct session_answer *answer)
 {
     size_t slot = (size_t)(answer - session->slots);
@@ -126,7 +126,7 @@ static void answer_drop(struct node_session *session, struct session_answer *ans
     }
 }
 
-/* Have so many slots. */
+/* Make room for count slots. */
 static void slots_reserve(struct node_session *session, size_t count)
 {
     size_t old = session->slot_count;
@@ -168,8 +168,8 @@ static void answer_put(struct sessions *sessions, struct node_session *session,
     journal_enter(sessions->journal);
 }
 
-/* Forget the answers below lowest. One of their slots, whose row has left the digest, is for the
- * next answer; NULL: there was none. */
+/* Forget the answers below lowest. Returns one of their slots, whose row has left the digest, for
+ * the next answer; NULL: none. */
 static struct session_answer *forget_below(struct sessions *sessions, struct node_session *session,
                                            uint64_t lowest)
 {
@@ -212,7 +212,7 @@ static void forget_all(struct sessions *sessions, struct node_session *session)
     ASSERT(session->bytes == 0);
 }
 
-/* --- what apply asks --- */
+/* --- functions for apply --- */
 
 static bool session_refuse(int status, uint64_t incarnation, struct buf *result)
 {
@@ -338,7 +338,7 @@ int sessions_load(struct sessions *sessions, const struct row_loaded *row)
     if (session->slots[slot].seq != 0) {
         return ERR_EXISTS;
     }
-    /* The newest answer says up to where the others were forgotten. */
+    /* The newest answer has the number below which others were forgotten. */
     session->lowest = later_of(session->lowest, answer.stamp.lowest);
     answer_put(sessions, session, &session->slots[slot], &answer.stamp, answer.bytes, answer.len);
     return 0;

@@ -2,10 +2,10 @@
  * state.c - see state.h: sessions around both halves, the dispatch of commands and rows, and the
  * memory of digests.
  *
- * The happy path: state_apply() reads the command whole, sees that it is a new one of its session,
- * has its half carry it out, and remembers the answer, and the digest under the entry's index.
+ * The happy path: state_apply() reads the whole command, checks that it is new in its session, has
+ * its half carry it out, and stores the answer, and the digest under the entry's index.
  *
- * Failure modes: as in state.h. Nothing is changed before the whole command was read. Thread: one
+ * Failure modes: as in state.h. No change is made before the whole command was read. Thread: one
  * owner.
  */
 #include "src/state/state.h"
@@ -87,7 +87,7 @@ static int state_read(const struct state *state, const void *data, size_t len,
     return err != 0 ? err : machine->ops->read(machine, data, len, &ret_command->of);
 }
 
-/* The status that is its result. */
+/* Returns the status that is its result. */
 static int apply_clusters(struct state *state, uint64_t index,
                           const struct cluster_command *command)
 {
@@ -114,14 +114,14 @@ static int apply_clusters(struct state *state, uint64_t index,
         return members_place(&state->members, &command->placement);
     case COMMAND_CUT:
         return cuts_put(&state->cuts, &command->cut, state->facts.log_ms);
-    case COMMAND_DIGEST: /* in the rows of all nodes, whatever each of them finds */
+    case COMMAND_DIGEST: /* the same rows on all nodes, whatever each node finds */
     case COMMAND_NOOP:
         return 0;
     }
     UNREACHABLE("a command of the cluster");
 }
 
-/* By the half that it belongs to. 0 or ERR_DIVERGED. */
+/* Apply it by its half. 0 or ERR_DIVERGED. */
 static int apply_type(struct state *state, const struct machine_entry *entry,
                       const struct state_command *command, struct buf *result)
 {
@@ -136,14 +136,14 @@ static int apply_type(struct state *state, const struct machine_entry *entry,
     if (cluster->type != COMMAND_DIGEST || cluster->digest.index == 0) {
         return 0;
     }
-    /* Did this node have another digest at that index, as far as it still remembers? */
+    /* Did this node have another digest at that index, if it still remembers? */
     mark = &state->marks[cluster->digest.index % STATE_DIGEST_MARKS];
     return mark->index == cluster->digest.index && mark->digest != cluster->digest.digest
                ? ERR_DIVERGED
                : 0;
 }
 
-/* Carry it out, unless it was before or must not be (session.h). */
+/* Carry it out, unless that was done before or must not be done (session.h). */
 static int apply_once(struct state *state, const struct machine_entry *entry,
                       const struct state_command *command, struct buf *result)
 {
@@ -162,14 +162,14 @@ static int apply_once(struct state *state, const struct machine_entry *entry,
     if (!sessions_is_full(&state->sessions, stamp, result)) {
         err = apply_type(state, entry, command, result);
     }
-    ASSERT(result->len > before); /* an answer for every command */
+    ASSERT(result->len > before); /* every command has an answer */
     sessions_answer(&state->sessions, stamp, result->data + before, result->len - before);
     return err;
 }
 
-/* What a leader appends for itself has no stamp; everything else has one. A node reports of itself
- * alone, and so of its zone. What a later level brings does nothing before it: the level in force
- * decides, whatever this leafd could do. */
+/* A leader's entries for itself have no stamp; all others have one. A node reports only itself, and
+ * so sets only its own zone. A later level's commands do nothing before that level: the level in
+ * force decides, not this leafd's abilities. */
 static bool is_allowed(const struct state *state, const struct state_command *command)
 {
     const struct cluster_command *cluster = &command->cluster;
@@ -180,11 +180,11 @@ static bool is_allowed(const struct state *state, const struct state_command *co
                command->of.is_leaders == is_unstamped;
     }
     if (cluster_command_since((int)cluster->type) > facts_level(&state->facts) &&
-        cluster->type != COMMAND_BIRTH_AT) { /* it brings its level with it */
+        cluster->type != COMMAND_BIRTH_AT) { /* it carries its level */
         return false;
     }
     switch (cluster->type) {
-    case COMMAND_NOOP: /* the first entry of a term, or all it carries is its stamp */
+    case COMMAND_NOOP: /* the first entry of a term, or only a stamp */
         return true;
     case COMMAND_BIRTH:
     case COMMAND_BIRTH_AT:
@@ -298,7 +298,7 @@ void state_configured(struct state *state, uint64_t index, const struct member *
     for (size_t i = 0; i < before_count; i++) {
         uint64_t node_id = before[i].node_id;
 
-        /* Everything that is kept for this node alone ends here. */
+        /* Delete all that is kept for this node alone. */
         if (member_find(after, after_count, node_id) == NULL) {
             members_remove(&state->members, node_id);
             state->machine->ops->removed(state->machine, node_id);
@@ -332,7 +332,7 @@ uint64_t state_member_moves(const struct state *state)
     return state->members.move_changes;
 }
 
-/* --- what is there --- */
+/* --- reading the state --- */
 
 bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info)
 {

@@ -6,10 +6,10 @@
  *                    |                          failed, and still needed
  *                    +---------- retry_ms --------+
  *
- * Failure modes: a tag whose batch fails, or is not answered in time, is asked for anew after a
- * pause; what an abandoned batch brings later is burnt. Results that do not fit (an older
- * generation, ids below what was published) are burnt as well: nothing that comes from outside is
- * trusted with uniqueness.
+ * Failure modes: a tag whose batch fails, or is not answered in time, is asked for again after a
+ * pause; ids that an abandoned batch brings later are burnt. Results that do not fit (an older
+ * generation, ids below published ones) are burnt as well: no outside data is trusted with
+ * uniqueness.
  */
 #include "src/id/alloc/allocator.h"
 
@@ -26,20 +26,20 @@ struct allocator {
     struct id_table *table;
     const struct clock *clock;
     struct id_waker *waker;
-    struct prefetch *prefetch; /* NULL: nobody hears of segments */
+    struct prefetch *prefetch; /* NULL: no one is informed of segments */
     struct usage usage;
     struct batcher grants;
     struct returns returns;
     struct allocator_counts counts;
     bool has_rekeyable; /* a tag of the table has a shape with {key} */
-    bool stopped;       /* segments were given back: none is asked for or published any more */
+    bool stopped;       /* segments were given back: no more are asked for or published */
 };
 
 /* --- usage --- */
 
 _Static_assert(2ULL * LIMIT_TAG_STEP <= UINT32_MAX, "ids in both slots are counted in 32 bits");
 
-/* A faster tag takes the place of the slowest. */
+/* A faster tag replaces the slowest. */
 static void offer(struct usage *usage, struct id_tag *tag)
 {
     struct id_tag **slowest = &usage->busiest[0];
@@ -82,7 +82,7 @@ static void judge_cover(struct usage *usage, struct id_tag *tag, uint64_t now_ms
         refill->short_loads = 1;
         refill->short_since_s = now_s;
     } else {
-        /* Refills are wanted, or there are none: waiting for more of them does not help. */
+        /* Refills are wanted, or impossible: waiting for more of them does not help. */
         bool in_vain = atomic_load_explicit(&tag->refill_wanted, memory_order_relaxed) ||
                        atomic_load_explicit(&tag->room, memory_order_relaxed) == 0;
 
@@ -93,7 +93,7 @@ static void judge_cover(struct usage *usage, struct id_tag *tag, uint64_t now_ms
     usage->short_count += (size_t)refill->is_short - (size_t)was_short;
 }
 
-/* tag->refill.rate and is_short are as of now. */
+/* Update tag->refill.rate and is_short. */
 static void usage_look(struct usage *usage, struct id_tag *tag)
 {
     uint64_t now_ms = clock_now_ms(usage->clock);
@@ -129,7 +129,7 @@ static void usage_look_cb(struct timer *timer, uint64_t now_ms)
     }
 }
 
-/* Ids of the tag came to this node, and are in its slots from now on or handed out. */
+/* Ids of the tag came to this node, and are now in its slots or handed out. */
 static void usage_add(struct usage *usage, struct id_tag *tag, uint32_t count)
 {
     uint32_t at_ms = tag->refill.rate.at_ms;
@@ -140,7 +140,7 @@ static void usage_add(struct usage *usage, struct id_tag *tag, uint32_t count)
     tag->unseen += count <= UINT32_MAX - tag->unseen ? count : 0;
 }
 
-/* Ids were taken out of the slots, and nobody gets them. */
+/* Ids were taken out of the slots, and no client gets them. */
 static void usage_burnt(struct id_tag *tag, uint64_t count)
 {
     ASSERT(count <= 2ULL * LIMIT_TAG_STEP);
@@ -196,9 +196,9 @@ static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
     atomic_store_explicit(&tag->step, step, memory_order_relaxed);
 }
 
-/* What can be granted yet, where all below max_id was. This node may have heard of its own grants
- * before its log has them. A claimer that sees the new value sees refill_wanted set until the range
- * of which it tells is published. */
+/* Set the ids that can still be granted, if all below max_id were. This node may know its own
+ * grants before its log has them. A claimer that sees the new value sees refill_wanted set until
+ * the range of that value is published. */
 static void tag_room(struct id_tag *tag, uint64_t max_id)
 {
     uint64_t granted = max_id > tag->refill.end ? max_id : tag->refill.end;
@@ -210,7 +210,7 @@ static void tag_room(struct id_tag *tag, uint64_t max_id)
                           memory_order_release);
 }
 
-/* Read by a read-modify-write, so that it has a place in the order that allocator.h speaks of: a
+/* Read by a read-modify-write, so that it has a place in the order that allocator.h describes: a
  * claimer whose bit is not seen here sees that refill_wanted was cleared before. */
 static bool tag_needed(struct id_tag *tag)
 {
@@ -218,8 +218,8 @@ static bool tag_needed(struct id_tag *tag)
            atomic_load_explicit(&tag->demand, memory_order_acquire) > 0;
 }
 
-/* The request failed: ask again after a pause if anybody still needs it, else leave it to the next
- * claimer. Clearing first and looking again afterwards loses nobody who came in between. */
+/* The request failed: ask again after a pause if a claimer still needs it, else leave it to the
+ * next claimer. Clearing first and looking again afterwards loses no claimer in between. */
 static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
 {
     tag->item.at_ms = (now_ms + allocator->config.retry_ms) & BATCH_AT_MS_MAX;
@@ -229,7 +229,7 @@ static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t 
         YIELD("gave up a refill");
         if (!tag_needed(tag) ||
             atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
-            return; /* nobody, or one who calls want() himself */
+            return; /* no claimer, or one that calls want() itself */
         }
     }
     batcher_add(&allocator->grants, &tag->item, tag->item.at_ms);
@@ -241,13 +241,13 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     struct refill *refill = &tag->refill;
     uint32_t state;
 
-    if (allocator->stopped) { /* nobody will claim any more */
+    if (allocator->stopped) { /* no thread claims any more */
         allocator->counts.burnt[ID_BURN_STOP] += result->size;
         tag_end(allocator, tag);
         return;
     }
-    if (result->first < refill->end || /* ids that this node was given before */
-        !id_tag_has_keys(tag, result->first, result->size)) { /* its log is behind the grant */
+    if (result->first < refill->end ||                        /* ids that this node already got */
+        !id_tag_has_keys(tag, result->first, result->size)) { /* its log is older than the grant */
         allocator->counts.burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms);
         return;
@@ -280,7 +280,7 @@ static void tag_burn(struct allocator *allocator, struct id_tag *tag)
     usage_burnt(tag, burnt);
 }
 
-/* The tag has (at least) this generation: burn what is held of an older one. */
+/* The tag has (at least) this generation: burn held ids of an older one. */
 static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint32_t generation)
 {
     ASSERT(generation >= tag->refill.generation);
@@ -292,7 +292,7 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
     refill_reset(&tag->refill, generation);
 }
 
-/* What the cluster said about one tag. */
+/* The cluster's answer for one tag. */
 static void tag_result(struct allocator *allocator, struct id_tag *tag,
                        const struct grant_result *result, uint64_t now_ms)
 {
@@ -307,7 +307,7 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
     if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
         (result->status == 0 && !is_sane)) {
         allocator->counts.burnt[ID_BURN_LATE] += result->size;
-        tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
+        tag_retry(allocator, tag, now_ms); /* of an older tag of that name, or nonsense */
         return;
     }
     tag_generation(allocator, tag, result->generation);
@@ -365,7 +365,7 @@ static void grants_pack(struct batcher *batcher, struct batch *batch,
 
         if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE ||
             !segment_can_publish(&tag->buffer)) {
-            tag_end(allocator, tag); /* it needs no segment now: who waits looks again */
+            tag_end(allocator, tag); /* it needs no segment now: waiters look again */
             continue;
         }
         if (tag->refill.cover_s > 0) {
@@ -378,7 +378,7 @@ static void grants_pack(struct batcher *batcher, struct batch *batch,
     allocator->counts.in_flight += batch->count;
 }
 
-/* Take over what a row says, unless it is older than what is known. */
+/* Adopt a row, unless it is older than the known one. */
 static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const struct tag_row *row)
 {
     uint32_t before = atomic_load_explicit(&tag->state, memory_order_relaxed);
@@ -398,7 +398,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
         after = row->mode == TAG_MODE_STRICT ? ID_TAG_STRICT : ID_TAG_MONOTONIC;
     } else if (newer || before == ID_TAG_PAUSED ||
                (before == ID_TAG_EXHAUSTED && row->max_id < tag_bound(row))) {
-        after = ID_TAG_ACTIVE; /* its max was raised, say */
+        after = ID_TAG_ACTIVE; /* e.g. its max was raised */
     }
     tag_steps(tag, row->step, row->max_step);
     tag->refill.cover_s = row->cover_s;
@@ -414,7 +414,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     atomic_store_explicit(&tag->increment, row->increment, memory_order_relaxed);
     tag->offset = row->offset;
     tag_room(tag, row->max_id);
-    /* A request that is wanted or under way goes on; it ends by itself, and then wakes again. */
+    /* A wanted or sent request continues; it ends by itself, and then wakes again. */
     if (newer || after != before) {
         tag_wake(allocator, tag);
     }
@@ -427,7 +427,7 @@ bool allocator_has_keys(void *data, const struct id_request *request, uint64_t f
     struct strict_item item;
 
     if (!allocator->has_rekeyable) {
-        return true; /* as nearly always: at no cost */
+        return true; /* nearly always: at no cost */
     }
     ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
     tag = id_table_find(allocator->table, item.name, item.name_len);
@@ -462,8 +462,8 @@ int allocator_take_marks(struct allocator *allocator, const void *command, size_
 
         if (tag != NULL && generation > tag->refill.generation) {
             tag_generation(allocator, tag, generation);
-            /* What has become of it is not known here. The next one to need ids asks, and the grant
-             * tells, unless this node's log does before. */
+            /* Its state is not known here. The next claimer asks, and the grant shows it, unless
+             * this node's log does before. */
             atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
             tag_wake(allocator, tag);
         }
@@ -576,7 +576,7 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
     usage_burnt(tag, total);
     row = giving->row_of(giving->data, tag->name, tag->name_len);
     end = ids_end(top.first, top.count, top.increment);
-    /* May it be the top of its tag? Where this node is behind the cluster, the machine says no. */
+    /* May it be the top of its tag? If this node is late, the state machine refuses the range. */
     if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && row != NULL && !row->deleted &&
         row->mode == TAG_MODE_TREND && row->generation == tag->refill.generation &&
         row->max_id <= end) {

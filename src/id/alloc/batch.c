@@ -1,13 +1,13 @@
 /*
  * batch.c - see batch.h.
  *
- * Batches are kept for the next time, with the bytes that their buffers have grown to: a busy node
- * sends a thousand of them a second.
+ * Batches are kept for reuse, with their grown buffers: a busy node sends a thousand of them a
+ * second.
  *
- * Each batch costs every node a message and a part of a disk write, whatever its size. So where
- * config.hold_ms says so, a small one is held back for a moment while larger ones are under way:
- * with many clients there are a few large batches, sent as earlier ones are answered, and with few
- * of them nobody waits for long.
+ * Each batch costs every node a message and a part of a disk write, whatever its size. So with a
+ * config.hold_ms a small batch is held back for a moment while larger ones are under way. With many
+ * clients there are a few large batches, sent as earlier ones are answered; with few clients none
+ * waits for long.
  */
 #include "src/id/alloc/batch.h"
 
@@ -16,9 +16,9 @@
 #include "src/base/assert.h"
 
 #define ABANDONED_MAX 4
-#define HOLD_SHARE 2 /* a batch goes at once if it is half as large as all that are under way */
+#define HOLD_SHARE 2 /* a batch is sent at once if it is half as large as all those under way */
 
-/* What a command brings; the largest that it can be. */
+/* The results of a command, of the largest size. */
 union results {
     struct grant_result grants[LIMIT_GRANTS_PER_ENTRY];
     struct strict_result strict[LIMIT_STRICT_ITEMS];
@@ -27,7 +27,7 @@ union results {
 
 /* --- waiting --- */
 
-/* There is something to send, it may be sent, and a batch is free. */
+/* Items are ready, sending is allowed, and a batch is free. */
 static bool batcher_may_send(const struct batcher *batcher)
 {
     return batcher->ready_count > 0 && !batcher->closed &&
@@ -35,7 +35,7 @@ static bool batcher_may_send(const struct batcher *batcher)
            batcher->batch_count < (size_t)ABANDONED_MAX * batcher->config.batches;
 }
 
-/* When what is ready is to be sent. */
+/* When to send the ready items. */
 static uint64_t batcher_send_ms(const struct batcher *batcher)
 {
     bool held = batcher->config.hold_ms > 0 && batcher->ready_count < batcher->config.items &&
@@ -114,7 +114,7 @@ void batcher_open(struct batcher *batcher, bool open)
 
 /* --- a batch --- */
 
-/* Its places are settled, and nobody refers to it. */
+/* Its places are settled, and no pointer to it is left. */
 static void batch_end(struct batch *batch)
 {
     batch->request.payload.len = 0;
@@ -122,7 +122,7 @@ static void batch_end(struct batch *batch)
     SLIST_INSERT_HEAD(&batch->batcher->unused, batch, unused);
 }
 
-/* What is known of one place. */
+/* Settle one place. */
 static void batch_settle(struct batch *batch, uint32_t i, int err, const void *result,
                          uint64_t now_ms)
 {
@@ -136,7 +136,7 @@ static void batch_settle(struct batch *batch, uint32_t i, int err, const void *r
     batch->batcher->ops->result(batch->batcher, item, batch->places[i].note, err, result, now_ms);
 }
 
-/* Give up waiting for a batch that should long have been answered. */
+/* Give up waiting for an answer that is long overdue. */
 static void batch_abandon_cb(struct timer *timer, uint64_t now_ms)
 {
     struct batch *batch = CONTAINER(timer, struct batch, abandon);
@@ -237,7 +237,7 @@ void batch_send(struct batch *batch)
 
 /* --- sending --- */
 
-/* One batch of what is ready, the oldest first. */
+/* Send one batch of ready items, the oldest first. */
 static void batcher_send(struct batcher *batcher, uint64_t now_ms)
 {
     struct batch_item *items[BATCH_ITEMS_MAX];

@@ -3,8 +3,8 @@
  *
  * A slot of the index is one 64-bit word: the upper 32 bits of the hash, and the handle of the
  * entry in the arena. An entry is complete before its slot is stored (release), and never changes
- * its name. The place in the index comes from the same 32 bits, so growing goes through the old
- * index alone, in order, and touches no entry.
+ * its name. The place in the index comes from the same 32 bits, so growing reads only the old
+ * index, in order, and touches no entry.
  */
 #include "src/id/alloc/id_table.h"
 
@@ -20,16 +20,16 @@
 #include "src/base/limits.h"
 #include "src/id/codec/tag.h"
 
-#ifndef FIRST_BITS /* the model of memory grows from a smaller one */
+#ifndef FIRST_BITS /* the memory-model test starts smaller */
 #define FIRST_BITS 10
 #endif
 
-/* A slot is 8 bytes, at most half of them are taken, and older indexes are as large together. */
+/* A slot is 8 bytes, at most half of them are taken, and older indexes together are as large. */
 _Static_assert(sizeof(struct id_tag) + 64 + ARENA_UNIT_BYTES <= LIMIT_TAG_USED_BYTES,
                "what a tag in use takes is counted with it");
 
-/* What a claim looks at, the word first, is one cache line's worth; what the raft loop writes with
- * each grant lies behind it. */
+/* The fields that a claim reads, the word first, fill one cache line; those that the raft loop
+ * writes with each grant come after it. */
 #define LINE_BYTES 64
 _Static_assert(offsetof(struct id_tag, buffer) == 0, "a tag begins with what claims swap");
 _Static_assert(offsetof(struct segment_buffer, word) == 0, "which begins with the word");
@@ -80,7 +80,7 @@ struct id_table *id_table_new(uint64_t seed)
     return table;
 }
 
-/* A shape with room for the keys that it may have. */
+/* A shape with room for its keys. */
 struct held_shape {
     struct shape shape;
     uint8_t keys[];
@@ -151,7 +151,7 @@ HOT struct id_tag *id_table_find(const struct id_table *table, const char *name,
     }
 }
 
-/* Release: who sees the slot sees the entry that it names. */
+/* Release: a thread that sees the slot sees its entry. */
 static void index_put(struct index *index, uint64_t slot)
 {
     uint32_t mask = (uint32_t)((1ULL << index->bits) - 1);
@@ -163,8 +163,8 @@ static void index_put(struct index *index, uint64_t slot)
     atomic_store_explicit(&index->slots[at], slot, memory_order_release);
 }
 
-/* Publish an index of twice the size. Readers in the older one miss only what is inserted from now
- * on, as if they had looked before. */
+/* Publish an index of twice the size. Readers in the older one miss only later insertions, as if
+ * they had looked before. */
 static void table_grow(struct id_table *table)
 {
     struct index *older = atomic_load_explicit(&table->index, memory_order_relaxed);
@@ -181,8 +181,8 @@ static void table_grow(struct id_table *table)
     atomic_store_explicit(&table->index, index, memory_order_release);
 }
 
-/* An entry with its name, else all zeros (no segments, ID_TAG_ACTIVE), in the tree of names but
- * not yet in the index. NULL: no room. */
+/* Make an entry with its name, else all zeros (no segments, ID_TAG_ACTIVE), in the tree of names
+ * but not yet in the index. NULL: no room. */
 static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
                               uint32_t *ret_handle)
 {
@@ -357,7 +357,7 @@ struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t 
 
 /* --- segments_page --- */
 
-/* The least that an item takes: to allocate no more than what was sent can fill. */
+/* The least bytes of an item, so that no more is allocated than the message can fill. */
 #define ITEM_BYTES_MIN 68
 
 static const struct field info_fields[] = {
@@ -376,8 +376,8 @@ static const struct field info_fields[] = {
 };
 static const struct fields info_table = FIELDS(info_fields);
 
-/* Behind the fields of an item, of a page in which a tag has what level 3 brought: of a cluster of
- * that level at least. */
+/* After an item's fields, in a page with a tag that has fields of level 3, so in a cluster of at
+ * least that level. */
 static const struct field stepped_fields[] = {
     FIELD_NUMBER(struct id_segment_info, slots[0].increment),
     FIELD_NUMBER(struct id_segment_info, slots[1].increment),
@@ -434,7 +434,7 @@ static bool read_items(struct reader *reader, bool stepped, struct id_segments_p
              tag_name_compare(info->name, info->name_len, info[-1].name, info[-1].name_len) <= 0)) {
             return false;
         }
-        if (!stepped) { /* as far as a node of an older level says it */
+        if (!stepped) { /* as a node of an older level sends it */
             uint64_t left = segment_slot_left(&info->slots[0]) + segment_slot_left(&info->slots[1]);
 
             info->lasts_s = info->rate_per_s > 0 ? left / info->rate_per_s : UINT64_MAX;

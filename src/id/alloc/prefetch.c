@@ -1,10 +1,10 @@
 /*
  * prefetch.c - see prefetch.h.
  *
- * A record: version, entries {name, time of the last use, ids lately used}, to the end; all records
- * in their order are one list, busiest first. Only records whose bytes changed are written; those
- * behind the list's end are emptied. After a crash between two of them a name may stand twice, or
- * be missing: the first counts.
+ * A record: version, entries {name, time of the last use, ids recently used}, to the end. All
+ * records in their order are one list, busiest first. Only records whose bytes changed are written;
+ * those after the list's end are emptied. After a crash between two writes a name may occur twice,
+ * or be missing: the first counts.
  */
 #include "src/id/alloc/prefetch.h"
 
@@ -18,15 +18,15 @@
 #define RECORD_VERSION 1
 #define ENTRY_BYTES_MAX (2 + LIMIT_TAG_NAME_BYTES + 8 + 8)
 #define HOUR_MS 3600000
-#define FETCHES_PER_TURN 100 /* then the loop has its turn */
+#define FETCHES_PER_TURN 100 /* then the loop continues */
 
 struct prefetch_entry {
     RB_ENTRY(prefetch_entry) by_name;
     struct id_tag *tag; /* NULL: not in use in this incarnation */
     uint64_t granted;   /* ids that arrived while it was watched, of this generation of its tag */
     uint64_t seen;      /* of those, used up at the last look */
-    uint64_t busy;      /* ids used up lately: halved with every hour */
-    uint64_t hour;      /* that busy was halved for last */
+    uint64_t busy;      /* ids used up recently: halved every hour */
+    uint64_t hour;      /* for which busy was last halved */
     uint64_t last_ms;   /* wall time of the last look that found some used up */
     uint32_t generation;
     uint16_t name_len;
@@ -51,7 +51,7 @@ struct prefetch {
     struct timer fetch;                  /* until the rate allows the next one */
     struct timer look;                   /* until the next look */
     struct timer save;                   /* until the next writing */
-    uint64_t written[LIMIT_LOCAL_LISTS]; /* hash of what a record holds; 0: nothing */
+    uint64_t written[LIMIT_LOCAL_LISTS]; /* hash of the record's bytes; 0: empty */
 };
 
 _Static_assert((uint64_t)LIMIT_PREFETCH_TAGS *ENTRY_BYTES_MAX <=
@@ -117,7 +117,7 @@ static void entry_age(struct prefetch_entry *entry, uint64_t time_ms)
     }
 }
 
-/* Begin to count with what is there: at first, and when a newer generation burnt what there was. */
+/* Restart the count from the present ids: at first, and when a newer generation burnt them. */
 static void entry_count_anew(struct prefetch_entry *entry)
 {
     entry->granted = segment_left(&entry->tag->buffer);
@@ -125,7 +125,7 @@ static void entry_count_anew(struct prefetch_entry *entry)
     entry->generation = entry->tag->refill.generation;
 }
 
-/* How many of its ids were used up since the last look. */
+/* Count the ids used up since the last look. */
 static void entry_look(struct prefetch_entry *entry, uint64_t time_ms)
 {
     uint64_t left;
@@ -185,7 +185,7 @@ static struct prefetch_entry **ranked(struct prefetch *prefetch)
     return list;
 }
 
-/* Those that wait to be fetched go no more. */
+/* Names that wait are no longer fetched. */
 static void order_end(struct prefetch *prefetch)
 {
     free(prefetch->order);
@@ -194,8 +194,8 @@ static void order_end(struct prefetch *prefetch)
     prefetch->order_at = 0;
 }
 
-/* Look at all, and forget what is of too low a rank, or too old and not in use. Returns the rest in
- * order. */
+/* Look at all entries, and forget those of too low a rank, or too old and not in use. Returns the
+ * rest in order. */
 static struct prefetch_entry **prefetch_look(struct prefetch *prefetch, uint64_t time_ms)
 {
     struct prefetch_entry *entry;
@@ -209,7 +209,7 @@ static struct prefetch_entry **prefetch_look(struct prefetch *prefetch, uint64_t
     list = ranked(prefetch);
     count = prefetch->count;
     for (size_t i = 0; i < count; i++) {
-        /* While names wait to be fetched they are all kept: there are not more than may be. */
+        /* While names wait to be fetched all are kept: there are no more than allowed. */
         if (prefetch->order == NULL && (kept >= prefetch->config.tags ||
                                         (list[i]->tag == NULL && entry_is_old(list[i], time_ms)))) {
             entry_drop(prefetch, list[i]);
@@ -249,7 +249,7 @@ void prefetch_save(struct prefetch *prefetch, uint64_t time_ms)
     buf_put_u8(&buf, RECORD_VERSION);
     for (size_t i = 0; list[i] != NULL && i < prefetch->config.tags; i++) {
         if (entry_is_old(list[i], time_ms)) {
-            continue; /* in use, but nobody took an id for long */
+            continue; /* in use, but no id was taken for long */
         }
         if (buf.len + ENTRY_BYTES_MAX > LIMIT_LOCAL_RECORD_BYTES) {
             write_record(prefetch, number++, &buf);
@@ -270,7 +270,7 @@ void prefetch_save(struct prefetch *prefetch, uint64_t time_ms)
     free(list);
 }
 
-/* One entry; false at the end, or where the bytes are none (then reader_done() is false). */
+/* One entry; false at the end, or for malformed bytes (then reader_done() is false). */
 static bool entry_read(struct reader *reader, const char **ret_name, size_t *ret_len,
                        uint64_t *ret_last_ms, uint64_t *ret_busy)
 {
@@ -339,7 +339,7 @@ static void fetch_begin(struct prefetch *prefetch, uint64_t now_ms, uint64_t tim
     prefetch->order_count = prefetch->count;
 }
 
-/* As many as the rate allows by now. */
+/* Fetch as many as the rate allows by now. */
 static void fetch_some(struct prefetch *prefetch, uint64_t now_ms, uint64_t time_ms)
 {
     uint64_t passed_ms = now_ms > prefetch->fetch_began_ms ? now_ms - prefetch->fetch_began_ms : 0;
@@ -350,7 +350,7 @@ static void fetch_some(struct prefetch *prefetch, uint64_t now_ms, uint64_t time
          n++) {
         struct prefetch_entry *entry = prefetch->order[prefetch->order_at++];
 
-        /* One that is in use by now was fetched by those who use it. */
+        /* A tag that is in use by now was fetched by its users. */
         if (entry->tag == NULL && !entry_is_old(entry, time_ms)) {
             prefetch->fetched++;
             prefetch->ops.fetch(prefetch->ops.data, entry->name, entry->name_len);
@@ -366,7 +366,7 @@ static void fetch_some(struct prefetch *prefetch, uint64_t now_ms, uint64_t time
                       prefetch->config.rate_per_s);
 }
 
-/* --- the outside --- */
+/* --- public functions --- */
 
 static void prefetch_arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)
 {
@@ -428,7 +428,7 @@ void prefetch_served(struct prefetch *prefetch, struct id_tag *tag)
         return;
     }
     if (prefetch->count >= 2 * (size_t)prefetch->config.tags) {
-        return; /* until the next look has sorted out the lesser half */
+        return; /* until the next look has removed the lower half */
     }
     entry = entry_get(prefetch, tag->name, tag->name_len, &is_new);
     entry->tag = tag;

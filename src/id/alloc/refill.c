@@ -7,7 +7,7 @@
 #include "src/base/hot.h"
 #include "src/base/limits.h"
 
-/* Since the last load; 0 should the clock stand or fall. */
+/* Since the last load; 0 if the clock stopped or went back. */
 static uint64_t passed_since(const struct refill *refill, uint64_t now_ms)
 {
     return now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 0;

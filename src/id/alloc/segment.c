@@ -1,30 +1,30 @@
 /*
  * segment.c - see segment.h: the double buffer of a tag.
  *
- * Why a slot is read as it was filled for the word's generation (test_orders_segment.c tries it):
- *  - Seeing it filled. The owner stores the slot and then `ready` (release). Whoever moves `word`
- *    to that generation has loaded `ready` (acquire) and swaps with release; all swaps of `word`
- *    are read-modify-writes and continue that release sequence. So a load (acquire) of a word of
- *    generation g sees the slot as it was filled for g, or later.
+ * Why a slot is read as it was filled for the word's generation (tested by test_orders_segment.c):
+ *  - Seeing it filled. The owner stores the slot and then `ready` (release). A thread that moves
+ *    `word` to that generation has loaded `ready` (acquire) and swaps with release; all swaps of
+ *    `word` are read-modify-writes and continue that release sequence. So a load (acquire) of a
+ *    word of generation g sees the slot as it was filled for g, or later.
  *  - Not using it refilled. The owner refills the slot of g for g + 2 only after it loaded
  *    (acquire) a word of generation g + 1. Take a swap that succeeded on a word of g: it comes
  *    before the move to g + 1 in the modification order of `word`, it was a release, and its
  *    release sequence reaches the owner's load. So the loads of the slot before that swap happened
  *    before the owner's stores, and cannot have read them. A claim that did read a refilled (or
  *    half refilled) slot fails its swap.
- *  - Saying "empty" only when it is: `ready` never falls behind the generation of `word`, so a load
- *    of `ready` that equals the generation of an earlier load of `word` proves that nothing moved
+ *  - Returning "empty" only when it is: `ready` is never below the generation of `word`. So a load
+ *    of `ready` that equals the generation of an earlier load of `word` proves that neither moved
  *    between, unless the load of `ready` is older than that of the slot's size: the size may be the
- *    refilled one, smaller than what is used. The load of the size is an acquire, the store of it a
- *    release, so `ready` is then seen as it was when the slot was refilled, or later.
- *  - The generation cannot come round within one claim: that would take 2^32 refills of the tag.
+ *    refilled one, smaller than `used`. The size is loaded with acquire and stored with release, so
+ *    `ready` is then seen as it was when the slot was refilled, or later.
+ *  - The generation cannot wrap within one claim: that would take 2^32 refills of the tag.
  */
 #include "src/id/alloc/segment.h"
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-/* What a word says. */
+/* The position in a word. */
 struct position {
     uint32_t generation;
     uint32_t used;
@@ -44,7 +44,7 @@ HOT static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct 
                                                  memory_order_acquire);
 }
 
-/* Acquire: who sees the size of a refilled slot sees `ready` of that time. */
+/* Acquire: a thread that sees the size of a refilled slot sees `ready` of that time. */
 static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation)
 {
     return atomic_load_explicit(&buffer->size[generation & 1], memory_order_acquire);
@@ -55,7 +55,7 @@ static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generat
     return atomic_load_explicit(&buffer->first[generation & 1], memory_order_relaxed);
 }
 
-/* Acquire: who sees a generation published sees its slot filled. */
+/* Acquire: a thread that sees a generation published sees its slot filled. */
 static uint32_t ready_of(const struct segment_buffer *buffer)
 {
     return atomic_load_explicit(&buffer->ready, memory_order_acquire);
@@ -144,8 +144,8 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
             ret_view->skipped = skipped;
             return ERR_EMPTY;
         }
-        /* Skip what is left here. Should the next slot be too short as well, it becomes the current
-         * one, and the one left behind is free for a segment that is long enough. */
+        /* Skip the ids left here. If the next slot is too short as well, it becomes the current
+         * one, and the skipped one is free for a segment that is long enough. */
         if (ready == at.generation + 1 &&
             move_word(buffer, &word, (struct position){at.generation + 1, 0}) && at.used < size) {
             skipped += size - at.used;
@@ -160,7 +160,7 @@ bool segment_make_room(struct segment_buffer *buffer)
     struct position at = position_of(word);
 
     if (at.used >= slot_size(buffer, at.generation) &&
-        ready_of(buffer) == at.generation + 1) { /* if others do the same, so much the better */
+        ready_of(buffer) == at.generation + 1) { /* another thread may do it first */
         (void)move_word(buffer, &word, (struct position){at.generation + 1, 0});
     }
     return segment_can_publish(buffer);
@@ -173,8 +173,8 @@ bool segment_can_publish(const struct segment_buffer *buffer)
     return position_of(word).generation == ready_of(buffer);
 }
 
-/* Acquire here, against the release stores of publish: who reads a refilled slot finds the word
- * moved on when it looks again. */
+/* Acquire here, against the release stores of publish: a thread that reads a refilled slot finds
+ * the word moved when it looks again. */
 static void slot_view(const struct segment_buffer *buffer, uint32_t generation, uint32_t used,
                       struct segment_slot_view *ret_slot)
 {
@@ -201,13 +201,13 @@ void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t siz
     ASSERT(size > 0);
     ASSERT(first <= UINT64_MAX - (uint64_t)size * by);
     ASSERT(segment_can_publish(buffer));
-    /* They change only where nothing is left: then the swap that took the last id comes before
-     * this store, as it does before those of its slot. */
+    /* They change only when no id is left: then the swap that took the last id comes before this
+     * store, as it does before those of its slot. */
     ASSERT(same || segment_left(buffer) == 0);
-    /* The acquire load of `word` just above keeps these stores behind it; release is for
+    /* The acquire load of `word` just above keeps these stores after it; release is for
      * segment_inspect(), see slot_view(). */
     atomic_store_explicit(&buffer->first[generation & 1], first, memory_order_release);
-    if (!same) { /* the size, which is stored after them and loaded before them, carries them */
+    if (!same) { /* the size, stored after them and loaded before them, orders them */
         atomic_store_explicit(&buffer->terms, terms, memory_order_relaxed);
     }
     atomic_store_explicit(&buffer->size[generation & 1], size, memory_order_release);

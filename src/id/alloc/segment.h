@@ -11,9 +11,9 @@
  * over it returns it, and the generation in the word makes a stale view of a refilled slot fail.
  *  - A slot is written only while generation == ready, and only the slot not in use.
  *  - Claims of one thread rise, and a claim that starts after another ended returns larger ids, as
- *    long as each published range lies above the one before.
+ *    long as each published range is above the one before.
  *
- * Failure modes: none that lose ids; a process that dies burns what is left.
+ * Failure modes: none that lose ids; a process that dies burns the ids left.
  *
  * Threads: segment_claim*, segment_left, segment_make_room from any; publish, can_publish, burn
  * from the owner (the raft loop) alone. All fields are atomics, so the sanitizer can check the
@@ -40,7 +40,7 @@ struct segment_buffer {
     _Atomic uint64_t terms;
 };
 
-/* What a claim learnt beside its ids, for the refill decision. */
+/* What a claim returns beside its ids, for the refill decision. */
 struct segment_view {
     uint32_t used;    /* of the current slot, after the claim */
     uint32_t size;    /* of the current slot */
@@ -54,26 +54,26 @@ struct segment_view {
 int segment_claim(struct segment_buffer *buffer, uint32_t count, struct segment_range *ret_range,
                   struct segment_view *ret_view) MUST_CHECK;
 
-/* Claim exactly count ids in one range, skipping what is left of slots that are too short while a
- * next one is there. ERR_EMPTY when no slot can give it now: the last slot is left as it is, and a
- * slot of at least count ids must be published. */
+/* Claim exactly count ids in one range. Slots that are too short are skipped while there is a next
+ * one. ERR_EMPTY when no slot has the range now: the last slot is unchanged, and a slot of at least
+ * count ids must be published. */
 int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
                         struct segment_range *ret_range, struct segment_view *ret_view) MUST_CHECK;
 
-/* Can another segment be had beside what is left? If the current slot is used up and the next one
- * is filled, that becomes the current one; no id is claimed or skipped. A moment's view. */
+/* Is there a free slot for another segment? If the current slot is used up and the next one is
+ * filled, the next becomes the current one; no id is claimed or skipped. A moment's view. */
 bool segment_make_room(struct segment_buffer *buffer);
 
 /* True if the slot not in use is free to be filled. */
 bool segment_can_publish(const struct segment_buffer *buffer);
 
 /* Fill the slot not in use with size ids from first on, granted under this generation of the tag,
- * and make it claimable. size > 0; increment 0: 1. segment_can_publish() must hold, and nothing
- * be left of another generation, or increment. */
+ * and make it claimable. size > 0; increment 0: 1. segment_can_publish() must hold, and no id of
+ * another generation or increment may be left. */
 void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size,
                      uint32_t increment, uint32_t of);
 
-/* Take everything that is left; returns how many ids were burnt. Afterwards can_publish() holds. */
+/* Burn all ids left; returns how many. Afterwards can_publish() holds. */
 uint64_t segment_burn(struct segment_buffer *buffer);
 
 /* Ids left in both slots (a moment's view). */

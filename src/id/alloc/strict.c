@@ -8,17 +8,17 @@
  *                                            ^                                              |
  *                                            +----------------------------------------------+
  *
- * A request that reaches its deadline is answered wherever it is. In a batch its place is left
- * empty, since the batch may still bring it ids, which are burnt then. What a batch brings after
- * its own deadline is never heard of, and so not counted.
+ * A request that reaches its deadline is answered in any state. In a batch its place is left empty,
+ * since the batch may still bring it ids, which are then burnt. Ids that a batch gets after its own
+ * deadline are never reported here, and so not counted.
  *
- * Three lanes, since no batch has requests of two: what is allocated by the log; what comes from
- * the leader's windows, which costs no write, so that nothing of it is held back; and of the latter
- * what has a key, and so waits for the log after all. Which mode a tag has this node may not know
- * yet: the leader says so, and the request changes lanes.
+ * There are three lanes, and a batch has requests of one. The first has ids allocated by the log.
+ * The second has ids from the leader's windows, which cost no write, so none is held back. The
+ * third has those of the latter with a key, which wait for the log after all. This node may not
+ * know a tag's mode yet: the leader then reports it, and the request changes lanes.
  *
- * While no leader is known nothing is sent: what waits then goes in few large batches to the next
- * leader, and what is late by then was never sent at all, so nothing of it can be burnt.
+ * While no leader is known nothing is sent. Waiting requests then go in few large batches to the
+ * next leader; those late by then were never sent, so they cost no ids.
  */
 #include "src/id/alloc/strict.h"
 
@@ -27,7 +27,7 @@
 #include "src/base/assert.h"
 #include "src/id/alloc/batch.h"
 
-#define HOLD_MS 3 /* a small batch is held back for so long at most */
+#define HOLD_MS 3 /* a small batch is held back at most this long */
 #define ABANDON_MS 50
 #define NOTE_KEYED (UINT64_C(1) << 32) /* in the note of a place, beside its count of ids */
 
@@ -40,7 +40,7 @@ struct pick {
 
 enum lane_kind { LANE_STRICT, LANE_MONOTONIC, LANE_KEYED, LANES };
 
-/* Of one kind of batches. */
+/* One kind of batches. */
 struct lane {
     enum lane_kind kind;
     struct strict *strict;
@@ -60,18 +60,18 @@ struct strict {
     struct timers *timers;
     bool stopped;
     bool leader_known;
-    TAILQ_HEAD(, id_request) have_ids; /* in the reply, and wait for the key of their texts */
-    size_t held;                       /* all that are not answered: <= LIMIT_STRICT_WAITING */
+    TAILQ_HEAD(, id_request) have_ids; /* in the reply, waiting for the key of their texts */
+    size_t held;                       /* all unanswered requests: <= LIMIT_STRICT_WAITING */
     uint64_t burnt;
     struct histogram took;
-    struct pick picks[LIMIT_STRICT_ITEMS]; /* while a batch is made */
+    struct pick picks[LIMIT_STRICT_ITEMS]; /* while a batch is packed */
     struct lane lanes[LANES];
 };
 
 #define LANE_FOREACH(lane, strict)                                                                 \
     for (struct lane *lane = (strict)->lanes; lane < (strict)->lanes + LANES; lane++)
 
-/* 0 if the request can be taken. */
+/* 0 if the request can be accepted. */
 static int strict_check(const struct strict *strict, struct id_request *request)
 {
     struct strict_item item;
@@ -90,7 +90,7 @@ static int strict_check(const struct strict *strict, struct id_request *request)
     return rv;
 }
 
-/* Answer a request that waits nowhere any more. */
+/* Answer a request that is in no queue any more. */
 static void strict_finish(struct strict *strict, struct id_request *request, int status)
 {
     ASSERT(strict->held > 0);
@@ -108,7 +108,7 @@ static struct lane *lane_of(struct strict *strict, const struct id_request *requ
                                                               : LANE_MONOTONIC];
 }
 
-/* What it got is lost, unless it stays under its key. */
+/* Its ids are lost, unless they stay under its key. */
 static void lose_ids(struct strict *strict, struct id_request *request)
 {
     struct strict_item item;
@@ -137,7 +137,7 @@ static void strict_give(struct strict *strict, struct id_request *request, uint6
     }
 }
 
-/* What an earlier batch said tells more than that it is late. */
+/* An earlier batch's error says more than a timeout. */
 static void strict_finish_late(struct strict *strict, struct id_request *request)
 {
     int late = strict->leader_known ? ERR_TIMEOUT : ERR_NO_LEADER;
@@ -145,7 +145,7 @@ static void strict_finish_late(struct strict *strict, struct id_request *request
     strict_finish(strict, request, request->status != 0 ? request->status : late);
 }
 
-/* The deadline, or the time to look for the key again. */
+/* The deadline, or the time to check for the key again. */
 static void strict_due_cb(struct timer *timer, uint64_t now_ms)
 {
     struct id_request *request = CONTAINER(timer, struct id_request, deadline);
@@ -197,8 +197,8 @@ static int pick_compare(const void *a, const void *b)
     return x->arrival < y->arrival ? -1 : x->arrival > y->arrival;
 }
 
-/* Tags stand together, so that the state machine writes each row once; in a tag the order of
- * arrival stays. What is in order already, as requests of one tag always are, is left alone. */
+/* Group the requests by tag, so that the state machine writes each row once; within a tag the order
+ * of arrival stays. Requests already in order, as those of one tag always are, are not sorted. */
 static void picks_sort(struct pick *picks, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
@@ -209,8 +209,8 @@ static void picks_sort(struct pick *picks, uint32_t count)
     }
 }
 
-/* True if it got nothing now and may get something later: it is asked for again. Or it goes into
- * another lane, if its tag is in the other mode without segments. */
+/* True if the request got no ids now and may get some later: it is sent again. It changes lanes if
+ * its tag is in the other mode without segments. */
 static bool strict_ask_again(struct strict *strict, struct id_request *request,
                              const struct strict_result *result, uint64_t now_ms)
 {
@@ -233,12 +233,12 @@ static bool strict_ask_again(struct strict *strict, struct id_request *request,
     }
     results_encode(RESULT_STRICT, result, 1, &request->reply);
     request->status =
-        result->status != ERR_STALE ? result->status : 0; /* says nothing to a client */
+        result->status != ERR_STALE ? result->status : 0; /* means nothing to a client */
     batcher_add(&lane_of(strict, request)->batcher, &request->item, at_ms);
     return true;
 }
 
-/* Ids that nobody waits for are lost, unless they stay under a key. */
+/* Ids that no request waits for are lost, unless they stay under a key. */
 static void strict_settle(struct batcher *batcher, struct batch_item *item, uint64_t note, int err,
                           const void *result, uint64_t now_ms)
 {
@@ -255,7 +255,7 @@ static void strict_settle(struct batcher *batcher, struct batch_item *item, uint
     }
     request = CONTAINER(item, struct id_request, item);
     if (err != 0) {
-        /* Never into another batch: this one may be applied yet. */
+        /* Never into another batch: this one may still be applied. */
         strict_finish(strict, request, err);
         return;
     }
@@ -264,7 +264,7 @@ static void strict_settle(struct batcher *batcher, struct batch_item *item, uint
     }
     if (said->status == 0 &&
         (said->first >= TAG_MAX_ID_END || count > TAG_MAX_ID_END - said->first)) {
-        strict_finish(strict, request, ERR_BAD_MESSAGE); /* no range that anybody was given */
+        strict_finish(strict, request, ERR_BAD_MESSAGE); /* not a range that was granted */
         return;
     }
     results_encode(RESULT_STRICT, said, 1, &request->reply);
@@ -290,7 +290,7 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
         struct id_request *request = CONTAINER(items[i], struct id_request, item);
         struct pick *pick = &strict->picks[picked];
 
-        if (request->deadline_ms <= now_ms) { /* the loop stood for long, or there was no leader */
+        if (request->deadline_ms <= now_ms) { /* a slow loop, or no leader */
             strict_finish_late(strict, request);
             continue;
         }

@@ -1,9 +1,9 @@
 /*
- * id_backend.h - the seam between http/ and raft/: what the HTTP side may ask of the cluster.
+ * id_backend.h - the interface between http/ and raft/: the HTTP side's requests to the cluster.
  *
- * http/ knows only this; raft/ implements it (raft/node/node.c), and tests give a fake. Ids
- * themselves do not pass here: an HTTP loop claims them from the id table, and comes here only when
- * it needs a refill, does not know a tag, or has an admin request.
+ * http/ knows only this; raft/ implements it (raft/node/node.c), and tests provide a fake. Ids
+ * themselves do not pass here: an HTTP loop claims them from the id table. It calls the backend
+ * only when it needs a refill, does not know a tag, or has an admin request.
  *
  * Threads: as each function says.
  */
@@ -83,12 +83,12 @@ struct id_member {
     /* ID_UNKNOWN: not known here */
     uint64_t lag;           /* committed, and not on its disk yet; of itself: not applied */
     uint64_t round_trip_us; /* of the link to it */
-    uint64_t last_heard_ms; /* so long ago it answered; of itself 0 */
+    uint64_t last_heard_ms; /* how long ago it answered; of itself 0 */
     bool has_clock_offset;
-    int64_t clock_offset_ms; /* its clock is ahead of this node's; behind: negative */
+    int64_t clock_offset_ms; /* its clock minus this node's */
 };
 
-/* The change of the membership that is under way, or was given up last. */
+/* The membership change that is under way, or was given up last. */
 struct id_member_change {
     const char *kind;  /* "add" or "remove"; NULL: none. Static text */
     const char *state; /* "under_way" or "given_up" */
@@ -98,7 +98,7 @@ struct id_member_change {
 
 struct id_cluster_status {
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
-    struct uid uid; /* none: this node has not heard of the cluster's birth */
+    struct uid uid; /* none: this node does not know the cluster's birth */
     uint64_t node_id;
     enum id_node_state state;
     uint64_t leader_id; /* 0: none known */
@@ -109,7 +109,7 @@ struct id_cluster_status {
     size_t member_count;
     struct id_member members[LIMIT_NODES];
     struct id_member_change change;
-    char prefer_zone[LIMIT_ZONE_BYTES + 1]; /* of this node's settings; "": none */
+    char prefer_zone[LIMIT_ZONE_BYTES + 1]; /* in this node's settings; "": none */
 };
 
 /* Members that have not applied an entry, as far as this node knows. */
@@ -118,35 +118,36 @@ struct id_missing {
     struct {
         uint64_t id;
         bool reachable;       /* this node has a link to it */
-    } nodes[LIMIT_NODES + 1]; /* also this node, should it be no member any more */
+    } nodes[LIMIT_NODES + 1]; /* also this node, even if no longer a member */
 };
 
-/* What the members hold of some tags. Each page has the first `limit` of the node's own: a tag
- * behind the last of a page with `more` may be missing there. */
+/* The ids of some tags that the members hold. Each page has the first `limit` of the node's own
+ * tags: a tag after the last of a page with `more` may be missing there. */
 struct id_buffers {
     size_t count;
     struct id_node_buffers {
         uint64_t node_id;
-        bool asked;                   /* else it cannot be reached, or the level is too low */
+        bool asked;                   /* false: it cannot be reached, or the level is too low */
         bool answered;                /* it has a page */
-        struct id_segments_page page; /* its items are the caller's to free */
-    } nodes[LIMIT_NODES + 1];         /* also this node, should it be no member any more */
+        struct id_segments_page page; /* the caller frees its items */
+    } nodes[LIMIT_NODES + 1];         /* also this node, even if no longer a member */
 };
 
 /* A backup (backup_file.h) that is taken part by part: each request gets the next bytes. ERR_*:
- * there is none (any more), or ERR_OVERLOADED: another is being taken on this node. Whoever began
- * one asks on until `end`, or closes it; if nobody does for LIMIT_BACKUP_IDLE_MS, it is over. */
+ * there is none (any more), or ERR_OVERLOADED: another is being taken on this node. The caller that
+ * began one requests parts until `end`, or closes it. Without a request for LIMIT_BACKUP_IDLE_MS it
+ * is over. */
 struct id_backup {
-    bool local;      /* of the first: this node's state, however old */
+    bool local;      /* first request: this node's state, however old */
     bool close;      /* give it up; no bytes */
     uint64_t number; /* 0: begin; filled in then, and given again with each further request */
     bool end;        /* filled in: these are the last */
 };
 
-/* Settings that are not what the log knows; each is a bit. */
+/* Settings that differ from the log's; each is a bit. */
 enum id_difference {
     ID_DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
-    ID_DIFFERS_ADDRESS = 1 << 1, /* peer.advertise, or what stands for it */
+    ID_DIFFERS_ADDRESS = 1 << 1, /* peer.advertise, or its default */
     ID_DIFFERS_LAYOUT = 1 << 2   /* snowflake.layout */
 };
 #define ID_DIFFERENCES 3
@@ -160,17 +161,17 @@ static inline const char *id_difference_setting(unsigned i)
     return settings[i];
 }
 
-/* Of the memory that the state may take, in percent: from the first on it is told as an alarm, from
- * the second on as a critical one. */
+/* Percentages of the memory that the state may take. From the first on there is an alarm, from the
+ * second on a critical one. */
 #define ID_STATE_HIGH_PERCENT 80
 #define ID_STATE_NEARLY_FULL_PERCENT 95
 
-/* What any thread may read of the node at any time. Written by the raft loop (and `stopping` by
- * main). */
+/* Figures of the node that any thread may read at any time. Written by the raft loop (and
+ * `stopping` by main). */
 struct id_health {
-    _Atomic bool joining;             /* the node is none yet: it waits to be let in */
+    _Atomic bool joining;             /* the node is no member yet: it waits for admission */
     _Atomic bool started;             /* the log is loaded and the core runs */
-    _Atomic bool leader_known;        /* or a member through which it is reached: */
+    _Atomic bool leader_known;        /* or a member through which it is reached, namely: */
     _Atomic uint64_t leader_through;  /* this one; 0: directly, or not at all */
     _Atomic bool applied_once;        /* the state is at least as new as this node's last stop */
     _Atomic bool disk_low;            /* new proposals are refused */
@@ -179,29 +180,29 @@ struct id_health {
     _Atomic uint64_t state_tags;      /* live ones */
     _Atomic uint64_t state_dead;      /* tombstones */
     _Atomic uint64_t state_keys;
-    _Atomic uint64_t implausible;           /* what peers said and cannot be, since the start */
+    _Atomic uint64_t implausible;           /* implausible messages of peers, since the start */
     _Atomic uint32_t members;               /* of the configuration in force here */
     _Atomic uint32_t voters;                /* of these */
     _Atomic bool member_change;             /* one is under way */
     _Atomic unsigned differs;               /* bits of enum id_difference */
     _Atomic uint32_t level;                 /* in force here */
     _Atomic uint32_t level_able;            /* the newest that this node speaks */
-    _Atomic bool stopping;                  /* no request is taken any more */
-    _Atomic bool drained;                   /* new work is for others, see struct placement */
+    _Atomic bool stopping;                  /* no more requests are accepted */
+    _Atomic bool drained;                   /* new work goes to others, see struct placement */
     struct stall stall;                     /* how long the turns of the raft loop take */
     _Atomic uint64_t segments_held;         /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */
     _Atomic uint64_t given_back;            /* ids */
     _Atomic uint64_t
-        uid_high; /* of the cluster (cluster_command.h); 0, or the other is: it is not known */
+        uid_high; /* of the cluster (cluster_command.h); if either is 0, it is not known */
     _Atomic uint64_t uid_low;
-    /* Whom it waits for until the cluster is born, an id << 8 | enum birth_wait each; then 0. */
+    /* The nodes it waits for until the cluster's birth, id << 8 | enum birth_wait each; then 0. */
     _Atomic uint32_t birth_waits[LIMIT_NODES];
     /* snowflake ids */
     _Atomic int snowflake_refusal;        /* 0, or the ERR_* that every claim gets now */
     _Atomic int64_t clock_off_ms;         /* own clock against the cluster's */
-    _Atomic uint64_t clock_wait_until_ms; /* wall time that is waited for; 0: none */
+    _Atomic uint64_t clock_wait_until_ms; /* wall time being waited for; 0: none */
 };
 
 /* A counter of any thread, as of now. */
@@ -215,16 +216,16 @@ static inline bool id_health_uid(const struct id_health *health, struct uid *ret
 {
     ret_uid->high = atomic_load_explicit(&health->uid_high, memory_order_relaxed);
     ret_uid->low = atomic_load_explicit(&health->uid_low, memory_order_relaxed);
-    return ret_uid->high != 0 && ret_uid->low != 0; /* it never changes once it is there */
+    return ret_uid->high != 0 && ret_uid->low != 0; /* it never changes once set */
 }
 
-/* What readiness needs, in the order of id_health_lacks()'s bits. */
+/* The conditions of readiness, in the order of id_health_lacks()'s bits. */
 enum id_need {
-    ID_NEED_MEMBER,  /* it was let in */
+    ID_NEED_MEMBER,  /* it is a member */
     ID_NEED_STARTED, /* the log is loaded */
     ID_NEED_APPLIED,
     ID_NEED_SERVING, /* it is not stopping */
-    ID_NEED_IDS,     /* it holds some, or can have some */
+    ID_NEED_IDS,     /* it holds some, or can get some */
     ID_NEED_BORN,
     ID_NEED_UNDRAINED,
     ID_NEEDS
@@ -248,12 +249,12 @@ static inline unsigned id_health_lacks(const struct id_health *health)
 }
 
 /*
- * --- id_figures: what a node measures of itself and of the cluster, once a second: for /metrics
- * and whoever shows the cluster to people. (What is asked at every request is in struct id_health.)
+ * --- id_figures: a node's measurements of itself and of the cluster, once a second, for /metrics
+ * and other displays. (Values read at every request are in struct id_health.)
  *
  * The happy path: the raft loop fills in a struct id_figures and puts it into the box; any thread
- * takes a copy, at most a second old while the node has something to do, without asking the raft
- * loop: also from one that hangs.
+ * takes a copy, at most a second old while the node has work, without asking the raft loop, even if
+ * that loop hangs.
  *
  * Failure modes: none. The lock is held while a few kB are copied.
  *
@@ -269,42 +270,42 @@ struct id_member_figures {
     bool voter;
     bool reachable;                 /* this node has a link to it (itself: true) */
     bool has_match;                 /* this node leads, and knows: */
-    uint64_t match_index;           /* how far its log is the same */
+    uint64_t match_index;           /* up to where its log is the same */
     bool has_rtt;                   /* it answered in the last CLOCK_SAMPLE_FRESH_MS: */
-    uint64_t rtt_us;                /* there and back, of the last question */
-    bool has_clock;                 /* the same, and soon enough to tell: */
-    int64_t clock_off_ms;           /* its clock is ahead of this node's; behind: negative */
-    struct level_range levels;      /* that it speaks; zeros until it registered */
+    uint64_t rtt_us;                /* round trip of the last request */
+    bool has_clock;                 /* the same, and fast enough to be exact: */
+    int64_t clock_off_ms;           /* its clock minus this node's */
+    struct level_range levels;      /* spoken by it; zeros until it registered */
     char version[ID_VERSION_BYTES]; /* "" until it registered */
 };
 
-/* One of the tags of which this node hands out most. */
+/* One of the busiest tags of this node. */
 struct id_tag_figures {
     char name[LIMIT_TAG_NAME_BYTES + 1];
     uint16_t name_len;
-    double per_s;     /* ids, by this node, of late */
-    double ends_s;    /* until its ids end, at the rate at which all nodes use them */
-    uint64_t lasts_s; /* what this node holds; UINT64_MAX: it has no segments */
-    uint32_t cover_s; /* how long that is to be at least; 0: not said */
-    bool is_short;    /* it is less, also after refills (src/id/alloc/allocator.h) */
+    double per_s;     /* ids, by this node, recently */
+    double ends_s;    /* until its ids end, at the rate of all nodes */
+    uint64_t lasts_s; /* of this node's ids; UINT64_MAX: it has no segments */
+    uint32_t cover_s; /* the least that they should last; 0: not set */
+    bool is_short;    /* they last less, even after refills (src/id/alloc/allocator.h) */
 };
 
-/* The data directory and its file, as the writer saw them last; zeros: not known. */
+/* The data directory and its file, as last seen by the writer; zeros: not known. */
 struct id_disk_figures {
-    uint64_t map_bytes;  /* what the file may grow to: data.map-bytes */
+    uint64_t map_bytes;  /* most that the file may grow to: data.map-bytes */
     uint64_t used_bytes; /* of it */
     uint64_t disk_bytes; /* of the file system */
     uint64_t disk_free_bytes;
-    uint64_t views_ended;         /* backups and snapshots, to have room, since the start */
-    struct histogram_view commit; /* from the first operation of a commit until all is durable */
-    struct histogram_view flush;  /* of this, writing and syncing */
+    uint64_t views_ended;         /* backups and snapshots ended to free space, since the start */
+    struct histogram_view commit; /* from a commit's first operation until it is durable */
+    struct histogram_view flush;  /* of this, write and sync */
 };
 
-/* Backups that were taken of this node since its start. */
+/* Backups taken of this node since its start. */
 struct id_backup_figures {
     uint64_t taken;
     uint64_t failed;     /* begun, and given up */
-    uint64_t last_ms;    /* when the last one was whole, of wall clock; 0: none was */
+    uint64_t last_ms;    /* wall time when the last one completed; 0: none did */
     uint64_t last_bytes; /* of that one */
 };
 
@@ -316,25 +317,25 @@ struct id_figures {
     uint64_t applied_index;
     uint64_t last_index;          /* of the log, */
     uint64_t log_entries;         /* that it has in memory, */
-    uint64_t log_bytes;           /* and what they take */
-    uint64_t elections;           /* that this node stood for, since its start */
+    uint64_t log_bytes;           /* and their bytes */
+    uint64_t elections;           /* in which this node was a candidate, since its start */
     uint64_t leaderships;         /* and won */
     uint64_t snapshots_sent;      /* to others, whole */
     uint64_t snapshots_received;  /* and installed */
-    uint64_t compactions;         /* the log was cut behind rows on the disk */
-    uint64_t workers;             /* worker ids that somebody holds */
-    uint64_t worker_names_shared; /* names under which there are several now */
-    uint64_t requests_pending;    /* that this node holds for the cluster */
+    uint64_t compactions;         /* cuts of the log up to rows on the disk */
+    uint64_t workers;             /* worker ids that are held */
+    uint64_t worker_names_shared; /* names that hold several now */
+    uint64_t requests_pending;    /* held by this node for the cluster */
     uint64_t refills_in_flight;   /* tags */
     uint64_t ids_granted;         /* in segments, to this node */
-    uint64_t covers_short;        /* tags that last less than their cover_s, also after refills */
-    uint64_t windows;             /* of monotonic tags, that this node has as the leader, */
-    uint64_t window_ids;          /* and what is left in them */
-    uint64_t window_entries;      /* that asked for more of them */
-    uint64_t window_waits;        /* batches that had to wait for one */
-    uint64_t rounds_confirmed;    /* by which it heard that it leads, */
-    uint64_t rounds_abandoned;    /* or did not */
-    struct histogram_view refill; /* from the question to the segment */
+    uint64_t covers_short;        /* tags that last less than their cover_s, even after refills */
+    uint64_t windows;             /* of monotonic tags, held by this node as the leader, */
+    uint64_t window_ids;          /* ids left in them */
+    uint64_t window_entries;      /* log entries that asked for more windows */
+    uint64_t window_waits;        /* batches that waited for a window */
+    uint64_t rounds_confirmed;    /* rounds that confirmed its leadership, */
+    uint64_t rounds_abandoned;    /* and rounds that did not */
+    struct histogram_view refill; /* from the request to the segment */
     struct histogram_view strict; /* from the request to its ids, or its refusal */
     struct id_disk_figures disk;
     struct id_backup_figures backups;
@@ -346,8 +347,8 @@ struct id_figures {
 
 struct id_figures_box {
     pthread_mutex_t mutex;
-    struct id_figures now;   /* guarded by mutex, as what follows */
-    struct client_cuts cuts; /* put when they change, before loops are woken (id_waker) */
+    struct id_figures now;   /* guarded by mutex, as the next field */
+    struct client_cuts cuts; /* set when they change, before loops are woken (id_waker) */
 };
 
 static inline void id_figures_put(struct id_figures_box *box, const struct id_figures *figures)
@@ -383,13 +384,13 @@ static inline void id_cuts_copy(struct id_figures_box *box, struct client_cuts *
 struct id_backend;
 
 struct id_backend_ops {
-    /* Take the request; done will be called (request.h says where). Any thread. */
+    /* Take the request; done will be called (on the thread that request.h names). Any thread. */
     void (*submit)(struct id_backend *backend, struct id_request *request);
     /* The tag needs a refill: the caller has just set tag->refill_wanted from false to true. Any
      * thread; cheap; never blocks. */
     void (*want)(struct id_backend *backend, struct id_tag *tag);
-    /* snowflake_claim() said *ret_notify: the raft loop is to look at snowflake->wanted. Any
-     * thread; cheap; never blocks. */
+    /* snowflake_claim() set *ret_notify: the raft loop must look at snowflake->wanted. Any thread;
+     * cheap; never blocks. */
     void (*notify)(struct id_backend *backend);
 } BY_NAME;
 

@@ -18,7 +18,7 @@
 #define MAGIC_BYTES (sizeof(MAGIC) - 1)
 #define BLOCK_HEAD_BYTES 16
 #define BLOCK_CRC_BYTES 4
-/* Of one block's payload: rows of a chunk, or the growth of the tags in them. */
+/* Most bytes of a block's payload: rows of a chunk, or the growth of the tags in them. */
 #define BLOCK_BYTES_MAX (4 * (LIMIT_BACKUP_CHUNK_BYTES + LIMIT_ROW_BYTES))
 
 static const struct field HEAD_FIELDS[] = {
@@ -159,11 +159,11 @@ static int backup_fail(struct backup_error *ret_error, int err, const char *form
     return err;
 }
 
-/* What is seen while a file is read. */
+/* The state while a file is read. */
 struct look {
     struct backup_reader reader;
     struct backup_head head;
-    struct backup_totals totals; /* of what was read so far */
+    struct backup_totals totals; /* so far */
     uint64_t digest;
     struct backup_row last; /* the greatest key so far; key NULL: none */
     struct backup_error *error;

@@ -1,19 +1,19 @@
 /*
- * backup_file.h - the bytes of a backup: all rows of the state at one index, and how far each tag
- * grew in the hour before.
+ * backup_file.h - the bytes of a backup: all rows of the state at one index, and each tag's growth
+ * in the hour before.
  *
  * A backup is a magic text, then blocks {kind u32, length u32, number u64, payload, CRC32C u32 of
  * all that}: one HEAD, then GROWTH and ROWS in turn (a GROWTH is of the tags in the ROWS after
  * it), one END, and nothing after that. The payload of ROWS is records {key str16, value str32} in
  * the order of their keys, over all blocks, as a snapshot has them. END has the counts and the
- * length of everything before it, and the digest of HEAD is that of the rows: so a file that is
- * cut, flipped or put together from two is noticed.
+ * length of everything before it, and the digest in HEAD is that of the rows. So a file that is
+ * cut, has flipped bits, or is assembled from two files is detected.
  *
- * The happy path: the writer's functions append block after block to a buffer that its owner sends
- * off; backup_verify() looks at a whole file, and backup_next() walks through one that passed.
+ * The happy path: the writer's functions append block after block to a buffer that its owner sends;
+ * backup_verify() checks a whole file, and backup_next() walks through a verified one.
  *
  * Failure modes of reading: ERR_TRUNCATED, ERR_CORRUPT, ERR_BAD_VERSION (of a later format or
- * level), each with a text that says what and at which byte. No partial result is to be used.
+ * level), each with a text that names the error and its byte. No partial result may be used.
  *
  * Thread: pure functions, one owner each.
  */
@@ -25,15 +25,15 @@
 #include "src/base/limits.h"
 
 #define BACKUP_FORMAT 2 /* of the blocks, their fields, and the levels */
-/* As leafd 0.2.0-dev wrote it, whose levels were others: the same bytes, but that the row of its
- * level means nothing here. So a state of before is carried over. */
+/* The format of leafd 0.2.0-dev, whose levels were different: the same bytes, but the row of its
+ * level is ignored here. So an earlier state can be carried over. */
 #define BACKUP_FORMAT_DEV 1
 
 enum backup_block_kind { BACKUP_HEAD = 1, BACKUP_GROWTH = 2, BACKUP_ROWS = 3, BACKUP_END = 4 };
 
 struct backup_head {
     uint16_t format; /* BACKUP_FORMAT, or BACKUP_FORMAT_DEV */
-    uint16_t level;  /* that was in force; of BACKUP_FORMAT_DEV one of the levels of then */
+    uint16_t level;  /* in force then; in BACKUP_FORMAT_DEV a level of that version */
     uint64_t uid[2]; /* of the cluster; zeros: it has none */
     uint64_t node_id;
     uint64_t index; /* of the state, and the term of that entry */
@@ -41,16 +41,16 @@ struct backup_head {
     uint64_t digest;  /* of all rows */
     uint64_t wall_ms; /* the node's clock when it was taken */
     uint64_t log_ms;  /* the log's time then; 0: there is none */
-    bool local; /* of one node alone, which asked no other: it may lack what was acknowledged */
+    bool local; /* of one node alone, which asked no other: it may lack acknowledged changes */
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
     char version[32]; /* of leafd */
 };
 
-/* How far the tags of the following rows grew. */
+/* The growth of the tags of the following rows. */
 struct backup_growth {
-    uint64_t since_ms; /* from then on it was watched, on the log's time, */
-    uint64_t until_ms; /* up to then */
-    bool whole;        /* a tag that is not listed did not grow; else it may have */
+    uint64_t since_ms; /* start of the time watched, by the log's time, */
+    uint64_t until_ms; /* and its end */
+    bool whole;        /* an unlisted tag did not grow; false: it may have */
     uint32_t count;
 };
 
@@ -72,7 +72,7 @@ struct backup_totals {
 struct backup_writer {
     struct backup_totals totals;
     uint32_t growth_at;    /* where the open GROWTH block begins in the buffer, */
-    uint32_t growth_count; /* and what it has so far */
+    uint32_t growth_count; /* and its tags so far */
 };
 
 /* head->format is filled in. */
@@ -86,7 +86,7 @@ void backup_growth_put(struct backup_writer *writer, const struct backup_tag_gro
                        struct buf *out);
 void backup_growth_end(struct backup_writer *writer, struct buf *out);
 
-/* Records of so many rows. */
+/* Records of `count` rows. */
 void backup_put_rows(struct backup_writer *writer, const void *records, size_t len, uint64_t count,
                      struct buf *out);
 void backup_put_end(struct backup_writer *writer, struct buf *out);
@@ -123,7 +123,7 @@ struct backup_reader {
     uint64_t blocks;
 };
 
-/* Can these bytes stand at `at` in a backup? Only its magic text is looked at. */
+/* Can a backup have these bytes at `at`? Only its magic text is checked. */
 bool backup_begins(const void *bytes, size_t len, uint64_t at);
 
 /* 0, and the file may be used. head and totals are filled in. */

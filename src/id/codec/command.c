@@ -1,6 +1,6 @@
 /*
  * command.c - see command.h: the bytes of commands, each from the table of its struct's fields; of
- * queries, and of what commands and queries are answered (answers on worker ids: worker.c).
+ * queries, and of the answers to commands and queries (answers on worker ids: worker.c).
  */
 #include "src/id/codec/command.h"
 
@@ -11,15 +11,15 @@
 #include "src/base/container.h"
 
 #define ITEM_SIZE_MAX 128
-#define ITEM 1 /* stands before each item */
+#define ITEM 1 /* before each item */
 #define END 0  /* after the last */
 
 /* The bytes of a type of commands, after the stamp. */
 struct form {
-    uint16_t since; /* the level that brought it; 0: there is no such type */
+    uint16_t since; /* the level that introduced it; 0: there is no such type */
     struct fields fields;
-    bool (*is_sound)(const void *record); /* NULL: all that reads is */
-    const struct item_format *items;      /* NULL: it has no list; with max it has 1 at least */
+    bool (*is_sound)(const void *record); /* NULL: all readable values are */
+    const struct item_format *items;      /* NULL: it has no list; with max: at least 1 item */
 };
 
 /* --- items --- */
@@ -190,7 +190,7 @@ static const struct field ACQUIRE_FIELDS[] = {
 #define ACQUIRE_OF_FIELDS (sizeof ACQUIRE_FIELDS / sizeof *ACQUIRE_FIELDS)
 #define ACQUIRE_FIELD_COUNT (ACQUIRE_OF_FIELDS - 2)
 
-/* A client's worker id has an owner; a node's own has none. */
+/* A client's worker id has an owner; a node's has none. */
 static bool has_owner(uint8_t kind, uint64_t client)
 {
     return (kind == WORKER_CLIENT) == (client != 0);
@@ -248,7 +248,7 @@ static bool release_is_sound(const void *data)
     return has_owner(release->kind, release->client);
 }
 
-/* Since which level, of which fields, when it is sound, of which items. */
+/* By type: its first level, its fields, its check, its items. */
 static const struct form FORMS[] = {
     [COMMAND_GRANT] = {1, FIELDS(LIST_FIELDS), NULL, &GRANTS},
     [COMMAND_TAGS_PUT] = {1, FIELDS(PUT_LIST_FIELDS), NULL, &PUTS},
@@ -493,7 +493,7 @@ static bool status_result_is_sound(const void *status)
     return *(const int32_t *)status <= 0;
 }
 
-/* Of an item of the results of a list. */
+/* The format of an item of the results of a list. */
 static const struct item_format *results_of(enum result_type type)
 {
     static const struct item_format GRANT_RESULTS =
@@ -550,7 +550,7 @@ void results_encode(enum result_type type, const void *results, size_t count, st
 {
     const struct grant_result *grants = results;
     const struct strict_result *strict = results;
-    uint32_t any = 0; /* has one of them an increment? */
+    uint32_t any = 0; /* does one of them have an increment? */
 
     for (size_t i = 0; i < count && type == RESULT_STRICT; i++) {
         any |= strict[i].increment;
@@ -583,7 +583,7 @@ static const struct field PUT_RESULT_FIELDS[] = {
 };
 static const struct fields PUT_RESULT = FIELDS(PUT_RESULT_FIELDS);
 
-/* Of rows in messages. */
+/* The format of rows in messages. */
 static const struct item_format *row_items(bool stepped)
 {
     return stepped ? &tag_stepped_item_format : &tag_item_format;

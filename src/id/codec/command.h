@@ -1,22 +1,23 @@
 /*
- * command.h - what goes through the Raft log and what is asked of the leader: commands, queries,
- * their results, and the bytes of each.
+ * command.h - commands for the Raft log, queries to the leader, their results, and the bytes of
+ * each.
  *
  * All are versioned (first byte), length-checked, little-endian, with golden bytes in
- * src/id/codec/tests/test_command.c. A command carries everything apply needs (whose it is, the
+ * src/id/codec/tests/test_command.c. A command carries everything apply needs (its sender, the
  * proposer's wall time): apply reads no clock, no random, no local configuration.
  *
- * All commands may be repeated when the outcome is unknown, in any order and at any time: after
- * its type each carries a stamp (session.h) by which the state machine knows what it has carried
- * out already. command_put() leaves it empty; the node that sends the command first fills it in.
+ * All commands may be repeated when the outcome is unknown, in any order and at any time. After its
+ * type each carries a stamp (session.h) by which the state machine recognises commands already
+ * carried out. command_put() leaves the stamp empty; the node that first sends the command fills it
+ * in.
  *
  * The happy path: the proposer writes a command from its struct with command_put(), and the items
- * of a list after it; the state machine has command_read() walk through all of it, and then goes
- * through the items knowing that all of them are well formed.
+ * of a list after it. In the state machine command_read() checks the whole command; after that all
+ * its items are known to be well formed.
  *
- * Failure modes: reading gives ERR_BAD_MESSAGE and leaves nothing to release. What the values may
- * be is the state machine's to judge; here the form counts, and what the structs below say of
- * counts and lengths. Writing cannot fail; what breaks the rules is the caller's mistake (ASSERT).
+ * Failure modes: reading gives ERR_BAD_MESSAGE and leaves nothing to release. Only the form is
+ * checked here, and the counts and lengths that the structs below state; the state machine judges
+ * the values. Writing cannot fail; breaking the rules is the caller's mistake (ASSERT).
  *
  * Thread: pure functions, any.
  */
@@ -28,29 +29,29 @@
 #include "src/id/codec/worker.h"
 #include "src/state/codec/session.h"
 
-/* After each, the struct that its bytes are written from and read into. */
+/* After each type, the struct that its bytes are written from and read into. */
 enum command_type {
-    COMMAND_GRANT = 2,           /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_TAGS_PUT = 3,        /* command_list of tag_put, all or nothing */
-    COMMAND_TAG_DELETE = 4,      /* delete_command: leave a tombstone */
-    COMMAND_LAYOUT = 7,          /* snowflake_layout */
-    COMMAND_WORKER_ACQUIRE = 9,  /* worker_acquire */
-    COMMAND_WORKER_RENEW = 10,   /* worker_renew */
-    COMMAND_WORKER_RELEASE = 11, /* worker_release */
-    COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
-    COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_WINDOW = 20,         /* command_list of grant_item, the leader's own */
-    COMMAND_KEYED = 21,          /* command_list of keyed_item, the leader's own */
-    COMMAND_LAYOUT_PUT = 22,     /* layout_row: make a named layout */
-    COMMAND_LAYOUT_DELETE = 23,  /* delete_command: leave its tombstone */
-    COMMAND_TAGS_PUT_BY = 24,    /* TAGS_PUT by a client, for which the tags that it makes count */
-    COMMAND_TAGS_PUT_STEPPED = 25,  /* the same, of items that may have fields of level 3 */
+    COMMAND_GRANT = 2,              /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_TAGS_PUT = 3,           /* command_list of tag_put, all or nothing */
+    COMMAND_TAG_DELETE = 4,         /* delete_command: leave a tombstone */
+    COMMAND_LAYOUT = 7,             /* snowflake_layout */
+    COMMAND_WORKER_ACQUIRE = 9,     /* worker_acquire */
+    COMMAND_WORKER_RENEW = 10,      /* worker_renew */
+    COMMAND_WORKER_RELEASE = 11,    /* worker_release */
+    COMMAND_STRICT = 12,            /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
+    COMMAND_GIVE_BACK = 13,         /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_RECALLED = 14,          /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_WINDOW = 20,            /* command_list of grant_item, the leader's own */
+    COMMAND_KEYED = 21,             /* command_list of keyed_item, the leader's own */
+    COMMAND_LAYOUT_PUT = 22,        /* layout_row: make a named layout */
+    COMMAND_LAYOUT_DELETE = 23,     /* delete_command: leave its tombstone */
+    COMMAND_TAGS_PUT_BY = 24,       /* TAGS_PUT by a client, which its new tags count for */
+    COMMAND_TAGS_PUT_STEPPED = 25,  /* the same, with items that may have fields of level 3 */
     COMMAND_WORKER_ACQUIRE_OF = 46, /* WORKER_ACQUIRE of a layout's worker ids, or a zone's */
     COMMAND_WORKER_POOLS = 47       /* worker_pools_put */
 };
 
-/* Any of the three. */
+/* Is it one of the three types that put tags? */
 static inline bool command_puts_tags(int type)
 {
     return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY ||
@@ -62,18 +63,18 @@ static inline bool command_acquires(int type)
     return type == COMMAND_WORKER_ACQUIRE || type == COMMAND_WORKER_ACQUIRE_OF;
 }
 
-/* The one that says what the acquire does: the older one where that is enough. */
+/* The type for this acquire: the older one where that is enough. */
 static inline enum command_type command_acquire_type(const struct worker_acquire *acquire)
 {
     return acquire->bits != 0 || acquire->zone_len != 0 ? COMMAND_WORKER_ACQUIRE_OF
                                                         : COMMAND_WORKER_ACQUIRE;
 }
 
-/* Numbers of messages, beside the cluster's (session.h) and those of worker ids. */
+/* Numbers of messages, besides the cluster's (session.h) and those of worker ids. */
 #define REQUEST_STRICT 0x60 /* one strict request for the batcher */
 
-/* The _STEPPED ones are the form of those before where an item has a field of level 3, such as an
- * increment, so no cluster below that has them. Who encodes and decodes names the others. */
+/* The _STEPPED types are used in place of those before where an item has a field of level 3, such
+ * as an increment, so never below that level. Callers that encode and decode name the others. */
 enum result_type {
     RESULT_GRANTS = 0x81,
     RESULT_PUT = 0x82,
@@ -86,38 +87,38 @@ enum result_type {
     RESULT_STRICT_STEPPED = 0x8c
 };
 
-/* Of encoded strict results: what stands before the first, and each of them at the most. */
+/* Bytes of encoded strict results: before the first, and of each at most. */
 #define STRICT_RESULTS_HEAD_BYTES 6
 #define STRICT_RESULT_BYTES 21
 
-/* What the leader of a term appends for itself, once and in its own term: it has no stamp, and
- * no session knows of it. */
+/* Is it a command that the leader of a term appends for itself, once and in its own term? It has no
+ * stamp, and belongs to no session. */
 static inline bool command_is_leaders(int type)
 {
     return type == COMMAND_WINDOW || type == COMMAND_KEYED;
 }
 
-/* A command with a list of items, as far as it stands before them. */
+/* A command with a list of items: the part before the items. */
 struct command_list {
     uint64_t wall_ms;   /* not of RECALLED */
-    uint32_t key_limit; /* of STRICT: keys the table may hold (the sender's strict.keys; a command
-                           must carry everything that apply needs) */
-    uint32_t key_share; /* of STRICT and KEYED: of these, a client may have whose item does not say
-                           how many */
+    uint32_t key_limit; /* of STRICT: keys that the table may hold (the sender's strict.keys; a
+                           command must carry everything that apply needs) */
+    uint32_t key_share; /* of STRICT and KEYED: of these, the most for a client whose item names no
+                           number */
     uint64_t term;      /* of KEYED: in which the leader took the ids */
     bool force;         /* of TAGS_PUT, _BY and _STEPPED */
-    bool is_dump;       /* of these: what GET /api/tags showed. A new name takes its max_id
-                           without force, since no hand wrote it */
-    bool stepped;       /* of TAGS_PUT_STEPPED, which has no other mark: set to write one */
-    uint64_t client;    /* of TAGS_PUT_BY: that asks, > 0; of _STEPPED, or 0: none */
-    uint64_t most;      /* and how many bytes its tags may count (tag_share_bytes()) */
+    bool is_dump;       /* of these: the output of GET /api/tags. A new name takes its max_id
+                           without force, since no person wrote it */
+    bool stepped;       /* of TAGS_PUT_STEPPED, which nothing else marks: set to write one */
+    uint64_t client;    /* of TAGS_PUT_BY: the client that asks, > 0; of _STEPPED, or 0: none */
+    uint64_t most;      /* and the bytes that its tags may count (tag_share_bytes()) */
     /* Filled by command_read(): */
-    const struct item_format *of; /* what it consists of */
+    const struct item_format *of; /* format of the items */
     struct reader items;          /* at the next item */
     uint32_t count;
 };
 
-/* Which of those that put tags the head of a list is of. */
+/* The type, of those that put tags, for this head of a list. */
 static inline enum command_type command_put_type(const struct command_list *head)
 {
     return head->stepped       ? COMMAND_TAGS_PUT_STEPPED
@@ -125,17 +126,17 @@ static inline enum command_type command_put_type(const struct command_list *head
                                : COMMAND_TAGS_PUT;
 }
 
-/* --- grant: the node whose stamp it bears is granted the segments --- */
+/* --- grant: the node whose stamp the command bears is granted the segments --- */
 struct grant_item {
     const char *name; /* borrowed */
     uint16_t name_len;
-    uint32_t size; /* ids wanted; 0: the tag's step. Clamped to 1..max_step and to what is left */
+    uint32_t size; /* ids wanted; 0: the tag's step. Clamped to 1..max_step and to the ids left */
 };
 
 struct grant_result {
     int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED, ERR_WRONG_MODE (the tag is of another
                             mode), ERR_PAUSED, ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS); of a WINDOW:
-                            ERR_CHANGING (a node may hold a segment of it yet) */
+                            ERR_CHANGING (a node may still hold a segment of it) */
     uint32_t size;       /* ids granted, > 0 when status is 0 */
     uint64_t first;      /* first id of the range: first + i * increment, i < size */
     uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED and ERR_WRONG_MODE, and for
@@ -165,7 +166,7 @@ enum tag_field {
     TAG_FIELD_KEY = 1 << 7
 };
 
-/* And of TAGS_PUT_STEPPED. */
+/* Further fields of TAGS_PUT_STEPPED. */
 enum tag_step_field {
     TAG_FIELD_INCREMENT = 1 << 0,
     TAG_FIELD_OFFSET = 1 << 1,
@@ -177,13 +178,13 @@ enum tag_step_field {
 struct tag_put {
     const char *name; /* borrowed */
     const char *description;
-    const char *shape; /* as in a row, with a key of the proposer's that counts for a new name */
+    const char *shape; /* as in a row, with a key of the proposer's that is used for a new name */
     uint16_t name_len;
     uint16_t description_len;
-    const char *key;    /* with its field: SHAPE_KEY_BYTES, which count if it is a new one */
+    const char *key;    /* with its field: SHAPE_KEY_BYTES, used if the key is new */
     uint16_t shape_len; /* with its field: 0: none, as for a name without one */
     uint16_t key_len;
-    uint8_t key_number; /* with its field: of the key that the tag is to have, the first is 0 */
+    uint8_t key_number; /* with its field: of the key that the tag shall have; the first is 0 */
     uint8_t fields;     /* which of the following were given (enum tag_field) */
     uint8_t mode;
     uint32_t step;
@@ -208,11 +209,11 @@ struct put_result {
     uint32_t made;      /* counts, when status is 0 */
     uint32_t changed;
     uint64_t max_id;      /* the failed row's present max_id, for the message. Of ERR_SHARE: the
-                             bytes that the client's tags count now, */
-    uint64_t asked;       /* what was asked of it; and that they may count */
-    struct tag_row first; /* the first item's row afterwards (single PUT answers it); status 0 */
-    char why[96];         /* the rule that was broken, or the table that is full; NUL-terminated.
-                             Of ERR_NEEDS_FORCE: "is a jump of ...", of what was asked */
+                             bytes that the client's tags count now */
+    uint64_t asked;       /* the max_id asked for. Of ERR_SHARE: the bytes that they may count */
+    struct tag_row first; /* the first item's new row (the answer to a single PUT); status 0 */
+    char why[96];         /* the broken rule, or the full table; NUL-terminated. Of ERR_NEEDS_FORCE:
+                             "is a jump of ...", of the value asked for */
 };
 
 void put_result_encode(const struct put_result *result, struct buf *buf);
@@ -229,16 +230,15 @@ struct delete_command {
 /* --- strict tags ---
  *
  * A strict allocation is a grant of exactly the length asked for, used at once: the order of the
- * log is the order of the ids, so no memory of a node can go stale. What is promised (P3): an id is
+ * log is the order of the ids, so no memory of a node can become stale. The promise (P3): an id is
  * greater than every id of its tag whose reply arrived anywhere before this request was sent, and
  * acknowledged ids are dense.
  *
- * Why it holds. A reply leaves only after the entry was applied; a request that is sent afterwards
- * is appended after it, and max_id only rises in between (nothing of a strict tag is ever given
- * back). Density needs each request to be applied once, although its node repeats it when the
- * outcome is unknown: that is what sessions are for (session.h). Ids of requests that were answered
- * with an error may be skipped, and only those.
- */
+ * Why it holds. A reply is sent only after the entry was applied. A request sent afterwards is
+ * appended after it, and max_id only rises in between (no id of a strict tag is ever given back).
+ * Density needs each request to be applied once, although its node repeats it when the outcome is
+ * unknown; sessions ensure that (session.h). Ids of requests that were answered with an error may
+ * be skipped, and only those. */
 
 /* One request of a batch. */
 struct strict_item {
@@ -248,35 +248,35 @@ struct strict_item {
     uint16_t key_len;
     uint32_t count; /* 1..LIMIT_COUNT */
     /* Without a key they mean nothing: */
-    uint64_t client; /* for which the key counts; 0: no client */
-    uint32_t most;   /* keys that it may have in the table; 0: the list's key_share */
-    uint32_t period; /* of the shape of a tag with a date (shape.h), as the sender sees the
-                        log's time in the tag's zone; 0: it knows of none */
+    uint64_t client; /* that the key counts for; 0: no client */
+    uint32_t most;   /* keys it may have in the table; 0: the list's key_share */
+    uint32_t period; /* for a tag with a date (shape.h): the period of the log's time in the tag's
+                        zone, as the sender sees it; 0: it knows none */
 };
 
 /*
- * What one request got. status:
+ * The result of one request. status:
  *  0                 first + i * increment, i < count, are the request's
  *  ERR_UNKNOWN_TAG
  *  ERR_WRONG_MODE    the tag is in another mode; detail: in which (enum tag_mode)
  *  ERR_PAUSED        the tag is paused
- *  ERR_CHANGING      the tag has left trend mode, and node `detail` may hold a segment yet: ask
+ *  ERR_CHANGING      the tag has left trend mode, and node `detail` may still hold a segment: ask
  *                    again
- *  ERR_EXHAUSTED     fewer than count ids are left, or left in the period; detail: how many
+ *  ERR_EXHAUSTED     fewer than count ids are left, in all or in the period; detail: how many
  *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count. Or it belongs to
  *                    another client; detail: 0
  *  ERR_KEYS_FULL     detail: the limit
  *  ERR_SHARE         the client has as many keys as it may; detail: share_detail()
- *  ERR_EMPTY         the log has no time yet, which a key or a date needs; or of a tag with a date
- *                    the item has no period, or one more than a day off: ask again
+ *  ERR_EMPTY         the log has no time yet, which a key or a date needs; or, for a tag with a
+ *                    date, the item has no period or one more than a day off: ask again
  *  ERR_STALE         of KEYED: the ids are of an earlier term or generation: ask again, for others
  *
- * A key is looked up before recalling, room and ids left are looked at: while the tag is there,
- * strict and not paused, the ids of a known key are given again whatever happened to it since.
+ * A key is looked up before recalls, room and ids left are checked. While the tag exists, is strict
+ * and not paused, a known key gets its ids again, whatever has happened to the tag since.
  */
 struct strict_result {
     int32_t status;
-    bool replayed;       /* the key was known: these are its ids */
+    bool replayed;       /* the key was known: these ids are its own */
     uint32_t generation; /* the tag's, as in struct grant_result */
     union {
         uint64_t first;  /* with 0 */
@@ -285,7 +285,7 @@ struct strict_result {
     uint32_t increment; /* with 0: of these ids; 0: 1 */
 };
 
-/* How many keys a client has, and how many it may have. */
+/* The detail of ERR_SHARE: how many keys a client has, and how many it may have. */
 static inline uint64_t share_detail(uint32_t held, uint32_t most)
 {
     return (uint64_t)held << 32 | most;
@@ -295,13 +295,12 @@ static inline uint64_t share_detail(uint32_t held, uint32_t most)
  *
  * WINDOW reserves ids for the leader that appended it: [max_id, max_id + size), as apply finds it,
  * so the entry names no range (R2). Its items are grant_items, of a size of 1 at least; its result
- * that of a grant. KEYED remembers, under their keys, ids that the leader has taken from its window
- * (R9); its results are strict_results. Both are appended once: never repeated, in no session.
- */
+ * that of a grant. KEYED records, under their keys, ids that the leader has taken from its window
+ * (R9); its results are strict_results. Both are appended once: never repeated, in no session. */
 struct keyed_item {
     struct strict_item item; /* with a key */
     uint64_t first;          /* of the ids: item.count of them, by the tag's increment */
-    uint32_t generation;     /* of the window that they are from, and of the increment */
+    uint32_t generation;     /* of the ids' window, and of the increment */
 };
 
 /* --- one request from HTTP to the batcher (ID_REQUEST_STRICT) --- */
@@ -311,12 +310,12 @@ void strict_item_encode(const struct strict_item *item, struct buf *buf);
 int strict_item_decode(const void *data, size_t len, struct strict_item *ret_item) MUST_CHECK;
 
 /*
- * The unused rest of a segment, given back by the node that owned it and will never use it again.
- * Or the rest of a leader's window, which it has closed. Carried out only if the tag is live and
- * not strict, its generation is that given, and its max_id is `end`: then max_id becomes `first`.
- * Else the range stays burnt. That they are never used is why a copy that comes later than others
- * of its kind does no harm; that it is carried out once, so that it does none after the range was
- * granted again, is the session's promise (session.h).
+ * The unused rest of a segment, given back by the node that owned it and will never use it again;
+ * or the rest of a window that its leader has closed. Carried out only if the tag is live and not
+ * strict, its generation is that given, and its max_id is `end`: then max_id becomes `first`. Else
+ * the range stays burnt. A late copy does no harm, since these ids are never used. The session
+ * makes sure that it is carried out once (session.h), so it does no harm after the range was
+ * granted again.
  */
 struct give_back_item {
     const char *name; /* borrowed */
@@ -326,10 +325,10 @@ struct give_back_item {
     uint64_t end; /* > first */
 };
 
-/* Result: statuses, of each item 0 or ERR_CONFLICT. */
+/* Result: statuses, for each item 0 or ERR_CONFLICT. */
 
 /* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
- * takes none any more.
+ * takes no more.
  * Result: a status_result, 0. */
 struct recalled_item {
     const char *name; /* borrowed */
@@ -340,7 +339,7 @@ struct recalled_item {
 /* --- queries: answered by the leader (or locally when asked so) from applied state --- */
 enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2, QUERY_WORKERS = 3, QUERY_POOLS = 23 };
 
-/* The strings of one that is decoded are borrowed from its bytes. */
+/* The strings of a decoded query are borrowed from its bytes. */
 struct query {
     enum query_type type;
     uint16_t name_len;
@@ -359,7 +358,7 @@ void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit);
 /* 0, or ERR_BAD_MESSAGE if the bytes are not a query. */
 int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHECK;
 
-/* Result of either query: rows, and if there may be more, the name to go on after. A list with
+/* Result of either query: rows and, if there may be more, the name to continue after. A list with
  * many deleted tags ends early, perhaps with no row. QUERY_TAG_GET of an unknown or deleted tag
  * gives status ERR_UNKNOWN_TAG. */
 struct tag_rows {
@@ -369,13 +368,13 @@ struct tag_rows {
     char next[LIMIT_TAG_NAME_BYTES + 1];
 };
 
-/* next: the row to go on after; NULL: that is all. */
+/* next: the row to continue after; NULL: that is all. */
 void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
                      struct buf *buf);
 int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
 void tag_rows_release(struct tag_rows *rows);
 
-/* Those that are released at the end of their block. */
+/* Rows that are released at the end of their block. */
 #define TAG_ROWS_LOCAL(name) struct tag_rows name __attribute__((cleanup(tag_rows_release))) = {0}
 
 /* --- commands written and taken apart --- */
@@ -395,17 +394,17 @@ struct command {
     };
 };
 
-/* Write a command, into an empty buf, from the type's struct; NULL if nothing of it is written.
- * Behind a list's go its items, and command_items_end(). */
+/* Write a command, into an empty buf, from the type's struct; NULL if the type writes no fields.
+ * After a list come its items, and command_items_end(). */
 void command_put(struct buf *buf, enum command_type type, const void *record);
 void command_item_put(struct buf *buf, enum command_type type, const void *item);
 void command_items_end(struct buf *buf);
 
-/* The command's type (enum command_type); ERR_BAD_MESSAGE: it is too short; or ERR_NEWER: a version
- * or a type that this leafd does not know. Only the first two bytes are read. */
+/* The command's type (enum command_type); ERR_BAD_MESSAGE: too short; or ERR_NEWER: a version or a
+ * type that this leafd does not know. Only the first two bytes are read. */
 int command_type(const void *data, size_t len) MUST_CHECK;
-/* The level that the cluster must have for a command of this type to be appended, or to do anything
- * when it is applied; 0: there is no such type. */
+/* The level that the cluster needs for a command of this type to be appended, or to have an effect
+ * when applied; 0: there is no such type. */
 uint16_t command_since(int type);
 /* 0 with a command that is well formed up to its last item, or ERR_BAD_MESSAGE. */
 int command_read(const void *data, size_t len, struct command *ret_command) MUST_CHECK;
@@ -413,20 +412,20 @@ int command_read(const void *data, size_t len, struct command *ret_command) MUST
 bool command_next(struct command_list *list, void *ret_item) MUST_CHECK;
 
 /*
- * --- tag_marks: which generation the tags have that a change named: written down by the node that
- * applied it (fsm_tag_marks()), and taken over by the node that answers its client, before it does
+ * --- tag_marks: the generations of the tags that a change names. The node that applied the change
+ * writes them (fsm_tag_marks()); the node that answers the client adopts them before it answers
  * (allocator_take_marks()).
  *
- * The node that a change came to learns of its outcome before its own state machine has applied
- * it: it may be a heartbeat late, or, where the leader does not reach it, as long as that lasts.
- * What it holds of the tags may be of an older generation by then, and no client may get an id of
- * that once the change is acknowledged. So the answer carries the generations, and the node burns
- * what is older.
+ * The node that received a change learns its outcome before its own state machine has applied it:
+ * that may be a heartbeat late or, while the leader does not reach the node, later still. Ids of
+ * the tags that it holds may be of an older generation by then, and no client may get such an id
+ * once the change is acknowledged. So the answer carries the generations, and the node burns older
+ * ids.
  *
- * As bytes: one u32 for each name of the command, in its order; nothing for a command that names no
- * tags, or more of them than are changed in one go.
+ * As bytes: one u32 for each name of the command, in its order; none for a command that names no
+ * tags, or more tags than are changed at once.
  *
- * Marks that do not fit the command are ERR_BAD_MESSAGE, with nothing taken over.
+ * Marks that do not fit the command are ERR_BAD_MESSAGE, and none is adopted.
  */
 
 #define TAG_MARK_BYTES 4

@@ -97,7 +97,7 @@ int shape_date_take(struct shape_date *date, const char **at, const char *end, s
 
 int shape_date_check(const struct shape_date *date, const char **ret_why)
 {
-    /* Each part but the year belongs to a larger one, and none stands twice. */
+    /* Each part but the year belongs to a larger one, and none occurs twice. */
     return date->count == date->unit
                ? 0
                : shape_refuse(ret_why,
@@ -246,7 +246,7 @@ static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /* --- reading a shape --- */
 
-/* Where reading is. */
+/* The reader's position. */
 struct cursor {
     const char *at;
     const char *end;
@@ -299,7 +299,7 @@ static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
     return 0;
 }
 
-/* {key}, as shape_date_take() takes a part of a date. */
+/* Take {key}, as shape_date_take() takes a part of a date. */
 static int take_key(struct cursor *cursor, struct shape *shape, const char **ret_why)
 {
     if (!cursor_take(cursor, "{key}")) {
@@ -313,13 +313,13 @@ static int take_key(struct cursor *cursor, struct shape *shape, const char **ret
     return 1;
 }
 
-/* Of the text of an id, so much stands before the number. */
+/* The length of an id's text before the number. */
 static size_t first_bytes(const struct shape *shape)
 {
     return (size_t)shape->text_len[0] + shape_date_bytes(&shape->date) + (shape->has_key ? 1 : 0);
 }
 
-/* The first text, with a date or {key} in it or without. */
+/* Take the first text, with or without a date or {key}. */
 static int take_first_text(struct cursor *cursor, struct shape *shape, const char **ret_why)
 {
     int taken;
@@ -340,7 +340,7 @@ static int take_first_text(struct cursor *cursor, struct shape *shape, const cha
     return taken == 0 ? shape_date_check(&shape->date, ret_why) : ERR_INVALID;
 }
 
-/* What a date or {key} asks of the number. */
+/* Check the rules that a date or {key} sets for the number. */
 static int check_number(const struct shape *shape, const char **ret_why)
 {
     if (shape->has_key && !shape->secret) {
@@ -521,7 +521,7 @@ uint64_t shape_grown(const struct shape *shape, uint64_t from, uint64_t to)
     return to - (from > begin ? from : begin);
 }
 
-/* The digits of an id, and the first id that has one more; 0 if no id below 2^63 has. */
+/* The number of digits of an id, and the first id with one more; 0 if no id below 2^63 has. */
 static unsigned digits_of(const struct shape *shape, uint64_t id, uint64_t *ret_end)
 {
     uint64_t end = 1;
@@ -708,8 +708,8 @@ static bool has_text(const struct shape *shape, unsigned which, const char *at)
     return memcmp(at, shape->text[which], shape->text_len[which]) == 0;
 }
 
-/* The text before the number, and of which period or key it says that the id is: times base^width,
- * the first number there. */
+/* Read the text before the number. *ret_base: its period or key times base^width, the first number
+ * there. */
 static bool first_read(const struct shape *shape, const char *text, uint64_t *ret_base)
 {
     size_t at = shape->key_at;
@@ -763,7 +763,7 @@ bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, si
     if (number >= shape_capacity(shape)) {
         return false;
     }
-    /* What this number has for a text is what it must be, but for small letters; so are the check
+    /* The text must be the one of this number, except for small letters; that includes the check
      * and the zeros in front. */
     *ret_id = number;
     return shape_put(shape, ff1, *ret_id, wanted) == len &&

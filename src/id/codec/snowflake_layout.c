@@ -73,7 +73,7 @@ struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, u
 
 /* --- named_layout --- */
 
-/* A preset, and where it is from. */
+/* A preset, and its origin. */
 struct preset {
     const char *name;
     struct named_layout layout;
@@ -88,7 +88,7 @@ static const struct preset PRESETS[] = {
     {"discord", {{1420070400000ULL, 41, 10, 12}, 1, LAYOUT_SEQUENCE_LAST}},
     /* From 2014-09-01; github.com/sony/sonyflake. */
     {"sonyflake", {{1409529600000ULL, 39, 16, 8}, 10, LAYOUT_WORKER_LAST}},
-    /* From 2016-05-20 in Beijing, so over since 2024: it is used with another epoch;
+    /* From 2016-05-20 in Beijing, so over since 2024: used with another epoch;
      * github.com/baidu/uid-generator. */
     {"baidu", {{1463673600000ULL, 28, 22, 13}, 1000, LAYOUT_SEQUENCE_LAST}},
 };
@@ -263,7 +263,7 @@ bool layout_name_fits(const char *name, size_t len)
 static const char HEX[] = "0123456789abcdef";
 static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"; /* 5 bits a character */
 
-/* -1: it is none. */
+/* -1: no such digit. */
 static int digit_at(const char *alphabet, char c)
 {
     const char *at = c == '\0' ? NULL : strchr(alphabet, c);
@@ -326,7 +326,7 @@ static bool read_uuid(const char *text, struct snowflake_parts *ret_parts)
 
 /* --- ULID --- */
 
-/* Its 130 bits, of which the first two are 0, in characters of 5. */
+/* Its 130 bits, of which the first two are 0, in characters of 5 bits. */
 static void put_ulid(const struct snowflake_parts *parts, uint64_t random, char *text)
 {
     uint64_t middle = (uint64_t)parts->worker << SEQUENCE_BITS | parts->sequence; /* 26 bits */

@@ -23,10 +23,10 @@
  * An id is  time since the epoch << (worker bits + sequence bits) | worker << sequence bits |
  * sequence, with the top bit 0. Leaf's layout is 41 + 10 + 12 bits and epoch 1288834974657.
  *
- * The happy path: the settings give a layout, snowflake_layout_check() passes it, the log fixes it,
- * and from then on ids are composed and taken apart by it.
+ * The happy path: the settings give a layout, snowflake_layout_check() passes it, and the log fixes
+ * it. From then on ids are composed and decoded by it.
  *
- * What a claim composes is inline: it runs for every snowflake id.
+ * The functions that compose an id are inline: they run for every snowflake id.
  */
 
 struct snowflake_layout {
@@ -56,7 +56,7 @@ extern const struct field snowflake_layout_fields[4];
 int snowflake_layout_check(const struct snowflake_layout *layout, uint64_t now_ms,
                            const char **ret_why) MUST_CHECK;
 
-/* Does it keep the rules above that are about bits alone? */
+/* Does it keep those rules above that are about bits alone? */
 bool snowflake_bits_fit(const struct snowflake_layout *layout) MUST_CHECK;
 
 /* The same bits, whatever the epochs? */
@@ -106,7 +106,7 @@ struct snowflake_parts {
     uint32_t sequence;
 };
 
-/* Could these parts be those of an id? */
+/* Do these parts fit the layout? */
 static inline bool snowflake_parts_fit(const struct snowflake_layout *layout,
                                        const struct snowflake_parts *parts)
 {
@@ -122,22 +122,22 @@ struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, u
  * --- named_layout: layouts of snowflake ids that have a name: any unit of time, any epoch, and the
  * worker id before or after the sequence. And the row of one.
  *
- * The time of an id is the number of whole units since the epoch. Which times a node may stamp is
- * counted in Unix ms for all layouts (docs/snowflake.md): a unit belongs to the node that may stamp
- * its first millisecond, named_layout_begin_ms().
+ * The time of an id is the number of whole units since the epoch. The times that a node may stamp
+ * are Unix ms for all layouts (docs/snowflake.md): a unit belongs to the node that may stamp its
+ * first millisecond, named_layout_begin_ms().
  *
- * An id is handed around with the sequence last, so that ids of one unit follow each other; that is
- * its plain form. named_layout_id() makes of it what users see.
+ * Internally an id has the sequence last, so that ids of one unit are consecutive; that is its
+ * plain form. named_layout_id() turns it into the id that users see.
  *
- * The happy path: an operator's fields, or a preset, pass named_layout_check(); the log fixes them
- * under the name; from then on ids are composed and taken apart by them.
+ * The happy path: an operator's fields, or a preset, pass named_layout_check(); and the log fixes
+ * them under the name. From then on ids are composed and decoded by them.
  *
  * A row that breaks the rules is ERR_CORRUPT.
  */
 
 #define WORKER_BITS_MAX 22
 
-/* What stands in the lowest bits. */
+/* The part in the lowest bits. */
 enum layout_order { LAYOUT_SEQUENCE_LAST = 0, LAYOUT_WORKER_LAST = 1 };
 
 struct named_layout {
@@ -148,13 +148,13 @@ struct named_layout {
 
 /* 0, or ERR_INVALID with the rule in *ret_why (NULL on success): 24..45 time bits, 1..22 worker
  * bits, 1..16 sequence bits, at most 63 together; a known unit and order; epoch not after now_ms,
- * nor so late that no time can be shown; now_ms within the time bits. */
+ * nor so late that no time can be displayed; now_ms within the time bits. */
 int named_layout_check(const struct named_layout *layout, uint64_t now_ms,
                        const char **ret_why) MUST_CHECK;
 
 bool named_layout_equal(const struct named_layout *a, const struct named_layout *b);
 
-/* A layout that others made known, by its name. False: there is none of the name. */
+/* A widely known layout, by its name. False: no such name. */
 bool named_layout_preset(const char *name, size_t len, struct named_layout *ret_layout);
 
 /* The first Unix ms of a unit; at most LIMIT_TIME_MAX_MS and the longest span, so that it cannot
@@ -164,7 +164,7 @@ static inline uint64_t named_layout_begin_ms(const struct named_layout *layout, 
     return layout->bits.epoch_ms + unit * layout->unit_ms;
 }
 
-/* The unit that a Unix ms lies in, which is not before the epoch. */
+/* The unit of a Unix ms, which must not be before the epoch. */
 static inline uint64_t named_layout_unit(const struct named_layout *layout, uint64_t unix_ms)
 {
     return (unix_ms - layout->bits.epoch_ms) / layout->unit_ms;
@@ -198,8 +198,8 @@ static inline uint64_t named_layout_compose(const struct named_layout *layout, u
 /* The id of a plain form. */
 uint64_t named_layout_id(const struct named_layout *layout, uint64_t plain);
 
-/* Any 64-bit number decodes, but for times that cannot be shown: then false. unix_ms is the unit's
- * first. */
+/* Any 64-bit number decodes, except with a time that cannot be displayed: then false. unix_ms is
+ * the unit's first. */
 bool named_layout_decode(const struct named_layout *layout, uint64_t id,
                          struct snowflake_parts *ret_parts) MUST_CHECK;
 
@@ -209,14 +209,14 @@ static inline struct named_layout named_layout_of(const struct snowflake_layout 
     return (struct named_layout){.bits = *own, .unit_ms = 1};
 }
 
-/* The smallest id of the unit that a Unix ms lies in: all ids of earlier units are below it, all of
- * this and later ones at it or above. False: the time lies outside the layout. */
+/* The smallest id of the unit of a Unix ms: all ids of earlier units are below it, those of this
+ * and later units are at or above it. False: the time is outside the layout. */
 bool named_layout_at(const struct named_layout *layout, uint64_t unix_ms,
                      uint64_t *ret_id) MUST_CHECK;
 
 /* --- the row --- */
 
-/* A name once made stays: with deleted it hands out nothing, and keeps its meaning. */
+/* A name once made stays: when deleted it hands out no ids, and keeps its meaning. */
 struct layout_row {
     uint16_t name_len;
     bool deleted;
@@ -225,7 +225,7 @@ struct layout_row {
     uint64_t created_ms; /* the proposer's, for people */
 };
 
-/* Its name stands in the key. */
+/* The key has its name. */
 extern const struct row_format layout_row_format;
 
 /* 1..LIMIT_LAYOUT_NAME_BYTES of a-z, 0-9, '-', '_' and '.', the first a letter or digit. */
@@ -233,8 +233,8 @@ bool layout_name_fits(const char *name, size_t len);
 
 /* --- commands --- */
 
-/* Make a layout; a layout_row, of which it says the name, the layout and created_ms. To delete one
- * takes a delete_command (command.h). */
+/* Make a layout; a layout_row, of which it has the name, the layout and created_ms. A
+ * delete_command deletes one (command.h). */
 extern const struct field layout_put_fields[];
 #define LAYOUT_PUT_FIELDS 8
 
@@ -246,14 +246,13 @@ extern const struct field layout_put_fields[];
  *           14 bits: sequence | 48 bits: random
  *     ULID  48 bits: Unix milliseconds | 10 bits: worker id | 16 bits: sequence | 54 bits: random
  *
- * Time, worker id and sequence are those of a snowflake id, so two of them differ for the reason
- * for which snowflake ids do (docs/snowflake.md): nothing is left to the random bits. They sort as
- * their numbers do, as text too. The random bits keep others from guessing one; they are no
- * secret.
+ * Time, worker id and sequence are those of a snowflake id, so two of them differ for the same
+ * reason as snowflake ids (docs/snowflake.md), whatever the random bits. They sort as their numbers
+ * do, as text too. The random bits make them hard to guess; they are no secret.
  *
- * The happy path: a claimed id is decoded by the layout, and put with as many random bits.
+ * The happy path: a claimed id is decoded by the layout, and written with the random bits.
  *
- * long_id_read() says what is none of the two.
+ * long_id_read() rejects texts of neither form.
  */
 
 enum id_form { ID_FORM_NUMBER, ID_FORM_UUID, ID_FORM_ULID };
@@ -261,7 +260,7 @@ enum id_form { ID_FORM_NUMBER, ID_FORM_UUID, ID_FORM_ULID };
 #define UUID_TEXT_BYTES 36
 #define ULID_TEXT_BYTES 26
 #define LONG_ID_BYTES_MAX UUID_TEXT_BYTES
-#define LONG_ID_RANDOM_BYTES 7 /* of which a UUID takes 48 bits, a ULID 54 */
+#define LONG_ID_RANDOM_BYTES 7 /* a UUID takes 48 of the bits, a ULID 54 */
 
 static inline size_t long_id_bytes(enum id_form form)
 {
@@ -272,8 +271,8 @@ static inline size_t long_id_bytes(enum id_form form)
 void long_id_put(enum id_form form, const struct snowflake_parts *parts, uint64_t random,
                  char *text);
 
-/* Read a text of either form, in small or large letters. False if it is none, or a UUID of another
- * version or variant. *ret_form and *ret_parts are set on success. */
+/* Read a text of either form, in small or large letters. False for any other text, or a UUID of
+ * another version or variant. *ret_form and *ret_parts are set on success. */
 bool long_id_read(const char *text, size_t len, enum id_form *ret_form,
                   struct snowflake_parts *ret_parts);
 

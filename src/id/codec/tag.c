@@ -106,7 +106,7 @@ bool tag_is_rekeyable(const struct tag_row *row)
     return shape_names(row, "{key}");
 }
 
-/* What a shape asks of its tag. */
+/* Check the rules that a shape sets for its tag. */
 static int shape_check(const struct tag_row *row, const char **ret_why)
 {
     struct shape shape;
@@ -189,7 +189,7 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (cover_or_pause_check(row, ret_why) != 0) {
         return ERR_INVALID;
     }
-    /* What only a later version, or damage, can have made. */
+    /* Values that only a later version, or damage, can have made. */
     if (row->mode > TAG_MODE_MONOTONIC) {
         return tag_refuse(ret_why, "mode is not known");
     }
@@ -211,7 +211,7 @@ uint64_t tag_share_bytes(const struct tag_row *row)
 }
 
 static const struct field ROW_FIELDS[] = {
-    FIELD_STRING(struct tag_row, name), /* in storage it stands in the key */
+    FIELD_STRING(struct tag_row, name), /* in storage it is in the key */
     FIELD_BOOL(struct tag_row, deleted),      FIELD_BOOL(struct tag_row, recalling),
     FIELD_NUMBER(struct tag_row, mode),       FIELD_NUMBER(struct tag_row, generation),
     FIELD_NUMBER(struct tag_row, step),       FIELD_NUMBER(struct tag_row, max_step),
@@ -236,7 +236,7 @@ static bool tag_row_is_sound(const void *row)
     return tag_row_check(row, NULL) == 0;
 }
 
-/* Whether it is sound is looked at when it is read: the writer of one keeps the rules. */
+/* Soundness is checked on reading: the writer keeps the rules. */
 FIELDS_FLAT(plain, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_PLAIN) - 1)
 FIELDS_FLAT(bounded, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_BOUNDED) - 1)
 FIELDS_FLAT(shaped, ROW_FIELDS + 1, ROW_FIELD_COUNT(TAG_FORM_SHAPED) - 1)

@@ -1,16 +1,16 @@
 /*
  * tag.h - a business tag: its replicated row, the rules for its fields, and the row's bytes.
  *
- * One axis of ids a tag: max_id is the next id that was never granted (the exclusive end of all
- * that was granted), so a row of Leaf's leaf_alloc can be taken over as it is.
+ * One axis of ids a tag: max_id is the next id never granted (the exclusive end of all granted
+ * ids), so a row of Leaf's leaf_alloc can be imported unchanged.
  *
  * A tag with an increment has every increment-th number of that axis, those with id mod increment =
- * offset: two clusters, or an old database and a cluster, share a sequence as odd and even. max_id
- * and max need not be of these numbers. So whatever the increment was before, ids from max_id on
- * repeat none.
+ * offset. So two clusters, or an old database and a cluster, can share a sequence as odd and even.
+ * max_id and max need not be among these numbers. So ids from max_id on repeat none, whatever the
+ * increment was before.
  *
- * A paused tag hands out nothing, and no range of it is granted. What nodes hold of it stays
- * theirs, and is handed out after the pause.
+ * A paused tag hands out no ids, and no range of it is granted. Nodes keep the ids that they hold,
+ * and hand them out after the pause.
  *
  * Invariant: max_id of a name never falls, deleted or not, unless an operator forces it, or the
  * node that owns the topmost range gives back the unused rest of it.
@@ -45,13 +45,13 @@ enum tag_mode {
 /* Largest max_id: the exclusive end, so INT64_MAX - 1 is the last id that is ever handed out. */
 #define TAG_MAX_ID_END INT64_MAX
 
-/* The bytes of a shape: its text and, of a secret one, a NUL and the key; of one with {key}, all
- * its keys, the first in front. */
+/* The bytes of a shape: its text and, if it is secret, a NUL and the key; if it has {key}, all its
+ * keys, the first in front. */
 #define TAG_SHAPE_BYTES_MAX (SHAPE_SPEC_BYTES_MAX + 1 + SHAPE_KEYS_MAX * SHAPE_KEY_BYTES)
 
-/* A row of the table. name and description are never NULL, and borrowed, as shape and reason are:
- * of a row of the state machine from there, the first two with a NUL after them; of one that is
- * decoded from its bytes. */
+/* A row of the table. name and description are never NULL. They, shape and reason are borrowed:
+ * from the state machine, with a NUL after the first two, or from the bytes that the row was
+ * decoded from. */
 struct tag_row {
     const char *name;
     const char *description;
@@ -59,36 +59,35 @@ struct tag_row {
     const char *reason;       /* of the pause */
     uint16_t name_len;        /* 1..LIMIT_TAG_NAME_BYTES */
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
-    uint16_t shape_len;       /* 0: its ids are numbers. A name keeps what it was made with */
+    uint16_t shape_len;       /* 0: its ids are numbers. A name keeps its first shape */
     uint16_t reason_len;      /* 0..LIMIT_TAG_REASON_BYTES; 0 unless it is paused */
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
-    bool recalling;           /* not in trend mode any more, but a node may hold a segment yet:
-                                 nothing is handed out until every one of them has said that it
-                                 does not (fsm_tables.h) */
-    bool paused;              /* nothing is handed out (from level 3 on) */
+    bool recalling;           /* no longer in trend mode, but a node may still hold a segment: no id
+                                 is handed out until every such node has reported that it holds none
+                                 (fsm_tables.h) */
+    bool paused;              /* no id is handed out (from level 3 on) */
     uint32_t generation; /* grows by 1 when made, deleted, changed in mode, increment or offset,
                                  or when the max_id of a tag that is not strict is set by hand
                                  (R11) */
     uint32_t step;       /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;   /* step..LIMIT_TAG_STEP: largest segment */
     uint64_t max_id;     /* 0..tag_bound(): next id never granted */
-    uint64_t max;        /* ids stay below it; 0: only below TAG_MAX_ID_END */
+    uint64_t max;        /* ids stay below it; 0: below TAG_MAX_ID_END */
     uint64_t created_ms; /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
-    uint64_t client;    /* its owner, for which it counts (from level 2 on); 0: none */
+    uint64_t client;    /* its owner, which it counts for (from level 2 on); 0: none */
     uint32_t increment; /* 2..LIMIT_TAG_INCREMENT (from level 3 on); 0: it has every number */
     uint32_t offset;    /* 0..increment - 1; 0 without an increment */
-    uint32_t cover_s;   /* a node's segments last so long, up to LIMIT_TAG_COVER_S (from level 3
-                           on; in trend mode alone); 0: what the node's setting says */
+    uint32_t cover_s;   /* how long a node's segments last, up to LIMIT_TAG_COVER_S (from level 3
+                           on; only in trend mode); 0: the node's setting */
 };
 
-/* What a tag counts of its owner's share: about what it takes of memory, but by numbers that every
- * leafd has, since apply decides by them. A deleted one has its row, its name and its shape left.
- */
+/* The bytes that a tag counts of its owner's share: about its memory, but by constants common to
+ * every leafd, since apply decides by them. A deleted tag still counts its row, name and shape. */
 #define TAG_SHARE_ROW_BYTES 144
-#define TAG_SHARE_USED_BYTES 320   /* more while it is not deleted */
-#define TAG_SHARE_SHAPED_BYTES 512 /* and of these, with a shape */
+#define TAG_SHARE_USED_BYTES 320   /* added while it is not deleted */
+#define TAG_SHARE_SHAPED_BYTES 512 /* and added to these with a shape */
 uint64_t tag_share_bytes(const struct tag_row *row);
 
 /* "trend", "strict" or "monotonic". */
@@ -103,14 +102,14 @@ static inline uint64_t tag_bound(const struct tag_row *row)
     return row->max > 0 ? row->max : TAG_MAX_ID_END;
 }
 
-/* Wherever ids are, an increment of 0 stands for 1. */
+/* An increment of 0 always means 1. */
 static inline uint32_t increment_of(uint32_t increment)
 {
     return increment + (increment == 0);
 }
 
-/* So many ids with this increment and offset are in [from, end). *ret_first: the first of them, and
- * what would be the first if there is none (from < 2^63). */
+/* The number of ids with this increment and offset in [from, end). *ret_first: the first of them,
+ * even if it is not below end (from < 2^63). */
 static inline uint64_t ids_between(uint64_t from, uint64_t end, uint32_t increment, uint32_t offset,
                                    uint64_t *ret_first)
 {
@@ -133,7 +132,7 @@ static inline uint64_t ids_end(uint64_t first, uint64_t count, uint32_t incremen
     return first + (count - 1) * increment_of(increment) + 1;
 }
 
-/* Ids that follow each other, as a claim returns them: of a segment or of a millisecond. */
+/* Consecutive ids, as a claim returns them: of a segment or of a millisecond. */
 struct segment_range {
     uint64_t first;
     uint32_t count;     /* > 0 */
@@ -156,13 +155,12 @@ int tag_name_check(const char *name, size_t len, const char **ret_why) MUST_CHEC
 /* As above for a description: 0..256 bytes of UTF-8, no NUL. */
 int tag_description_check(const char *text, size_t len, const char **ret_why) MUST_CHECK;
 
-/* The shape of bytes as a row or a put has them, with its keys, which stay there. 0, or ERR_INVALID
- * with the rule: also where there is a key and should be none, or the other way round. ret_why may
- * be NULL. */
+/* The shape in the bytes of a row or a put, with its keys, which are borrowed. 0, or ERR_INVALID
+ * with the rule, also for a key that is missing or should not be there. ret_why may be NULL. */
 int tag_shape(const char *bytes, size_t len, struct shape *ret_shape,
               const char **ret_why) MUST_CHECK;
 
-/* Of these bytes, so many are text that people may see. */
+/* The length of the part of these bytes that people may see. */
 static inline size_t tag_shape_text_len(const char *bytes, size_t len)
 {
     return len > 0 ? strnlen(bytes, len) : 0;
@@ -172,10 +170,10 @@ static inline size_t tag_shape_text_len(const char *bytes, size_t len)
  * is a line of RESP. */
 int tag_reason_check(const char *text, size_t len, const char **ret_why) MUST_CHECK;
 
-/* Has the tag a shape with a date? Its period is what each item of COMMAND_STRICT says. */
+/* Does the tag have a shape with a date? Each item of COMMAND_STRICT then names the period. */
 bool tag_is_dated(const struct tag_row *row);
 
-/* Has it a shape whose key can be changed? */
+/* Does it have a shape whose key can be changed? */
 bool tag_is_rekeyable(const struct tag_row *row);
 
 /* Of such a tag, the number of the key in force: 0 is the first. */
@@ -186,8 +184,8 @@ static inline unsigned tag_key_number(const struct tag_row *row)
     return (unsigned)((row->shape_len - text_len - 1) / SHAPE_KEY_BYTES) - 1;
 }
 
-/* Is less than a tenth of the ids below its max left, or of those by its present key? Of a tag
- * without a max: no. */
+/* Is less than a tenth of the ids below its max left, or of those by its present key? No for a tag
+ * without a max. */
 static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
 {
     uint64_t ids = tag_is_rekeyable(row) ? row->max / (tag_key_number(row) + 1) : row->max;
@@ -198,13 +196,13 @@ static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* What not every tag has, and so which of five forms a tag's bytes take. */
+/* The form of a tag's bytes, one of five, by the optional parts that it has. */
 enum tag_form {
     TAG_FORM_PLAIN,
     TAG_FORM_BOUNDED, /* a max */
     TAG_FORM_SHAPED,  /* a shape */
     TAG_FORM_OWNED,   /* an owner */
-    TAG_FORM_STEPPED  /* what level 3 brought: an increment, a cover_s, a pause */
+    TAG_FORM_STEPPED  /* a part of level 3: an increment, a cover_s, a pause */
 };
 
 static inline enum tag_form tag_form(const struct tag_row *row)
@@ -218,11 +216,11 @@ static inline enum tag_form tag_form(const struct tag_row *row)
     return row->shape_len > 0 ? TAG_FORM_SHAPED : row->max > 0 ? TAG_FORM_BOUNDED : TAG_FORM_PLAIN;
 }
 
-/* Of its row, whose key holds the name: by its form. Golden bytes in
+/* The format of its row, by its form; the key holds the name. Golden bytes in
  * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
-/* Of rows in messages: the name and all fields but the owner, whatever the form, and those of level
- * 3. Where a row has one of these: all fields. */
+/* Rows in messages: the name and all fields but the owner and those of level 3, whatever the form.
+ * Where a row has a field of level 3: all fields. */
 extern const struct item_format tag_item_format;
 extern const struct item_format tag_stepped_item_format;
 

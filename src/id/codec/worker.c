@@ -2,7 +2,7 @@
  * worker.c - see worker.h: the bytes of worker rows, and of results with them.
  *
  * The happy path: the state machine keeps rows in their format; a result carries the same fields
- * after the worker id, so that there is one table of them and one place that checks it.
+ * after the worker id, so that there is one table of fields and one check.
  *
  * Failure modes: a row gives ERR_TRUNCATED, ERR_BAD_VERSION or ERR_CORRUPT, a result
  * ERR_BAD_MESSAGE, and nothing is left to release. Thread: pure functions, any.
@@ -18,13 +18,13 @@
 #include "src/id/codec/tag.h"
 #include "src/state/codec/session.h"
 
-/* Numbers of messages, beside those of command.h. */
+/* Numbers of messages, besides those of command.h. */
 enum worker_message { RESULT_WORKER = 0x85, RESULT_WORKERS = 0x86 };
 
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
 static const struct field ROW_FIELDS[] = {
-    FIELD_NUMBER(struct worker_row, id), /* in storage it stands in the key */
+    FIELD_NUMBER(struct worker_row, id), /* in storage it is in the key */
     FIELD_NUMBER(struct worker_row, state),
     FIELD_NUMBER(struct worker_row, kind),
     FIELD_NUMBER(struct worker_row, epoch),
@@ -34,11 +34,11 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct worker_row, updated_ms),
     FIELD_CHARS(struct worker_row, name),
     FIELD_CHARS(struct worker_row, address),
-    FIELD_NUMBER(struct worker_row, client), /* of those that count for one */
+    FIELD_NUMBER(struct worker_row, client), /* of rows that count for one */
 };
 #define ROW_FIELD_COUNT (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
 
-/* What every row that the state machine makes keeps, and no damaged one is loaded without. */
+/* The rules of every row that the state machine makes; checked when a row is loaded. */
 static bool worker_row_is_sound(const void *data)
 {
     const struct worker_row *row = data;
@@ -74,7 +74,7 @@ int worker_row_read(const void *value, size_t len, struct worker_row *ret_row)
     return err == 0 && counted != (ret_row->client != 0) ? ERR_CORRUPT : err;
 }
 
-/* A row in a message, with its worker id; for which client it counts is not shown. */
+/* A row in a message, with its worker id but without its client. */
 static const struct item_format ROW =
     ITEM_FORMAT(FIELDS_FIRST(ROW_FIELDS, ROW_FIELD_COUNT - 1), struct worker_row,
                 worker_row_is_sound, WORKER_ROWS_MAX);
@@ -190,7 +190,7 @@ const struct worker_pool *worker_pool_with(const struct worker_pools *pools, uin
     return NULL;
 }
 
-/* Digits up to the end or the mark, as a worker id; *at is moved past both. */
+/* Take digits up to the end or the mark as a worker id; *at is moved past both. */
 static bool take_worker_id(const char **at, const char *end, char mark, uint16_t *ret_id)
 {
     uint32_t id = 0;
@@ -207,7 +207,7 @@ static bool take_worker_id(const char **at, const char *end, char mark, uint16_t
     return true;
 }
 
-/* "a=0-31" and a comma, if any. */
+/* Take "a=0-31" and a comma, if any. */
 static bool take_pool(const char **at, const char *end, struct worker_pool *pool)
 {
     const char *mark = memchr(*at, '=', (size_t)(end - *at));

@@ -7,16 +7,16 @@
  * Invariants:
  *  - Windows of one worker id given to different epochs are disjoint and rising: an acquire starts
  *    at the old granted_until_ms or above.
- *  - granted_until_ms never falls, but for a release by the holder itself, down to the last time it
- *    says it used (and never below granted_from_ms). Of a node alone: what a client says of its
- *    past is not believed.
+ *  - granted_until_ms falls only by a release by the holder itself, down to the last time it
+ *    reports as used (and never below granted_from_ms). Only for nodes: a client's report of its
+ *    past is not trusted.
  *  - A renewal carries the epoch (fencing) and the previous bound (compare-and-set).
  *  - Rows of nodes are renewed and released by nodes alone, rows of clients by clients alone: only
- *    the holder knows what it stamped, and a node that is cut off goes on stamping. Others get such
- *    a row once its window is over, and then a window above it. The same holds among clients: the
- *    one that acquired a row owns it while it is held.
+ *    the holder knows which times it stamped, and a node that is cut off continues to stamp. Others
+ *    get such a row once its window is over, and then a window above it. The same holds among
+ *    clients: the client that acquired a row owns it while it is held.
  *  - All judgements of time use the log's time (COMMAND_CLOCK, the median of the nodes' clocks) and
- *    what the command carries; apply reads no clock. A command whose time is ahead of the log's by
+ *    the command's own times; apply reads no clock. A command whose time is ahead of the log's by
  *    more than LIMIT_WORKER_AHEAD_MS is refused (ERR_CLOCK_SKEW), so that one wrong clock cannot
  *    poison a worker id for years.
  *
@@ -33,7 +33,7 @@
 #define WORKER_ID_ANY 0xffffu
 
 enum worker_state { WORKER_HELD = 1, WORKER_RELEASED = 2 };
-enum worker_kind { WORKER_NODE = 1, WORKER_CLIENT = 2 }; /* a leafd node's, or somebody else's */
+enum worker_kind { WORKER_NODE = 1, WORKER_CLIENT = 2 }; /* held by a leafd node, or by a client */
 
 struct worker_row {
     uint16_t id;
@@ -44,19 +44,20 @@ struct worker_row {
     uint64_t granted_until_ms;
     uint64_t last_timestamp_ms; /* highest time used, as reported; 0: none */
     uint64_t updated_ms;        /* the log's time */
-    uint64_t client;            /* its owner, for which it counts; 0: none */
+    uint64_t client;            /* its owner, which it counts for; 0: none */
     uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
     uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
     char name[LIMIT_WORKER_NAME_BYTES + 1];
     char address[LIMIT_ADDRESS_BYTES + 1];
 };
 
-/* The value of its row, whose key holds the id. The name's rule is the tag's (tag_name_check). */
+/* The value of its row, whose key holds the id. Names keep the tag's rule (tag_name_check). */
 void worker_row_put(struct buf *buf, const struct worker_row *row);
 /* ret_row->id is set. As row_read(). */
 int worker_row_read(const void *value, size_t len, struct worker_row *ret_row) MUST_CHECK;
 
-/* A client is a hash of its name, or of its address; the lowest bit is set for a name. */
+/* Are these the same client? A client is a hash of its name, or of its address; the lowest bit is
+ * set for a name. */
 static inline bool client_is(uint64_t a, uint64_t b)
 {
     return (a | 1) == (b | 1);
@@ -67,12 +68,13 @@ static inline bool client_is_named(uint64_t client)
 }
 
 /*
- * Pools: of a zone the worker ids that it alone takes; what is in no pool is for all others.
- * Written as "a=0-31,b=32-63". They are of one setting of the cluster, with what a worker id begins
- * at that was never held: a restored cluster does not know which were since its backup.
+ * Pools: the worker ids reserved for a zone; ids in no pool are for all others. Written as
+ * "a=0-31,b=32-63". They are part of one setting of the cluster, as are the epoch and time at which
+ * a worker id begins that was never held: a restored cluster does not know which were held since
+ * its backup.
  *
- * A pool says which worker ids are free for an acquire, never whose one is: a held one stays its
- * holder's, renewed as ever, until its window is over.
+ * A pool limits which worker ids an acquire may take, and never affects a held one: its holder
+ * keeps and renews it as before, until its window is over.
  */
 struct worker_pool {
     uint16_t first;
@@ -88,12 +90,12 @@ struct worker_pools {
 
 #define WORKER_POOLS_WHY_BYTES 256
 
-/* 0; ERR_INVALID: no such text; ERR_CONFLICT: two of them overlap, or are of one zone. why, of
- * WORKER_POOLS_WHY_BYTES, says it for people then. */
+/* 0; ERR_INVALID: the text is malformed; ERR_CONFLICT: two pools overlap, or are of one zone. On
+ * error `why`, of WORKER_POOLS_WHY_BYTES, explains it. */
 int worker_pools_read(const char *text, size_t len, struct worker_pools *ret_pools,
                       char *why) MUST_CHECK;
 
-/* The pool of the zone, or that the worker id is in; NULL: there is none. */
+/* The pool of the zone, or of the worker id; NULL: there is none. */
 const struct worker_pool *worker_pool_of(const struct worker_pools *pools, const char *zone,
                                          size_t len);
 const struct worker_pool *worker_pool_with(const struct worker_pools *pools, uint32_t id);
@@ -106,8 +108,8 @@ struct worker_rules {
 };
 extern const struct row_format worker_rules_format;
 
-/* COMMAND_WORKER_POOLS: these, in place of those before. Result: a status, ERR_INVALID where
- * worker_pools_read() takes them not. */
+/* COMMAND_WORKER_POOLS: replace the pools by these. Result: a status, ERR_INVALID where
+ * worker_pools_read() refuses them. */
 struct worker_pools_put {
     const char *pools; /* borrowed */
     uint16_t pools_len;
@@ -115,36 +117,37 @@ struct worker_pools_put {
 
 /*
  * Acquire. An id is free when it was never held or its window is over (granted_until_ms is below
- * the log's time). Granted is a given worker_id if it is free, else the lowest free one, else the
- * released one whose window ends first; in a new epoch and above the old window:
+ * the log's time). The grant is a given worker_id if it is free, else the lowest free one, else the
+ * released one whose window ends first. It is in a new epoch and above the old window:
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
  *
- * A node's name gets its id back, also while it holds it. A node that names another free id than
- * its own gets that one if it holds none; what it leaves is released.
+ * A node's name gets its id back, even while it holds it. A node that names another free id than
+ * its own gets that one if it holds none; the id that it leaves is released.
  *
- * A client's name is a label: it gets the free id back that had its name last, but never one that
- * is held, and as many at once as it asks for. One that is not free goes, in a new epoch and above
- * its window, to the name that it has and its owner alone, which must name the id; or by force to
- * whom it names. And not before its present window has begun: so windows never pile up ahead of the
- * clock. ERR_CONFLICT also where they would.
+ * A client's name is a label: it gets back the free id that last had its name, never a held one,
+ * and may have several ids at once. An id that is not free is granted, in a new epoch and above its
+ * window, only to its own name and owner, and only if the acquire names the id; or by force to the
+ * acquire's name. And not before its present window has begun, so windows never pile up ahead of
+ * the clock: then ERR_CONFLICT.
  *
- * A client's id counts for it until its window is over or another takes it, also when released,
- * since no other gets it before. A client may hold as many as `most` says, or that percentage of
- * the worker ids of the layout, the cluster's own or a larger one (at least one). One that has so
- * many, and asks for one more, loses those first whose windows are over: the one that ended first
- * is released, since its old epoch could still renew it. ERR_SHARE: there is none; the result's
- * held and most. An id that it holds already is granted again in any case.
+ * A client's id counts for it until its window is over or another client takes it, even when
+ * released, since no other gets it before. A client may hold `most` ids, or that percentage of the
+ * worker ids of the layout, the cluster's own or a larger one (at least one). When a client with
+ * that many asks for one more, its id whose window ended first is released, since the old epoch
+ * could still renew it. ERR_SHARE: it has no such id; see the result's held and most. An id that it
+ * already holds is granted again in any case.
  *
- * The worker ids are those of the cluster's own layout, or where bits is given of a layout with so
- * many. Of one with more bits than the own, those that the own has no room for come first: nodes
- * have no others. An acquire that names a zone with a pool takes from that alone, each other
- * from what is in no pool (ERR_CONFLICT without a row: the given one is not among those).
+ * The worker ids are those of the cluster's own layout or, if bits is given, of a layout with that
+ * many bits. With more bits than the own layout, ids beyond the own layout come first: nodes can
+ * use only the others. An acquire that names a zone with a pool takes only from that pool, any
+ * other only from ids in no pool (ERR_CONFLICT without a row: the given id is not among these).
  *
  * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
- * held by another name, the name holds another one, or it is another kind of holder's: the result's
+ * held by another name, the name holds another one, or the holder is of another kind: the result's
  * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
- * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also a given
- * one beyond the layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask again).
+ * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also for a
+ * given one beyond the layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask
+ * again).
  */
 struct worker_acquire {
     uint8_t kind;
@@ -156,21 +159,21 @@ struct worker_acquire {
     uint16_t name_len;
     const char *address;
     uint16_t address_len;
-    uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0, as those below: */
-    uint16_t most;   /* 0: percent says it */
+    uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0, as the next three: */
+    uint16_t most;   /* 0: percent decides */
     uint8_t percent; /* 1..100 */
-    bool force;      /* whatever client owns it */
-    /* Of COMMAND_WORKER_ACQUIRE_OF alone: */
+    bool force;      /* whichever client owns it */
+    /* Only of COMMAND_WORKER_ACQUIRE_OF: */
     uint8_t bits;     /* the worker bits of a layout, 1..22; 0: of the cluster's own */
-    const char *zone; /* whose pool it takes from, zone_len 0..LIMIT_ZONE_BYTES; 0: none */
+    const char *zone; /* take from its pool; zone_len 0..LIMIT_ZONE_BYTES; 0: none */
     uint16_t zone_len;
 };
 
-/* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while no
- * other else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another
- * kind than the asker; or expected_until_ms, unless 0, is not the present bound; the result's row),
- * ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above what is granted
- * then); ERR_NOT_OWNER (another client's; the result's row). */
+/* Renew: until becomes max(until, wall_ms + window_ms); an expired id may be renewed while no other
+ * holder has taken it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another
+ * kind than the sender; or expected_until_ms, unless 0, is not the present bound; the result's
+ * row), ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above the new
+ * bound); ERR_NOT_OWNER (another client's; the result's row). */
 struct worker_renew {
     uint16_t worker_id;
     uint64_t epoch;
@@ -178,20 +181,20 @@ struct worker_renew {
     uint64_t window_ms;
     uint64_t last_timestamp_ms;
     uint64_t wall_ms;
-    uint8_t kind;    /* of the one that asks */
+    uint8_t kind;    /* of the sender */
     uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0 */
 };
 
-/* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one that
- * asks; the result's row), ERR_NOT_FOUND, ERR_NOT_OWNER (another client's, and no force; the
- * result's row). Again: 0, and nothing changes.
- * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
- * reported before, is given back. Of a node alone: a client's is only shown. */
+/* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the sender;
+ * the result's row), ERR_NOT_FOUND, ERR_NOT_OWNER (another client's, and no force; the result's
+ * row). Repeated: 0, and nothing changes.
+ * last_timestamp_ms 0: unknown, the window stays used up; else the part above it, and above the
+ * value reported before, is given back. Only for nodes: a client's value is only displayed. */
 struct worker_release {
     uint16_t worker_id;
     uint64_t epoch;
     uint64_t last_timestamp_ms;
-    uint8_t kind;    /* of the one that asks */
+    uint8_t kind;    /* of the sender */
     uint64_t client; /* > 0 where kind is WORKER_CLIENT, else 0 */
     bool force;
 };
@@ -200,18 +203,18 @@ struct worker_release {
 struct worker_result {
     int32_t status;
     bool has_row;  /* row is the present row; also set for ERR_CONFLICT, _FENCED and _NOT_OWNER */
-    uint16_t held; /* of ERR_SHARE: by the client, and as many as it may have */
+    uint16_t held; /* of ERR_SHARE: held by the client; most: its limit */
     uint16_t most;
     struct worker_row row;
 };
 void worker_result_encode(const struct worker_result *result, struct buf *buf);
 int worker_result_decode(const void *data, size_t len, struct worker_result *ret_result) MUST_CHECK;
 
-/* A page of GET /api/workers, and one row more, which says that there are more. Leafds before level
- * 3 take a row less, which is all that a cluster of theirs can have. */
+/* A page of GET /api/workers, plus one row to show that there are more. Leafds before level 3
+ * accept one row less, which is all that their clusters can have. */
 #define WORKER_ROWS_MAX (LIMIT_WORKERS_PER_PAGE + 1)
 
-/* What a QUERY_WORKERS is answered: rows with id >= first, at most limit. */
+/* The answer to a QUERY_WORKERS: rows with id >= first, at most limit. */
 struct worker_rows {
     struct worker_row *rows; /* owned */
     size_t count;

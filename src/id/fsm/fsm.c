@@ -1,7 +1,7 @@
 /*
- * fsm.c - see fsm.h: the tables together. Dispatch of commands, rows and queries.
+ * fsm.c - see fsm.h: the tables together, and the dispatch of commands, rows and queries.
  *
- * The happy path: fsm_read() takes a command apart, and fsm_apply() hands it to its table.
+ * The happy path: fsm_read() decodes a command, and fsm_apply() passes it to its table.
  *
  * Failure modes: as in machine.h. Thread: one owner.
  */
@@ -14,7 +14,7 @@
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_tables.h"
 
-#define FORESEE_ITEMS 512 /* of a put at once: each is looked for among all tags */
+#define FORESEE_ITEMS 512 /* of a put at once: each is searched for among all tags */
 
 _Static_assert(STRICT_RESULTS_HEAD_BYTES + LIMIT_STRICT_ITEMS * STRICT_RESULT_BYTES <=
                    SESSION_ANSWER_BYTES_MAX,
@@ -102,7 +102,7 @@ static int fsm_read(struct machine *machine, const void *data, size_t len,
     return err;
 }
 
-/* Whatever was judged is only right in the very state that was found. */
+/* A judgement is valid only in the state that it was made in. */
 static bool fsm_foresee_more(struct machine *machine, uint64_t index)
 {
     struct fsm *fsm = fsm_from(machine);
@@ -129,7 +129,7 @@ static bool fsm_foresee(struct machine *machine, uint64_t index)
     return fsm_foresee_more(machine, index);
 }
 
-/* What was judged before is only right for this entry in the very state that it found. */
+/* An earlier judgement is valid only for this entry in the state that it was made in. */
 static void apply_puts(struct fsm *fsm, uint64_t index, struct command_list *list,
                        struct buf *result)
 {
@@ -146,7 +146,7 @@ static void apply_puts(struct fsm *fsm, uint64_t index, struct command_list *lis
     foreseen_drop(fsm);
 }
 
-/* The commands whose result is a status: it. */
+/* Commands whose result is a status; returns it. */
 static int apply_plain(struct fsm *fsm, uint64_t node_id, struct command *command)
 {
     switch (command->type) {
@@ -205,7 +205,7 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
     }
 }
 
-/* --- what the cluster's half reports --- */
+/* --- reports of the cluster's half --- */
 
 static void fsm_clock(struct machine *machine, uint64_t log_ms)
 {
@@ -220,7 +220,7 @@ static void fsm_node_removed(struct machine *machine, uint64_t node_id)
     fsm_holder_removed(&fsm_from(machine)->recalls, node_id);
 }
 
-/* --- what is there --- */
+/* --- reading the state --- */
 
 static uint64_t fsm_bytes(const struct machine *machine)
 {
@@ -335,7 +335,7 @@ void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
                                     .keys = fsm->keys.table.count};
 }
 
-/* Of one put. */
+/* The bytes that one put adds. */
 static uint64_t put_adds(const struct tag_row *old, const struct tag_put *put)
 {
     struct tag_row row = {.name_len = put->name_len,
@@ -421,7 +421,7 @@ static int fsm_load_row(struct machine *machine, const struct row_loaded *row)
     case FSM_TABLE_KEYS:
         return fsm_keys_load(&fsm->keys, row);
     default:
-        return ERR_NEWER; /* a table that a later level brought */
+        return ERR_NEWER; /* a table of a later level */
     }
 }
 
@@ -449,7 +449,7 @@ static int fsm_load_end(struct machine *machine, uint64_t index, uint64_t log_ms
     return err;
 }
 
-/* Its tables lie elsewhere now: what points into itself follows. */
+/* Its tables have another address now: update the pointers into them. */
 static void fsm_moved(struct fsm *fsm)
 {
     struct journal *journal = &fsm->machine.state->journal;

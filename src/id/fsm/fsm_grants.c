@@ -40,10 +40,10 @@ static bool value_is_sound(const void *data)
 
 static const struct row_format PLAIN =
     ROW_FORMAT(ROW_VERSION, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 2), value_is_sound);
-/* Of a key that counts for a client. */
+/* The row of a key that counts for a client. */
 static const struct row_format COUNTED =
     ROW_FORMAT(ROW_VERSION + 1, FIELDS_FIRST(VALUE_FIELDS, VALUE_FIELD_COUNT - 1), value_is_sound);
-/* Of a key whose ids have an increment. */
+/* The row of a key whose ids have an increment. */
 static const struct row_format STEPPED =
     ROW_FORMAT(ROW_VERSION + 2, FIELDS(VALUE_FIELDS), value_is_sound);
 
@@ -143,8 +143,8 @@ static struct fsm_key_ids ids_of(const struct fsm_key *key)
     };
 }
 
-/* Can a key of these ids be the next after older? An item makes one key, and the log's time never
- * falls, nor moves within an entry. */
+/* Can a key of these ids directly follow `older`? An item makes one key, and the log's time never
+ * falls, nor changes within an entry. */
 static bool age_fits(const struct fsm_key *older, const struct fsm_key_ids *ids)
 {
     if (older->index == ids->index) {
@@ -155,7 +155,7 @@ static bool age_fits(const struct fsm_key *older, const struct fsm_key_ids *ids)
 
 /* --- one key --- */
 
-/* The key's row, key and value, into the journal. */
+/* Put the key's row, key and value, into the journal. */
 static void key_journal(struct fsm_keys *keys, const struct fsm_key *key)
 {
     struct buf *row = &keys->journal->row;
@@ -168,7 +168,7 @@ static void key_journal(struct fsm_keys *keys, const struct fsm_key *key)
     journal_record(keys->journal, value_format(&value), &value);
 }
 
-/* A key of these ids takes its place as the youngest, and comes into the digest. */
+/* Add a key of these ids as the youngest, and to the digest. */
 static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *text, size_t len,
                       const struct fsm_key_ids *ids)
 {
@@ -329,14 +329,14 @@ int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms)
 
 /* --- fsm_grants --- */
 
-/* So many expired keys go for each new one: then a table that is full of them has room for all keys
- * of a batch, and shrinks. */
+/* Expired keys deleted for each new one: so a table full of them has room for all keys of a batch,
+ * and shrinks. */
 #define EXPIRE_PER_KEY 2
 _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys of a command");
 
 /* --- segments --- */
 
-/* So many ids from max_id on leave the tag, or as many as there are: one at least. */
+/* Take this many ids from max_id on, or all that are left: at least one. */
 static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size, uint64_t wall_ms,
                       struct grant_result *ret_result)
 {
@@ -356,7 +356,7 @@ static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size,
     ASSERT(tag->max_id <= tag_bound(tag));
 }
 
-/* 0, or why nothing is granted. R2: the range is what apply finds. */
+/* 0, or why no ids are granted. R2: apply determines the range. */
 static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
                      uint64_t wall_ms, const struct grant_item *item,
                      struct grant_result *ret_result)
@@ -381,7 +381,7 @@ static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t n
     if (tag->paused) {
         return ERR_PAUSED;
     }
-    if (tag->recalling || tag_ids_left(tag, &first) == 0) { /* the former is no segments' tag */
+    if (tag->recalling || tag_ids_left(tag, &first) == 0) { /* a recalling tag is no trend tag */
         return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
     if (mode == TAG_MODE_TREND) {
@@ -448,7 +448,7 @@ void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
 
 /* --- strict ids --- */
 
-/* Where the application of a batch stands. */
+/* The state while a batch is applied. */
 struct batch {
     struct fsm *fsm;
     const struct machine_entry *entry; /* the batch's */
@@ -457,7 +457,7 @@ struct batch {
     bool changing;       /* it is out of the digest */
 };
 
-/* The present row goes back into the digest, if it left. */
+/* Put the present row back into the digest, if it was taken out. */
 static void batch_close(struct batch *batch)
 {
     if (batch->changing) {
@@ -466,7 +466,7 @@ static void batch_close(struct batch *batch)
     }
 }
 
-/* The row of the item's tag, or NULL, becomes the present one. */
+/* Make the row of the item's tag, or NULL, the present one. */
 static void batch_turn_to(struct batch *batch, const struct strict_item *item)
 {
     const struct fsm_row *row = batch->row;
@@ -479,8 +479,8 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
     batch->row = fsm_tags_find(&batch->fsm->tags, item->name, item->name_len);
 }
 
-/* True if the key decides: it is known and in force, or cannot be looked up yet. A key that is not
- * in force any more goes: to its tag it is a new one. */
+/* True if the key decides: it is known and in force, or cannot be looked up yet. A key no longer in
+ * force is deleted: its tag treats it as new. */
 static bool item_by_key(struct batch *batch, const struct strict_item *item,
                         struct strict_result *result)
 {
@@ -504,7 +504,7 @@ static bool item_by_key(struct batch *batch, const struct strict_item *item,
     return true;
 }
 
-/* True if there is no room for a new key, also after old ones went. */
+/* True if there is no room for a new key, even after old ones are deleted. */
 static bool keys_full(struct batch *batch, uint64_t *ret_limit)
 {
     uint32_t limit = batch->head->key_limit < LIMIT_KEYS ? batch->head->key_limit : LIMIT_KEYS;
@@ -532,7 +532,7 @@ static bool share_full(const struct batch *batch, const struct strict_item *item
     return true;
 }
 
-/* The key stands for these ids from now on. */
+/* Record the key with these ids. */
 static void batch_key_add(struct batch *batch, const struct strict_item *item, uint16_t position,
                           uint64_t first)
 {
@@ -547,8 +547,8 @@ static void batch_key_add(struct batch *batch, const struct strict_item *item, u
     fsm_key_add(&batch->fsm->keys, batch->row, item, &ids);
 }
 
-/* From result->first on, which is max_id, or beyond it where a new period begins, or the increment
- * passes numbers over. */
+/* Allocate from result->first on: max_id, or a later id where a new period begins or the increment
+ * skips numbers. */
 static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
                           struct strict_result *result)
 {
@@ -568,8 +568,8 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     }
 }
 
-/* The ids that the item's period has left. Once a later period has begun an earlier one is over:
- * no client gets an id of yesterday after one of today. 0, or ERR_EMPTY. */
+/* The ids left in the item's period. Once a later period has begun, an earlier one is over: no
+ * client gets an id of yesterday after one of today. 0, or ERR_EMPTY. */
 static int period_ids(const struct batch *batch, const struct strict_item *item,
                       uint64_t *ret_first, uint64_t *ret_end)
 {
@@ -586,7 +586,7 @@ static int period_ids(const struct batch *batch, const struct strict_item *item,
     return 0;
 }
 
-/* 0, or why nothing is allocated. */
+/* 0, or why no ids are allocated. */
 static int item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
                       struct strict_result *result)
 {
@@ -613,7 +613,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
     if (tag->recalling) {
         recall = fsm_recalls_find(&batch->fsm->recalls, tag->name, tag->name_len);
         ASSERT(recall != NULL && recall->nodes.count > 0);
-        result->detail = recall->nodes.ids[0]; /* a node that may hold a segment of it yet */
+        result->detail = recall->nodes.ids[0]; /* a node that may still hold a segment of it */
         return ERR_CHANGING;
     }
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {
@@ -624,7 +624,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
     }
     ASSERT(tag->max_id <= tag_bound(tag));
     left = tag_ids_left(tag, &first);
-    if (tag_is_dated(tag)) { /* and has no increment */
+    if (tag_is_dated(tag)) { /* which has no increment */
         if (period_ids(batch, item, &first, &end) != 0) {
             return ERR_EMPTY;
         }
@@ -662,8 +662,8 @@ void fsm_strict_apply(struct fsm *fsm, const struct machine_entry *entry,
 
 /* --- keys of monotonic tags --- */
 
-/* R9: were they taken in another term, or from a window of another generation, the ids may lie
- * below ones that others were answered with since. */
+/* R9: ids taken in another term, or from a window of another generation, may be below ids that
+ * others got since. */
 static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
 {
     const struct tag_row *tag = &batch->row->tag;
@@ -672,7 +672,7 @@ static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
            tag->recalling || ids_end(keyed->first, keyed->item.count, tag->increment) > tag->max_id;
 }
 
-/* 0, or why the key does not stand for the ids. */
+/* 0, or why the key does not get the ids. */
 static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint16_t position,
                        struct strict_result *result)
 {

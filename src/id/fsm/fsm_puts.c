@@ -51,7 +51,7 @@ void fsm_recalls_clear(struct fsm_recalls *recalls)
 
 /* --- rows --- */
 
-/* The recall's key and value into the journal. */
+/* Put the recall's key and value into the journal. */
 static void recall_journal(struct fsm_recalls *recalls, const struct fsm_recall *recall)
 {
     struct journal *journal = recalls->journal;
@@ -89,7 +89,7 @@ static void recall_drop(struct fsm_recalls *recalls, struct fsm_recall *recall)
     recall_free(recalls, recall);
 }
 
-/* The node, if it is waited for, is not any more; after the last one the tag is open. */
+/* Stop waiting for the node, if the recall waits for it; after the last node the tag is open. */
 static void recall_leave(struct fsm_recalls *recalls, struct fsm_recall *recall, uint64_t node_id)
 {
     struct fsm_row *row = recall->row;
@@ -214,7 +214,7 @@ void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct c
 
 /* --- loading --- */
 
-/* The nodes of a recall's value: one at least, rising. */
+/* The nodes of a recall's value: at least one, rising. */
 static int recall_nodes_read(const struct row_loaded *row, struct node_set *nodes)
 {
     struct reader reader;
@@ -297,10 +297,10 @@ int fsm_recalls_check(const struct fsm_recalls *recalls)
 
 /* --- fsm_puts --- */
 
-/* What an item will do. */
+/* The effect of an item. */
 struct plan {
     struct fsm_change change; /* its strings are the item's, or the old row's */
-    char *shape;              /* or this, owned: the shape with further keys. NULL: it has none */
+    char *shape;              /* or this, owned: the shape with further keys; NULL: none */
     uint64_t key_first;       /* of a shape with further keys: the first id by the last of them */
 };
 
@@ -317,7 +317,7 @@ struct so_far {
     struct fsm_tags_walk walk;
     size_t made;
     size_t recalled;
-    uint64_t held; /* what the tags of the client that asks count */
+    uint64_t held; /* bytes that the asking client's tags count */
 };
 
 #define FETCH_AHEAD 8
@@ -333,9 +333,9 @@ struct puts_judged {
     uint64_t wall_ms;
     uint32_t made;
     uint32_t count; /* items so far */
-    bool is_done;   /* there are no others, or they do not matter */
+    bool is_done;   /* no more items, or they do not matter */
     bool refused;
-    struct put_result answer; /* why; or what counts what was done */
+    struct put_result answer; /* the refusal; or the counts of changes */
 };
 
 static struct plan *plan_at(const struct puts_judged *judged, uint32_t at)
@@ -343,14 +343,14 @@ static struct plan *plan_at(const struct puts_judged *judged, uint32_t at)
     return &judged->blocks[at / PLANS_PER_BLOCK][at % PLANS_PER_BLOCK];
 }
 
-/* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
+/* A typing error could use up the tag: only force raises max_id so far. The result says why. */
 static bool needs_force(uint64_t mark, uint64_t wanted, const struct tag_row *row,
                         struct put_result *result)
 {
     uint64_t bound = tag_bound(row);
 
     if (wanted <= mark || wanted > bound) {
-        return false; /* the latter breaks another rule */
+        return false; /* beyond bound: breaks another rule */
     }
     if (tag_is_dated(row)) {
         (void)snprintf(result->why, sizeof result->why, "may be of a later date than today's");
@@ -370,7 +370,7 @@ static bool needs_force(uint64_t mark, uint64_t wanted, const struct tag_row *ro
     return true;
 }
 
-/* The mark of what was granted. Only force moves it down, and then to a new generation. */
+/* The mark of granted ids. Only force moves it down, and then with a new generation. */
 static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
                         const struct command_list *command, struct tag_row *row,
                         struct put_result *result)
@@ -391,15 +391,14 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
         needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, row, result)) {
         return ERR_NEEDS_FORCE;
     }
-    /* Made again, it continues above what was granted. */
+    /* Made again, it continues above the granted ids. */
     row->max_id = (live && !asked) || falls ? mark : wanted;
     return 0;
 }
 
-/* The client that the tag counts for: a new one, or one that is made again, for the client that
- * asks. So does one that it makes larger, whatever client had it: each growth is that of a client
- * that is judged for it.
- */
+/* Set the client that the tag counts for. A new tag, or one made again, counts for the asking
+ * client. So does one that this client makes larger, whichever client had it before: each growth is
+ * checked against the share of the client that causes it. */
 static void merge_owner(const struct tag_row *old, const struct command_list *command,
                         struct tag_row *row)
 {
@@ -410,8 +409,8 @@ static void merge_owner(const struct tag_row *old, const struct command_list *co
     }
 }
 
-/* What the tags of the client that asks count after an item; and would that be too much? What does
- * not make them count more is no harm, also to one that has more than it may. */
+/* The bytes that the asking client's tags count after an item; is that too much? An item that adds
+ * none is allowed, even to a client above its share. */
 static bool tags_share_full(const struct tag_row *old, const struct tag_row *merged,
                             const struct command_list *command, uint64_t *held)
 {
@@ -431,8 +430,8 @@ static bool refuse_put(struct put_result *result, int status, const char *why)
     return true;
 }
 
-/* A name has the shape that it was first made with. So a tombstone has, too: its ids have texts
- * that no others may have. */
+/* A name, even of a tombstone, keeps its first shape: its ids have texts that no other ids may
+ * have. */
 static bool merge_shape(const struct tag_row *old, const struct tag_put *put, struct tag_row *row,
                         struct put_result *result)
 {
@@ -442,14 +441,14 @@ static bool merge_shape(const struct tag_row *old, const struct tag_put *put, st
 
     row->shape = old != NULL ? old->shape : asked ? put->shape : "";
     row->shape_len = old != NULL ? old->shape_len : asked ? put->shape_len : 0;
-    /* A secret shape has texts for so many ids, as one with a date has: without a max, or with none
-     * any more, that is it. */
+    /* A secret shape, or one with a date, has texts for a limited number of ids: without a max,
+     * that is the max. */
     if (row->max == 0 && row->shape_len > 0 &&
         tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 && shape_is_bounded(&shape)) {
         row->max = shape_bound(&shape);
     }
-    /* Two shapes are the same if people read the same; what key the proposer drew counts for
-     * nothing once there is one. */
+    /* Two shapes are the same if their visible texts are; the proposer's key is ignored once there
+     * is one. */
     return old == NULL || !asked ||
            (len == tag_shape_text_len(old->shape, old->shape_len) &&
             memcmp(old->shape, put->shape, len) == 0) ||
@@ -457,7 +456,8 @@ static bool merge_shape(const struct tag_row *old, const struct tag_put *put, st
                        "a name keeps the shape that it was first made with, also when deleted");
 }
 
-/* The key after those of the row's shape, so many times. The caller frees it after the row. */
+/* Append the key to those of the row's shape, `times` times. The caller frees the result after the
+ * row. */
 static char *add_keys(struct tag_row *row, const char *key, unsigned times)
 {
     char *shape = MUST_HAVE(malloc((size_t)row->shape_len + (size_t)times * SHAPE_KEY_BYTES));
@@ -471,11 +471,11 @@ static char *add_keys(struct tag_row *row, const char *key, unsigned times)
     return shape;
 }
 
-/* The tag is to have this key: the one that it has, or the next, from which on ids are by the put's
- * key. All that a segment or window holds yet is by the key before, and so are the ids below max_id
- * that no client got; none of them comes again. A new name may begin with any number, as a dump of
- * another cluster has it: what stands for the keys before has no ids. Sets plan->shape if it has
- * further keys, and max. */
+/* The tag shall have this key: its present one, or the next, from which on ids are by the put's
+ * key. Ids still in segments or windows are by the key before, and so are the ids below max_id that
+ * no client got; none of them comes again. A new name may begin with any key number, as in a dump
+ * of another cluster: its earlier keys have no ids. Sets plan->shape if it has further keys, and
+ * max. */
 static bool merge_key(const struct tag_row *old, const struct tag_put *put, struct tag_row *row,
                       struct plan *plan, struct put_result *result)
 {
@@ -489,7 +489,7 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
         return !refuse_put(result, ERR_INVALID, "the key of a shape is missing, or too much");
     }
     if (count == shape.key_count) {
-        return true; /* a repeat, say */
+        return true; /* e.g. a repeat */
     }
     if (count < shape.key_count || (old != NULL && count != shape.key_count + 1U)) {
         result->status = ERR_CONFLICT;
@@ -508,7 +508,7 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     return true;
 }
 
-/* A max_step that nobody chose is no bound of segments that are sized by time. */
+/* A default max_step does not bound segments that are sized by time. */
 static void merge_cover(const struct tag_put *put, struct tag_row *row)
 {
     bool had = row->cover_s > 0;
@@ -524,7 +524,7 @@ static void merge_cover(const struct tag_put *put, struct tag_row *row)
     }
 }
 
-/* What the item has of these; without an increment there is one offset. */
+/* Merge these fields of the item; without an increment there is one offset. */
 static void merge_fields(const struct tag_put *put, struct tag_row *row)
 {
     if (put->fields & TAG_FIELD_STEP) {
@@ -566,9 +566,9 @@ static void merge_fields(const struct tag_put *put, struct tag_row *row)
 }
 
 /*
- * What the row becomes: fields that were not given keep the row's values, or take the defaults
- * where there is no row or only a tombstone. name and description are borrowed from the item or
- * from the old row; times are the caller's to set, and plan->shape to free.
+ * Compute the new row: fields that were not given keep the row's values, or take the defaults where
+ * there is no row or only a tombstone. name and description are borrowed from the item or from the
+ * old row. The caller sets times and frees plan->shape.
  */
 static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
                      const struct tag_put *put, const struct command_list *command,
@@ -614,11 +614,11 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     }
     merge_owner(old, command, &row);
     is_moved = (put->fields & TAG_FIELD_MAX_ID) != 0 || plan->shape != NULL;
-    /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
-     * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
-     * either, nor be given back, also if it is what it was; of a strict tag no node holds any, of a
-     * monotonic one the leader has a window (R11). Nor are ids by a key, or of an increment, that
-     * is not in force any more to come from what they hold, or from what a client holds. */
+    /* A new generation: nodes burn their ids. A set max_id means that ids below it are in use
+     * elsewhere (Leaf continued, or a backup was restored), so they must not be handed out or given
+     * back here, even if max_id is unchanged. Of a strict tag no node holds any; of a monotonic one
+     * the leader has a window (R11). Ids by a key or an increment that is no longer in force must
+     * not come from nodes or clients either. */
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
                       row.increment != old->increment || row.offset != old->offset ||
                       (is_moved && row.mode != TAG_MODE_STRICT);
@@ -626,7 +626,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     return 0;
 }
 
-/* Put the name of the item at this position to the others; true: it was there, by every seed. */
+/* Add the name of the item at this position to the index; true: it was there already. */
 static bool stood_before(struct puts_judged *judged, const struct tag_put *put, uint32_t at)
 {
     struct names *names = &judged->names;
@@ -646,7 +646,7 @@ static bool stood_before(struct puts_judged *judged, const struct tag_put *put, 
     return false;
 }
 
-/* True if the item breaks a rule; the result says which. Else the plan has what it does. */
+/* True if the item breaks a rule, which the result names. Else the plan has its effect. */
 static bool item_refused(struct fsm_recalls *recalls, const struct command_list *command,
                          const struct tag_put *put, struct so_far *so_far, struct plan *plan,
                          struct put_result *result)
@@ -705,7 +705,7 @@ struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
     return judged;
 }
 
-/* A name that stands twice is refused before what else is wrong with any item. */
+/* A name that occurs twice is refused before any other error of an item. */
 static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
                        const struct tag_put *put)
 {
@@ -755,7 +755,7 @@ bool fsm_puts_judge(struct fsm_recalls *recalls, struct puts_judged *judged, uin
     return !judged->is_done;
 }
 
-/* Change the rows; nothing was found to stand against it. */
+/* Change the rows; the judgement found no error. */
 static void put_carry_out(struct fsm_recalls *recalls, struct puts_judged *judged)
 {
     struct put_result *result = &judged->answer;
@@ -817,7 +817,7 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
     tag->generation++;
     tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(command->wall_ms));
     if (tag->client != 0 || tag->paused || tag->cover_s != 0) {
-        /* From level 2 on: before it, a tombstone kept what is never shown again. */
+        /* From level 2 on; before, a tombstone kept texts that are never shown again. */
         tag->description_len = 0;
         tag->reason_len = 0;
         tag->paused = false;

@@ -60,7 +60,7 @@ int fsm_settings_layout(struct fsm_settings *settings, const struct snowflake_la
                    ? 0
                    : ERR_EXISTS;
     }
-    /* While the log has no time, there is nothing to hold the epoch against. */
+    /* While the log has no time, the epoch cannot be checked against it. */
     if (layout_check(layout, settings->log_ms > 0 ? settings->log_ms : layout->epoch_ms) != 0) {
         return ERR_INVALID;
     }
@@ -69,7 +69,7 @@ int fsm_settings_layout(struct fsm_settings *settings, const struct snowflake_la
     return 0;
 }
 
-/* Put the rules, which are sound. */
+/* Set the rules, which are sound. */
 static void set_rules(struct fsm_settings *settings, const struct worker_rules *rules)
 {
     char why[WORKER_POOLS_WHY_BYTES];
@@ -125,7 +125,7 @@ int fsm_settings_load(struct fsm_settings *settings, const struct row_loaded *ro
         return load_rules(settings, row);
     }
     if (!row_is_setting(row, FSM_SETTING_LAYOUT)) {
-        return ERR_NEWER; /* a setting that a later level brought */
+        return ERR_NEWER; /* a setting of a later level */
     }
     err = row_read(row->value, row->value_len, &LAYOUT_ROW, &layout);
     if (err != 0) {
@@ -197,7 +197,7 @@ int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row, u
     if (known != NULL && !named_layout_equal(&known->layout, &row->layout)) {
         return ERR_CONFLICT;
     }
-    /* While the log has no time, there is nothing to hold the epoch against. */
+    /* While the log has no time, the epoch cannot be checked against it. */
     if (!layout_name_fits(row->name, row->name_len) ||
         named_layout_check(&row->layout, log_ms > 0 ? log_ms : row->layout.bits.epoch_ms, &why) !=
             0) {

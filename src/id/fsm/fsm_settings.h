@@ -1,6 +1,6 @@
 /*
  * fsm_settings.h - the rows of the ids' half of the state: their tables, and the listener that is
- * called for each that changed; and two of the tables, the layout that the log fixes (settings) and
+ * called for each changed row; and two of the tables, the layout fixed by the log (settings) and
  * the named layouts.
  *
  * Failure modes: a layout that breaks a rule, or differs from the one in force, is refused and
@@ -18,26 +18,26 @@
 #include "src/id/codec/worker.h"
 #include "src/state/journal.h"
 
-/* The first byte of a row's key: its table, beside those of the cluster (journal.h); and what
- * follows. */
+/* The first byte of a row's key: its table, besides those of the cluster (journal.h); and the rest
+ * of the key. */
 enum fsm_table {
     FSM_TABLE_RECALLS = 'd', /* tag whose segments are recalled: its name */
     FSM_TABLE_HOLDERS = 'g', /* node that was ever granted a segment: its id */
     FSM_TABLE_KEYS = 'i',    /* idempotency key: the length of the tag's name (1), the name, the
                                 key */
     FSM_TABLE_TAGS = 't',    /* tag: its name */
-    /* named layout: its name. After the settings: so an older leafd reads first which level it
-     * needs */
+    /* named layout: its name. After the settings, so that an older leafd first reads the level
+     * needed */
     FSM_TABLE_LAYOUTS = 'v',
     FSM_TABLE_WORKERS = 'w' /* worker id: the id (2) */
 };
 
-/* Called with each row after a command changed it, on the owner's thread, during state_apply(), and
- * with each row after state_load_end(): the layout, then the named ones, worker ids, tags. Rows are
- * borrowed for the call. A function may be NULL. */
+/* Called with each row after a command changed it, on the owner's thread, during state_apply().
+ * Also called with each row after state_load_end(): the layout, then the named ones, worker ids,
+ * tags. Rows are borrowed for the call. A function may be NULL. */
 struct fsm_listener {
     void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
-    /* Before a command changes a row; row: as it is yet. */
+    /* Before a command changes a row; row: still unchanged. */
     void (*tag_changes)(struct fsm_listener *listener, const struct tag_row *row);
     void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
     void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
@@ -45,11 +45,10 @@ struct fsm_listener {
 } BY_NAME;
 
 /*
- * --- fsm_settings: the snowflake layout that the log fixes, and the log's time as far as ids go by
- * it.
+ * --- fsm_settings: the snowflake layout that the log fixes, and the log's time for the ids' half.
  *
  * The happy path: the first COMMAND_LAYOUT sets the layout for good, in a row of the table of
- * settings. The time is the state's (facts.h), which gives it to the machine. A row of a setting of
+ * settings. The state keeps the time (facts.h), and passes it to the machine. A row of a setting of
  * another name is ERR_NEWER.
  */
 
@@ -58,10 +57,10 @@ struct fsm_settings {
     struct fsm_listener *const *listener; /* the machine's */
     bool has_layout;
     struct snowflake_layout layout;
-    bool has_rules; /* there is a row of them; else all are 0 */
+    bool has_rules; /* they have a row; else all are 0 */
     struct worker_rules rules;
     struct worker_pools pools; /* of the rules */
-    uint64_t log_ms;           /* the log's time as the state gave it last, 0: none yet */
+    uint64_t log_ms;           /* the log's time as last passed by the state, 0: none yet */
 };
 
 void fsm_settings_init(struct fsm_settings *settings, struct journal *journal,
@@ -87,10 +86,10 @@ void fsm_settings_notify(const struct fsm_settings *settings);
 /*
  * --- fsm_layouts: the table of named layouts of snowflake ids.
  *
- * The happy path: a COMMAND_LAYOUT_PUT makes a row. It never changes: the same fields once more are
- * fine, and others refused. Deleted, it becomes a tombstone with the same fields, which only the
- * same fields bring back to life: two layouts under one name could give an id twice. One name too
- * many is refused.
+ * The happy path: a COMMAND_LAYOUT_PUT makes a row. It never changes: the same fields again are
+ * accepted, others are refused. When deleted it becomes a tombstone with the same fields, which
+ * only the same fields revive: two layouts under one name could give an id twice. A name beyond the
+ * limit is refused.
  */
 
 struct fsm_layouts {
@@ -107,7 +106,7 @@ void fsm_layouts_init(struct fsm_layouts *layouts, struct journal *journal,
  * (LIMIT_LAYOUTS) or ERR_INVALID. log_ms: the log's time, 0: none yet. */
 int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row,
                     uint64_t log_ms) MUST_CHECK;
-/* 0 or ERR_NOT_FOUND, also for one that is deleted. */
+/* 0 or ERR_NOT_FOUND, also for a deleted one. */
 int fsm_layouts_delete(struct fsm_layouts *layouts,
                        const struct delete_command *deletion) MUST_CHECK;
 

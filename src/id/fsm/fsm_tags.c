@@ -33,7 +33,7 @@ void fsm_owners_clear(struct fsm_owners *owners)
     hash_table_free(&owners->table);
 }
 
-/* Clients are hashes already, but of a seed that is the same on all nodes. */
+/* Clients are hashes already, but with a seed that is the same on all nodes. */
 static uint32_t client_hash(const struct fsm_owners *owners, uint64_t client)
 {
     return (uint32_t)hash_bytes(&client, sizeof client, owners->table.seed);
@@ -96,7 +96,7 @@ uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client)
 /* --- fsm_tags --- */
 
 #define WALK_TRIES 16
-#define MALLOC_BYTES 8 /* of the allocator's own, for each piece; pieces are of twice that */
+#define MALLOC_BYTES 8 /* malloc's own, for each piece; sizes are multiples of twice that */
 #define ALIGNED(bytes, unit) (((uint64_t)(bytes) + (unit)-1) / (unit) * (unit))
 
 static int row_order(const struct fsm_row *a, const struct fsm_row *b)
@@ -181,9 +181,9 @@ static bool is_between(const struct fsm_row *row, const struct fsm_row *before,
            (after == NULL || row_order(row, after) < 0);
 }
 
-/* Into the tree, between two rows: a search would miss the caches at each of its steps. If others
- * were made between them since, it comes after all of them, or after the newest (t9, t10, t11), or
- * is looked for. */
+/* Insert into the tree, between two rows: a search would miss the caches at each step. If others
+ * were made between them since, the row comes after all of them, or after the newest (t9, t10,
+ * t11), or its place is searched for. */
 static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm_row *before,
                           struct fsm_row *after)
 {
@@ -235,7 +235,7 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
     return row;
 }
 
-/* A node that is asked for a tag keeps its shape once more, ready for use. */
+/* A node that uses a tag keeps another copy of its shape, ready for use. */
 static uint64_t used_bytes(const struct tag_row *tag)
 {
     size_t keys = tag_is_rekeyable(tag) ? SHAPE_KEYS_MAX : 1;
@@ -253,7 +253,7 @@ uint64_t fsm_tag_bytes(const struct tag_row *tag)
     return row + texts + (tag->deleted ? 0 : used_bytes(tag));
 }
 
-/* It counts, or does no more. */
+/* Start or stop counting the row. */
 static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool counts)
 {
     uint64_t bytes = fsm_tag_bytes(&row->tag);
@@ -263,7 +263,7 @@ static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool cou
     tags->dated_count += tag_is_dated(&row->tag) ? (counts ? 1 : 0 - (size_t)1) : 0;
 }
 
-/* The row's key and value into the journal. */
+/* Put the row's key and value into the journal. */
 static void tag_journal(struct journal *journal, const struct tag_row *tag)
 {
     journal_key(journal, FSM_TABLE_TAGS);
@@ -328,7 +328,7 @@ static char *texts_of(const struct tag_row *tag)
     return texts;
 }
 
-/* Are the row's own texts those of what it becomes, and no longer? */
+/* Are the row's own texts those of the new row, and no longer? */
 static bool keeps_texts(const struct tag_row *old, const struct tag_row *tag)
 {
     return tag->description == old->description && tag->description_len == old->description_len &&
@@ -336,7 +336,7 @@ static bool keeps_texts(const struct tag_row *old, const struct tag_row *tag)
            tag->reason == old->reason && tag->reason_len == old->reason_len;
 }
 
-/* The row becomes this, with such texts, which it owns. */
+/* Set the row to this, with these texts, which it owns. */
 static void row_become(struct fsm_row *row, const struct tag_row *tag, char *texts)
 {
     const char *name = row->tag.name;
@@ -355,7 +355,7 @@ static void row_become(struct fsm_row *row, const struct tag_row *tag, char *tex
 
 void fsm_row_set(struct fsm_row *row, struct tag_row tag)
 {
-    row_become(row, &tag, texts_of(&tag)); /* tag may have borrowed from those before */
+    row_become(row, &tag, texts_of(&tag)); /* tag may borrow from the old texts */
 }
 
 void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm_changes_sum *sum)
@@ -454,7 +454,7 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
             memcmp(row->tag.name, query->name, query->name_len) != 0) {
             break; /* past the prefix */
         }
-        if (looks == LIMIT_ROWS_PER_LOOK) { /* of a loop that has others to serve */
+        if (looks == LIMIT_ROWS_PER_LOOK) { /* the loop has others to serve */
             next = looked_at;
         } else if (!row->tag.deleted && count == query->limit) {
             next = rows[count - 1];
@@ -495,7 +495,7 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
     }
     row = fsm_tags_expect(tags, name, name_len);
     if (row == NULL) {
-        return ERR_CORRUPT; /* more rows than any node can have made */
+        return ERR_CORRUPT; /* more rows than a node can have made */
     }
     if (row->tag.step != 0) {
         return ERR_EXISTS;

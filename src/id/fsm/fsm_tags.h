@@ -1,6 +1,6 @@
 /*
- * fsm_tags.h - the state machine's table of tags: rows in the order of their names (tags), and how
- * much of one thing each client holds (owners).
+ * fsm_tags.h - the state machine's table of tags: rows in the order of their names (tags), and each
+ * client's total of one resource (owners).
  *
  * Failure modes: the table is full (LIMIT_TAGS): NULL. Thread: one owner. Deterministic: only the
  * rows decide.
@@ -17,14 +17,14 @@
 #include "src/id/fsm/fsm_settings.h"
 
 /*
- * --- fsm_owners: how much each client holds of one thing: keys, or what its tags count.
+ * --- fsm_owners: each client's total of one resource: keys, or the bytes of its tags.
  *
- * The happy path: fsm_owners_enter() when something of a client comes, fsm_owners_leave() when it
- * goes, fsm_owners_held() for what there is. It is counted from the rows, so it is the same on all
+ * The happy path: fsm_owners_enter() adds to a client's total, fsm_owners_leave() subtracts from
+ * it, fsm_owners_held() reads it. Totals are counted from the rows, so they are the same on all
  * nodes, and after a snapshot.
  */
 
-/* A client that holds something. */
+/* A client with a total. */
 struct fsm_owner {
     struct hash_link link;
     uint64_t client; /* > 0 */
@@ -38,16 +38,16 @@ struct fsm_owners {
 };
 
 void fsm_owners_init(struct fsm_owners *owners);
-/* All have left: free what the table takes. */
+/* All totals are 0: free the table's memory. */
 void fsm_owners_clear(struct fsm_owners *owners);
 
-/* The client holds so much more, > 0; it stays where it is until it holds nothing. client 0: it is
- * no client's, NULL. */
+/* Add amount, > 0, to the client's total. Its entry stays in place until the total is 0. client 0:
+ * no client, NULL. */
 struct fsm_owner *fsm_owners_enter(struct fsm_owners *owners, uint64_t client, uint64_t amount);
-/* And so much less; NULL: no client. */
+/* Subtract amount; NULL: no client. */
 void fsm_owners_leave(struct fsm_owners *owners, struct fsm_owner *owner, uint64_t amount);
 
-/* NULL: it holds nothing, or is 0. */
+/* NULL: its total is 0, or client is 0. */
 struct fsm_owner *fsm_owners_find(const struct fsm_owners *owners, uint64_t client);
 uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client);
 
@@ -72,16 +72,16 @@ struct fsm_tags {
     struct journal *journal;
     struct fsm_listener *const *listener; /* the machine's */
     struct fsm_row_tree rows;
-    struct fsm_row *newest; /* that was made; NULL: none */
+    struct fsm_row *newest; /* made last; NULL: none */
     struct arena arena;
-    uint64_t seed; /* of hashes of names, which nothing that is replicated depends on */
+    uint64_t seed; /* of hashes of names; nothing replicated depends on it */
     size_t count;
     size_t dead_count;        /* of these, tombstones */
     size_t dated_count;       /* and those with a date in their shape */
-    uint64_t bytes;           /* memory of all that count, by fsm_tag_bytes() */
+    uint64_t bytes;           /* memory of all counted tags, by fsm_tag_bytes() */
     size_t hollow_count;      /* while loading: fsm_tags_expect(); 0 in the end */
     size_t recalling_count;   /* while loading: live tags that are recalled */
-    struct fsm_owners owners; /* what each client's tags count, by tag_share_bytes() */
+    struct fsm_owners owners; /* bytes of each client's tags, by tag_share_bytes() */
 };
 
 void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
@@ -89,11 +89,11 @@ void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
 /* Forget all rows. */
 void fsm_tags_clear(struct fsm_tags *tags);
 
-/* A tag counts for its client from now on, deleted or not: that of one that made it, or made it
- * larger. Whatever changes what it counts, or for which client, disowns it before. A deleted tag
- * counts on, with less: its row has to stay, since no id of its name may come again. So a client
- * that makes and deletes tags for ever comes to the end of its own share, and not of the others'
- * memory; a name that is made again takes no room anew. */
+/* A tag counts for its client from now on, deleted or not: the client that made it, or made it
+ * larger. Code that changes its bytes or its client disowns it before. A deleted tag still counts,
+ * with less: its row must stay, since no id of its name may come again. So a client that makes and
+ * deletes tags for ever uses up its own share, not the memory of others. A name that is made again
+ * takes no new room. */
 static inline void fsm_tags_own(struct fsm_tags *tags, const struct tag_row *tag)
 {
     (void)fsm_owners_enter(&tags->owners, tag->client, tag_share_bytes(tag));
@@ -108,15 +108,15 @@ static inline void fsm_tags_disown(struct fsm_tags *tags, const struct tag_row *
 }
 
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len);
-/* The same for one name after the other of a list: zeros to begin with, and not to be kept over
- * fsm_tags_clear(). Lists mostly have their names in the order of the rows: then the next one is
- * after the last, or would be, which takes a third of the time. */
+/* Finds the names of a list one after the other: zeros at first, not valid after fsm_tags_clear().
+ * Most lists have their names in the order of the rows: then the next name is, or would be, right
+ * after the last, which takes a third of the time. */
 struct fsm_tags_walk {
     struct fsm_row *last;  /* with a name no greater; NULL: none */
     struct fsm_row *after; /* of a name that was not found: the next one; NULL: none */
     uint32_t count;        /* of names so far */
-    uint32_t hits;         /* how often the name was in its place after the last, */
-    uint32_t misses;       /* and how often not: then it is looked at for one of 16 names */
+    uint32_t hits;         /* how often the name was right after the last, */
+    uint32_t misses;       /* and how often not: then only one of 16 names is tried there */
 };
 struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk *walk,
                               const char *name, size_t len);
@@ -124,12 +124,12 @@ struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk 
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len);
 struct fsm_row *fsm_tags_next(struct fsm_row *row);
 
-/* Memory that a tag takes: its row, its description and shape, and, unless it is deleted, what each
- * node keeps of a tag that is asked for there. Only lengths and `deleted` of the row are read. */
+/* Memory that a tag takes: its row, its description and shape, and, unless it is deleted, the entry
+ * of a tag in use on each node. Only lengths and `deleted` of the row are read. */
 uint64_t fsm_tag_bytes(const struct tag_row *row);
 
 /* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The
- * name must not be there. before and after: the rows that it is between, NULL where there is none;
+ * name must not exist. before and after: the rows that it is between, NULL where there is none;
  * others may have been made there since. NULL: the table is full. */
 struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len,
                               struct fsm_row *before, struct fsm_row *after);
@@ -140,33 +140,33 @@ void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row);
 /* The row becomes this; it keeps its name, and takes copies of description and shape. */
 void fsm_row_set(struct fsm_row *row, struct tag_row tag);
 
-/* A change of a put. What takes time of it is done before, in parts, and nothing of that is seen:
- * texts, the row's bytes, hashes, its place (fsm_tags_ready()). To carry it out is to set pointers.
- * It is good as long as no other change comes between, but of the same put. */
+/* A change of a put. Its slow part is done before, in pieces, without visible effect: texts, the
+ * row's bytes, hashes, its place (fsm_tags_ready()). Carrying it out only sets pointers. It is
+ * valid as long as no change of another put comes between. */
 struct fsm_change {
     struct fsm_row *row;    /* of the name; NULL: there is none yet, */
-    struct fsm_row *before; /* and then these are next to its place; NULL: none */
+    struct fsm_row *before; /* and then these are beside its place; NULL: none */
     struct fsm_row *after;
-    struct tag_row tag; /* what it becomes; its strings are borrowed */
+    struct tag_row tag; /* the new row; its strings are borrowed */
     char *texts;        /* its description and shape, owned; NULL: none, or */
     bool keeps_texts;   /* the row's own stay */
-    bool keeps_share;   /* it counts for the same client, and as much */
+    bool keeps_share;   /* it counts for the same client, with the same bytes */
 };
 
-/* What those of a list change beside their rows. */
+/* The effects of a list's changes besides their rows. */
 struct fsm_changes_sum {
     struct row_changes rows;
-    uint64_t digest; /* added; so are all below, also what is less than before */
+    uint64_t digest; /* added, as are all below, even where the value falls */
     uint64_t bytes;
     size_t dead_count;
     size_t dated_count;
 };
 
-/* Of a change whose row, before, after and tag are set. */
+/* Make a change ready whose row, before, after and tag are set. */
 void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm_changes_sum *sum);
-/* The sum counts, and is left empty: each of its changes must follow. */
+/* Apply the sum, which is left empty: each of its changes must follow. */
 void fsm_tags_add(struct fsm_tags *tags, struct fsm_changes_sum *sum);
-/* It will be carried out soon: what it touches may come into the caches. */
+/* It will be carried out soon: prefetch its data into the caches. */
 static inline void fsm_change_fetch(const struct fsm_change *change)
 {
     const struct fsm_row *first = change->row != NULL ? change->row : change->before;
@@ -176,7 +176,7 @@ static inline void fsm_change_fetch(const struct fsm_change *change)
     __builtin_prefetch(second, 1);
 }
 
-/* The row, changed; the listener is called. */
+/* Change the row, which is returned, and call the listener. */
 struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change);
 
 /* Answer a QUERY_TAG_LIST. */
@@ -186,8 +186,8 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
 
 /* A row as state_load_row() gets it. */
 int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded) MUST_CHECK;
-/* The row of a name that another table's row names. If the tag's own row was not loaded yet, it
- * is made hollow, and fsm_tags_load() must fill it before the load ends. NULL: full. */
+/* The tag that another table's row names. If the tag's own row is not loaded yet, a hollow one is
+ * made, and fsm_tags_load() must fill it before the load ends. NULL: full. */
 struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len);
 /* Call the listener for every row. */
 void fsm_tags_notify(const struct fsm_tags *tags);

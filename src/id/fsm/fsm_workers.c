@@ -16,7 +16,7 @@
 
 /* --- the list --- */
 
-/* Where the id stands in the list, or would. */
+/* The id's place in the list, or where it would be. */
 static size_t list_place(const struct fsm_workers *workers, uint32_t id)
 {
     size_t low = 0;
@@ -83,7 +83,7 @@ static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms
     return ms > workers->settings->log_ms + by_ms;
 }
 
-/* A row that a backup of an older leafd has may have no owner: it is everybody's. */
+/* A row from a backup of an older leafd may have no owner: any client may use it. */
 static bool is_anothers(const struct worker_row *row, uint64_t client, bool force)
 {
     return !force && row->client != 0 && client != 0 && !client_is(row->client, client);
@@ -103,7 +103,7 @@ static uint32_t id_end(const struct fsm_workers *workers, const struct worker_ac
     return end < LIMIT_WORKER_IDS ? end : LIMIT_WORKER_IDS;
 }
 
-/* What is clear without looking at the rows. */
+/* The checks that need no rows. */
 static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
     if ((acquire->kind != WORKER_NODE && acquire->kind != WORKER_CLIENT) ||
@@ -142,13 +142,13 @@ static bool is_named(const struct worker_row *row, const struct worker_acquire *
     return tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) == 0;
 }
 
-/* A later one would begin further ahead of the clock with each acquire. */
+/* A later window would begin further ahead of the clock with each acquire. */
 static bool has_begun(const struct fsm_workers *workers, const struct worker_row *row)
 {
     return row->granted_from_ms <= workers->settings->log_ms;
 }
 
-/* A client that names a worker id whose window is not over: by its own name, or by force. */
+/* May a client take a named worker id whose window is not over: by its own name, or by force? */
 static bool takes_over(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                        const struct worker_row *row)
 {
@@ -158,7 +158,7 @@ static bool takes_over(const struct fsm_workers *workers, const struct worker_ac
             (is_named(row, acquire) && !is_anothers(row, acquire->client, false)));
 }
 
-/* The pool that the acquire takes from; NULL: from what is in none. */
+/* The pool that the acquire takes from; NULL: from ids in no pool. */
 static const struct worker_pool *pool_of(const struct fsm_workers *workers,
                                          const struct worker_acquire *acquire)
 {
@@ -172,8 +172,8 @@ static bool is_offered(const struct fsm_workers *workers, const struct worker_ac
     return worker_pool_with(&workers->settings->pools, id) == pool_of(workers, acquire);
 }
 
-/* 0 with the worker id to grant, ERR_CONFLICT with the one that has it, or ERR_NOT_OWNER: it is of
- * another zone's pool. */
+/* 0 with the worker id to grant, ERR_CONFLICT with its holder, or ERR_NOT_OWNER: it is in another
+ * zone's pool. */
 static int choose_given(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                         const struct worker_row *own, uint16_t *ret_id)
 {
@@ -194,12 +194,12 @@ static int choose_given(const struct fsm_workers *workers, const struct worker_a
     return is_offered(workers, acquire, id) ? 0 : ERR_NOT_OWNER;
 }
 
-/* What is taken where no id is free: the released row whose window ends first. */
+/* The choice if no id is free: the released row whose window ends first. */
 struct choice {
     const struct worker_row *best;
 };
 
-/* The lowest free one of the ids in [from, end), or, where there is none, what the choice has. */
+/* The lowest free id in [from, end); if there is none, update the choice. */
 static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32_t end,
                         struct choice *choice, uint16_t *ret_id)
 {
@@ -222,7 +222,7 @@ static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32
     return false;
 }
 
-/* The same, without what is in a pool. */
+/* The same, without ids in a pool. */
 static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint32_t end,
                           struct choice *choice, uint16_t *ret_id)
 {
@@ -275,8 +275,8 @@ static int choose_any(const struct fsm_workers *workers, const struct worker_acq
     return found || choice.best != NULL ? 0 : ERR_NO_WORKER_ID;
 }
 
-/* Make the row the name's, with a window above all that the id had before; row is the old row, or
- * zeros but for its id. */
+/* Make the row the name's, with a window above all earlier ones of the id; row is the old row, or
+ * zeros except for its id. */
 static int acquire_window(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                           struct worker_row *row)
 {
@@ -306,15 +306,15 @@ static int acquire_window(const struct fsm_workers *workers, const struct worker
     return 0;
 }
 
-/* Does the name count to the row? Nodes and clients do not meet, but where a node has the
- * name now or had it: that is no client's. What a client has is free, or not looked at. */
+/* Does the row count for the name? Rows of nodes and clients are separate, except that no client
+ * may take a name that a node has or had. A client's rows count only when free. */
 static bool is_looked_at(const struct fsm_workers *workers, const struct worker_acquire *acquire,
                          const struct worker_row *row)
 {
     return row->kind == WORKER_NODE || (acquire->kind == WORKER_CLIENT && is_free(workers, row));
 }
 
-/* The row that is the name's: the one it holds, else the one that changed last; NULL if none. */
+/* The row of the name: the one it holds, else the one changed last; NULL: none. */
 static const struct worker_row *find_name(const struct fsm_workers *workers,
                                           const struct worker_acquire *acquire)
 {
@@ -338,7 +338,7 @@ static const struct worker_row *find_name(const struct fsm_workers *workers,
     return best;
 }
 
-/* The row's key and value into the journal. */
+/* Put the row's key and value into the journal. */
 static void worker_journal(struct fsm_workers *workers, const struct worker_row *row)
 {
     struct journal *journal = workers->journal;
@@ -359,7 +359,7 @@ static void worker_notify(const struct fsm_workers *workers, const struct worker
     }
 }
 
-/* Insert or replace, and keep digest, changes (NULL while loading) and listener in step. */
+/* Insert or replace, and update digest, changes (NULL while loading) and listener. */
 static void worker_put(struct fsm_workers *workers, const struct worker_row *row)
 {
     const struct worker_row *old = fsm_workers_find(workers, row->id);
@@ -378,7 +378,7 @@ static void worker_put(struct fsm_workers *workers, const struct worker_row *row
     worker_notify(workers, old);
 }
 
-/* No epoch renews it any more, and it counts for no client. */
+/* Release the row: no epoch can renew it, and it counts for no client. */
 static void worker_row_release(const struct fsm_workers *workers, struct worker_row *row)
 {
     row->state = WORKER_RELEASED;
@@ -388,7 +388,7 @@ static void worker_row_release(const struct fsm_workers *workers, struct worker_
 
 /* --- shares --- */
 
-/* As many as the client may hold. */
+/* The number that the client may hold. */
 static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
     uint32_t own_end = 1u << workers->settings->layout.worker_bits;
@@ -406,11 +406,11 @@ static bool is_same_client(uint64_t a, uint64_t b)
     return a == b || (a != 0 && b != 0 && client_is(a, b));
 }
 
-/* What a client holds, but for one worker id. */
+/* A client's worker ids, except one. */
 struct holding {
     unsigned count;
-    unsigned over;                  /* of these, whose windows are over */
-    const struct worker_row *first; /* that ended first of these; NULL: there is none */
+    unsigned over;                  /* those whose windows are over */
+    const struct worker_row *first; /* of these, the one that ended first; NULL: none */
 };
 
 static bool counts_for(const struct fsm_workers *workers, const struct fsm_worker *worker,
@@ -459,8 +459,8 @@ static int ends_order(const void *a, const void *b)
                : left->row->id - right->row->id;
 }
 
-/* Release so many of the client whose windows are over, those that ended first. In one pass: a
- * share that was lowered may leave tens of thousands. */
+/* Release `excess` ids of the client whose windows are over, those that ended first. In one pass:
+ * after a lowered share there may be tens of thousands. */
 static void share_cut(struct fsm_workers *workers, uint64_t client, uint16_t but, unsigned excess)
 {
     struct fsm_worker *over = MUST_HAVE(malloc(workers->count * sizeof *over));
@@ -480,8 +480,8 @@ static void share_cut(struct fsm_workers *workers, uint64_t client, uint16_t but
     free(over);
 }
 
-/* Room for one more worker id of the client, or ERR_SHARE and nothing is changed. leaves: the id
- * that its name leaves for it, or WORKER_ID_ANY. */
+/* Make room for one more worker id of the client; or ERR_SHARE, and nothing is changed. leaves: the
+ * id that its name leaves for it, or WORKER_ID_ANY. */
 static int share_room(struct fsm_workers *workers, const struct worker_acquire *acquire,
                       uint16_t leaves, struct worker_result *result)
 {
@@ -501,7 +501,7 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
     return 0;
 }
 
-/* A status; and the row that it speaks of, if there is one. */
+/* Set a status, and the row that it is about, if any. */
 static int show(struct worker_result *result, const struct worker_row *row, int status)
 {
     result->has_row = true;
@@ -526,14 +526,14 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
         return show(result, own, ERR_CONFLICT);
     }
     if (acquire->kind == WORKER_CLIENT && is_given) {
-        own = NULL; /* its name has this id as well, then */
+        own = NULL; /* then its name has this id as well */
     }
     err = is_given ? choose_given(workers, acquire, own, &row.id)
                    : choose_any(workers, acquire, own, &row.id);
     if (err == ERR_NO_WORKER_ID) {
         return err;
     }
-    if (err == ERR_NOT_OWNER) { /* no row says so */
+    if (err == ERR_NOT_OWNER) { /* without a row */
         return ERR_CONFLICT;
     }
     old = fsm_workers_find(workers, row.id);
@@ -552,7 +552,7 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     err = acquire_window(workers, acquire, &row);
     if (err != 0 && old != NULL && old->granted_until_ms > acquire->floor_ms) {
         return is_given ? show(result, old, ERR_CONFLICT)
-                        : ERR_NO_WORKER_ID; /* no clock is wrong */
+                        : ERR_NO_WORKER_ID; /* not a clock error */
     }
     if (err == 0 && acquire->client != 0 && !counts_already) {
         err = share_room(workers, acquire, own != NULL ? own->id : WORKER_ID_ANY, result);
@@ -583,7 +583,7 @@ static int apply_renew(struct fsm_workers *workers, const struct worker_renew *r
     if (old->state != WORKER_HELD || old->epoch != renew->epoch) {
         return ERR_FENCED;
     }
-    if (old->kind != renew->kind) { /* the holder alone knows what it stamped */
+    if (old->kind != renew->kind) { /* only the holder knows what it stamped */
         return ERR_CONFLICT;
     }
     if (is_anothers(old, renew->client, false)) {
@@ -622,7 +622,7 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
     if (old->epoch != release->epoch) {
         return ERR_FENCED;
     }
-    if (old->kind != release->kind) { /* a node that is cut off would go on stamping */
+    if (old->kind != release->kind) { /* a node that is cut off would continue to stamp */
         return ERR_CONFLICT;
     }
     if (old->state != WORKER_HELD) {
@@ -633,11 +633,11 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
     }
     row = *old;
     worker_row_release(workers, &row);
-    row.client = old->client; /* no other gets it before it is over */
+    row.client = old->client; /* no other gets it before its window is over */
     if (release->last_timestamp_ms != 0) {
         uint64_t used_ms = later_of(old->last_timestamp_ms, release->last_timestamp_ms);
 
-        /* What was reported before counts too: a release cannot take it back. */
+        /* Times reported before count too: a release cannot lower them. */
         if (used_ms < old->granted_until_ms && old->kind == WORKER_NODE) {
             row.granted_until_ms = later_of(old->granted_from_ms, used_ms);
         }
@@ -682,7 +682,7 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
     worker_rows_encode(rows, count, workers->settings->log_ms, result);
 }
 
-/* How often a hash was counted, up to twice. */
+/* How often a hash was seen, up to twice. */
 struct name_seen {
     uint64_t hash; /* 0: the place is free */
     bool twice;

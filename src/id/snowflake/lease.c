@@ -1,53 +1,52 @@
 /*
- * lease.c - see lease.h: the turns of a lease, its judgement of the clock, its status, and what the
- * log's rows, the disk and the generator make of each worker id (a slot).
+ * lease.c - see lease.h: the turns of a lease, its judgement of the clock, its status, and the work
+ * on each worker id (a slot) with the log's rows, the disk and the generator.
  *
- * The happy path of a turn that is due: publish what is on disk; compare the clock; if it is fit,
- * let the marks follow it where ids were claimed, and send the commands that are due. Of a slot:
- * the row that its acquire is given is taken; its record is written; once that is durable the
- * worker id is published to the generator; later rows move the window's end, and later writes the
- * mark.
+ * The happy path of a turn that is due: publish the records on disk; compare the clock; if it is
+ * fit, move the marks with it where ids were claimed, and send the commands that are due. Of a
+ * slot: it takes the row of its acquire and writes its record; once that is durable the worker id
+ * is published to the generator. Later rows move the window's end, and later writes the mark.
  *
- * The clock is compared every ACTIVE_TICK_MS as long as a slot could stamp something, and in the
- * turn that a claim asked for: so the mark never follows a clock that was not just found fit, and
- * a jump cannot stamp further than the mark of before.
+ * The clock is compared every ACTIVE_TICK_MS as long as a slot could stamp, and in the turn that a
+ * claim asked for. So the mark never follows a clock that was not just found fit, and after a clock
+ * jump no id is stamped beyond the old mark.
  *
- * Why no time is stamped twice. Two incarnations of this node that stamp under the same epoch are
- * kept apart by the mark, everybody else by the epochs, whose windows are disjoint.
+ * Why no time is stamped twice. The mark separates two incarnations of this node that stamp under
+ * the same epoch; epochs, whose windows are disjoint, separate all others.
  *  - An incarnation stamps at most its durable mark (slot_publish, slot_written_cb), and a later
  *    incarnation only above the mark that it finds on disk. A write that was under way at the crash
- *    may be found or not: nothing was stamped by it yet, so both are right.
- *  - A worker id and epoch stamps nothing before a record of it is durable. So a later incarnation
- *    either finds that record or nothing was stamped. (One write at a time, so records are never
- *    overtaken.) It is also why an incarnation that finds no record at all may take the row that
- *    the log has under its name, as if it had just acquired it: its name holds the store id, and so
- *    the disk is the one that would have the record.
+ *    may be found or not: no id was stamped by it yet, so both are correct.
+ *  - A worker id and epoch stamps nothing before a record of it is durable. So either a later
+ *    incarnation finds that record, or no id was stamped. (One write at a time, so records are
+ *    never overtaken.) For the same reason an incarnation that finds no record may take the row
+ *    that the log has under its name, as if just acquired: its name contains the store id, so this
+ *    is the disk that would have the record.
  *  - The window's end need not be durable before it is used: a later incarnation that finds an
- *    older end on disk stops earlier. It is written together with the mark, and by itself only when
- *    the disk lags by half a window, so that a node that was idle can resume as well.
+ *    older end on disk stops earlier. It is written together with the mark, and alone only when the
+ *    disk is late by half a window, so that an idle node can resume as well.
  *  - The mark is never above the window's end: mark <= until in every record.
  *
- * Its commands: a slot without a worker id acquires one under its name; the row that comes back
- * is taken. A slot that serves renews every renew_ms, with its epoch and the bound it knows, and
- * the row that comes back has a later end.
+ * Its commands: a slot without a worker id acquires one under its name, and takes the resulting
+ * row. A slot that serves renews every renew_ms, with its epoch and the bound it knows; the
+ * resulting row has a later end.
  *
- * A node with a zone acquires from the pool of that. Its state may be older than the pools at its
- * start, and older than the level that has them: so it waits until lease_zone() (failure mode: no
- * leader, as for every acquire). A row that it holds stays its own, in whatever pool it is.
+ * A node with a zone acquires from that zone's pool. At its start its state may be older than the
+ * pools, and older than the level that has them, so it waits until lease_zone() (failure mode: no
+ * leader, as for every acquire). A row that it holds stays its own, whichever pool it is in.
  *
  * An acquire is not given up: it is repeated until it is answered, and carried out once
- * (session.h). Another one would get a window that begins where the first one's ends, far in the
- * future. Its result is the only way in which its row is taken. One that comes late may be of a
- * worker id that was released since: then a renewal must confirm it before it is recorded.
+ * (session.h). A second one would get a window that begins where the first one's ends, far in the
+ * future. Its row is taken only from its result. A late result may be of a worker id that was
+ * released since: then a renewal must confirm it before it is recorded.
  *
- * Failure modes: a row with another epoch or holder fences the slot. A row older than what is known
- * (this node's state machine may lag behind a result, or behind its own disk) changes nothing.
+ * Failure modes: a row with another epoch or holder fences the slot. A row older than the known one
+ * (this node's state machine may be older than a result, or than its own disk) changes nothing.
  *
- * Failure modes of the commands: no answer, no leader: a renewal is made again at the next time
- * due. ERR_EMPTY: the log has no time yet, again soon. ERR_CLOCK_SKEW: the log's time is behind
- * ours by more than it allows; that is also so for a moment after a cluster stood still, so it
- * counts only once it lasts (log_refuses). ERR_FENCED, ERR_NOT_FOUND: the worker id is lost.
- * ERR_NO_WORKER_ID: again after renew_ms.
+ * Failure modes of the commands: no answer, no leader: a renewal is repeated when next due.
+ * ERR_EMPTY: the log has no time yet, repeated soon. ERR_CLOCK_SKEW: the log's time is earlier than
+ * ours by more than it allows. This also happens briefly after a cluster was down, so it counts
+ * only once it lasts (log_refuses). ERR_FENCED, ERR_NOT_FOUND: the worker id is lost.
+ * ERR_NO_WORKER_ID: repeated after renew_ms.
  */
 #include "src/id/snowflake/lease.h"
 
@@ -62,7 +61,7 @@
 #define ACTIVE_TICK_MS 100 /* while a slot can stamp, or while claims are refused */
 #define IDLE_TICK_MS 1000
 #define REQUEST_MS 5000 /* deadline of one renewal */
-#define SOON_MS 200 /* pause before a command is repeated that will soon be answered otherwise */
+#define SOON_MS 200     /* pause before repeating a command that will soon have another answer */
 
 /*
  *   NONE --row--> RECORDING --written--> RECORDED --layout--> SERVING
@@ -73,7 +72,7 @@
  */
 enum lease_state {
     LEASE_NONE,      /* holds no worker id */
-    LEASE_RECORDING, /* holds one that the disk does not know yet */
+    LEASE_RECORDING, /* holds one that is not on disk yet */
     LEASE_RECORDED,  /* holds one; not published to the generator yet */
     LEASE_SERVING,
     LEASE_SPENT /* the generator has no slot left for it: for the rest of the process */
@@ -81,14 +80,14 @@ enum lease_state {
 
 /* Worker id number k of this node. */
 struct lease_slot {
-    struct lease *lease; /* of the node, this slot among them */
+    struct lease *lease; /* that contains this slot */
     unsigned k;
     enum lease_state state;
     uint16_t name_len;
     char name[LIMIT_WORKER_NAME_BYTES + 1];
 
-    /* What it holds, unless NONE or SPENT. until_ms: the latest end that was reported granted;
-     * mark_ms: what is durable of this worker id and epoch, 0 before the first write. */
+    /* Its worker id, unless NONE or SPENT. until_ms: the latest end reported as granted; mark_ms:
+     * the durable mark of this worker id and epoch, 0 before the first write. */
     struct lease_record held;
     uint64_t start_ms;                /* stamp only above it */
     uint64_t last_timestamp_ms;       /* as reported to the log, by any incarnation */
@@ -96,24 +95,24 @@ struct lease_slot {
 
     /* The disk. */
     bool recorded;               /* there is a record, `durable` */
-    bool writing;                /* `written` is on its way */
+    bool writing;                /* `written` is being written */
     struct lease_record durable; /* perhaps of a worker id held before */
     struct lease_record written;
     uint64_t used_ms; /* the generator's last time when the last write began */
 
     /* The log. */
-    bool asking; /* `request` is on its way */
+    bool asking; /* `request` is under way */
     bool asked_renewal;
     uint16_t asked_worker; /* of a renewal */
     uint64_t asked_epoch;
     uint64_t asked_ms;    /* monotonic; of an acquire */
     uint64_t next_ask_ms; /* monotonic */
     bool acquiring;       /* by an acquire of this incarnation: only its result is taken */
-    bool unsure;        /* RECORDING what was granted so late that it may be over by now: nothing is
-                             recorded before a renewal says that it is not */
-    bool denied;        /* the log said last that no worker id is free */
-    bool skewed;        /* the log refuses our time as being ahead of its own, */
-    uint64_t skewed_ms; /* and has since then (monotonic) */
+    bool unsure;        /* RECORDING a grant so late that it may be over by now: not recorded before
+                           a renewal confirms it */
+    bool denied;        /* the log's last answer: no worker id is free */
+    bool skewed;        /* the log refuses our time as ahead of its own, */
+    uint64_t skewed_ms; /* since then (monotonic) */
     struct id_request request;
 };
 
@@ -124,17 +123,17 @@ struct lease {
     struct timers *timers;
     struct id_proposer *proposer;
     struct lease_disk *disk;
-    struct lease_config config; /* renew_ms: not longer than a third of the window */
+    struct lease_config config; /* renew_ms: at most a third of the window */
     uint64_t begun_ms;          /* monotonic; of this incarnation */
-    bool stopped;               /* nothing more is proposed or written */
-    bool waits_zone;            /* nothing is acquired before lease_zone() */
+    bool stopped;               /* no more proposals or writes */
+    bool waits_zone;            /* no acquire before lease_zone() */
     bool pools;                 /* an acquire names the zone */
     bool asking_clocks;         /* the other nodes' clocks are not known yet */
-    bool clock_bad;             /* nothing is asked of the log */
-    bool clock_fit;             /* the mark follows the clock, as the last judgement found it */
+    bool clock_bad;             /* no commands are sent */
+    bool clock_fit;             /* by the last judgement the mark may follow the clock */
     struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms; denied */
-    struct worker_row holder;   /* of the fixed worker id, where status names it */
-    struct timer due;           /* the next turn that has something to do */
+    struct worker_row holder;   /* of the fixed worker id, if status points to it */
+    struct timer due;           /* the next turn with work */
     unsigned count;             /* config.workers */
     struct lease_slot slots[LIMIT_WORKERS_PER_NODE];
 };
@@ -155,7 +154,7 @@ static bool record_is_sound(const void *data)
 
 const struct row_format lease_record_format = ROW_FORMAT(1, FIELDS(RECORD_FIELDS), record_is_sound);
 
-/* Something happened that the next turn is to look at. */
+/* The next turn has work. */
 static void lease_touch(struct lease *lease)
 {
     if (lease->count > 0 && !lease->stopped) {
@@ -169,8 +168,8 @@ static bool slot_holds(const struct lease_slot *slot)
            slot->state == LEASE_SERVING;
 }
 
-/* Held under this slot's name, by a node: clients may choose any name. A fixed one also under a
- * name that this very disk had for it before it was fixed. */
+/* Is the row held under this slot's name, by a node? Clients may choose any name. A fixed one may
+ * also be under a name that this disk gave it before it was fixed. */
 static bool row_is_own(const struct lease_slot *slot, const struct worker_row *row)
 {
     uint32_t fixed = slot->lease->config.fixed;
@@ -182,7 +181,7 @@ static bool row_is_own(const struct lease_slot *slot, const struct worker_row *r
            memcmp(row->name, slot->name, len) == 0;
 }
 
-/* The last time that the row's holder said it used, 0 if it is one of a holder before. */
+/* The last time that the row's holder reported as used; 0 if an earlier holder reported it. */
 static uint64_t row_reported_ms(const struct worker_row *row)
 {
     return row->last_timestamp_ms > row->granted_from_ms ? row->last_timestamp_ms : 0;
@@ -209,7 +208,7 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
                                        .until_ms = row->granted_until_ms};
     slot->start_ms = row->granted_from_ms;
     slot->last_timestamp_ms = row_reported_ms(row);
-    /* As in slot_publish(): what this node stamped of that worker id before. */
+    /* As in slot_publish(): times that this node stamped earlier with that worker id. */
     for (unsigned k = 0; k < lease->count; k++) {
         const struct lease_slot *other = &lease->slots[k];
 
@@ -224,7 +223,7 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
     lease_touch(lease);
 }
 
-/* The worker id is another's now (or nobody's). */
+/* The worker id has another holder now (or none). */
 static void slot_fence(struct lease_slot *slot)
 {
     ASSERT(slot_holds(slot));
@@ -240,13 +239,13 @@ static void slot_fence(struct lease_slot *slot)
     lease_touch(slot->lease);
 }
 
-/* A row as this node's state machine or a result shows it: perhaps older than what is known. */
+/* A row from this node's state machine or a result: perhaps older than the known one. */
 static void row_seen(struct lease_slot *slot, const struct worker_row *row)
 {
     if (!slot_holds(slot)) {
-        /* Before any acquire of this incarnation: the row that an earlier incarnation acquired and
-         * had no time to record. That one it cannot have used, and if the log knows of a use then
-         * this disk is not the one it was on. */
+        /* Before any acquire of this incarnation: a row that an earlier incarnation acquired and
+         * could not record. It cannot have used that row; if the log knows a use, this is another
+         * disk. */
         if (slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
             !slot->recorded && !slot->writing && row_reported_ms(row) == 0) {
             row_take(slot, row);
@@ -283,8 +282,8 @@ static bool same_grant(const struct lease_record *a, const struct lease_record *
 }
 
 /* Another slot of this node may have a record of the same worker id: its window passed, the log
- * gave the worker id to this one, and the node stopped before that one got another. True if this
- * slot has the newest epoch. */
+ * gave the worker id to this slot, and the node stopped before the other slot got another id. True
+ * if this slot has the newest epoch. */
 static bool slot_fence_others(struct lease_slot *slot)
 {
     struct lease *lease = slot->lease;
@@ -314,8 +313,8 @@ static void slot_publish(struct lease_slot *slot)
         slot_fence(slot);
         return;
     }
-    /* The log's windows are disjoint; that of a worker id which an operator released under this
-     * node with a wrong time need not be. */
+    /* The log's windows are disjoint, except after an operator released this node's worker id with
+     * a wrong time. */
     for (uint32_t i = 0; i < count; i++) {
         if (snowflake->slots[i].worker == slot->held.worker_id) {
             start_ms = later(start_ms, snowflake_last_used_ms(snowflake, &snowflake->slots[i]));
@@ -334,8 +333,8 @@ static uint64_t last_used_ms(const struct lease_slot *slot)
                                    : 0;
 }
 
-/* The mark that a record written now has. Time that cannot be stamped is not used up: not by a
- * clock that is unfit, nor by one beyond the window's end. */
+/* The mark for a record written now. It does not pass time that cannot be stamped: not with an
+ * unfit clock, nor beyond the window's end. */
 static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool may_mark)
 {
     uint64_t mark_ms = later(slot->held.mark_ms, slot->held.from_ms);
@@ -412,7 +411,7 @@ static uint64_t slot_waits_ms(const struct lease_slot *slot, bool *ret_far)
 
     ASSERT(slot->state == LEASE_SERVING);
     from_ms = atomic_load_explicit(&slot->generator->from_ms, memory_order_relaxed);
-    /* Read after the time that claims go on moving: what they used is not ahead of it. */
+    /* Read after the used time, which claims keep moving: so used times are not ahead of it. */
     wall_ms = clock_wall_ms(slot->lease->clock);
     *ret_far = false;
     if (used_ms > 0) {
@@ -458,7 +457,7 @@ static void skew_answered(struct lease_slot *slot)
     }
 }
 
-/* Who has the fixed worker id, or why nobody but another zone may. */
+/* Note the holder of the fixed worker id, or that it is in another zone's pool. */
 static void note_denied(struct lease *lease, const struct worker_result *result)
 {
     bool is_denied = result->status == ERR_CONFLICT || result->status == ERR_INVALID;
@@ -497,7 +496,7 @@ static void renewal_answered(struct lease_slot *slot, const struct worker_result
         slot->held.epoch != slot->asked_epoch) {
         return; /* fenced meanwhile, by this result or before */
     }
-    /* Whatever it says but that it is over. */
+    /* Any result, unless it is over. */
     slot->unsure =
         slot->unsure && (result->status == ERR_FENCED || result->status == ERR_NOT_FOUND);
     switch (result->status) {
@@ -509,8 +508,8 @@ static void renewal_answered(struct lease_slot *slot, const struct worker_result
         slot_fence(slot);
         return;
     case ERR_CONFLICT:
-        /* A later end was taken over with the row. An earlier one says that the log has lost what
-         * it granted (it was restored from a backup): others may be given the rest. */
+        /* A later end was adopted with the row. An earlier one means that the log has lost its
+         * grant (it was restored from a backup): others may get the rest. */
         if (result->has_row && row->granted_until_ms < slot->held.until_ms) {
             slot_fence(slot);
             return;
@@ -545,7 +544,7 @@ static void slot_answered_cb(struct id_request *request)
     }
     if (!slot->asked_renewal && result.status == 0 && slot->state == LEASE_NONE &&
         row_is_own(slot, &result.row)) {
-        row_take(slot, &result.row); /* that its acquire was given */
+        row_take(slot, &result.row); /* of its own acquire */
         slot->unsure = clock_now_ms(lease->clock) - slot->asked_ms >= REQUEST_MS;
         slot->next_ask_ms = slot->unsure ? 0 : slot->next_ask_ms;
     }
@@ -559,7 +558,7 @@ static void slot_answered_cb(struct id_request *request)
     }
 }
 
-/* It may be done, and its slot fenced, from propose() on. */
+/* From propose() on the request may be done, and its slot fenced. */
 static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
                                         uint64_t deadline_ms)
 {
@@ -638,7 +637,7 @@ static void slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
         slot_renew(slot, now_ms, wall_ms);
     } else if (atomic_load_explicit(&lease->snowflake->slot_count, memory_order_relaxed) ==
                LIMIT_SNOWFLAKE_SLOTS) {
-        slot->state = LEASE_SPENT; /* another worker id would be of no use */
+        slot->state = LEASE_SPENT; /* another worker id would not help */
     } else {
         slot_acquire(slot, now_ms, wall_ms);
     }
@@ -657,7 +656,8 @@ int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
         ASSERT(slot->state == LEASE_NONE && !slot->recorded && !slot->asking);
         slot->recorded = true;
         slot->durable = record;
-        /* One that is not the fixed one is only remembered: its grant ends with its window. */
+        /* A record of another id than the fixed one is only remembered: its grant ends with its
+         * window. */
         if (lease->config.fixed == 0 || record.worker_id == lease->config.fixed - 1) {
             slot->state = LEASE_RECORDED;
             slot->held = record;
@@ -688,8 +688,8 @@ void lease_zone(struct lease *lease, bool pools)
     }
 }
 
-/* Against the cluster's clocks, against itself, and against the times reported to the log.
- * *ret_until_ms: the wall time that is waited for, set for ERR_CLOCK_BACKWARDS. */
+/* Judge the clock against the cluster's clocks, against itself, and against the times reported to
+ * the log. *ret_until_ms: the wall time to wait for, set for ERR_CLOCK_BACKWARDS. */
 static int lease_judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
                              uint64_t *ret_until_ms)
 {
@@ -716,7 +716,7 @@ static int lease_judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall
     return ERR_CLOCK_BACKWARDS;
 }
 
-/* The log has refused our time for long enough, and no peer's clock says that the log is late. */
+/* Has the log refused our time for long enough, with no peer's clock showing the log to be late? */
 static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
     size_t samples;
@@ -726,14 +726,14 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
         const struct lease_slot *slot = &lease->slots[k];
 
         if (slot->skewed && now_ms - slot->skewed_ms >= lease->config.renew_ms) {
-            return samples == 0; /* with samples, the verdict was that we agree with them */
+            return samples == 0; /* with samples, the verdict was that we agree */
         }
     }
     return false;
 }
 
-/* 0 if there is a slot that can serve, or will before a claim gives up. *ret_until_ms: the wall
- * time of the first that can, 0 if there is no need to wait, or nothing to wait for. */
+/* 0 if a slot can serve, or will before a claim gives up. *ret_until_ms: the wall time of the first
+ * that can; 0: no need to wait, or waiting does not help. */
 static int lease_judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 {
     uint64_t first_ms = UINT64_MAX;
@@ -762,7 +762,7 @@ static int lease_judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
     return refusal;
 }
 
-/* Compare the clock, and tell the claimers what they are refused with, if anything. */
+/* Compare the clock, and set the refusal of claims, if any. */
 static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
     uint64_t clock_ms = 0;
@@ -772,8 +772,8 @@ static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 
     clock_check_tick(lease->check, now_ms, wall_ms);
     refusal = lease_judge_clock(lease, now_ms, wall_ms, &clock_ms);
-    /* At its start a node hears the other clocks before it trusts its own; where they do not
-     * answer, it waits no longer than it may have to wait for its mark anyway. */
+    /* At its start a node reads the other clocks before it trusts its own. If they do not answer,
+     * it waits no longer than it may have to wait for its mark anyway. */
     lease->asking_clocks = now_ms - lease->begun_ms < lease->config.mark_lead_ms &&
                            !clock_check_asked(lease->check, now_ms);
     if (refusal == 0 && lease->asking_clocks) {
@@ -790,7 +790,7 @@ static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     }
     lease->status.wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
     if (refusal == ERR_CLOCK_SKEW) {
-        lease->status.wait_until_ms = 0; /* time alone does not help */
+        lease->status.wait_until_ms = 0; /* waiting does not help */
     }
     lease->status.refusal = refusal;
     atomic_store_explicit(&lease->snowflake->refusal, refusal, memory_order_relaxed);
@@ -838,8 +838,7 @@ static void lease_look(struct lease *lease, bool wanted)
     }
 }
 
-/* The flag is cleared before anything is looked at, so that a claim that sets it later is seen
- * later. */
+/* The flag is cleared before the state is read, so that a later claim's flag is seen later. */
 static bool lease_take_wanted(struct lease *lease)
 {
     _Atomic bool *wanted = &lease->snowflake->wanted;
@@ -962,7 +961,7 @@ void lease_status(const struct lease *lease, struct lease_status *ret_status)
     if (status.serving == 0) {
         status.window_left_ms = 0;
     }
-    /* What the generator answers by itself. */
+    /* The generator's own refusals. */
     if (status.refusal == 0 && status.serving == 0) {
         status.refusal = ERR_EMPTY;
     } else if (status.refusal == 0 && wall_ms > snowflake_last_ms(&lease->snowflake->layout)) {

@@ -4,24 +4,24 @@
  * Why no id is returned twice: a swap takes the sequences [first, first + count) of its time and
  * leaves a word that is greater than the one it replaced (a later time, or the same time and a
  * higher sequence). All swaps of one word are in one order, so no two take the same sequence of the
- * same time, and no word comes back for a stale swap to match. That needs no memory order at all.
- * What the orders are for:
+ * same time, and no word recurs that a stale swap could match. That needs no memory order. The
+ * orders serve:
  *  - The bounds. The owner stores limit_ms (release) once the mark is durable; a claim that loads
- *    it (acquire) and stamps up to it comes after that. Limits only rise (kill apart), so an old
- *    value is a narrower bound. Before a worker id goes to somebody else, kill sets the closed bit
- *    by a read-modify-write: a swap came before it, and the owner that then loads the word (it is
- *    in the same order) sees its time; or it comes after it, and fails.
+ *    it (acquire) and stamps up to it comes after that. Limits only rise (except by kill), so an
+ *    old value is a narrower bound. Before a worker id goes to another holder, kill sets the closed
+ *    bit by a read-modify-write. A swap either came before it, and the owner that then loads the
+ *    word (in the same order) sees its time; or comes after it, and fails.
  *  - The clock. The word is loaded (acquire) before the clock is read, and a swap (release) comes
- *    after its own reading: so the reading here is the later one, and a word ahead of it means
- *    that the clock went back. The other way round, a thread that is held up between the two would
- *    take the progress of others for a clock going backwards. For the same reason a swap that
- *    failed reads the clock again, and the limit is loaded after the word: it is not below the
- *    limit that the word's time was judged by.
+ *    after its own reading. So the reading here is the later one, and a word ahead of it means that
+ *    the clock went back. In the other order, a thread delayed between the two would take the
+ *    progress of others for a clock going backwards. For the same reason a failed swap reads the
+ *    clock again, and the limit is loaded after the word: it is not below the limit that the word's
+ *    time was checked against.
  *  - The layout, the worker id and the first bounds are stored before `ready` and `slot_count`
  *    (release), which a claim loads (acquire) before it looks at them.
  *
- * Under named layouts claims run through the same code, with words of their own; a layout is
- * published by its count (release) before any claim of it (acquire).
+ * Claims under named layouts use the same code, with words of their own; a layout is published by
+ * the count (release) before any claim under it (acquire).
  *
  * No lock, no allocation, and no system call: the wall clock is read through the vDSO. A swap fails
  * only because another one succeeded (or the owner killed the slot), and nothing waits in a loop:
@@ -100,7 +100,7 @@ void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t u
     }
     ASSERT(limit_ms == 0 ||
            limit_ms >= atomic_load_explicit(&slot->limit_ms, memory_order_relaxed));
-    /* The window's end first: who sees the new limit does not judge by the old end. */
+    /* The window's end first: a thread that sees the new limit does not use the old end. */
     atomic_store_explicit(&slot->until_ms, until_ms, memory_order_release);
     atomic_store_explicit(&slot->limit_ms, limit_ms, memory_order_release);
 }
@@ -146,8 +146,8 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
     return last_ms;
 }
 
-/* The first sequence to take of a unit of time that begins. used_up: the one just before it was;
- * last_next, last_start: of the last one that ids were taken of. */
+/* The first sequence of a new unit of time. used_up: the unit just before it was; last_next,
+ * last_start: of the last unit with ids. */
 HOT static uint32_t begin_unit(uint32_t sequences, uint32_t unit_ms, bool used_up,
                                uint32_t last_next, uint32_t last_start, uint32_t count,
                                uint64_t random)
@@ -159,12 +159,12 @@ HOT static uint32_t begin_unit(uint32_t sequences, uint32_t unit_ms, bool used_u
     if (unit_ms > SNOWFLAKE_SPREAD_UNIT_MS && starts > sequences / 4) {
         starts = sequences / 4;
     }
-    /* One id alone may have used up what its unit left: that is no load. */
+    /* A single id may have used up the rest of its unit: that is no load. */
     return (used_up && used > 1) || starts <= 1 ? 0 : (uint32_t)(random % starts);
 }
 
-/* The unit to stamp at this time, given the last one. 0, or why there is none. The cluster's own
- * layout is not waited for before its epoch, but for from_ms, which is not earlier. */
+/* The unit to stamp at this time, given the last one. 0, or why there is none. With the cluster's
+ * own layout a claim does not wait for the epoch, but for from_ms, which is not earlier. */
 static inline int unit_at(const struct named_layout *layout, bool is_own, uint64_t from_ms,
                           struct layout_position last, uint64_t at_ms, uint64_t *ret_unit)
 {
@@ -195,7 +195,7 @@ static inline int unit_check(const struct named_layout *layout, const struct sno
     }
     begin_ms = named_layout_begin_ms(layout, unit);
     if (begin_ms <= from_ms) {
-        /* Of a unit that had begun before, the next one is waited for: a second at the most. */
+        /* If the unit began earlier, wait for the next one: at most a second. */
         return at_ms >= from_ms || from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY
                                                                              : ERR_CLOCK_BACKWARDS;
     }
@@ -209,9 +209,9 @@ static inline int unit_check(const struct named_layout *layout, const struct sno
     return ERR_EMPTY;
 }
 
-/* Claim from a slot under a layout, whose word and start these are. ret_lapsed is set, and else
- * left alone, when the mark was in the way. In line: of the cluster's own layout, whose unit is
- * known to be a millisecond then, nothing is divided. */
+/* Claim from a slot under a layout, with this word and start. ret_lapsed is set only if the mark
+ * was in the way. Inline: for the cluster's own layout, whose unit is then known to be a
+ * millisecond, there is no division. */
 static inline __attribute__((always_inline)) int
 slot_claim(const struct snowflake *snowflake, const struct snowflake_slot *slot,
            const struct named_layout *layout, bool is_own, _Atomic uint64_t *word_at,
@@ -284,7 +284,7 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
                       &at->start, count, random, ret_range, ret_lapsed);
 }
 
-/* Of two errors of a slot the one that is over sooner by itself. */
+/* Of two errors of a slot the one that will end sooner by itself. */
 static int sooner_over(int a, int b)
 {
     static const int soonest_first[] = {ERR_EMPTY, ERR_CLOCK_BACKWARDS, ERR_WINDOW_EXPIRED,
@@ -298,8 +298,7 @@ static int sooner_over(int a, int b)
     UNREACHABLE("an error that no slot returns");
 }
 
-/* The claim ended so: its ids are counted, or the owner is to extend the mark that was in the way.
- */
+/* End a claim: count its ids, or make the owner extend the mark that was in the way. */
 HOT static int claim_end(struct snowflake *snowflake, int err, bool lapsed,
                          const struct segment_range *range, bool *ret_notify)
 {
@@ -307,7 +306,7 @@ HOT static int claim_end(struct snowflake *snowflake, int err, bool lapsed,
         atomic_fetch_add_explicit(&snowflake->claimed_total, range->count, memory_order_relaxed);
     } else if (lapsed) {
         ASSERT(err == ERR_EMPTY);
-        /* If it was set already, its owner has yet to clear it, and looks after that. */
+        /* If it was set already, its owner will clear it, and looks after that. */
         *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
     }
     return err;
@@ -404,7 +403,7 @@ uint32_t snowflake_ends(const struct snowflake *snowflake,
     return count;
 }
 
-/* 0 with *ret_range, or the error that is over soonest. */
+/* 0 with *ret_range, or the error that will end soonest. */
 static int named_claim_any(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
                            uint32_t count, uint64_t random, struct segment_range *ret_range,
                            bool *ret_lapsed)

@@ -4,10 +4,10 @@
  *
  * The happy path of a claim: read the wall clock; one compare-and-swap on the slot's word
  * {milliseconds, next sequence} takes the next sequences of this millisecond. A new millisecond
- * starts at a random sequence, for those that shard by the low digits: any that leaves room for
- * four times what the one before had, or this claim wants; and at 0 when the one before was used
- * up, so that a full load gets all 2^sequence_bits ids of each millisecond. (Leaf's 0..99 gives 100
- * of 128 shards ids.)
+ * starts at a random sequence, for users that shard by the low digits: one that leaves room for
+ * four times the ids of the one before, or of this claim. It starts at 0 when the one before was
+ * used up, so that a full load gets all 2^sequence_bits ids of each millisecond. (Leaf's 0..99
+ * gives 100 of 128 shards ids.)
  *
  * Invariants:
  *  - A slot stamps only times in (from_ms, limit_ms]. limit_ms is never above the end of the window
@@ -16,17 +16,17 @@
  *    time.
  *  - {time, sequence} of a slot's word never falls; each pair is returned once.
  *  - When snowflake_kill() has returned, no claim of that slot succeeds any more, not even one that
- *    had begun: the time a release reports as the last one used stays the last one.
+ *    had begun: the time that a release reports as last used stays the last one.
  *  - A slot's worker id never changes: another worker id gets another slot.
- * Uniqueness needs no clock to be right: a wrong clock can only make the claim refuse or wait.
+ * Uniqueness needs no correct clock: a wrong clock can only make a claim fail or wait.
  *
  * Ids under named layouts (named_layout.h) come from the same worker ids, windows and marks, with
- * the unit of time that the wall clock is in for the millisecond: for each layout each slot has a
- * word of its own, 4 KiB a layout, of which there are LIMIT_LAYOUTS at most. A slot stamps a unit
- * only if the unit's first millisecond lies in (from_ms, limit_ms]. These ranges of different
- * holders, epochs and incarnations do not meet, so neither do their units; and within one
- * incarnation a slot has one word for each layout, which never falls. snowflake_kill() ends claims
- * under all of them. What is published is not freed or moved before the process ends.
+ * the layout's current unit of time in place of the millisecond. Each slot has a word of its own
+ * for each layout: 4 KiB a layout, and at most LIMIT_LAYOUTS of them. A slot stamps a unit only if
+ * the unit's first millisecond is in (from_ms, limit_ms]. These ranges of different holders, epochs
+ * and incarnations are disjoint, so their units are too; and within one incarnation a slot's word
+ * for a layout never falls. snowflake_kill() ends claims under all layouts. Published data is not
+ * freed or moved before the process ends.
  *
  * Failure modes: see snowflake_claim().
  *
@@ -46,15 +46,15 @@
 #include "src/id/codec/snowflake_layout.h"
 #include "src/id/codec/tag.h"
 
-/* How long a clock that has not reached from_ms yet is worth waiting for: a restart begins at a
- * mark that was kept about a second ahead. */
+/* How long to wait for a clock that has not reached from_ms yet: a restart begins at a mark that
+ * was kept about a second ahead. */
 #define SNOWFLAKE_FROM_WAIT_MS 2000
 
-/* A longer unit of a named layout begins in its first quarter: what does not fit into the rest of a
- * unit waits for the next one. */
+/* Longer units of a named layout begin in the first quarter of the sequence: a claim that does not
+ * fit into the rest of a unit waits for the next one. */
 #define SNOWFLAKE_SPREAD_UNIT_MS 10
 
-/* --- how far each worker id of this process has got under each named layout --- */
+/* --- the position of each worker id of this process under each named layout --- */
 
 #define LAYOUT_WORD_CLOSED (1ULL << 63)
 #define LAYOUT_WORD_NEXT_BITS 17 /* 0..2^16: one value more than the widest sequence has */
@@ -63,11 +63,11 @@
  * id yet. */
 struct layout_word {
     _Atomic uint64_t word;
-    _Atomic uint32_t start; /* as a slot's */
-    char padding[52];       /* those of two slots never share a cache line */
+    _Atomic uint32_t start; /* as in a slot */
+    char padding[52];       /* words of two slots never share a cache line */
 };
 
-/* What a word says. */
+/* The position in a word. */
 struct layout_position {
     uint64_t unit;
     uint32_t next;
@@ -81,11 +81,11 @@ static inline struct layout_position layout_position_of(uint64_t word)
 
 struct layout_words {
     struct layout_word words[LIMIT_SNOWFLAKE_SLOTS];
-    struct layout_row row; /* fixed before it is published, but for `deleted`, which is here: */
+    struct layout_row row; /* fixed before it is published, except `deleted`, which is here: */
     _Atomic bool deleted;
 };
 
-/* Of all named layouts, in the order in which they were learnt. */
+/* The words of all named layouts, in the order in which they were learnt. */
 struct layout_words_all {
     _Atomic uint32_t count; /* published ones */
     struct layout_words *items[LIMIT_LAYOUTS];
@@ -100,49 +100,49 @@ struct snowflake_slot {
     _Atomic uint64_t word;
     _Atomic uint64_t from_ms;  /* stamp only above it */
     _Atomic uint64_t limit_ms; /* stamp at most this; 0: not usable (any more) */
-    _Atomic uint64_t until_ms; /* end of the granted window, to tell "expired" from "mark lapsed" */
-    _Atomic uint32_t start;    /* where its last millisecond began; relaxed, nothing relies on it */
+    _Atomic uint64_t until_ms; /* end of the granted window: "expired" or "mark lapsed" */
+    _Atomic uint32_t start;    /* first sequence of its last millisecond; relaxed, only a hint */
     uint32_t worker;           /* fixed before the slot is published */
     bool dead;                 /* owner: fenced off; never used again */
-    struct snowflake *all;     /* that it is a slot of; fixed before it is published */
+    struct snowflake *all;     /* its owner; fixed before the slot is published */
     char padding[8];           /* the words of two slots never share a cache line */
 };
 
 struct snowflake {
     struct snowflake_layout layout; /* fixed before `ready` is set */
     const struct clock *clock;
-    _Atomic bool ready;          /* layout known, slots may be looked at */
+    _Atomic bool ready;          /* layout known, slots may be read */
     _Atomic int refusal;         /* 0, or the ERR_* every claim gets now (set by the owner) */
     _Atomic uint32_t slot_count; /* published slots */
-    /* A claim found the mark lapsed: the owner is to extend it. It clears this before it looks. */
+    /* A claim found the mark lapsed: the owner must extend it, and clears this flag first. */
     _Atomic bool wanted;
     struct snowflake_slot slots[LIMIT_SNOWFLAKE_SLOTS];
     _Atomic uint64_t claimed_total; /* ids claimed; relaxed; for "used since" and metrics */
-    char padding[56];               /* which changes with every claim, and what follows seldom */
+    char padding[56];               /* above: changes with every claim; below: rarely changes */
     struct layout_words_all named;  /* layouts by name */
 };
 
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock);
 
-/* Nobody claims any more. */
+/* No thread may claim any more. */
 void snowflake_release(struct snowflake *snowflake);
 
-/* Owner: fix the layout; once. Its bits keep the rules of snowflake_layout_check() (ASSERT). */
+/* Owner: fix the layout; once. Its bits must pass snowflake_layout_check() (ASSERT). */
 void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout);
 
 /* Owner: publish a slot for a worker id that may stamp (from_ms, limit_ms] for now; until_ms is the
- * end of the granted window, not below limit_ms. The layout is known. A slot of the same worker id
- * must have been killed before, and from_ms not be below the last time it used (ASSERT). NULL when
- * all slots are used. */
+ * end of the granted window, not below limit_ms. The layout must be known. An earlier slot of the
+ * same worker id must have been killed, and from_ms must not be below the last time it used
+ * (ASSERT). NULL when all slots are used. */
 struct snowflake_slot *snowflake_add(struct snowflake *snowflake, uint32_t worker, uint64_t from_ms,
                                      uint64_t limit_ms, uint64_t until_ms);
 
-/* Owner: move the limit (never below what it was, but to 0: no new claims for now) and the window's
- * end. A killed slot stays as it is, so that a write that ends late does no harm. */
+/* Owner: move the limit (never down, except to 0: no new claims for now) and the window's end. A
+ * killed slot stays unchanged, so that a write that ends late does no harm. */
 void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t until_ms);
 
-/* Owner: this worker id is another's now; the slot claims nothing from here on, under no layout.
- * May be repeated. */
+/* Owner: another holder has this worker id now; the slot claims no more ids, under any layout. May
+ * be repeated. */
 void snowflake_kill(struct snowflake_slot *slot);
 
 /* The highest time any id of the slot carries (unix ms), 0 if none. Under a named layout that is
@@ -154,27 +154,27 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
  * Claim 1..count ids of one millisecond of one slot (a range of consecutive ids). `hint` spreads
  * the callers over several worker ids (an HTTP loop's index); `random` is any random number.
  *
- * 0 with *ret_range: any slot that can serve does. Else the error that is over soonest:
- *  - ERR_EMPTY, try again in a millisecond: this millisecond is used up; or the mark has to be
- *    extended first (`wanted` is set, and *ret_notify for the claim that set it: tell the owner);
- *    or the clock is back by no more than LIMIT_CLOCK_BACK_WAIT_MS, and the last millisecond, at
- *    which claims go on meanwhile, is used up; or the clock has not reached from_ms and will within
- *    SNOWFLAKE_FROM_WAIT_MS.
- *  - ERR_CLOCK_BACKWARDS: the clock is further back, until it is within those bounds again.
+ * 0 with *ret_range, from any slot that can serve. Else the error that will end soonest:
+ *  - ERR_EMPTY, try again in a millisecond: this millisecond is used up; or the mark must be
+ *    extended first (`wanted` is set, and *ret_notify for the claim that set it: notify the owner);
+ *    or the clock went back by no more than LIMIT_CLOCK_BACK_WAIT_MS, and the last millisecond, in
+ *    which claims meanwhile continue, is used up; or the clock has not reached from_ms and will
+ *    within SNOWFLAKE_FROM_WAIT_MS.
+ *  - ERR_CLOCK_BACKWARDS: the clock is further back than these bounds.
  *  - ERR_WINDOW_EXPIRED, ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID (no layout, or no live slot, yet).
- * Before all of them comes the owner's refusal. *ret_notify is always set.
+ * The owner's refusal comes before all of them. *ret_notify is always set.
  */
 int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
                     struct segment_range *ret_range, bool *ret_notify) MUST_CHECK;
 
 /* --- named layouts --- */
 
-/* Owner: a row as the state machine shows it. One of a name that is known can only have been
- * deleted, or be back; should it have other fields, it counts as deleted: nothing is stamped under
- * a layout that is in doubt. */
+/* Owner: a row as the state machine shows it. A row of a known name can only have been deleted, or
+ * revived. If it has other fields, it counts as deleted: no id is stamped under an uncertain
+ * layout. */
 void snowflake_learn(struct snowflake *snowflake, const struct layout_row *row);
 
-/* The layout of a name, deleted or not; NULL: there is none. It stays as long as the generator. */
+/* The layout of a name, deleted or not; NULL: there is none. It lives as long as the generator. */
 struct layout_words *snowflake_named_find(const struct snowflake *snowflake, const char *name,
                                           size_t len);
 
@@ -183,15 +183,15 @@ static inline bool snowflake_named_is_deleted(const struct layout_words *named)
     return atomic_load_explicit(&named->deleted, memory_order_relaxed);
 }
 
-/* When the time of a layout is over. */
+/* The end of a layout's time. */
 struct snowflake_end {
-    const char *name; /* "": the cluster's own; stays as long as the generator */
+    const char *name; /* "": the cluster's own; lives as long as the generator */
     uint16_t name_len;
     uint64_t last_ms; /* Unix ms, the last that it can hold */
 };
 
-/* Of all layouts that ids are handed out under: the cluster's own, then those that have a name and
- * are not deleted. Returns how many; 0 until the cluster's own is known. */
+/* The ends of all layouts in use: the cluster's own, then the named ones that are not deleted.
+ * Returns how many; 0 until the cluster's own is known. */
 uint32_t snowflake_ends(const struct snowflake *snowflake,
                         struct snowflake_end ret_ends[1 + LIMIT_LAYOUTS]);
 

@@ -123,7 +123,7 @@ static const struct field MEMBER_ANSWER_FIELDS[] = {
 };
 static const struct fields MEMBER_ANSWER = FIELDS(MEMBER_ANSWER_FIELDS);
 
-/* A node's id, with an address that others may dial, or none. */
+/* A node's id, with an address that others can dial, or none. */
 static bool member_is_sound(uint64_t node_id, const char *address, bool has_address)
 {
     const char *why;
@@ -178,7 +178,7 @@ const struct row_format placement_format =
     ROW_FORMAT(1, FIELDS(PLACEMENT_ROW_FIELDS), placement_is_sound);
 
 static const struct field CUT_FIELDS[] = {
-    FIELD_TEXT(struct client_cut, who), /* in a row it stands in the key */
+    FIELD_TEXT(struct client_cut, who), /* in a row it is in the key */
     FIELD_NUMBER(struct client_cut, until_ms),
     FIELD_TEXT(struct client_cut, reason),
     FIELD_TEXT(struct client_cut, by),
@@ -310,7 +310,7 @@ bool member_address_check(const char *address, size_t len, const char **ret_why)
         *ret_why = "its host is no name, no IPv4 address and no IPv6 address in brackets";
         return false;
     }
-    if (all_of(address, host_len, "0.[]:")) { /* to listen on, and not to dial */
+    if (all_of(address, host_len, "0.[]:")) { /* to listen on, not to dial */
         *ret_why = "its host is a wildcard, which nobody can dial";
         return false;
     }
@@ -321,13 +321,13 @@ bool member_address_check(const char *address, size_t len, const char **ret_why)
 
 /* The bytes of a type of commands, after the stamp. */
 struct form {
-    uint16_t since; /* the level that brought it; 0: there is no such type */
+    uint16_t since; /* the level that introduced it; 0: there is no such type */
     struct fields fields;
-    bool (*is_sound)(const void *record); /* NULL: all that reads is */
+    bool (*is_sound)(const void *record); /* NULL: all readable values are */
 };
 
 static const struct field NODE_INFO_FIELDS[] = {
-    FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
+    FIELD_NUMBER(struct node_info, node_id), /* in a row it is in the key */
     FIELD_NUMBER(struct node_info, store_id),    FIELD_TEXT(struct node_info, http_address),
     FIELD_TEXT(struct node_info, version),       FIELD_TEXT(struct node_info, peer_address),
     FIELD_NUMBER(struct node_info, levels.min),  FIELD_NUMBER(struct node_info, levels.max),
@@ -366,12 +366,12 @@ static const struct field MEMBER_END_FIELDS[] = {
 };
 
 static const struct field MEMBER_MOVE_FIELDS[] = {
-    FIELD_NUMBER(struct member_move, node_id), /* in a row it stands in the key */
+    FIELD_NUMBER(struct member_move, node_id), /* in a row it is in the key */
     FIELD_TEXT(struct member_move, address),
 };
 
 static const struct field PLACEMENT_FIELDS[] = {
-    FIELD_NUMBER(struct placement, node_id), /* in a row it stands in the key */
+    FIELD_NUMBER(struct placement, node_id), /* in a row it is in the key */
     FIELD_NUMBER(struct placement, set),     FIELD_TEXT(struct placement, zone),
     FIELD_NUMBER(struct placement, weight),  FIELD_BOOL(struct placement, drained),
 };
@@ -389,7 +389,7 @@ static const struct field LEVEL_FIELDS[] = {
     FIELD_NUMBER(struct level_command, wall_ms),
 };
 
-/* Since which level, of which fields, when it is sound. */
+/* By type: its first level, its fields, its check. */
 static const struct form FORMS[] = {
     [COMMAND_NOOP] = {.since = 1},
     [COMMAND_NODE_INFO] = {1, FIELDS(NODE_INFO_FIELDS), node_info_is_sound},
@@ -443,7 +443,7 @@ uint16_t command_raises_to(const void *data, size_t len)
     struct level_command raise = {0};
     struct birth birth = {0};
 
-    /* As a type of its own it never changes its bytes: each leafd must read it. */
+    /* Its bytes never change: each leafd must be able to read it. */
     if (type == COMMAND_LEVEL &&
         command_fields_read(data, len, COMMAND_LEVEL, &FORMS[type].fields, &raise) == 0) {
         return raise.to;

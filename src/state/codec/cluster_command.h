@@ -1,12 +1,12 @@
 /*
- * cluster_command.h - the cluster's own commands, and what they and its rows consist of: its birth,
- * changes of its members, reports of its nodes, its level and its clock.
+ * cluster_command.h - the cluster's own commands, and the parts of these and of its rows: its
+ * birth, changes of its members, reports of its nodes, its level and its clock.
  *
  * The happy path: a command is written from its struct and read back into it, each by the table of
  * its fields; rows of the same structs likewise.
  *
- * Failure modes: reading a command gives ERR_BAD_MESSAGE, a row what row_read() does. Writing
- * asserts what reading checks. Thread: pure functions, any.
+ * Failure modes: reading a command gives ERR_BAD_MESSAGE, reading a row the errors of row_read().
+ * Writing asserts what reading checks. Thread: pure functions, any.
  */
 #ifndef LEAFD_STATE_CODEC_CLUSTER_COMMAND_H
 #define LEAFD_STATE_CODEC_CLUSTER_COMMAND_H
@@ -22,11 +22,11 @@
 #include "src/state/codec/session.h"
 
 /*
- * --- birth: the birth of a cluster: what its first command says of it, for good. A cluster has one
- * birth, and every other cluster another one, whatever its name, its members and its secret are.
+ * --- birth: the birth of a cluster, fixed for good by its first command. No two clusters have the
+ * same birth, whatever their names, members and secrets are.
  *
  * The happy path: the first leader draws a uid, its command is committed, and from then on each
- * node says to each other which cluster it is of.
+ * node names its cluster to every other node.
  */
 
 /* A random UUID (version 4, RFC 9562), its two halves as numbers; zeros: none. */
@@ -50,7 +50,7 @@ static inline bool uid_equal(const struct uid *a, const struct uid *b)
     return a->high == b->high && a->low == b->low;
 }
 
-/* None, or one that uid_make() makes. */
+/* Is it none, or one made by uid_make()? */
 bool uid_is_sound(const struct uid *uid);
 
 /* "f81d4fae-7dec-41d0-a765-00a0c91e6bf6". Returns ret_text. */
@@ -63,17 +63,18 @@ struct birth {
     uint16_t level;       /* in COMMAND_BIRTH_AT alone, else 0: the cluster begins at this level */
 };
 
-/* The lowest level that a cluster can be born at; below it is born at LEVEL_FIRST, and rises. */
+/* The lowest level that a cluster can be born at; below it a cluster is born at LEVEL_FIRST, and
+ * rises. */
 #define BIRTH_LEVEL_MIN 3
 
 /* Why a node that is not born yet waits for a member of its first list. */
 enum birth_wait {
-    BIRTH_WAIT_NONE, /* it does not: it has met it */
+    BIRTH_WAIT_NONE, /* it does not wait: it has met it */
     BIRTH_WAIT_UNMET,
     BIRTH_WAIT_BORN, /* the log will come from there */
     BIRTH_WAIT_OTHER_LIST,
     BIRTH_WAIT_OTHER_CLUSTER,
-    BIRTH_WAIT_OTHER_NODE /* at its address is one with another id */
+    BIRTH_WAIT_OTHER_NODE /* the node at its address has another id */
 };
 
 /* "not met yet". Static memory. */
@@ -82,20 +83,20 @@ const char *birth_wait_text(enum birth_wait wait);
 /* Its bytes, in COMMAND_BIRTH and in a row. */
 extern const struct field birth_fields[4];
 
-/* It has a uid, and a digest. birth: a struct birth. */
+/* Does it have a uid and a digest? birth: a struct birth. */
 bool birth_is_sound(const void *birth);
 
 /*
- * --- member: changes of the cluster's membership as the state machine knows them, and what an
- * operator may ask for: commands, requests, answers, and the bytes of each.
+ * --- member: changes of the cluster's membership as the state machine knows them, and an
+ * operator's requests: commands, requests, answers, and the bytes of each.
  *
- * The configuration itself (voters and standbys) is the consensus core's; it travels in
- * entries of its own. The state machine keeps what must outlive a leader: which change is under
- * way, and which node ids were removed and never come back.
+ * The configuration itself (voters and standbys) belongs to the consensus core, and has entries of
+ * its own. The state machine keeps the facts that must outlive a leader: the change under way, and
+ * the node ids that were removed and never come back.
  *
- * The happy path: the leader appends COMMAND_MEMBER_BEGIN; each leader from then on appends the
- * configurations that lead to its end; the one that completes it ends it in the state, too
- * (state_configured() in state.h).
+ * The happy path: the leader appends COMMAND_MEMBER_BEGIN. Each leader from then on appends the
+ * configurations that lead to the change's goal. The configuration that completes the change also
+ * ends it in the state (state_configured() in state.h).
  *
  * A change that cannot be completed is ended by COMMAND_MEMBER_END and stays visible
  * as given up until the next one begins.
@@ -106,31 +107,31 @@ bool birth_is_sound(const void *birth);
 enum member_change_kind { MEMBER_ADD = 1, MEMBER_REMOVE = 2 };
 
 struct member_change {
-    uint8_t kind;     /* enum member_change_kind */
-    bool force;       /* even if the voters that are left cannot all be reached */
-    bool given_up;    /* ended without being completed */
-    uint64_t node_id; /* of the node that is added or removed */
-    uint64_t index;   /* of the entry that began it: distinguishes two changes */
+    uint8_t kind;                          /* enum member_change_kind */
+    bool force;                            /* even if not all remaining voters can be reached */
+    bool given_up;                         /* ended without being completed */
+    uint64_t node_id;                      /* of the node added or removed */
+    uint64_t index;                        /* of the entry that began it; distinguishes changes */
     char address[LIMIT_ADDRESS_BYTES + 1]; /* of one that is added */
 };
 
-/* What begins and ends one. Result of both commands: a status_result. BEGIN: 0 (also when this very
+/* Begins and ends a change. Result of both commands: a status_result. BEGIN: 0 (also when this very
  * change is under way), ERR_REMOVED (the id was removed and never comes back), ERR_EXISTS (another
- * change is under way); the removal of a node that is being added takes the place of that. END: 0,
- * or ERR_NOT_FOUND if that change is not under way (any more); given_up: else there was nothing
+ * change is under way); the removal of a node that is being added replaces its addition. END: 0, or
+ * ERR_NOT_FOUND if that change is not under way (any more); given_up false: there was nothing
  * (left) to do. */
 
-/* Its kind is known, and it has a node's id, and the address of one that is added. change: a struct
+/* Does it have a known kind, a node's id, and for an added node its address? change: a struct
  * member_change. */
 bool member_change_is_sound(const void *change);
 
-/* Of its row. */
+/* The format of its row. */
 extern const struct row_format member_change_format;
 
 /* --- a member that moves --- */
 
-/* It is reached at this address from now on, whatever the configuration says. The result is a
- * status_result: 0, or ERR_REMOVED. */
+/* The member's address from now on, in place of the configuration's. The result is a status_result:
+ * 0, or ERR_REMOVED. */
 struct member_move {
     uint64_t node_id;
     char address[LIMIT_ADDRESS_BYTES + 1];
@@ -139,16 +140,16 @@ struct member_move {
 /* move: a struct member_move. */
 bool member_move_is_sound(const void *move);
 
-/* Of its row, whose key holds the id. */
+/* The format of its row; the key holds the id. */
 extern const struct row_format member_move_format;
 
-/* --- where a node is, and what share of the work it is given --- */
+/* --- a node's place, and its share of the work --- */
 
-#define PLACEMENT_LEVEL 3 /* of the cluster, for there to be any */
+#define PLACEMENT_LEVEL 3 /* level of the cluster that allows placements */
 #define NODE_WEIGHT_DEFAULT 100
 #define NODE_WEIGHT_MAX 1000
 
-/* What a command sets of it. */
+/* The fields that a command sets. */
 enum placement_set { PLACE_ZONE = 1 << 0, PLACE_WEIGHT = 1 << 1, PLACE_DRAINED = 1 << 2 };
 
 /* A node that has no row has no zone, the default weight, and is not drained. */
@@ -157,28 +158,28 @@ struct placement {
     uint8_t set; /* of a command: bits of enum placement_set; no part of a row */
     char zone[LIMIT_ZONE_BYTES + 1]; /* names of zone_check(); "": none */
     uint16_t weight;                 /* 0..NODE_WEIGHT_MAX: clients draw nodes by it */
-    bool drained;                    /* it is to be given no new work */
+    bool drained;                    /* it must get no new work */
 };
 
 /* Letters, digits, '.', '-' and '_', 1..LIMIT_ZONE_BYTES of them. */
 bool zone_check(const char *zone, size_t len);
 
-/* What it says may stand in a row. placement: a struct placement. */
+/* May its fields be in a row? placement: a struct placement. */
 bool placement_is_sound(const void *placement);
 
-/* Of its row, whose key holds the id. */
+/* The format of its row; the key holds the id. */
 extern const struct row_format placement_format;
 
 /* --- clients that are cut --- */
 
-#define CUT_LEVEL 3 /* of the cluster, for there to be any */
+#define CUT_LEVEL 3 /* level of the cluster that allows cuts */
 
-/* Nothing is handed out to this client, on any node, before that time of the cluster's clock. */
+/* No node hands out ids to this client before that time of the cluster's clock. */
 struct client_cut {
     char who[LIMIT_CUT_WHO_BYTES + 1]; /* as proxy_network() writes an address; or a token's name */
     uint64_t until_ms;                 /* Unix; 0, in a command: the cut ends now */
     char reason[LIMIT_TAG_REASON_BYTES + 1]; /* for the client; "": none */
-    char by[LIMIT_TOKEN_NAME_BYTES + 1];     /* who asked for it */
+    char by[LIMIT_TOKEN_NAME_BYTES + 1];     /* the token that requested it */
 };
 
 struct client_cuts {
@@ -186,10 +187,10 @@ struct client_cuts {
     struct client_cut items[LIMIT_CUTS]; /* in no order */
 };
 
-/* Texts without control characters, a name that is not empty. cut: a struct client_cut. */
+/* Are its texts free of control characters, and its name not empty? cut: a struct client_cut. */
 bool client_cut_is_sound(const void *cut);
 
-/* Of its row, whose key holds the name. */
+/* The format of its row; the key holds the name. */
 extern const struct row_format client_cut_format;
 
 /* A member of a configuration. */
@@ -198,7 +199,7 @@ struct member {
     bool voter;
 };
 
-/* NULL: it is none. */
+/* NULL: not a member. */
 static inline const struct member *member_find(const struct member *members, size_t count,
                                                uint64_t node_id)
 {
@@ -210,32 +211,32 @@ static inline const struct member *member_find(const struct member *members, siz
     return NULL;
 }
 
-/* --- what an operator asks the leader --- */
+/* --- an operator's requests to the leader --- */
 
 enum member_ask_kind {
     MEMBER_ASK_ADD = 1,
     MEMBER_ASK_REMOVE = 2,
     MEMBER_ASK_LEAD = 3,
     MEMBER_ASK_MOVE = 4,
-    MEMBER_ASK_LEVEL = 8,     /* that the cluster's level be raised (raft/cluster/membership.h) */
-    MEMBER_ASK_LEVEL_SEE = 9, /* whether it could be */
-    MEMBER_ASK_PLACE = 20     /* that a node be drained, resumed, or given another weight */
+    MEMBER_ASK_LEVEL = 8,     /* raise the cluster's level (raft/cluster/membership.h) */
+    MEMBER_ASK_LEVEL_SEE = 9, /* could it be raised? */
+    MEMBER_ASK_PLACE = 20     /* drain or resume a node, or set its weight */
 };
 
 struct member_ask {
     uint8_t kind; /* enum member_ask_kind */
     bool force;
-    bool again;       /* repeated by the node that waits for it: may not begin what was given up */
+    bool again;       /* repeated by the waiting node: must not begin a change that was given up */
     uint16_t level;   /* LEVEL only, else 0 */
-    uint64_t node_id; /* but for the level, then 0 */
+    uint64_t node_id; /* 0 for the level */
     char address[LIMIT_ADDRESS_BYTES + 1]; /* ADD and MOVE only, else "" */
-    /* PLACE only, else zeros: as of struct placement */
+    /* PLACE only, else zeros; as in struct placement */
     uint8_t place;
     uint16_t weight;
     bool drained;
     struct session_stamp stamp; /* of the node that asks; the command that begins a change bears it,
-                                   so that no late copy of what was asked can begin one. Encoded
-                                   empty, stamped as a command is (session_stamp_put()) */
+                                   so that no late copy of the request can begin one. Encoded empty,
+                                   stamped as a command is (session_stamp_put()) */
 };
 
 void member_ask_encode(const struct member_ask *ask, struct buf *buf);
@@ -243,12 +244,12 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask) 
 
 /* Numbers are on the wire; new ones go at the end. */
 enum member_outcome {
-    MEMBER_DONE = 0,           /* it is so */
+    MEMBER_DONE = 0,           /* it is done */
     MEMBER_PENDING = 1,        /* begun, not completed */
     MEMBER_IN_PROGRESS = 2,    /* another change is under way */
     MEMBER_UNKNOWN = 3,        /* no member has this id */
     MEMBER_WAS_REMOVED = 4,    /* the id was removed and never comes back */
-    MEMBER_EXISTS = 5,         /* the id is a member's with another address */
+    MEMBER_EXISTS = 5,         /* the id is in use by a member with another address */
     MEMBER_ADDRESS_IN_USE = 6, /* by another member */
     MEMBER_LAST_VOTER = 7,
     MEMBER_TOO_MANY = 8,
@@ -256,8 +257,8 @@ enum member_outcome {
     MEMBER_UNREACHABLE = 10,
     MEMBER_NOT_CAUGHT_UP = 11,
     MEMBER_NO_QUORUM = 12,  /* would leave too few voters that can be reached */
-    MEMBER_GIVEN_UP = 13,   /* it was tried for long enough */
-    MEMBER_IN_THE_WAY = 16, /* of the level: members that do not speak the next one */
+    MEMBER_GIVEN_UP = 13,   /* it was tried for too long */
+    MEMBER_IN_THE_WAY = 16, /* of the level: some members do not speak the next one */
     MEMBER_NOT_NEXT = 17,   /* the level rises one by one */
     MEMBER_LAST_READY = 28  /* no other node is ready to take its work */
 };
@@ -271,45 +272,44 @@ struct member_answer {
 void member_answer_encode(const struct member_answer *answer, struct buf *buf);
 int member_answer_decode(const void *data, size_t len, struct member_answer *ret_answer) MUST_CHECK;
 
-/* Is it "host:port" or "[IPv6]:port" that other machines may dial: no wildcard, a port from 1 to
- * 65535, no characters that no host has? On false *ret_why says what is wrong. */
+/* Is it "host:port" or "[IPv6]:port" that other machines can dial: no wildcard, a port from 1 to
+ * 65535, only characters of host names? On false *ret_why names the error. */
 bool member_address_check(const char *address, size_t len, const char **ret_why);
 
 /*
- * --- cluster_command: the cluster's own commands: what the log says of nodes, members, the level,
- * the clock and the birth of the cluster, whatever else it replicates. The machine's commands
- * (machine.h) have types of their own beside these.
+ * --- cluster_command: the cluster's own commands, about its nodes, members, level, clock and
+ * birth, whatever else it replicates. The machine's commands (machine.h) have other types.
  *
  * All are versioned (first byte), length-checked, little-endian, with golden bytes in
- * src/id/codec/tests/test_command.c. A command carries everything apply needs (whose it is, the
+ * src/id/codec/tests/test_command.c. A command carries everything apply needs (its sender, the
  * proposer's wall time): apply reads no clock, no random, no local configuration.
  *
  * The happy path: the proposer writes a command from its struct with cluster_command_put(), which
  * leaves the stamp (session.h) empty; cluster_command_read() gives the struct back.
  *
- * Reading gives ERR_BAD_MESSAGE also for the machine's commands. What the values may be is the
- * state's to judge; here the form counts.
+ * Reading gives ERR_BAD_MESSAGE also for the machine's commands. Only the form is checked here; the
+ * state judges the values.
  */
 
-/* After each, the struct that its bytes are written from and read into. The other numbers are the
- * machine's. */
+/* After each type, the struct that its bytes are written from and read into. The other numbers are
+ * the machine's. */
 enum cluster_command_type {
-    COMMAND_NOOP = 1,          /* none: start of a leader's term; or all it carries is its stamp */
+    COMMAND_NOOP = 1,          /* none: start of a leader's term, or only a stamp */
     COMMAND_NODE_INFO = 5,     /* node_info */
     COMMAND_DIGEST = 6,        /* digest_command: the proposer's digest at an applied index */
     COMMAND_CLOCK = 8,         /* clock_command */
-    COMMAND_BIRTH = 15,        /* birth: without a stamp, of a leader that knows of none */
+    COMMAND_BIRTH = 15,        /* birth: without a stamp, of a leader that knows no birth */
     COMMAND_LEVEL = 16,        /* level_command */
     COMMAND_MEMBER_BEGIN = 17, /* member_change */
     COMMAND_MEMBER_END = 18,   /* member_change: index and given_up */
     COMMAND_MEMBER_MOVE = 19,  /* member_move */
-    COMMAND_PLACEMENT = 36,    /* placement: what its `set` names; a zone is said by the node */
+    COMMAND_PLACEMENT = 36,    /* placement: the fields in its `set`; nodes set zones themselves */
     COMMAND_CUT = 37,          /* client_cut */
-    COMMAND_BIRTH_AT = 56      /* birth, which brings the cluster its level with it */
+    COMMAND_BIRTH_AT = 56      /* birth with the cluster's level */
 };
 
-/* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
- * but a step ahead of more than a day is cut to a day. */
+/* The median of the nodes' clocks as its proposer sees it. The log's time is the highest so far,
+ * but a step of more than a day is cut to a day. */
 struct clock_command {
     uint64_t cluster_ms;
 };
@@ -319,20 +319,20 @@ struct digest_command {
     uint64_t digest;
 };
 
-/* What a node says of itself. Its form: id in range, texts of UTF-8 and short enough, an address
- * that others may dial. */
+/* A node's report of itself. Its form: id in range, texts of UTF-8 and short enough, an address
+ * that others can dial. */
 struct node_info {
     uint64_t node_id;
     uint64_t
         store_id; /* random, made with the directory: distinguishes a wiped node from the old one */
     char http_address[LIMIT_ADDRESS_BYTES + 1];
     char version[32];
-    char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* where it wants to be reached; "": as before */
-    struct level_range levels;                  /* that it speaks */
-    uint64_t incarnation;                       /* the start of the node that says so */
+    char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* its address for peers; "": as before */
+    struct level_range levels;                  /* spoken by it */
+    uint64_t incarnation;                       /* the start of the node that reports */
 };
 
-/* Of its row, whose key holds the id. */
+/* The format of its row; the key holds the id. */
 extern const struct row_format node_info_format;
 
 struct cluster_command {
@@ -351,19 +351,19 @@ struct cluster_command {
     };
 };
 
-/* Write a command, into an empty buf, from the type's struct; NULL if nothing of it is written. */
+/* Write a command, into an empty buf, from the type's struct; NULL if the type writes no fields. */
 void cluster_command_put(struct buf *buf, enum cluster_command_type type, const void *record);
 
-/* The level that the cluster must have for a command of this type to be appended, or to do anything
- * when it is applied; 0: there is no such type. */
+/* The level that the cluster needs for a command of this type to be appended, or to have an effect
+ * when applied; 0: there is no such type. */
 uint16_t cluster_command_since(int type);
 
-/* 0 with a command that is well formed, or ERR_BAD_MESSAGE. */
+/* 0 with a well-formed command, or ERR_BAD_MESSAGE. */
 int cluster_command_read(const void *data, size_t len,
                          struct cluster_command *ret_command) MUST_CHECK;
 
-/* The level that the cluster has after this command at the latest, as far as it says: of a
- * COMMAND_LEVEL or a COMMAND_BIRTH_AT the one that it names, else 0. */
+/* The level that the cluster has at least after this command: the one named by a COMMAND_LEVEL or a
+ * COMMAND_BIRTH_AT, else 0. */
 uint16_t command_raises_to(const void *data, size_t len);
 
 #endif

@@ -72,7 +72,7 @@ void message_items_put(struct buf *buf, const struct item_format *format, const 
     const char *item = items;
 
     ASSERT(count <= format->max);
-    buf_reserve(buf, sizeof(uint32_t) + count * format->size); /* all, but for long strings */
+    buf_reserve(buf, sizeof(uint32_t) + count * format->size); /* enough, except for long strings */
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++, item += format->size) {
         ASSERT(format->is_sound == NULL || format->is_sound(item));
@@ -139,8 +139,8 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status)
 }
 
 /*
- * --- session: numbers are given out in order; a bit for each says whether it is awaited; when
- * the lowest of them is over, the lowest awaited number moves to the next one whose bit is set.
+ * --- session: numbers are given out in order, and a bit for each marks it as awaited. When the
+ * lowest is over, the lowest awaited number moves to the next one whose bit is set.
  */
 
 _Static_assert(LIMIT_NODE_ID <= UINT16_MAX, "a node id fits the stamp");
@@ -282,10 +282,10 @@ void session_end(struct session *session, uint64_t seq, uint64_t applied_lowest,
 uint64_t session_due_ms(const struct session *session)
 {
     if (session->applied == 0) {
-        return 0; /* nothing of this incarnation was applied yet */
+        return 0; /* no command of this incarnation was applied yet */
     }
     if (session->over < session->applied || session->lowest <= session->applied) {
-        return UINT64_MAX; /* there is no news for the cluster */
+        return UINT64_MAX; /* the cluster knows all */
     }
     return session->over_ms + SESSION_TIDY_MS;
 }

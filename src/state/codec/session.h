@@ -1,6 +1,6 @@
 /*
- * session.h - the bytes that commands, queries and results have in common (command_bytes), and the
- * sessions by which each command is carried out once (session).
+ * session.h - the bytes common to commands, queries and results (command_bytes), and the sessions
+ * by which each command is carried out once (session).
  *
  * Failure modes: reading gives false or ERR_BAD_MESSAGE; a full window: session_take() is false.
  * Thread: the functions on bytes: pure, any; a session has one owner (the raft loop).
@@ -15,8 +15,8 @@
 #include "src/base/limits.h"
 
 /*
- * --- command_bytes: what all messages have in common: versions, types, where the stamp stands, and
- * how a message begins.
+ * --- command_bytes: the parts common to all messages: versions, types, the stamp's place, and the
+ * beginning of a message.
  *
  * Every message begins with a byte of version and a byte of type; queries and results have ranges
  * of their own, so that one can never be taken for another. A command has a stamp after that
@@ -29,7 +29,7 @@
 #define SESSION_STAMP_AT 2 /* in a command: after version and type */
 #define SESSION_STAMP_BYTES 26
 
-/* Numbers of commands lie below, those of queries, requests and results from here on. */
+/* Numbers of commands are below, those of queries, requests and results from here on. */
 #define QUERY_BASE 0x40
 
 /* The cluster's; the other numbers are the machine's. */
@@ -39,8 +39,8 @@ enum cluster_result {
     RESULT_MEMBER = 0x8a
 };
 
-/* The number of a command's type, whichever half's it is; ERR_BAD_MESSAGE: it is too short; or
- * ERR_NEWER: of a version that this leafd does not know. Only the first two bytes are read. */
+/* The number of a command's type, of either half; ERR_BAD_MESSAGE: too short; or ERR_NEWER: a
+ * version that this leafd does not know. Only the first two bytes are read. */
 int command_number(const void *data, size_t len) MUST_CHECK;
 
 /* A query, a result, or a request between two parts of leafd. */
@@ -59,24 +59,23 @@ static inline bool message_head_read(struct reader *reader, const void *data, si
     return reader_u8(reader) == MESSAGE_VERSION && reader_u8(reader) == type && !reader->bad;
 }
 
-/* A command, not stamped yet, up to the end of its fields. _read: 0, or ERR_BAD_MESSAGE and what is
- * in record is of no use; session_stamp_read() reads whose it is. */
+/* A command, not stamped yet, up to the end of its fields. _read: 0, or ERR_BAD_MESSAGE with record
+ * undefined; session_stamp_read() reads its sender. */
 void command_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
                         const void *record);
 int command_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
                         void *record) MUST_CHECK;
 
-/* A query, a result or a request that is all fields. _read: false if it is another, or does not
- * read; what is in record is of no use then. */
+/* A query, a result or a request that has only fields. _read: false if it is another message, or
+ * malformed; record is then undefined. */
 void message_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
                         const void *record);
 bool message_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
                          void *record) MUST_CHECK;
 
-/* Items at the end of a message: how many there are, and one after the other. _put: of an array
- * of structs. _read: up to max of them into such an array, where what is no field is 0; 0, or
- * ERR_BAD_MESSAGE. _read_all: into one that is malloc'ed for them, and the caller's then; NULL: the
- * bytes are none. */
+/* Items at the end of a message: their count, then one after the other. _put: from an array of
+ * structs. _read: up to max items into such an array, with 0 in all bytes that are no field; 0, or
+ * ERR_BAD_MESSAGE. _read_all: into a malloc'ed array, the caller's; NULL: malformed bytes. */
 void message_items_put(struct buf *buf, const struct item_format *format, const void *items,
                        size_t count);
 int message_items_read(struct reader *reader, const struct item_format *format, void *ret_items,
@@ -84,65 +83,65 @@ int message_items_read(struct reader *reader, const struct item_format *format, 
 void *message_items_read_all(struct reader *reader, const struct item_format *format,
                              size_t *ret_count) MUST_CHECK;
 
-/* Of all commands whose result has no other struct. */
+/* The result of all commands without a result struct of their own. */
 void status_result_encode(int32_t status, struct buf *buf);
 int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST_CHECK;
 
 /*
- * --- session: each command is carried out once: client sessions, as in Ongaro's thesis, 6.3. The
- * clients are the nodes.
+ * --- session: client sessions, as in Ongaro's thesis, 6.3, by which each command is carried out
+ * once. The clients are the nodes.
  *
  * A node repeats a command whose outcome it does not know: the answer was late, the leader died. So
- * a command may stand in the log several times, the last time long after the others. Every command
- * says whose it is: the node, its incarnation (which start of that node), the command's number in
- * it, and the lowest number that the node still waits for. The state machine looks that up before
- * it does anything (src/state/sessions.c):
- *  - a number that it has the answer of: the same answer again, and nothing is done;
- *  - a number below the lowest that was ever said: ERR_STALE, and nothing is done. Its node has the
- *    answer, or has given it up;
+ * a command may be in the log several times, the last time long after the others. Every command
+ * names its node, the incarnation (which start of that node), the command's number in it, and the
+ * lowest number that the node still waits for. The state machine looks these up first
+ * (src/state/sessions.c):
+ *  - a number with a stored answer: the same answer again, and nothing is done;
+ *  - a number below the highest "lowest" ever reported: ERR_STALE, and nothing is done. Its node
+ *    has the answer, or has given it up;
  *  - an incarnation before the newest one: ERR_STALE, and nothing is done. So the first command of
- *    an incarnation ends all that the earlier ones left on their way;
- *  - a node that was removed: ERR_REMOVED. No clock and no count makes it forget anything.
+ *    an incarnation ends all commands of the earlier ones that are still under way;
+ *  - a node that was removed: ERR_REMOVED. The state machine forgets nothing by a clock or a count.
  *
  * Invariants:
  *  - An incarnation is durable before its first command is sent, and never used again: it holds the
  *    count of the node's starts (prepare_store()).
- *  - A number is used for one command, through whatever node that goes and however often.
- *  - A number is awaited until its answer came or its request was given up, and from then on it is
- *    never awaited again: the lowest awaited number only rises.
- *  - At most LIMIT_SESSION_COMMANDS numbers lie from the lowest awaited to the newest, and their
- *    answers hold at most LIMIT_SESSION_BYTES: more waits here.
+ *  - A number is used for one command, whichever nodes it passes through and however often.
+ *  - A number is awaited until its answer came or its request was given up, and never again after
+ *    that: the lowest awaited number only rises.
+ *  - At most LIMIT_SESSION_COMMANDS numbers are from the lowest awaited to the newest, and their
+ *    answers hold at most LIMIT_SESSION_BYTES: further commands wait here.
  *
- * What is below is the node's side: it gives out the numbers. The happy path: session_take() when a
- * command is sent first, session_stamp() whenever it is sent, session_end() when its request is
- * over. session_is_due() says when the cluster must hear of numbers that are over, by a command
- * that does nothing else.
+ * The node's side, below, gives out the numbers. The happy path: session_take() when a command is
+ * first sent, session_stamp() whenever it is sent, session_end() when its request is over.
+ * session_is_due() returns when the cluster must learn of numbers that are over, by a command that
+ * does nothing else.
  */
 
-/* Whose a command is. Stands after the type of every command (command.h), little-endian; zeros: of
- * no node, which only the first entry of a term is. */
+/* The sender of a command. Follows the type of every command (command.h), little-endian; zeros: no
+ * node, only in the first entry of a term. */
 struct session_stamp {
     uint64_t node_id;     /* 1..LIMIT_NODE_ID */
     uint64_t incarnation; /* of that node, >= 1: a later one is greater */
     uint64_t seq;         /* 1.. in the incarnation */
-    uint64_t lowest;      /* 1..seq: what the node still waits for begins here */
+    uint64_t lowest;      /* 1..seq: the lowest number that the node still waits for */
 };
 
-/* Write the stamp into a command, in the place of the one that it has. */
+/* Write the stamp into a command, in place of its old one. */
 void session_stamp_put(struct buf *command, const struct session_stamp *stamp);
 
 /* Does it keep the rules above, with less than LIMIT_SESSION_COMMANDS from lowest to seq? */
 bool session_stamp_is_sound(const struct session_stamp *stamp) MUST_CHECK;
 
-/* 0, or ERR_BAD_MESSAGE if the command is short or the stamp not sound. A stamp of zeros is read as
- * such. */
+/* 0, or ERR_BAD_MESSAGE if the command is too short or the stamp not sound. A stamp of zeros is
+ * read as zeros. */
 int session_stamp_read(const void *command, size_t len, struct session_stamp *ret_stamp) MUST_CHECK;
 
-/* Answers that a node lets the cluster hold before it waits: with what may be under way then, and
- * the largest answers, it stays below LIMIT_SESSION_BYTES. */
+/* Bytes of answers that a node lets the cluster hold before it waits. Even with the commands then
+ * under way, and the largest answers, they stay below LIMIT_SESSION_BYTES. */
 #define SESSION_HOLD_BYTES (LIMIT_SESSION_BYTES / 2)
 
-/* What a command is answered that was not looked at, instead of the result that it would have. */
+/* The answer to a refused command, in place of its result. */
 struct session_refusal {
     int32_t status;       /* ERR_STALE, ERR_REMOVED, ERR_OVERLOADED (LIMIT_SESSIONS other nodes have
                              one, or its answers are too many bytes) */
@@ -158,11 +157,11 @@ bool session_refusal_decode(const void *result, size_t len,
 struct session {
     uint64_t node_id;
     uint64_t incarnation;
-    uint64_t newest;   /* the last number that was given out; 0: none yet */
+    uint64_t newest;   /* the last number given out; 0: none yet */
     uint64_t lowest;   /* the lowest awaited, or newest + 1 */
-    uint64_t applied;  /* the highest lowest that the cluster has surely applied */
-    uint64_t over;     /* the newest that is over and was no tidying command */
-    uint64_t over_ms;  /* monotonic: since when one is over that the cluster has not heard of */
+    uint64_t applied;  /* the highest "lowest" that the cluster has surely applied */
+    uint64_t over;     /* the newest that is over, without tidying commands */
+    uint64_t over_ms;  /* monotonic; since when one is over that the cluster has not learnt of */
     size_t held_bytes; /* of answers that the cluster still keeps, as far as this node knows */
     uint8_t awaited[LIMIT_SESSION_COMMANDS / 8]; /* a bit for seq % LIMIT_SESSION_COMMANDS */
     uint32_t bytes[LIMIT_SESSION_COMMANDS];      /* of its answer */
@@ -170,23 +169,23 @@ struct session {
 
 void session_init(struct session *session, uint64_t node_id, uint64_t incarnation);
 
-/* The next number; false: too many, or too many bytes of answers, are between the lowest awaited
- * and it: when that one is over there is room again. */
+/* The next number; false: too many numbers, or bytes of answers, since the lowest awaited one. When
+ * that one is over there is room again. */
 bool session_take(struct session *session, uint64_t *ret_seq) MUST_CHECK;
 
 /* The stamp of an awaited number as of now. */
 struct session_stamp session_stamp(const struct session *session, uint64_t seq);
 
-/* The request of an awaited number is over. Its stamp's lowest, if it was answered: then the
- * cluster has applied that; 0: it was given up, and that is unknown. answer_bytes: of its answer.
- * tidying: it was a command that session_is_due() asked for. */
+/* The request of an awaited number is over. applied_lowest: its stamp's lowest, if it was answered,
+ * since the cluster has then applied that; 0: it was given up, and that is unknown. answer_bytes:
+ * of its answer. tidying: it was a command that session_is_due() asked for. */
 void session_end(struct session *session, uint64_t seq, uint64_t applied_lowest,
                  size_t answer_bytes, bool tidying, uint64_t now_ms);
 
-/* Monotonic ms from when on a command is wanted that only carries the stamp: at once in a new
- * incarnation, so that those before are over; SESSION_TIDY_MS after a number was over of which the
- * cluster has not heard, so that no late copy of it can be carried out. UINT64_MAX: not now. Any
- * other command serves as well. */
+/* Monotonic ms from when on a command that only carries the stamp is due: at once in a new
+ * incarnation, to end the earlier ones; SESSION_TIDY_MS after a number was over that the cluster
+ * has not learnt of, so that no late copy of it can be carried out. UINT64_MAX: not now. Any other
+ * command serves as well. */
 #define SESSION_TIDY_MS 1000
 uint64_t session_due_ms(const struct session *session);
 
