@@ -8,9 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.LongStream;
@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(120)
 class RangesTest {
     private final FakeCluster cluster = new FakeCluster();
-    private final List<LeafdEvent> told = Collections.synchronizedList(new ArrayList<>());
+    private final List<LeafdEvent> told = new CopyOnWriteArrayList<>();
     private volatile String generation;
 
     private LeafdClient open(Settings.Builder settings) {
