@@ -329,7 +329,7 @@ int handle_cluster_ask(struct conn *conn)
     call = call_new(ID_REQUEST_MEMBER, cluster_ask_cb);
     call->member_id = route->asks == ASK_LEVEL ? ask.level : ask.node_id;
     member_ask_encode(&ask, &call->request.payload);
-    return call_submit_for(conn, call, (uint32_t)options[0].number);
+    return audited_submit(conn, call, (uint32_t)options[0].number);
 }
 
 /* --- clients that are cut --- */
