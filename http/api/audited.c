@@ -494,15 +494,6 @@ int handle_audit(struct conn *conn)
 
 /* --- requests that the gate refused: the answers --- */
 
-static int refuse_token(struct conn *conn, const char *error, const char *message)
-{
-    char extra[96];
-
-    (void)snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer realm=\"leafd\"%s\r\n", error);
-    conn_fail(conn, 401, "unauthorized", extra, "", message);
-    return ANSWERED;
-}
-
 static int refuse_role(struct conn *conn)
 {
     const struct route *route = conn->request.route;
@@ -540,41 +531,6 @@ static int refuse_tag(struct conn *conn, const char *what)
                        identity->name, prefixes);
 }
 
-static int refuse_page(struct conn *conn)
-{
-    const struct parser_head *head = conn_head(conn);
-    const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
-    char shown[SHOWN_BYTES];
-    const char *host;
-    size_t len;
-
-    switch ((enum gate)conn->request.gate) {
-    case GATE_MISDIRECTED:
-        host = web_authority(&request, &len);
-        return reply_error(conn, 421, "misdirected",
-                           "Host %s is no host of this node: http.hosts lists further ones",
-                           text_show(host, len, shown, sizeof shown));
-    case GATE_FOREIGN:
-        if (head->origin.count == 0) {
-            return reply_error(
-                conn, 403, "foreign_origin",
-                "a page of another site (Sec-Fetch-Site %s) may not take or change anything here",
-                text_show(conn_at(conn, head->fetch_site.at), head->fetch_site.len, shown,
-                          sizeof shown));
-        }
-        return reply_error(
-            conn, 403, "foreign_origin",
-            "a page of Origin %s may not ask this node: http.origins lists those that may",
-            text_show(conn_at(conn, head->origin.at), head->origin.len, shown, sizeof shown));
-    default:
-        return reply_error(conn, 415, "bad_content_type",
-                           "Content-Type %s: a body that changes something must be "
-                           "application/json, and say so once",
-                           text_show(conn_at(conn, head->content_type.at), head->content_type.len,
-                                     shown, sizeof shown));
-    }
-}
-
 /* The cut is looked up each time, since it ends by itself. */
 static int refuse_cut(struct conn *conn)
 {
@@ -597,21 +553,60 @@ static int refuse_cut(struct conn *conn)
     return ANSWERED;
 }
 
-static int refuse_by(struct conn *conn)
+/* 401: a token that is known is needed. */
+static int refuse_token(struct conn *conn, const char *error, const char *message)
+{
+    char extra[96];
+
+    (void)snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer realm=\"leafd\"%s\r\n", error);
+    conn_fail(conn, 401, "unauthorized", extra, "", message);
+    return ANSWERED;
+}
+
+int deny(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
+    const struct parser_head *head = conn_head(conn);
+    const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
+    const enum gate gate = (enum gate)conn->request.gate;
     bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
+    char shown[SHOWN_BYTES];
+    const char *host;
+    size_t len;
 
-    switch ((enum gate)conn->request.gate) {
+    /* For a cut, the audit already has who asked for it. */
+    if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT) {
+        audited_refuse(conn);
+    }
+    switch (gate) {
     case GATE_OTHER_LISTENER:
         return reply_error(conn, 404, "other_door",
                            "this route is served at the other listener: %s, %s",
                            is_admin ? "http.listen" : "admin.listen",
                            is_admin ? loop->api->http_address : loop->api->admin_address);
     case GATE_MISDIRECTED:
+        host = web_authority(&request, &len);
+        return reply_error(conn, 421, "misdirected",
+                           "Host %s is no host of this node: http.hosts lists further ones",
+                           text_show(host, len, shown, sizeof shown));
     case GATE_FOREIGN:
+        if (head->origin.count == 0) {
+            return reply_error(
+                conn, 403, "foreign_origin",
+                "a page of another site (Sec-Fetch-Site %s) may not take or change anything here",
+                text_show(conn_at(conn, head->fetch_site.at), head->fetch_site.len, shown,
+                          sizeof shown));
+        }
+        return reply_error(
+            conn, 403, "foreign_origin",
+            "a page of Origin %s may not ask this node: http.origins lists those that may",
+            text_show(conn_at(conn, head->origin.at), head->origin.len, shown, sizeof shown));
     case GATE_TYPE:
-        return refuse_page(conn);
+        return reply_error(conn, 415, "bad_content_type",
+                           "Content-Type %s: a body that changes something must be "
+                           "application/json, and say so once",
+                           text_show(conn_at(conn, head->content_type.at), head->content_type.len,
+                                     shown, sizeof shown));
     case GATE_TWO_TOKENS:
         return reply_error(conn, 400, "bad_request", "Authorization is given twice");
     case GATE_NO_BEARER:
@@ -632,15 +627,6 @@ static int refuse_by(struct conn *conn)
         break;
     }
     UNREACHABLE("a verdict of the gate");
-}
-
-int deny(struct conn *conn)
-{
-    /* For a cut, the audit already has who asked for it. */
-    if (conn->request.gate != GATE_OTHER_LISTENER && conn->request.gate != GATE_CUT) {
-        audited_refuse(conn);
-    }
-    return refuse_by(conn);
 }
 
 /* --- tags that no path names --- */

@@ -46,9 +46,9 @@ struct conn;
 void audited_begin(struct conn *conn);
 
 /* Submit a change as call_submit_for() does; if the request has a note, once that has the state
- * before: of a tag, of the first AUDITED_ITEMS tags of a bulk, up to the note's room, and the number
- * of the rest; of a worker id, unless the cluster chooses it; of the members and the leader; of the
- * level; of a layout. */
+ * before: of a tag, of the first AUDITED_ITEMS tags of a bulk, up to the note's room, and the
+ * number of the rest; of a worker id, unless the cluster chooses it; of the members and the leader;
+ * of the level; of a layout. */
 #define AUDITED_ITEMS 8
 int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms);
 
