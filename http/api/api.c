@@ -626,11 +626,6 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
     return &api->admin.service;
 }
 
-void api_watch(struct api *api)
-{
-    watch_begin(api);
-}
-
 struct id_waker *api_waker(struct api *api)
 {
     return &api->waker;

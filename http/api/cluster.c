@@ -437,7 +437,7 @@ static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
     struct sockaddr_storage address = {0};
     const struct identity *token;
     bool is_admins = false;
-    bool is_last = (tokens_anonymous(tokens)->roles & ROLE_ADMIN) == 0;
+    bool is_last = (tokens_at(tokens, 0)->roles & ROLE_ADMIN) == 0;
 
     if (asks->kind != IDENTITY_ANONYMOUS && strcmp(asks->name, cut->who) == 0) {
         return !reply_error(conn, 409, "cuts_asker",

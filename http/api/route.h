@@ -127,9 +127,6 @@ struct watch;
 struct watch *watch_new(const struct id_backend *backend);
 void watch_free(struct watch *watch);
 
-/* Start the looks. Call after the servers were started. Main thread. */
-void watch_begin(struct api *api);
-
 /* The loop ends: no more looks. Its thread has ended. */
 void watch_loop_ends(struct api_loop *loop);
 

@@ -3,7 +3,7 @@
  * viewers share), GET /api/status, /api/cluster, /api/nodes, /api/events and /api/live; and /livez,
  * /readyz, /version.
  *
- * The happy path of a look: watch_begin() starts it, on the loop of the operators' listener. Each
+ * The happy path of a look: api_watch() starts it, on the loop of the operators' listener. Each
  * look asks the raft loop for the cluster's status. The answer, HTTP's counters and the health are
  * judged (http/watch) and, if there are viewers, made into one picture for all of them. Each loop
  * with viewers gets the picture and appends the same bytes to each of its streams of Server-Sent
@@ -34,6 +34,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "http/api/api.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
@@ -539,7 +540,7 @@ static void begin_cb(struct mailbox_item *item)
     look_fire(&watch->timer, conns_now_ms(watch->loop->conns));
 }
 
-void watch_begin(struct api *api)
+void api_watch(struct api *api)
 {
     struct watch *watch = api->watch;
     struct api_loop *loop = NULL;
