@@ -177,7 +177,6 @@ enum traffic {
 };
 _Static_assert(TRAFFIC_CLASSES == LATENCY_CLASSES, "each has a place");
 
-struct page;
 struct watch;
 
 LIST_HEAD(live_viewers, live_viewer);
@@ -242,7 +241,8 @@ struct api {
     struct auth *auth; /* NULL: every client may do everything */
     struct id_waker waker;
     struct watch *watch; /* owned */
-    struct page *page;   /* owned */
+    struct buf page_html;
+    struct buf page_headers; /* lines with their CRLF, ended by a NUL */
     const struct http_settings *settings;
     const struct http_build *build;
     struct id_backend *backend;

@@ -127,6 +127,10 @@ struct watch;
 struct watch *watch_new(const struct id_backend *backend);
 void watch_free(struct watch *watch);
 
+/* From now on, look at the node once a second: alarms, events, viewers. Call after the servers were
+ * started. Main thread. */
+void api_watch(struct api *api);
+
 /* The loop ends: no more looks. Its thread has ended. */
 void watch_loop_ends(struct api_loop *loop);
 

@@ -34,7 +34,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "http/api/api.h"
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
