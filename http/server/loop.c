@@ -474,7 +474,7 @@ HOT static void turn_end_cb(uv_check_t *check)
     } else {
         (void)uv_idle_stop(&loop->no_rest);
     }
-    mailbox_release();
+    mailbox_flush(); /* the raft loop is woken once for all requests of the turn */
     if (conns->draining && !timer_is_armed(&loop->last) && conns->counts.conns == 0) {
         timer_cancel(&conns->timers, &loop->grace);
         loop_drained(loop);
@@ -489,13 +489,6 @@ HOT static void turn_end_cb(uv_check_t *check)
     latency_turn_end(&conns->latency, end_us);
     stall_begin(&conns->stall, now_ms, "requests");
     stall_end(&conns->stall, end_us / 1000, loop->name);
-}
-
-/* Wake the raft loop once for all requests of the turn that now begins. */
-HOT static void turn_begin_cb(uv_prepare_t *prepare)
-{
-    (void)prepare;
-    mailbox_hold();
 }
 
 static void loop_timer_cb(uv_timer_t *timer)
@@ -575,7 +568,6 @@ static void loop_stop_cb(struct mailbox_item *item)
         loop_drained(loop);
     }
     uv_close((uv_handle_t *)&loop->timer, NULL);
-    uv_close((uv_handle_t *)&loop->turn_begin, NULL);
     uv_close((uv_handle_t *)&loop->turn_end, NULL);
     uv_close((uv_handle_t *)&loop->no_rest, NULL);
     mailbox_close(&loop->port->mailbox, NULL);
@@ -682,8 +674,6 @@ static int loop_init(struct http_server *server, unsigned index, const struct li
     loop->stop_item.run = loop_stop_cb;
     ASSERT(uv_timer_init(&loop->uv, &loop->timer) == 0);
     loop->timer.data = loop;
-    ASSERT(uv_prepare_init(&loop->uv, &loop->turn_begin) == 0);
-    ASSERT(uv_prepare_start(&loop->turn_begin, turn_begin_cb) == 0);
     ASSERT(uv_check_init(&loop->uv, &loop->turn_end) == 0);
     ASSERT(uv_check_start(&loop->turn_end, turn_end_cb) == 0);
     loop->turn_end.data = loop;
@@ -772,6 +762,7 @@ static void *loop_run(void *data)
     struct http_loop *loop = data;
 
     (void)pthread_setname_np(pthread_self(), loop->name);
+    mailbox_hold(); /* until loop_stop_cb() */
     ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
     return NULL;
 }

@@ -84,7 +84,6 @@ struct http_server;
 struct http_loop {
     uv_loop_t uv;
     uv_timer_t timer;
-    uv_prepare_t turn_begin;
     uv_check_t turn_end;
     uv_idle_t no_rest;     /* active while there is work for another turn at once */
     uint64_t timer_due_ms; /* TIMER_NEVER: not armed */
