@@ -66,11 +66,13 @@ struct acceptor {
     struct conns *conns;      /* that take accepted sockets */
     struct listener listener; /* and their kind */
     unsigned index;           /* of the loop, for the log */
-    int listen_fd;            /* owned; -1: closed */
+    int listen_fd;            /* owned; -1: closed, or there is no such listener */
     int reserve_fd;           /* -1 while it is in use */
     struct timer again;       /* while it pauses */
     bool warned;
 };
+
+enum { ACCEPT_HTTP, ACCEPT_RESP /* of service->resp */, ACCEPTORS };
 
 /* Take over an accepted socket, to serve it or, if there are too many, to refuse it. peer: its
  * address. */
@@ -91,8 +93,7 @@ struct http_loop {
     char name[16]; /* of the thread, and in the log */
     bool stopping;
     struct conns conns;
-    struct acceptor acceptor;
-    struct acceptor resp;   /* of service->resp; all zeros: there is no such listener */
+    struct acceptor acceptors[ACCEPTORS];
     struct http_port *port; /* outlives the loop while answers are due */
     pthread_t thread;
     struct http_server *server;
