@@ -43,7 +43,6 @@
 #define LEAF .is_leaf = true
 #define TINYID .is_leaf = true, .is_tinyid = true, FOR(ROLE_NONE, LISTENER_IDS, TRAFFIC_SEGMENT)
 #define AUDITED .audited = true
-#define AUDITED_AS(what) .audited = true, .changes = (what)
 #define FOR(role_, listeners_, traffic_)                                                           \
     .role = (role_), .listeners = (listeners_), .traffic = (traffic_)
 #define FOR_BOTH (LISTENER_IDS | LISTENER_ADMIN)
@@ -85,27 +84,27 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/tags", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_tags_list)),
     ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
     ROUTE(BIT(METHOD_GET), "/api/workers/pools", FOR_READ, SERVED_BY(handle_pools_get)),
-    ROUTE(BIT(METHOD_PUT), "/api/workers/pools", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+    ROUTE(BIT(METHOD_PUT), "/api/workers/pools", BODY, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_pools_put)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
           SERVED_BY(handle_worker_renew)),
-    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
-          AUDITED_AS(CHANGES_WORKER), SERVED_BY(handle_worker_release)),
+    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS, AUDITED,
+          SERVED_BY(handle_worker_release)),
     ROUTE(READ, "/api/workers", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_workers_list)),
     ROUTE(BIT(METHOD_POST), "/api/workers", BODY, OPTIONS, FOR_WORKERS, AUDITED,
           SERVED_BY(handle_worker_acquire)),
     ROUTE(READ, "/api/layouts/", NAME, FOR_READ, SERVED_BY(handle_layout_get)),
-    ROUTE(BIT(METHOD_PUT), "/api/layouts/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_LAYOUT), SERVED_BY(handle_layout_put)),
-    ROUTE(BIT(METHOD_DELETE), "/api/layouts/", NAME, OPTIONS, FOR_ADMIN, AUDITED_AS(CHANGES_LAYOUT),
+    ROUTE(BIT(METHOD_PUT), "/api/layouts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_layout_put)),
+    ROUTE(BIT(METHOD_DELETE), "/api/layouts/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_layout_delete)),
     ROUTE(READ, "/api/layouts", LONG, FOR_READ, SERVED_BY(handle_layouts_list)),
-    ROUTE(BIT(METHOD_POST), "/api/nodes/*/drain", VERB("/drain"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_DRAIN)),
-    ROUTE(BIT(METHOD_POST), "/api/nodes/*/resume", VERB("/resume"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_RESUME)),
-    ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_WEIGHT)),
+    ROUTE(BIT(METHOD_POST), "/api/nodes/*/drain", VERB("/drain"), OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_DRAIN)),
+    ROUTE(BIT(METHOD_POST), "/api/nodes/*/resume", VERB("/resume"), OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_RESUME)),
+    ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_WEIGHT)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
     ROUTE(BIT(METHOD_GET), "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
     ROUTE(BIT(METHOD_PUT), "/api/clients/cuts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
@@ -116,19 +115,19 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
     ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),
     ROUTE(BIT(METHOD_GET), "/api/live", TAKES, FOR_READ, SERVED_BY(handle_live)),
-    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_REMOVE)),
-    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_MOVE)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_ADD)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_LEAD)),
+    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_REMOVE)),
+    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_MOVE)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_ADD)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_LEAD)),
     ROUTE(READ, "/api/cluster/segments", LONG, OPTIONS, FOR_READ,
           SERVED_BY(handle_cluster_segments)),
     ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, ASKS(ASK_LEVEL_SEE)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_LEVEL), ASKS(ASK_LEVEL)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_LEVEL)),
     ROUTE(BIT(METHOD_GET), "/api/backup", TAKES, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/audit", LONG, OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
@@ -420,21 +419,20 @@ COLD static void wait_turn(struct conn *conn)
 
 HOT static void api_handle(struct conn *conn)
 {
-    const struct api_loop *loop = conn->conns->data;
     const struct route *route = conn->request.route;
-    const struct auth *auth = loop->api->auth;
     int result = ANSWERED;
 
     if (!conn_charge(conn, &conn->client->requests, 1)) {
         return;
     }
     gate_look(conn);
+    if (route != NULL && route->audited && conn->request.gate == GATE_OPEN) {
+        audited_begin(conn);
+    }
     if (route == NULL) {
         result = refuse_route(conn);
     } else if (conn->request.gate != GATE_OPEN) {
         result = deny(conn);
-    } else if (route->audited && auth != NULL) {
-        result = audited_serve(conn);
     } else if (route->is_long) {
         wait_turn(conn);
     } else if (route->takes_options || request_options(conn, NULL, 0)) {
