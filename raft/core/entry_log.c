@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 struct entry_block *entry_block_new(const void *data, size_t len)
 {
@@ -202,10 +203,9 @@ void write_free(struct write *write)
     ASSERT(write->writes->count > 0);
     write->writes->count--;
     for (uint32_t i = 0; i < write->op.entry_count; i++) {
-        entry_block_unref(write->blocks[i]);
+        entry_block_unref(CONTAINER(write->entries[i].data, struct entry_block, data));
     }
     free(write->entries);
-    free(write->blocks);
     free(write->rows);
     row_changes_release(&write->changes);
     store_position_release(&write->op.position);

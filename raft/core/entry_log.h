@@ -102,8 +102,7 @@ struct write {
     struct writes *writes;
     uint64_t number;
     uint64_t epoch;
-    struct store_entry *entries; /* APPEND */
-    struct entry_block **blocks; /* references held for entries */
+    struct store_entry *entries; /* APPEND: the data of each is a block, with a reference */
     struct store_row *rows;      /* APPLY */
     struct row_changes changes;  /* what rows point into */
     struct buf bytes;            /* INSTALL: the stream that has the rows; LOCAL: the record */

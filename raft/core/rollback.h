@@ -25,8 +25,8 @@
  * All of it is on disk (LOCAL_PEERS, see peer_memory), so that it survives a restart.
  * docs/failure-model.md says which copies are noticed, and which cannot be.
  *
- * The happy path: rollback_load() at the start, rollback_term(), _vote(), _tail() and _committed()
- * as messages come in, rollback_meet() at each handshake; rollback_save() to write it down.
+ * The happy path: rollback_load() at the start, rollback_note() as messages come in,
+ * rollback_meet() at each handshake; rollback_save() to write it down.
  *
  * Failure modes: a record that is damaged, or of another version, is refused.
  *
@@ -81,17 +81,10 @@ struct rollback_evidence {
     uint64_t known;
 };
 
-/* The peer's durable term is at least this. */
-void rollback_term(struct rollback *memory, uint64_t peer, uint64_t term);
-
-/* The peer voted in this term. */
-void rollback_vote(struct rollback *memory, uint64_t peer, uint64_t term, uint64_t vote);
-
-/* The peer's log on its disk reached this entry. */
-void rollback_tail(struct rollback *memory, uint64_t peer, const struct peer_tail *tail);
-
-/* The peer has the committed entries up to here on its disk. */
-void rollback_committed(struct rollback *memory, uint64_t peer, uint64_t index);
+/* The peer (shown->id) has shown this: its durable term is at least that, it voted so, its log on
+ * its disk reached that entry and has the committed entries up to there. Zeros: not shown; its
+ * incarnation is not used. What is known of it already stays, unless this is more. */
+void rollback_note(struct rollback *memory, const struct peer_seen *shown);
 
 /* The result that rollback_meet() would have; nothing is remembered. */
 int rollback_judge(const struct rollback *memory, uint64_t peer,

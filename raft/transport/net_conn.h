@@ -70,31 +70,24 @@ void net_hub_release(struct net_hub *hub);
 /*
  * --- net_out: the output of one connection: the queue, one write at a time, and its progress.
  *
- * The happy path: frames gather in `queue`; a flush moves a batch of them to `sending` and offers
- * all their pieces to the socket in one system call. It nearly always takes them. uv_write() writes
- * the rest; when it is done, the frames queued meanwhile go next. So frames of one loop turn share
- * a system call, and none waits for a timer. (Not uv_write() alone: it costs a call of its callback
- * in another round of the loop, and an epoll_ctl() each time.)
- *
- * With TLS the frames of a flush are sealed together, up to SEAL_BYTES at once, and the result goes
- * to the socket in one piece. TLS's own records (handshakes, alerts) go before.
+ * The happy path: frames gather in the TLS channel, which seals them; a flush offers all sealed
+ * bytes to the socket in one system call. It nearly always takes them. uv_write() writes the rest;
+ * when it is done, the frames queued meanwhile go next. So frames of one loop turn share a system
+ * call, and none waits for a timer. (Not uv_write() alone: it costs a call of its callback in
+ * another round of the loop, and an epoll_ctl() each time.) TLS's own records (handshakes, alerts)
+ * take the same path.
  *
  * Failure modes: a write that fails stops the output for good and calls `failed`, which closes the
  * connection. The sender enforces the queue's bound (net_uv.c).
  */
 
-struct net_piece;
-
-STAILQ_HEAD(net_piece_list, net_piece);
-
 struct net_out {
     uv_stream_t *stream;
-    struct tls_channel *tls; /* borrowed; NULL: none, or none yet */
-    struct buf sealed;       /* with TLS: the bytes for the socket */
+    struct tls_channel *tls; /* borrowed; NULL: none yet */
+    struct buf sealed;       /* the bytes that the socket was given last */
     void (*failed)(struct net_out *out, const char *reason);
-    struct net_piece_list queue;
-    struct net_piece_list sending; /* in the write request */
-    size_t queue_bytes;            /* of both lists */
+    size_t queue_bytes;   /* of frames that the socket has not taken */
+    size_t sending_bytes; /* of them, those in the write request */
     uv_write_t write;
     bool writing;
     bool stopped;         /* it no longer writes */
@@ -103,10 +96,8 @@ struct net_out {
     uint64_t progress_ms; /* when unsent_bytes last changed */
 };
 
-/* Queue a frame, or bytes that are frames already; the memory is taken over. They leave with the
- * next flush. */
+/* Queue a frame on an open channel; the memory is taken over. It leaves with the next flush. */
 void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload);
-void net_out_bytes(struct net_out *out, struct buf *bytes);
 
 /* Write the queue, unless a write is under way (its end begins the next). */
 void net_out_flush(struct net_out *out);

@@ -422,7 +422,7 @@ struct tls_channel {
     uint8_t gathered[RECORD_BYTES];
     size_t gathered_len;
     uint64_t records; /* sealed since the last keys */
-    bool drained;     /* the last read took all whole records */
+    bool drained;     /* read() has taken all whole records of the input */
     struct tls_peer peer;
     char reason[TLS_REASON_BYTES];
 };
@@ -597,6 +597,7 @@ void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
 {
     channel->input = data;
     channel->input_len = len;
+    channel->drained = false;
     if (channel->state == CHANNEL_SHAKING) {
         channel->taken_bytes += len;
     }
@@ -733,7 +734,6 @@ ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
         return ERR_CORRUPT;
     }
     ASSERT(channel->state == CHANNEL_OPEN);
-    channel->drained = false;
     while (total < room && !channel->drained) {
         size_t len = 0;
 
@@ -752,11 +752,6 @@ ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
         }
     }
     return (ssize_t)total;
-}
-
-bool tls_channel_is_drained(const struct tls_channel *channel)
-{
-    return channel->drained;
 }
 
 static void channel_seal(struct tls_channel *channel, const void *data, size_t len)
