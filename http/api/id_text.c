@@ -213,7 +213,8 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
     ASSERT(claim->left == 0);
     ASSERT(claim->range_count > 0);
     if (is_json) {
-        text_put_field_of(buf, claim->snowflake ? "{\"key\":" : "{\"tag\":", claim->name,
+        text_put_field_of(buf,
+                          claim->source == ID_SOURCE_CLOCK ? "{\"key\":" : "{\"tag\":", claim->name,
                           claim->name_len);
         buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
     }
@@ -351,7 +352,7 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
     if (claim->format == ID_FORMAT_TEXT && claim->count > id_text_lines(&claim->text)) {
         return answer_lines(conn, claim, extra);
     }
-    if (claim->format != ID_FORMAT_TEXT && !claim->snowflake) {
+    if (claim->format != ID_FORMAT_TEXT && claim->source != ID_SOURCE_CLOCK) {
         (void)snprintf(headers, sizeof headers, "Leafd-Generation: %u\r\n%s", claim->generation,
                        extra != NULL ? extra : "");
         extra = headers;

@@ -554,11 +554,15 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
 
 static void put_counters(struct exposition *to, const struct api *api, const struct totals *totals)
 {
+    static const char *const kinds[] = {[ID_SOURCE_SEGMENT] = "segment",
+                                        [ID_SOURCE_CLOCK] = "snowflake",
+                                        [ID_SOURCE_LOG] = "strict",
+                                        [ID_SOURCE_LEADER] = "monotonic"};
+
     expose_family(to, "leafd_ids_total", "Ids handed out by this node.");
-    expose_of(to, "kind", "segment", SUM(api, loop, loop->counts.segment_ids));
-    expose_of(to, "kind", "snowflake", SUM(api, loop, loop->counts.snowflake_ids));
-    expose_of(to, "kind", "strict", SUM(api, loop, loop->counts.strict_ids));
-    expose_of(to, "kind", "monotonic", SUM(api, loop, loop->counts.monotonic_ids));
+    for (int source = 0; source < ID_SOURCES; source++) {
+        expose_of(to, "kind", kinds[source], SUM(api, loop, loop->counts.ids[source]));
+    }
     put_replies(to, totals, "leafd_http_requests_total",
                 "Requests answered, by the class of their status; probes apart.", false);
     put_replies(to, totals, "leafd_http_probes_total",
