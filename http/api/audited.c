@@ -65,21 +65,6 @@ static void put_address(const struct conn *conn, char out[PEER_BYTES])
     }
 }
 
-/* Is force=1 among the options, in any encoding? */
-static bool is_forced(const struct conn *conn)
-{
-    const struct request *request = &conn->request;
-    char *space = api_loop(conn)->options;
-    size_t len = 0;
-
-    if (request->query_len == 0 ||
-        target_decode(conn_at(conn, request->query_at), request->query_len, TARGET_PLUS_IS_SPACE,
-                      space, LIMIT_HTTP_TARGET_BYTES, &len) != 0) {
-        return false;
-    }
-    return memmem(space, len, "force=1", strlen("force=1")) != NULL;
-}
-
 static void note_make(struct conn *conn, struct note *note)
 {
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
@@ -90,8 +75,15 @@ static void note_make(struct conn *conn, struct note *note)
     const struct request *request = &conn->request;
     const struct route *route = request->route;
     uint32_t len = head->target_len < WHAT_BYTES ? head->target_len : WHAT_BYTES;
+    char *query = api_loop(conn)->options; /* for the moment: decoded */
+    size_t query_len = 0;
 
-    *note = (struct note){.by = kinds[identity->kind], .force = is_forced(conn)};
+    *note = (struct note){.by = kinds[identity->kind]};
+    note->force =
+        request->query_len > 0 &&
+        target_decode(conn_at(conn, request->query_at), request->query_len, TARGET_PLUS_IS_SPACE,
+                      query, LIMIT_HTTP_TARGET_BYTES, &query_len) == 0 &&
+        memmem(query, query_len, "force=1", strlen("force=1")) != NULL;
     memcpy(note->who, identity->name, sizeof note->who);
     put_address(conn, note->address);
     if (conn->caller != NULL) { /* another protocol: the method and name, no secret */

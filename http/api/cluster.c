@@ -464,25 +464,15 @@ static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
                         cut->who, asks->name);
 }
 
-/* Each node has its own tokens file: another node may know the name. */
-static bool is_known_here(const struct api_loop *loop, const char *who)
-{
-    char address[PROXY_NETWORK_BYTES];
-    const struct identity *token;
-
-    for (size_t i = 1; (token = tokens_at(loop->tokens, i)) != NULL; i++) {
-        if (strcmp(token->name, who) == 0) {
-            return true;
-        }
-    }
-    return proxy_network(who, strlen(who), address);
-}
-
 static int cut_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
+    const struct token_table *tokens = api_loop(conn)->tokens;
     const struct client_cut *cut = &call->cut;
     struct buf *json = reply_begin(conn);
+    char address[PROXY_NETWORK_BYTES];
+    bool known = proxy_network(cut->who, strlen(cut->who), address);
+    const struct identity *token;
     int32_t status;
 
     if (status_result_decode(reply->data, reply->len, &status) != 0) {
@@ -499,7 +489,10 @@ static int cut_cb(struct conn *conn, struct call *call)
         return status != 0 ? status : 204;
     }
     put_client_cut(cut, json);
-    if (!is_known_here(api_loop(conn), cut->who)) {
+    for (size_t i = 1; !known && (token = tokens_at(tokens, i)) != NULL; i++) {
+        known = strcmp(token->name, cut->who) == 0;
+    }
+    if (!known) { /* each node has its own tokens file: another node may know the name */
         buf_printf(json, ",\"warning\":\"no token of this node is named %s\"", cut->who);
     }
     buf_printf(json, "}");

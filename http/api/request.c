@@ -62,11 +62,22 @@ void reply_finish(struct conn *conn, int result)
     }
 }
 
-/* TinyID's answer to a failure; where it answers a bare text, that is empty. */
-static int fail_as_tinyid(struct conn *conn, int status, const char *message)
+int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
 {
-    struct buf *json = reply_begin(conn);
+    const struct route *route = conn->request.route;
+    char message[MESSAGE_BYTES];
+    struct buf *json;
+    va_list args;
 
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (route == NULL || !route->is_tinyid || conn->request.gate != 0) { /* it was not admitted */
+        conn_fail(conn, status, code, NULL, "", message);
+        return ANSWERED;
+    }
+    /* TinyID's answer to a failure; where it answers a bare text, that is empty. */
+    json = reply_begin(conn);
     if (request_is_simple(conn)) {
         return reply_made(conn, ANSWER_TEXT, NULL);
     }
@@ -74,22 +85,6 @@ static int fail_as_tinyid(struct conn *conn, int status, const char *message)
     text_put_json(json, message, strlen(message));
     buf_put_u8(json, '}');
     return reply_made(conn, ANSWER_JSON, NULL);
-}
-
-int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
-{
-    const struct route *route = conn->request.route;
-    char message[MESSAGE_BYTES];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    if (route != NULL && route->is_tinyid && conn->request.gate == 0) { /* it was admitted */
-        return fail_as_tinyid(conn, status, message);
-    }
-    conn_fail(conn, status, code, NULL, "", message);
-    return ANSWERED;
 }
 
 int reply_fault(struct conn *conn, const struct body_fault *fault)

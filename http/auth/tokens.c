@@ -372,24 +372,10 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
 
 /* --- lines --- */
 
-/* Rules over several fields. */
-static int check_line(struct tokens_reader *reader, unsigned fields)
-{
-    const struct identity *identity = reader->identity;
-
-    if (fields < 2 || identity->roles == 0) {
-        return refuse_line(reader, "a token is: NAME " HASH_FIELD "HEX roles=LIST");
-    }
-    if (identity->prefix_count > 0 && (identity->roles & ROLE_ADMIN) != 0) {
-        return refuse_line(reader, "%s has the role admin, which sees all tags, and a prefix",
-                           identity->name);
-    }
-    return 0;
-}
-
 static int read_token_line(struct tokens_reader *reader, struct field line)
 {
     struct token_table *table = reader->table;
+    struct identity *identity = &table->identities[table->count];
     struct field field;
     unsigned fields = 0;
     int rv = 0;
@@ -400,7 +386,7 @@ static int read_token_line(struct tokens_reader *reader, struct field line)
     if (tokens_count(table) == LIMIT_TOKENS) {
         return refuse_line(reader, "more than %d tokens", LIMIT_TOKENS);
     }
-    reader->identity = &table->identities[table->count];
+    reader->identity = identity;
     reader->entry = &table->entries[table->count];
     reader->identity->index = (uint32_t)table->count;
     table->count++;
@@ -413,7 +399,17 @@ static int read_token_line(struct tokens_reader *reader, struct field line)
                            : read_pair(reader, &field);
         fields++;
     }
-    return rv == 0 ? check_line(reader, fields) : rv;
+    if (rv != 0) {
+        return rv;
+    }
+    if (fields < 2 || identity->roles == 0) {
+        return refuse_line(reader, "a token is: NAME " HASH_FIELD "HEX roles=LIST");
+    }
+    if (identity->prefix_count > 0 && (identity->roles & ROLE_ADMIN) != 0) {
+        return refuse_line(reader, "%s has the role admin, which sees all tags, and a prefix",
+                           identity->name);
+    }
+    return 0;
 }
 
 static int read_lines(struct tokens_reader *reader, struct field text)
@@ -611,32 +607,25 @@ static const struct identity *identity_like(const struct token_table *table,
     return NULL;
 }
 
-static bool same_proof(const struct entry *a, const struct entry *b)
-{
-    if (a->subject == NULL || b->subject == NULL) {
-        return a->subject == b->subject && memcmp(&a->hash, &b->hash, sizeof a->hash) == 0;
-    }
-    return strcmp(a->subject, b->subject) == 0;
-}
-
-static bool same_prefixes(const struct identity *a, const struct identity *b)
-{
-    bool same = a->prefix_count == b->prefix_count;
-
-    for (size_t i = 0; i < a->prefix_count && same; i++) {
-        same = a->prefixes[i].len == b->prefixes[i].len &&
-               memcmp(a->prefixes[i].text, b->prefixes[i].text, a->prefixes[i].len) == 0;
-    }
-    return same;
-}
-
 /* ", ids-per-s=50 (was 1000), proof"; nothing if both are the same. */
 static void put_line_changes(const struct token_table *before, const struct identity *was,
                              const struct token_table *after, const struct identity *is,
                              struct buf *words)
 {
+    const struct entry *old = &before->entries[was->index];
+    const struct entry *now = &after->entries[is->index];
+    bool same_prefixes = was->prefix_count == is->prefix_count;
+    bool same_proof =
+        old->subject == NULL || now->subject == NULL
+            ? old->subject == now->subject && memcmp(&old->hash, &now->hash, sizeof old->hash) == 0
+            : strcmp(old->subject, now->subject) == 0;
     char roles[2][ROLES_TEXT_BYTES];
 
+    for (size_t i = 0; i < was->prefix_count && same_prefixes; i++) {
+        same_prefixes =
+            was->prefixes[i].len == is->prefixes[i].len &&
+            memcmp(was->prefixes[i].text, is->prefixes[i].text, was->prefixes[i].len) == 0;
+    }
     for (size_t i = 0; i < COUNT_OF(quotas); i++) {
         if (*quota_of(was, i) != *quota_of(is, i)) {
             buf_printf(words, ", %s=%u (was %u)", quotas[i].key, *quota_of(is, i),
@@ -647,10 +636,10 @@ static void put_line_changes(const struct token_table *before, const struct iden
         buf_printf(words, ", roles=%s (was %s)", roles_text(is->roles, roles[0]),
                    roles_text(was->roles, roles[1]));
     }
-    if (!same_prefixes(was, is)) {
+    if (!same_prefixes) {
         buf_printf(words, ", prefix");
     }
-    if (!same_proof(&before->entries[was->index], &after->entries[is->index])) {
+    if (!same_proof) {
         buf_printf(words, ", proof");
     }
 }
