@@ -10,25 +10,11 @@
 
 /* --- the members --- */
 
-static unsigned barrier_place_of(const struct barrier *barrier, uint64_t id)
-{
-    unsigned at = 0;
-
-    while (at < LIMIT_NODES && barrier->heard_of[at] != id) {
-        at++;
-    }
-    return at;
-}
-
 /* Lower bound of the index that a member has applied. */
 static uint64_t applied_by(const struct barrier *barrier, uint64_t id)
 {
-    unsigned at = barrier_place_of(barrier, id);
-
-    if (id == barrier->on->node_id) {
-        return driver_applied(barrier->on->driver)->index;
-    }
-    return at < LIMIT_NODES ? barrier->applied[at] : 0;
+    return id == barrier->on->node_id ? driver_applied(barrier->on->driver)->index
+                                      : context_peer(barrier->on, id)->applied;
 }
 
 /* The members to wait for. A change may never be committed: until it is, a member that it removes
@@ -55,31 +41,12 @@ static uint64_t applied_by_all(const struct barrier *barrier)
     return least;
 }
 
-/* A place for a member's answer: its own, a free one, or one of a node that is no longer a member.
- * There is always one, since id is a member and a configuration has at most LIMIT_NODES. */
-static unsigned barrier_place_for(const struct barrier *barrier, const struct configuration *conf,
-                                  uint64_t id)
-{
-    unsigned at = barrier_place_of(barrier, id);
-
-    if (at < LIMIT_NODES) {
-        return at;
-    }
-    at = 0;
-    while (configuration_find(conf, barrier->heard_of[at]) != NULL) {
-        at++;
-        ASSERT(at < LIMIT_NODES);
-    }
-    return at;
-}
-
 void barrier_link_changed(struct barrier *barrier, uint64_t peer)
 {
-    unsigned at = barrier_place_of(barrier, peer);
+    struct peer_row *row = context_peer(barrier->on, peer);
 
-    if (at < LIMIT_NODES) {
-        barrier->heard_of[at] = 0;
-        barrier->applied[at] = 0;
+    if (row != NULL) {
+        row->applied = 0;
     }
 }
 
@@ -89,7 +56,6 @@ bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payl
 {
     struct configuration conf;
     struct wire_applied message;
-    unsigned at;
 
     if (wire_applied_decode(payload, len, &message) != 0 ||
         !trust_index(&barrier->on->driver->trust, from, "applied_index", message.index)) {
@@ -105,9 +71,7 @@ bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payl
         return true; /* perhaps a node of a newer configuration: nothing waits for it here */
     }
     context_wake(barrier->on, WAKE_BARRIER);
-    at = barrier_place_for(barrier, &conf, from);
-    barrier->heard_of[at] = from;
-    barrier->applied[at] = message.index;
+    context_peer(barrier->on, from)->applied = message.index;
     return true;
 }
 

@@ -28,9 +28,6 @@ struct barrier {
     struct cluster_request_list waits; /* by index, rising */
     size_t count;                      /* of these; <= LIMIT_BARRIER_WAITS */
     struct timer ask_again;            /* armed: the others were asked a moment ago */
-    uint64_t heard_of[LIMIT_NODES];    /* the member that reported its applied index; 0: a free
-                                          place */
-    uint64_t applied[LIMIT_NODES];     /* and that index */
 };
 
 void barrier_init(struct barrier *barrier, const struct raft_context *on);

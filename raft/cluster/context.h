@@ -18,6 +18,7 @@
 #include "raft/wire/wire.h"
 #include "src/base/container.h"
 #include "src/base/timers.h"
+#include "src/state/codec/cluster_command.h"
 
 enum {
     WAKE_BIRTHS = 1u << 0,
@@ -115,6 +116,34 @@ SLIST_HEAD(replica_listeners, replica_listener);
         }                                                                                          \
     } while (0)
 
+/* Where a member is between a question about its clock and the answer. */
+struct clock_link {
+    uint64_t sent_ms;     /* the last question, */
+    uint64_t sent_us;     /* by a finer clock */
+    uint64_t answered_ms; /* 0: never */
+    uint64_t rtt_us;      /* of the question that was answered last */
+    uint8_t serves;       /* as the answer says: bits of enum wire_serves; 0: it does not say */
+};
+
+/* What the parts of this node know of another member since this start; each part alone writes its
+ * fields. Nothing yet: zeros, and BIRTH_WAIT_UNMET. */
+struct peer_row {
+    uint64_t id; /* 0: a free place */
+    /* birth_watch: */
+    enum birth_wait birth_wait;
+    uint16_t birth_level; /* the newest that it speaks, by its last handshake; 0: not known */
+    /* rounds: the newest that it was asked, and that it has answered */
+    uint64_t round_asked;
+    uint64_t round_answered;
+    uint64_t applied; /* barrier: lower bound of the index that it has applied */
+    struct clock_link clock;
+    /* compare: its answer to the question of this number, an enum wire_compared_kind; and the
+     * newest index at which it reported another state */
+    uint64_t compare_number;
+    uint8_t compare_said;
+    uint64_t compare_index;
+};
+
 struct raft_context {
     struct driver *driver;
     struct net *net;
@@ -123,6 +152,7 @@ struct raft_context {
     const struct clock *real_clock; /* for measuring, or comparing with the wall clock */
     struct timers *timers;          /* all deadlines and repeats of the replica */
     struct state *state;
+    struct peer_row *peers;  /* LIMIT_PEERS; see context_peer() */
     struct answers *answers; /* queue of finished requests */
     struct service *service; /* what uses the replica */
     struct replica_listeners listeners;
@@ -138,6 +168,10 @@ static inline uint64_t context_now_ms(const struct raft_context *on)
 {
     return clock_now_ms(on->clock);
 }
+
+/* The row of a member, by the configuration in force or the applied one. NULL: it is no member. A
+ * former member's row may be reused. */
+struct peer_row *context_peer(const struct raft_context *on, uint64_t id);
 
 /* These parts must run: in this turn, or in one that comes at once. */
 static inline void context_wake(const struct raft_context *on, uint32_t parts)

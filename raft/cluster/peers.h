@@ -56,10 +56,10 @@ struct birth_list {
     uint64_t digest; /* of ids, addresses, cluster id, and agreed settings; 0: without members */
 };
 
+/* A member that an unborn node waits for. */
 struct birth_seen {
     uint64_t id;
     enum birth_wait wait;
-    uint16_t level; /* the newest that it speaks, by its last handshake; 0: not known */
 };
 
 struct birth_watch {
@@ -68,8 +68,6 @@ struct birth_watch {
     /* The cluster that others named to a joining node, or to one whose first entry has not arrived:
      * applies for this run. */
     struct wire_birth learned;
-    struct birth_seen seen[LIMIT_PEERS]; /* members that were met in this run */
-    size_t seen_count;
     uint64_t changes; /* how often any of this changed, or a birth became known */
     bool born;        /* as last seen */
 };

@@ -340,6 +340,7 @@ static void start_requests(struct replica *replica, struct disk *disk)
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
     clock_sync_init(&replica->clock_sync, on, &config->clock);
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
+    replica->requests.route.peers = &replica->peers;
     announce_init(&replica->announce, on, &replica->requests.route, &config->info, config->zone,
                   config->digest_ms);
     replica->differences.on = on;
@@ -356,8 +357,6 @@ static void follow_members(struct replica *replica)
     if (peers_turn(&replica->peers)) {
         clock_check_members(&replica->clock_sync.check,
                             driver_configuration(&replica->driver)->count);
-        leader_route_set_peers(&replica->requests.route, replica->peers.items,
-                               replica->peers.count);
         context_wake(&replica->context, WAKE_CLOCK_SYNC | WAKE_REQUESTS);
     }
 }
@@ -450,6 +449,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                              .real_clock = parts->clock,
                                              .timers = &replica->timers,
                                              .state = parts->state,
+                                             .peers = replica->peer_rows,
                                              .answers = &replica->answers,
                                              .service = parts->service,
                                              .submit = on_submit,

@@ -81,6 +81,7 @@ struct replica {
     struct net_receiver receiver; /* gets the links' events */
     struct raft_context context;
     struct timers timers;
+    struct peer_row peer_rows[LIMIT_PEERS];
     struct answers answers;
     struct state *state;
     struct driver driver;
