@@ -18,7 +18,6 @@
 #include "raft/wire/wire.h"
 #include "src/base/container.h"
 #include "src/base/timers.h"
-#include "src/state/codec/cluster_command.h"
 
 enum {
     WAKE_BIRTHS = 1u << 0,

@@ -41,7 +41,6 @@
 #include "raft/cluster/announce.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/compare.h"
-#include "raft/cluster/barrier.h"
 #include "raft/cluster/requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/service.h"

@@ -19,7 +19,7 @@
 
 struct waited {
     struct asked asked;
-    struct id_missing missing;
+    struct missing_members missing;
 };
 
 static struct barrier *barrier_of(struct ring *ring, uint64_t id)
