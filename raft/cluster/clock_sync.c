@@ -90,8 +90,9 @@ void clock_sync_turn(struct clock_sync *sync)
 
     /* Propose the time only once a majority of the clocks is known: the log takes the first time
      * unchecked, and later ones cannot turn it back. */
-    if (sync->config.threshold_ms == 0 || sync->command.in_flight || timer_is_armed(&sync->tick) ||
-        !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms)) {
+    if (sync->on->config->clock.threshold_ms == 0 || sync->command.in_flight ||
+        timer_is_armed(&sync->tick) || !driver_leads(sync->on->driver) ||
+        !clock_check_asked(&sync->check, now_ms)) {
         return;
     }
     cluster_command_put(
@@ -99,17 +100,17 @@ void clock_sync_turn(struct clock_sync *sync)
         &(struct clock_command){
             .cluster_ms = clock_check_cluster_ms(&sync->check, now_ms,
                                                  clock_wall_ms(sync->on->real_clock), &samples)});
-    timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config.renew_ms);
+    timer_arm(sync->on->timers, &sync->tick, now_ms + sync->on->config->clock.renew_ms);
     node_command_send(&sync->command, sync->on, &payload, false);
 }
 
-void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
-                     const struct clock_sync_config *config)
+void clock_sync_init(struct clock_sync *sync, const struct raft_context *on)
 {
+    const struct clock_sync_config *config = &on->config->clock;
     uint32_t threshold_ms = config->threshold_ms > 0 ? config->threshold_ms : THRESHOLD_DEFAULT_MS;
 
     ASSERT_IMPLIES(config->threshold_ms > 0, config->renew_ms > 0);
-    *sync = (struct clock_sync){.on = on, .config = *config};
+    *sync = (struct clock_sync){.on = on};
     clock_check_init(&sync->check, threshold_ms);
     timer_init(&sync->ask, on_ask);
     sync->ask.wakes = WAKE_CLOCK_SYNC;

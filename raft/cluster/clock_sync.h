@@ -17,23 +17,15 @@
 #include "raft/cluster/context.h"
 #include "src/base/clock.h"
 
-/* A node without worker ids of its own also keeps the time: others may register worker ids. */
-struct clock_sync_config {
-    uint32_t threshold_ms; /* of the checks of this node's clock; 0: it only answers */
-    uint32_t renew_ms;     /* how often the leader appends the time; > 0 where threshold_ms is */
-};
-
 struct clock_sync {
     const struct raft_context *on;
-    struct clock_sync_config config;
     struct clock_check check;
     struct timer ask;  /* the peers, again */
     struct timer tick; /* armed: the log had the time a moment ago */
     struct node_command command;
 };
 
-void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
-                     const struct clock_sync_config *config);
+void clock_sync_init(struct clock_sync *sync, const struct raft_context *on);
 
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);

@@ -30,7 +30,7 @@ static void compare_read_cb(struct store_op *op)
 
 static void compare_start_read(struct compare_view *rows, bool close)
 {
-    struct disk *disk = rows->compare->disk;
+    struct disk *disk = rows->compare->on->disk;
 
     ASSERT(!rows->reading);
     rows->reading = true;
@@ -782,13 +782,13 @@ void compare_stop(struct compare *compare)
     }
 }
 
-void compare_init(struct compare *compare, const struct raft_context *on, struct disk *disk,
-                  uint64_t first)
+void compare_init(struct compare *compare, const struct raft_context *on)
 {
-    *compare = (struct compare){.on = on, .disk = disk};
+    *compare = (struct compare){.on = on};
     compare->asker.rows.compare = compare;
     compare->lender.rows.compare = compare;
-    compare->asker.number = first >> 16; /* answers from before a restart do not match */
+    compare->asker.number =
+        on->config->driver.seed >> 16; /* answers from before a restart do not match */
     timer_init(&compare->asker.again, compare_again_cb);
     compare->asker.again.wakes = WAKE_COMPARE;
     compare->asker.hand_over.wakes = WAKE_COMPARE;

@@ -96,15 +96,13 @@ struct compare_lender {
 
 struct compare {
     const struct raft_context *on;
-    struct disk *disk;
     struct compare_asker asker;
     struct compare_lender lender;
     uint64_t asked_index; /* the newest that nodes of another state asked about */
     bool stopped;
 };
 
-void compare_init(struct compare *compare, const struct raft_context *on, struct disk *disk,
-                  uint64_t first);
+void compare_init(struct compare *compare, const struct raft_context *on);
 
 /* driver_observer.diverged. */
 void compare_diverged(struct compare *compare, uint64_t said_by, const char *why);

@@ -115,7 +115,7 @@ SLIST_HEAD(replica_listeners, replica_listener);
         }                                                                                          \
     } while (0)
 
-/* Where a member is between a question about its clock and the answer. */
+/* The clock of a member: the last question about it, and the last answer. */
 struct clock_link {
     uint64_t sent_ms;     /* the last question, */
     uint64_t sent_us;     /* by a finer clock */
@@ -143,7 +143,39 @@ struct peer_row {
     uint64_t compare_index;
 };
 
+/* --- settings --- */
+
+/* A node without worker ids of its own also keeps the time: others may register worker ids. */
+struct clock_sync_config {
+    uint32_t threshold_ms; /* of the checks of this node's clock; 0: it only answers */
+    uint32_t renew_ms;     /* how often the leader appends the time; > 0 where threshold_ms is */
+};
+
+/* When the level of the cluster rises automatically (membership.h). */
+struct upgrade_config {
+    uint32_t hold_ms; /* time that all members must have supported the next level */
+    bool automatic;   /* false: only on request */
+};
+
+struct replica_config {
+    struct driver_config driver;
+    struct node_info info;   /* what this node registers; node_id 0: nothing */
+    const char *zone;        /* of this node; "" or NULL: none. Borrowed */
+    const char *prefer_zone; /* whose members lead, if they can; "" or NULL: none. Borrowed */
+    uint32_t digest_ms;      /* how often the leader has digests compared; 0: never */
+    const char *cluster_id;  /* borrowed */
+    uint64_t memory_bytes;   /* bound of the state; 0: none */
+    bool replace_lost;       /* see peers.h */
+    struct clock_sync_config clock;
+    struct upgrade_config upgrade;
+    uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
+    const struct net_peer *members; /* cluster.members of the settings; borrowed */
+    size_t member_count;            /* 0: not set */
+    const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
+};
+
 struct raft_context {
+    const struct replica_config *config;
     struct driver *driver;
     struct net *net;
     struct disk *disk;
@@ -157,10 +189,8 @@ struct raft_context {
     struct replica_listeners listeners;
     /* Takes any request of this node. */
     void (*submit)(const struct raft_context *on, struct cluster_request *request);
-    uint64_t node_id;      /* this node */
-    uint64_t memory_bytes; /* bound of the state; 0: none */
-    bool replace_lost; /* a member that is lost is removed for a node at its address, see peers.h */
-    bool stopping;     /* all requests get ERR_SHUTTING_DOWN from now on */
+    uint64_t node_id; /* this node */
+    bool stopping;    /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 
 static inline uint64_t context_now_ms(const struct raft_context *on)

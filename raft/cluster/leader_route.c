@@ -342,11 +342,11 @@ void numbers_end(struct numbers *numbers, uint64_t number)
 
 _Static_assert(LIMIT_FORWARDED <= NUMBERS_MAX, "each has a number");
 
-void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed)
+void forwarder_init(struct forwarder *forwarder, const struct raft_context *on)
 {
     *forwarder = (struct forwarder){.on = on};
     TAILQ_INIT(&forwarder->list);
-    numbers_init(&forwarder->numbers, seed, NUMBERS_MARK);
+    numbers_init(&forwarder->numbers, on->config->driver.seed, NUMBERS_MARK);
 }
 
 static void forget(struct forwarded *forwarded)

@@ -171,7 +171,7 @@ struct forwarder {
     size_t bytes;           /* <= LIMIT_FORWARDED_BYTES */
 };
 
-void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed);
+void forwarder_init(struct forwarder *forwarder, const struct raft_context *on);
 
 /* Pass on what a member sent, or refuse it. This node does not lead. */
 void forwarder_receive(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire);

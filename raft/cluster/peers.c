@@ -207,12 +207,11 @@ bool birth_watch_turn(struct birth_watch *watch)
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births,
-                const struct learned_peers *learned, const char *address)
+void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births)
 {
-    *peers = (struct peers){.on = on, .births = births, .address = address};
-    if (learned != NULL) {
-        peers->learned = *learned;
+    *peers = (struct peers){.on = on, .births = births};
+    if (on->config->learned != NULL) {
+        peers->learned = *on->config->learned;
     }
 }
 
@@ -478,7 +477,7 @@ void peers_state(const struct peers *peers, struct buf *statement)
                                   .conf = applied_conf(peers, &conf),
                                   .birth = birth_watch_said(peers->births)};
 
-    memcpy(says.address, peers->address, strlen(peers->address));
+    memcpy(says.address, peers->on->config->info.peer_address, sizeof says.address);
     incarnations_earlier(&driver->incarnations, &earlier);
     says.earlier = earlier.data;
     says.earlier_len = earlier.len;
@@ -520,7 +519,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
             other = other == 0 && member->id != peer ? member->id : other;
         }
     }
-    replaces = on->replace_lost && other != 0 && !context_reaches(on, other);
+    replaces = on->config->replace_lost && other != 0 && !context_reaches(on, other);
     if (is_member) { /* then it may begin */
         joined->answer.outcome = MEMBER_DONE;
         joined->conf = applied_conf(peers, bytes);

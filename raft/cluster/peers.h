@@ -146,7 +146,6 @@ struct peers {
     struct birth_watch *births;
     struct learned_peers learned;
     struct peers_heard heard;
-    const char *address;                /* of this node, to be dialled; borrowed */
     bool seen_any;                      /* links were made, */
     struct peers_seen seen;             /* for these configurations */
     struct net_peer items[LIMIT_PEERS]; /* the peers that have links */
@@ -154,10 +153,7 @@ struct peers {
     struct peers_join join;
 };
 
-/* learned: the configuration that a node that has just joined got; may be NULL. address: this
- * node's own; "" if it is not reported. */
-void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births,
-                const struct learned_peers *learned, const char *address);
+void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births);
 
 /* Follow the configuration. Woken by a handshake with news, and by what wakes all. True if there
  * was a change. */

@@ -446,8 +446,10 @@ void requests_turn(struct requests *requests)
 }
 
 void requests_init(struct requests *requests, const struct raft_context *on,
-                   const struct driver_config *config, struct membership *membership)
+                   struct membership *membership)
 {
+    const struct driver_config *config = &on->config->driver;
+
     *requests = (struct requests){.on = on};
     session_init(&requests->session, config->node_id, config->incarnation);
     /* Replies to an earlier incarnation of this node must not match. */
@@ -464,8 +466,8 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
     requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
-    forwarder_init(&requests->forwarder, on, config->seed);
-    serving_init(&requests->serving, on, &requests->serving_owner, membership, config->seed);
+    forwarder_init(&requests->forwarder, on);
+    serving_init(&requests->serving, on, &requests->serving_owner, membership);
 }
 
 void requests_stop(struct requests *requests)

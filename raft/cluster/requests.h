@@ -51,9 +51,8 @@ struct requests {
     uint64_t tidy_again_ms;      /* not before this after one was refused */
 };
 
-/* config: of the driver, for the session of this incarnation, and the seed. */
 void requests_init(struct requests *requests, const struct raft_context *on,
-                   const struct driver_config *config, struct membership *membership);
+                   struct membership *membership);
 
 /* Everything must be finished (after requests_stop() and requests_turn()). */
 void requests_close(struct requests *requests);

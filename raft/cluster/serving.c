@@ -545,10 +545,10 @@ static void admit(struct serving *serving, struct work *work)
         serving_finish(work, 0, driver_applied(on->driver)->index, reply.data, reply.len);
         return;
     }
-    if (on->memory_bytes == 0 || adds_bytes == 0) {
+    if (on->config->memory_bytes == 0 || adds_bytes == 0) {
         return;
     }
-    if (state_memory(on->state) + serving->adds_bytes + adds_bytes > on->memory_bytes) {
+    if (state_memory(on->state) + serving->adds_bytes + adds_bytes > on->config->memory_bytes) {
         serving_finish(work, ERR_STATE_FULL, 0, NULL, 0);
     } else {
         work->adds_bytes = adds_bytes;
@@ -857,8 +857,10 @@ void serving_turn(struct serving *serving)
 }
 
 void serving_init(struct serving *serving, const struct raft_context *on,
-                  struct serving_owner *owner, struct membership *membership, uint64_t seed)
+                  struct serving_owner *owner, struct membership *membership)
 {
+    const uint64_t first = on->config->driver.seed >> 16;
+
     *serving = (struct serving){
         .on = on, .owner = owner, .membership = membership, .large_time.wakes = WAKE_REQUESTS};
     TAILQ_INIT(&serving->todo);
@@ -870,7 +872,7 @@ void serving_init(struct serving *serving, const struct raft_context *on,
     TAILQ_INIT(&serving->confirmed);
     TAILQ_INIT(&serving->starved);
     /* The numbers are above all of earlier incarnations. */
-    serving->round = (struct rounds){.on = on, .number = seed >> 16, .confirmed = seed >> 16};
+    serving->round = (struct rounds){.on = on, .number = first, .confirmed = first};
     timer_init(&serving->round.late, on_late);
     serving->round.late.wakes = WAKE_REQUESTS;
 }

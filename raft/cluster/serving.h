@@ -116,7 +116,7 @@ struct serving {
 };
 
 void serving_init(struct serving *serving, const struct raft_context *on,
-                  struct serving_owner *owner, struct membership *membership, uint64_t seed);
+                  struct serving_owner *owner, struct membership *membership);
 
 /* Take a request of this node. */
 void serving_take(struct serving *serving, struct cluster_request *request);

@@ -138,7 +138,7 @@ void health_update(struct health *health)
     }
     fsm_usage(health->of.context->fsm, &usage);
     SEE(health, state_bytes, state_memory(on->state));
-    SEE(health, state_max_bytes, on->memory_bytes);
+    SEE(health, state_max_bytes, on->config->memory_bytes);
     SEE(health, state_tags, usage.tags);
     SEE(health, state_dead, usage.dead);
     SEE(health, state_keys, usage.keys);

@@ -562,8 +562,7 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                         .pause.wakes = WAKE_RECALLS};
     buffers_init(&service->buffers, context, service->allocator);
     growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
-    backups_init(&service->backups, context, &service->growth, replica->config.cluster_id,
-                 replica->config.driver.seed);
+    backups_init(&service->backups, context, &service->growth);
     health_init(&service->health, &of, loaded->first_index + loaded->entry_count - 1);
     timer_init(&service->figures_due, figures_due_cb);
     context_arm_in(service->context.on, &service->figures_due, 0);
@@ -620,7 +619,7 @@ static void limit_keys(struct id_service *service)
 {
     uint32_t limit = service->config.strict_keys;
     uint64_t share = (uint64_t)limit * service->config.key_percent / 100;
-    uint64_t memory_bytes = service->context.on->memory_bytes;
+    uint64_t memory_bytes = service->context.on->config->memory_bytes;
     struct fsm_usage usage;
 
     fsm_usage(service->context.fsm, &usage);
@@ -880,7 +879,7 @@ static enum service_admission ids_admit_cb(struct service *base, const void *dat
         worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, reply);
         return SERVICE_ANSWERS;
     }
-    if (is_put && context->on->memory_bytes > 0) {
+    if (is_put && context->on->config->memory_bytes > 0) {
         *ret_adds_bytes = fsm_adds(context->fsm, command.list);
     }
     return SERVICE_ADMITS;
