@@ -131,7 +131,7 @@ static bool wait_for_all(struct conn *conn, struct call *change)
 }
 
 /* "node 2 and node 3 (cut off)"; as JSON: [{"id":2,"reachable":true},...]. */
-static void name_missing(const struct id_missing *missing, char names[NAMES_BYTES],
+static void name_missing(const struct missing_members *missing, char names[NAMES_BYTES],
                          char json[NAMES_BYTES])
 {
     size_t at = 0;
