@@ -164,8 +164,8 @@ struct call {
         struct id_buffers *buffers;        /* out of ID_REQUEST_BUFFERS */
         struct id_backup backup;           /* in and out of ID_REQUEST_BACKUP */
         struct {
-            struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_BARRIER */
-            struct id_missing missing; /* out of the latter */
+            struct change_wait wait;        /* of a change of tags, and of ID_REQUEST_BARRIER */
+            struct missing_members missing; /* out of the latter */
         } change;
         struct {
             struct change_wait wait; /* of the change that is being read, as requested */

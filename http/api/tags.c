@@ -140,7 +140,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
     char why[96] = "";
     char more[NAMES_BYTES + 32];
     char message[2 * NAMES_BYTES];
-    const struct id_missing *missing = &waited->change.missing;
+    const struct missing_members *missing = &waited->change.missing;
     size_t at = 0;
     size_t json_at = 0;
 

@@ -63,14 +63,6 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
     applier->applied.term = term;
 }
 
-bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
-                     bool is_begun)
-{
-    ASSERT(!applier->installing && index == applier->applied.index + 1);
-    return is_begun ? state_foresee_more(applier->state, index)
-                    : state_foresee(applier->state, index, block->data, block->len);
-}
-
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result)
 {

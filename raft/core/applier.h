@@ -62,11 +62,6 @@ void applier_free(struct applier *applier);
 /* An entry that needs no action. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
 
-/* Prepare a part of the next command before it is applied (state_foresee(), then
- * state_foresee_more()). True: there is more. */
-bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
-                     bool is_begun);
-
 /* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know the command;
  * nothing changed, not even the applied index. */
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,

@@ -13,7 +13,6 @@
 
 #include "raft/core/consensus.h"
 #include "raft/core/trust.h"
-#include "raft/core/guard.h"
 #include "raft/core/message.h"
 #include "raft/core/prepare.h"
 #include "raft/wire/wire.h"
@@ -277,12 +276,9 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
 
     ASSERT(!driver->failed && !driver->stepping);
     driver->stepping = true;
-    rv = consensus_step(driver->consensus, event, clock_now_ms(driver->clock), as_voter, &update);
+    rv = consensus_step(driver->consensus, event, clock_now_ms(driver->clock), as_voter,
+                        driver->vote_floor.known, &update);
     if (rv == 0) {
-        if (consensus_campaigns(driver->consensus, term) &&
-            vote_floor_covers(&driver->vote_floor, driver_term(driver))) {
-            consensus_campaign_later(driver->consensus, &update);
-        }
         carry_out(driver, &update, stale);
     }
     driver->stepping = false;
@@ -421,19 +417,25 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
 
     prng_seed(&prng, config->seed);
     writes_init(&driver->writes, disk);
-    outbox_init(&driver->outbox, &driver->writes, driver->net, loaded->term, loaded->vote);
+    driver->outbox = (struct outbox){
+        .writes = &driver->writes, .net = driver->net, .term = loaded->term, .vote = loaded->vote};
     driver->appends = (struct appends){.log = &driver->log, .outbox = &driver->outbox};
-    snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
-                  config->election_ms, prng_next(&prng) >> 1);
+    driver->transfers = (struct snapshot_transfers){
+        .disk = disk,
+        .net = driver->net,
+        .outbox = &driver->outbox,
+        .clock = driver->clock,
+        .election_ms = config->election_ms,
+        .next_transfer = prng_next(&prng) >> 1,
+        .in_bytes_max = config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES
+                            ? config->state_bytes
+                            : LIMIT_SNAPSHOT_BYTES};
     entry_log_init(&driver->log, loaded->first_index);
     applier_init(&driver->applier, &config->applier, state, &driver->writes, driver->clock,
                  driver->timers, &loaded->position);
     timer_init(&driver->applier.rows_due, on_rows_due);
     timer_init(&driver->timer, on_timeout);
     driver->commit = loaded->position.index;
-    if (config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES) {
-        driver->transfers.in_bytes_max = config->state_bytes;
-    }
     driver->witness =
         (struct witness){&driver->log, &driver->applier, &driver->commit, config->node_id};
     driver->start = (struct peer_durable){.incarnation = config->incarnation,
@@ -530,7 +532,6 @@ void driver_close(struct driver *driver)
     applier_free(&driver->applier);
     snapshot_drop_in(&driver->transfers);
     trial_drop(&driver->trial);
-    outbox_free(&driver->outbox);
     consensus_free(driver->consensus);
     driver->consensus = NULL;
     entry_log_free(&driver->log);
@@ -1328,6 +1329,8 @@ static const struct log_entry *next_to_apply(const struct driver *driver)
  * even if a leader replaces it in the log. */
 static bool foresee(struct driver *driver, struct entry_block *block)
 {
+    struct state *state = driver->applier.state;
+    uint64_t index = driver->applier.applied.index + 1;
     bool is_begun = driver->foreseen == block;
 
     if (is_begun && !driver->foresees) {
@@ -1337,8 +1340,9 @@ static bool foresee(struct driver *driver, struct entry_block *block)
         forget_foreseen(driver);
         driver->foreseen = entry_block_ref(block);
     }
-    driver->foresees =
-        applier_foresee(&driver->applier, driver->applier.applied.index + 1, block, is_begun);
+    ASSERT(!driver->applier.installing);
+    driver->foresees = is_begun ? state_foresee_more(state, index)
+                                : state_foresee(state, index, block->data, block->len);
     return true;
 }
 

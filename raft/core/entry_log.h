@@ -96,6 +96,13 @@ uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32
  * Invariants: writes come back in the order in which they were submitted.
  */
 
+/* A message that waits for a write. */
+struct held_frame {
+    STAILQ_ENTRY(held_frame) link;
+    uint64_t to;
+    struct buf payload;
+};
+
 struct write {
     struct store_op op;       /* conf of its position is owned */
     STAILQ_ENTRY(write) link; /* of those that came back */
@@ -108,6 +115,7 @@ struct write {
     struct buf bytes;            /* INSTALL: the stream that has the rows; LOCAL: the record */
     void (*on_local)(void *data);
     void *local_data;
+    STAILQ_HEAD(, held_frame) held; /* HARD_STATE: see outbox.h */
 };
 
 struct writes {

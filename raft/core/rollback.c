@@ -334,11 +334,6 @@ bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message 
            message->request_vote.term <= floor->own;
 }
 
-bool vote_floor_covers(const struct vote_floor *floor, uint64_t term)
-{
-    return term <= floor->known;
-}
-
 /* --- on the way to the disk --- */
 
 void peer_memory_write(struct peer_memory *memory, bool more, void (*done)(void *data), void *data)

@@ -168,7 +168,7 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
  * they are forgotten (rollback.h). docs/failure-model.md has the cases that neither covers.
  *
  * The happy path: vote_floor_own() at the start, vote_floor_met() at each handshake;
- * vote_floor_drops() for each request of a vote; vote_floor_covers() for the term of a campaign.
+ * vote_floor_drops() for each request of a vote; no campaign is in a term up to `known`.
  *
  * Failure modes: none. A peer with a false report of its start costs each campaign here one more
  * term.
@@ -178,7 +178,7 @@ struct raft_message;
 
 struct vote_floor {
     uint64_t own;   /* no vote of this node up to this term; 0: any */
-    uint64_t known; /* the highest of its own and its peers' */
+    uint64_t known; /* the highest of its own and its peers': some known node gives no vote */
 };
 
 /* The start of this node; the start that an admitted peer reports. */
@@ -187,9 +187,6 @@ void vote_floor_met(struct vote_floor *floor, const struct peer_durable *start);
 
 /* Does this message request a vote that must not be given? */
 bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message);
-
-/* Is there a known node that would give no vote in this term? */
-bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
 
 /*
  * --- peer_memory: what this node knows of its peers, and its writes to the disk.

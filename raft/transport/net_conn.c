@@ -33,19 +33,8 @@ void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_conf
                                                .store_id = config->store_id,
                                                .cluster_id = config->cluster_id,
                                                .receiver = receiver};
-    net_hub_set_keys(hub, net_keys_ref(config->keys));
+    hub->keys = net_keys_ref(config->keys);
     prng_seed(&hub->prng, prng_entropy());
-}
-
-void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys)
-{
-    net_keys_unref(hub->keys);
-    hub->keys = keys;
-}
-
-void net_hub_hold(struct net_hub *hub)
-{
-    hub->alive_count++;
 }
 
 void net_hub_release(struct net_hub *hub)
@@ -204,7 +193,7 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->out.stream = (uv_stream_t *)&conn->tcp;
     conn->out.failed = out_failed_cb;
     conn->out.progress_ms = uv_now(hub->loop);
-    net_hub_hold(hub);
+    hub->alive_count++;
     return conn;
 }
 
@@ -251,11 +240,6 @@ void net_conn_close(struct net_conn *conn, const char *reason)
     uv_close((uv_handle_t *)&conn->tcp, conn_close_cb);
     uv_close((uv_handle_t *)&conn->timer, conn_close_cb);
     conn->ops->down(conn, from, reason);
-}
-
-void net_conn_reject(struct net_conn *conn)
-{
-    conn_move(conn, NET_CONN_REJECTING);
 }
 
 /* --- up --- */
@@ -345,9 +329,12 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED && conn->role == NET_CONN_JOINS) {
         conn->ops->answered(conn, frame);
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED) {
-        net_conn_reject(conn); /* until the other side has read it and closes */
+        conn_move(conn, NET_CONN_REJECTING); /* until the other side has read it and closes */
     } else if (conn->handshake.state == HANDSHAKE_FAILED) {
         conn->ops->failed(conn);
+        if (conn->role == NET_CONN_ACCEPTS) {
+            conn_move(conn, NET_CONN_REJECTING); /* likewise */
+        }
     }
 }
 
@@ -491,8 +478,7 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 
 /* --- the handshake --- */
 
-/* The socket is connected: begin to read, and begin the handshake. */
-static void connected(struct net_conn *conn)
+void net_conn_begin(struct net_conn *conn)
 {
     unsigned timeout_ms = conn->hub->config.stall_ms;
     uv_os_fd_t fd;
@@ -519,12 +505,6 @@ static void connected(struct net_conn *conn)
     }
 }
 
-void net_conn_accepted(struct net_conn *conn)
-{
-    ASSERT(conn->role == NET_CONN_ACCEPTS);
-    connected(conn);
-}
-
 /* --- dialling --- */
 
 static void connect_cb(uv_connect_t *connect, int status)
@@ -542,7 +522,7 @@ static void connect_cb(uv_connect_t *connect, int status)
         return;
     }
     conn_move(conn, NET_CONN_HANDSHAKE);
-    connected(conn);
+    net_conn_begin(conn);
 }
 
 static void conn_connect_to(struct net_conn *conn, const struct sockaddr *address)

@@ -48,7 +48,7 @@ struct net_hub {
     struct handshake_config handshake;
     struct prng prng;
     bool closing;         /* nothing new begins, and the receiver is no longer called */
-    unsigned alive_count; /* objects that hold the hub */
+    unsigned alive_count; /* objects that hold the hub: each adds itself */
     void (*all_gone)(struct net_hub *hub); /* may be NULL */
     uint8_t input[64 * 1024]; /* of the read under way; connections keep only parts of frames */
     uint8_t plain[64 * 1024]; /* the decrypted input */
@@ -59,12 +59,7 @@ struct net_hub {
 void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
                   struct net_receiver *receiver);
 
-/* Use other keys from now on; the reference is taken over. */
-void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys);
-
-void net_hub_hold(struct net_hub *hub);
-
-/* The last one calls all_gone, which may free the hub. */
+/* An object that held the hub is gone. The last one calls all_gone, which may free the hub. */
 void net_hub_release(struct net_hub *hub);
 
 /*
@@ -109,7 +104,7 @@ uint64_t net_out_stalled_ms(struct net_out *out);
  * --- net_conn: one TCP connection to or from a peer: its handles, input, handshake and deadlines.
  *
  * The happy path: net_conn_new(); the socket is dialled (net_conn_dial()) or was accepted
- * (net_conn_accepted()); the handshake runs, then its owner gets `up`, and the frames of an
+ * (net_conn_begin()); the handshake runs, then its owner gets `up`, and the frames of an
  * accepted connection.
  *
  *   dialled:  RESOLVING --> CONNECTING --> HANDSHAKE --> UP --> CLOSING (one that joins: no UP)
@@ -208,11 +203,8 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
  * credential of the keys. An address that cannot be dialled closes the connection at once. */
 void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned credential);
 
-/* Its socket was accepted: begin to read, and begin the handshake. */
-void net_conn_accepted(struct net_conn *conn);
-
-/* The handshake failed and was answered: wait for the other side to close. */
-void net_conn_reject(struct net_conn *conn);
+/* Its socket was accepted, or is connected: begin to read, and begin the handshake. */
+void net_conn_begin(struct net_conn *conn);
 
 /* Check one that is up, as its timer does now and then: PING when it is idle, close when it is
  * stuck or silent. */

@@ -30,17 +30,7 @@ static struct id_service *service_of(const struct service *base)
 struct passed {
     struct cluster_request request;
     struct id_request *outer;
-    struct missing_members missing; /* of an EVERYWHERE */
 };
-
-static void tell_missing(const struct missing_members *missing, struct id_missing *ret_missing)
-{
-    ret_missing->count = missing->count;
-    for (size_t i = 0; i < missing->count; i++) {
-        ret_missing->nodes[i].id = missing->nodes[i].id;
-        ret_missing->nodes[i].reachable = missing->nodes[i].reachable;
-    }
-}
 
 static void on_passed(struct cluster_request *request)
 {
@@ -51,8 +41,6 @@ static void on_passed(struct cluster_request *request)
         buf_free(&outer->reply);
         buf_move(&outer->reply, &request->reply);
         outer->index = request->index;
-    } else if (request->status != 0) {
-        tell_missing(&passed->missing, outer->out);
     }
     buf_move(&outer->payload, &request->payload);
     outer->status = request->status;
@@ -70,7 +58,7 @@ static void pass(struct id_service *service, struct id_request *outer,
     passed->request = (struct cluster_request){.kind = kind,
                                                .deadline_ms = outer->deadline_ms,
                                                .index = outer->index,
-                                               .missing = &passed->missing,
+                                               .missing = outer->out,
                                                .done = on_passed};
     buf_move(&passed->request.payload, &outer->payload);
     replica_submit(service->replica, &passed->request);
@@ -606,22 +594,17 @@ static void start_views(struct id_service *service, const struct store_loaded *l
 {
     struct replica *replica = service->replica;
     struct id_context *context = &service->context;
-    const struct health_sources of = {.context = context,
+    const struct health_sources of = {.replica = replica,
                                       .on = context->on,
-                                      .requests = &replica->requests,
+                                      .context = context,
                                       .allocator = service->allocator,
                                       .strict = service->strict,
                                       .windows = service->windows,
                                       .lease = service->lease,
                                       .table = service->table,
-                                      .differences = &replica->differences,
                                       .layout_differs = &service->layout.differs,
-                                      .births = &replica->births,
-                                      .clocks = &replica->clock_sync,
                                       .backups = &service->backups,
-                                      .dates = &service->dates,
-                                      .cluster_id = replica->config.cluster_id,
-                                      .prefer_zone = replica->config.prefer_zone};
+                                      .dates = &service->dates};
 
     service->layout = (struct layout){.command.wakes = WAKE_LAYOUT, .pause.wakes = WAKE_LAYOUT};
     service->recalls = (struct recalls){.look = true, /* also after a restart */
@@ -630,8 +613,7 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                         .pause.wakes = WAKE_RECALLS};
     buffers_init(&service->buffers, context, service->allocator);
     growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
-    backups_init(&service->backups, context, &service->growth, replica->config.cluster_id,
-                 replica->config.driver.seed);
+    backups_init(&service->backups, context, &service->growth);
     health_init(&service->health, &of, loaded->first_index + loaded->entry_count - 1);
     timer_init(&service->figures_due, figures_due_cb);
     context_arm_in(service->context.on, &service->figures_due, 0);
@@ -688,7 +670,7 @@ static void limit_keys(struct id_service *service)
 {
     uint32_t limit = service->config.strict_keys;
     uint64_t share = (uint64_t)limit * service->config.key_percent / 100;
-    uint64_t memory_bytes = service->context.on->memory_bytes;
+    uint64_t memory_bytes = service->context.on->config->memory_bytes;
     struct fsm_usage usage;
 
     fsm_usage(service->context.fsm, &usage);
@@ -948,7 +930,7 @@ static enum service_admission ids_admit_cb(struct service *base, const void *dat
         worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, reply);
         return SERVICE_ANSWERS;
     }
-    if (is_put && context->on->memory_bytes > 0) {
+    if (is_put && context->on->config->memory_bytes > 0) {
         *ret_adds_bytes = fsm_adds(context->fsm, command.list);
     }
     return SERVICE_ADMITS;

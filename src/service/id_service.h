@@ -28,7 +28,6 @@
 #include "src/id/alloc/id_table.h"
 #include "src/service/backups.h"
 #include "src/service/buffers.h"
-#include "src/service/change_log.h"
 #include "src/service/dates.h"
 #include "src/service/health.h"
 #include "src/service/window.h"
