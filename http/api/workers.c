@@ -134,40 +134,31 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     }
 }
 
-/* True: the leader refused a new name with invisible characters; answered. */
-static bool is_hidden_name(struct conn *conn, const struct buf *payload)
-{
-    char shown[BODY_SHOWN_BYTES];
-    char place[LOOKS_WHY_BYTES];
-    struct command command;
-    bool hidden = command_read(payload->data, payload->len, &command) == 0 &&
-                  command_acquires((int)command.type) &&
-                  looks_hidden(command.acquire.name, command.acquire.name_len, place);
-
-    if (hidden) {
-        (void)reply_error(
-            conn, 400, "bad_request", "name=%s: %s",
-            text_show(command.acquire.name, command.acquire.name_len, shown, sizeof shown), place);
-    }
-    return hidden;
-}
-
 /* Answer acquire, renew and release. */
 static int worker_change_cb(struct conn *conn, struct call *call)
 {
     int status = call->done;
     const struct worker_renew *asked = &call->worker;
+    const struct buf *payload = &call->request.payload;
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
     const struct worker_row *row = &result.row;
+    char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
+    struct command command;
     struct buf *json;
     bool done;
 
     if (worker_result_decode(reply->data, reply->len, &result) != 0) {
         return ERR_BAD_MESSAGE;
     }
-    if (result.status == ERR_INVALID && is_hidden_name(conn, &call->request.payload)) {
-        return ANSWERED;
+    if (result.status == ERR_INVALID && command_read(payload->data, payload->len, &command) == 0 &&
+        command_acquires((int)command.type) &&
+        looks_hidden(command.acquire.name, command.acquire.name_len, place)) {
+        /* The leader refused a new name with invisible characters. */
+        return reply_error(
+            conn, 400, "bad_request", "name=%s: %s",
+            text_show(command.acquire.name, command.acquire.name_len, shown, sizeof shown), place);
     }
     /* A renewal whose bound is no longer the expected one but the requested one: an earlier try of
      * the same command was applied. */

@@ -188,28 +188,6 @@ static int read_token_name(struct tokens_reader *reader, const struct field *fie
     return 0;
 }
 
-static int read_hash(struct tokens_reader *reader, const struct field *hex)
-{
-    struct token_hash *hash = &reader->entry->hash;
-    uint8_t bytes[TOKEN_HASH_BYTES];
-
-    if (hex->len != 2 * sizeof bytes || !text_hex(hex->at, sizeof bytes, bytes)) {
-        return refuse_line(reader,
-                           "the hash %s must be %zu hex digits: leafd --new-token makes one",
-                           SHOW(hex), sizeof bytes * 2);
-    }
-    memcpy(hash->words, bytes, sizeof bytes);
-    for (size_t i = 0; i < reader->table->count - 1; i++) {
-        if (memcmp(&reader->table->entries[i].hash, hash, sizeof *hash) == 0) {
-            return refuse_line(reader,
-                               i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
-                               SHOW(hex));
-        }
-    }
-    reader->identity->kind = IDENTITY_TOKEN;
-    return 0;
-}
-
 /* Undo the percent encoding of a field into the table's text, and end it with a NUL. */
 static int keep_text(struct tokens_reader *reader, const struct field *field, size_t most,
                      const char **ret_text, size_t *ret_len)
@@ -228,50 +206,49 @@ static int keep_text(struct tokens_reader *reader, const struct field *field, si
     return 0;
 }
 
-static int read_certificate(struct tokens_reader *reader, const struct field *subject)
-{
-    size_t len;
-    int rv = keep_text(reader, subject, LIMIT_TOKEN_SUBJECT_BYTES, &reader->entry->subject, &len);
-
-    for (size_t i = 0; i < reader->table->count - 1 && rv == 0; i++) {
-        const char *other = reader->table->entries[i].subject;
-
-        if (other != NULL && strcmp(other, reader->entry->subject) == 0) {
-            rv = refuse_line(reader, "the certificate %s is given twice", SHOW(subject));
-        }
-    }
-    reader->identity->kind = IDENTITY_CERTIFICATE;
-    return rv;
-}
-
+/* The hash of a token, or what a certificate proves. */
 static int read_proof(struct tokens_reader *reader, const struct field *field)
 {
+    const struct token_table *table = reader->table;
+    struct entry *entry = reader->entry;
+    uint8_t bytes[TOKEN_HASH_BYTES];
     struct field rest;
+    size_t len;
 
     if (field_begins(field, HASH_FIELD)) {
         rest = field_after(field, HASH_FIELD);
-        return read_hash(reader, &rest);
-    }
-    if (field_begins(field, CERT_FIELD)) {
-        rest = field_after(field, CERT_FIELD);
-        return read_certificate(reader, &rest);
-    }
-    return refuse_line(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME", SHOW(field));
-}
-
-static int read_roles(struct tokens_reader *reader, struct field value)
-{
-    struct field item;
-
-    while (cut_piece(&value, ",", &item)) {
-        unsigned role = role_named(item.at, item.len);
-
-        if (role == 0) {
-            return refuse_line(reader, "%s is no role; roles are %s, and all", SHOW(&item),
-                               roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
+        if (rest.len != 2 * sizeof bytes || !text_hex(rest.at, sizeof bytes, bytes)) {
+            return refuse_line(reader,
+                               "the hash %s must be %zu hex digits: leafd --new-token makes one",
+                               SHOW(&rest), sizeof bytes * 2);
         }
-        reader->identity->roles |= role;
+        memcpy(entry->hash.words, bytes, sizeof bytes);
+        for (size_t i = 0; i < table->count - 1; i++) {
+            if (memcmp(&table->entries[i].hash, &entry->hash, sizeof entry->hash) == 0) {
+                return refuse_line(reader,
+                                   i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
+                                   SHOW(&rest));
+            }
+        }
+        reader->identity->kind = IDENTITY_TOKEN;
+        return 0;
     }
+    if (!field_begins(field, CERT_FIELD)) {
+        return refuse_line(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME",
+                           SHOW(field));
+    }
+    rest = field_after(field, CERT_FIELD);
+    if (keep_text(reader, &rest, LIMIT_TOKEN_SUBJECT_BYTES, &entry->subject, &len) != 0) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < table->count - 1; i++) {
+        const char *other = table->entries[i].subject;
+
+        if (other != NULL && strcmp(other, entry->subject) == 0) {
+            return refuse_line(reader, "the certificate %s is given twice", SHOW(&rest));
+        }
+    }
+    reader->identity->kind = IDENTITY_CERTIFICATE;
     return 0;
 }
 
@@ -316,52 +293,52 @@ static uint32_t *quota_of(const struct identity *identity, size_t i)
     return (uint32_t *)(void *)((uintptr_t)&identity->quotas + quotas[i].at);
 }
 
-/* Read a quota; false: the field is none. */
-static bool read_quota(struct tokens_reader *reader, const struct field *key,
-                       const struct field *value, int *ret_rv)
-{
-    uint64_t number = 0;
-
-    for (size_t i = 0; i < COUNT_OF(quotas); i++) {
-        uint32_t *to = quota_of(reader->identity, i);
-
-        if (strlen(quotas[i].key) != key->len || memcmp(quotas[i].key, key->at, key->len) != 0) {
-            continue;
-        }
-        *ret_rv = 0;
-        if (text_parse_decimal(value->at, value->len, 1, LIMIT_TOKEN_QUOTA, &number) != 0) {
-            *ret_rv = refuse_line(reader, "%s=%s must be a whole number from 1 to %d",
-                                  quotas[i].key, SHOW(value), LIMIT_TOKEN_QUOTA);
-        } else if (*to != 0) {
-            *ret_rv = refuse_line(reader, "%s is given twice", quotas[i].key);
-        }
-        *to = (uint32_t)number;
-        return true;
-    }
-    return false;
-}
-
 /* "key=value". */
 static int read_pair(struct tokens_reader *reader, const struct field *field)
 {
     struct identity *identity = reader->identity;
     struct field rest = *field;
+    uint64_t number = 0;
+    struct field item;
     struct field key;
-    int rv;
 
     if (!cut_piece(&rest, "=", &key) || rest.at == NULL) {
         return refuse_line(reader, "%s must be a key, =, and a value", SHOW(field));
     }
     if (field_begins(field, "roles=")) {
-        return identity->roles == 0 ? read_roles(reader, rest)
-                                    : refuse_line(reader, "roles is given twice");
+        if (identity->roles != 0) {
+            return refuse_line(reader, "roles is given twice");
+        }
+        while (cut_piece(&rest, ",", &item)) {
+            unsigned role = role_named(item.at, item.len);
+
+            if (role == 0) {
+                return refuse_line(reader, "%s is no role; roles are %s, and all", SHOW(&item),
+                                   roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
+            }
+            identity->roles |= role;
+        }
+        return 0;
     }
     if (field_begins(field, "prefix=")) {
         return identity->prefix_count == 0 ? read_prefixes(reader, rest)
                                            : refuse_line(reader, "prefix is given twice");
     }
-    if (read_quota(reader, &key, &rest, &rv)) {
-        return rv;
+    for (size_t i = 0; i < COUNT_OF(quotas); i++) {
+        uint32_t *quota = quota_of(identity, i);
+
+        if (strlen(quotas[i].key) != key.len || memcmp(quotas[i].key, key.at, key.len) != 0) {
+            continue;
+        }
+        if (text_parse_decimal(rest.at, rest.len, 1, LIMIT_TOKEN_QUOTA, &number) != 0) {
+            return refuse_line(reader, "%s=%s must be a whole number from 1 to %d", quotas[i].key,
+                               SHOW(&rest), LIMIT_TOKEN_QUOTA);
+        }
+        if (*quota != 0) {
+            return refuse_line(reader, "%s is given twice", quotas[i].key);
+        }
+        *quota = (uint32_t)number;
+        return 0;
     }
     return refuse_line(
         reader,

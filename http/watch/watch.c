@@ -607,37 +607,32 @@ static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
              log_quote(alarm, strlen(alarm), text, sizeof text));
 }
 
-static void judge_alarm(enum alarm_name name, struct alarms *alarms,
-                        const struct alarm_facts *facts, struct events *events)
-{
-    struct alarm *alarm = &alarms->items[name];
-    char text[ALARM_TEXT_BYTES] = "";
-
-    if (!(table[name].judge != NULL ? table[name].judge(facts, text)
-                                    : table[name].judge_over(alarms, facts, text))) {
-        if (alarm->begun) {
-            events_put(events, facts->wall_ms, EVENT_ALARM_OVER, "%s is over", table[name].name);
-            log_alarm(name, false, alarm->text);
-        }
-        *alarm = (struct alarm){0};
-        return;
-    }
-    memcpy(alarm->text, text, sizeof text);
-    if (alarm->true_since_ms == 0) {
-        alarm->true_since_ms = facts->now_ms > 0 ? facts->now_ms : 1;
-        alarm->since_wall_ms = facts->wall_ms;
-    }
-    if (!alarm->begun && facts->now_ms >= alarm->true_since_ms + table[name].hold_ms) {
-        alarm->begun = true;
-        events_put(events, facts->wall_ms, EVENT_ALARM, "%s: %s", table[name].name, text);
-        log_alarm(name, true, text);
-    }
-}
-
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events)
 {
-    for (unsigned i = 0; i < ALARMS; i++) {
-        judge_alarm((enum alarm_name)i, alarms, facts, events);
+    for (enum alarm_name name = 0; name < ALARMS; name++) {
+        struct alarm *alarm = &alarms->items[name];
+        char text[ALARM_TEXT_BYTES] = "";
+
+        if (!(table[name].judge != NULL ? table[name].judge(facts, text)
+                                        : table[name].judge_over(alarms, facts, text))) {
+            if (alarm->begun) {
+                events_put(events, facts->wall_ms, EVENT_ALARM_OVER, "%s is over",
+                           table[name].name);
+                log_alarm(name, false, alarm->text);
+            }
+            *alarm = (struct alarm){0};
+            continue;
+        }
+        memcpy(alarm->text, text, sizeof text);
+        if (alarm->true_since_ms == 0) {
+            alarm->true_since_ms = facts->now_ms > 0 ? facts->now_ms : 1;
+            alarm->since_wall_ms = facts->wall_ms;
+        }
+        if (!alarm->begun && facts->now_ms >= alarm->true_since_ms + table[name].hold_ms) {
+            alarm->begun = true;
+            events_put(events, facts->wall_ms, EVENT_ALARM, "%s: %s", table[name].name, text);
+            log_alarm(name, true, text);
+        }
     }
 }
 
