@@ -547,6 +547,7 @@ static void api_loop_end(void *loop_data)
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
     call_free_kept(loop);
+    json_decref(loop->fields);
     tokens_unref(loop->tokens);
     ff1_free(loop->ff1);
     zones_free(loop->zones);

@@ -286,22 +286,21 @@ static bool read_body(struct conn *conn, const struct form *form, struct member_
         [FIELD_WEIGHT] = {.name = "weight", .needed = true, .max = NODE_WEIGHT_MAX},
     };
     const struct param *address = &fields[FIELD_ADDRESS];
-    json_t *body = request_body(conn, form->body, "", &fields[form->first], form->count);
     char shown[SHOWN_BYTES];
     const char *why;
-    bool good = body != NULL;
 
-    if (good && address->present && !member_address_check(address->text, address->len, &why)) {
-        good = reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
-                           text_show(address->text, address->len, shown, sizeof shown), why);
-    } else if (good && address->present) {
-        memcpy(ask->address, address->text, address->len);
+    if (!request_body(conn, form->body, "", &fields[form->first], form->count)) {
+        return false;
     }
+    if (address->present && !member_address_check(address->text, address->len, &why)) {
+        return reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
+                           text_show(address->text, address->len, shown, sizeof shown), why);
+    }
+    memcpy(ask->address, address->present ? address->text : "", address->len);
     ask->node_id = form->id_in_path ? ask->node_id : fields[FIELD_ID].number;
     ask->level = (uint16_t)fields[FIELD_LEVEL].number;
     ask->weight = (uint16_t)fields[FIELD_WEIGHT].number;
-    json_decref(body);
-    return good;
+    return true;
 }
 
 int handle_cluster_ask(struct conn *conn)
@@ -516,26 +515,19 @@ int handle_cut_put(struct conn *conn)
                              {.name = "reason", .kind = PARAM_TEXT}};
     struct client_cut cut = {0};
     const char *why;
-    json_t *body;
 
-    if (!request_options(conn, options, COUNT_OF(options)) || !read_who(conn, &cut)) {
+    if (!request_options(conn, options, COUNT_OF(options)) || !read_who(conn, &cut) ||
+        !request_body(conn, "a cut's fields", "", fields, COUNT_OF(fields))) {
         return ANSWERED;
     }
-    body = request_body(conn, "a cut's fields", "", fields, COUNT_OF(fields));
-    if (body == NULL) {
-        return ANSWERED;
-    }
-    cut.until_ms = gate_now_ms(api_loop(conn)) + fields[0].number * 1000;
     if (fields[1].present && tag_reason_check(fields[1].text, fields[1].len, &why) != 0) {
-        (void)reply_error(conn, 400, "bad_request", "%s", why);
-    } else {
-        memcpy(cut.reason, fields[1].present ? fields[1].text : "", fields[1].len);
-        if (options[1].number == 1 || !cut_hurts(conn, &cut)) {
-            (void)submit_cut(conn, &cut, options[0].number);
-        }
+        return reply_error(conn, 400, "bad_request", "%s", why);
     }
-    json_decref(body);
-    return ANSWERED;
+    memcpy(cut.reason, fields[1].present ? fields[1].text : "", fields[1].len);
+    cut.until_ms = gate_now_ms(api_loop(conn)) + fields[0].number * 1000;
+    return options[1].number != 1 && cut_hurts(conn, &cut)
+               ? ANSWERED
+               : submit_cut(conn, &cut, options[0].number);
 }
 
 int handle_cut_end(struct conn *conn)

@@ -209,20 +209,18 @@ bool request_form(struct conn *conn, struct param *options, size_t count)
                         api_loop(conn)->options + used, options, count, true);
 }
 
-json_t *request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
-                     size_t count)
+bool request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
+                  size_t count)
 {
+    struct api_loop *loop = api_loop(conn);
     bool is_empty = conn->body.len == 0;
     const char *text = is_empty ? empty : (const char *)conn->body.data;
     struct body_fault fault;
-    json_t *root = body_parse(text, 0, is_empty ? strlen(empty) : conn->body.len, &fault);
 
-    if (root == NULL || body_fields(root, what, fields, count, &fault) != 0) {
-        reply_fault(conn, &fault);
-        json_decref(root);
-        return NULL;
-    }
-    return root;
+    json_decref(loop->fields);
+    loop->fields = body_parse(text, 0, is_empty ? strlen(empty) : conn->body.len, &fault);
+    return (loop->fields != NULL && body_fields(loop->fields, what, fields, count, &fault) == 0) ||
+           reply_fault(conn, &fault);
 }
 
 /* --- the name in the path --- */

@@ -553,27 +553,20 @@ int handle_layout_put(struct conn *conn)
     };
     struct layout_row row = {.created_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
     struct call *call;
-    json_t *body;
     size_t len;
     const char *name = layout_path_name(conn, &len);
 
-    if (name == NULL || !request_options(conn, NULL, 0)) {
+    if (name == NULL || !request_options(conn, NULL, 0) ||
+        !request_body(conn, "a layout's fields", "{}", fields, COUNT_OF(fields)) ||
+        !read_layout(conn, fields, &row.layout)) {
         return ANSWERED;
     }
     memcpy(row.name, name, len);
     row.name_len = (uint16_t)len;
-    body = request_body(conn, "a layout's fields", "{}", fields, COUNT_OF(fields));
-    if (body == NULL) {
-        return ANSWERED;
-    }
-    if (read_layout(conn, fields, &row.layout)) {
-        call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
-        call->layout = row;
-        command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
-        (void)audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
-    }
-    json_decref(body);
-    return ANSWERED;
+    call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
+    call->layout = row;
+    command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
+    return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }
 
 static int layout_delete_cb(struct conn *conn, struct call *call)
