@@ -506,6 +506,7 @@ static int refuse_role(struct conn *conn)
                        role_name(route->role), identity->name, roles_text(identity->roles, roles));
 }
 
+/* Returns ANSWERED, which is false. */
 static int refuse_tag(struct conn *conn, const char *what)
 {
     const struct identity *identity = gate_identity(conn);
@@ -513,6 +514,8 @@ static int refuse_tag(struct conn *conn, const char *what)
     char shown[SHOWN_BYTES];
     size_t at = 0;
 
+    conn->request.gate = GATE_TAG; /* where no path names the tag, only now */
+    audited_refuse(conn);
     for (size_t i = 0; i < identity->prefix_count && at + SHOWN_BYTES + 3 < sizeof prefixes; i++) {
         const struct identity_prefix *prefix = &identity->prefixes[i];
 
@@ -566,8 +569,8 @@ int deny(struct conn *conn)
     const char *host;
     size_t len;
 
-    /* For a cut, the audit already has who asked for it. */
-    if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT) {
+    /* For a cut, the audit already has who asked for it; for a tag, see refuse_tag(). */
+    if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT && gate != GATE_TAG) {
         audited_refuse(conn);
     }
     switch (gate) {
@@ -641,10 +644,8 @@ bool narrow_list(struct conn *conn, struct param *prefix)
         prefix->len = identity->prefixes[0].len;
         return true;
     }
-    conn->request.gate = GATE_TAG;
-    audited_refuse(conn);
-    refuse_tag(conn, prefix->present ? "this prefix has others' tags, too" : "name a prefix");
-    return false;
+    return refuse_tag(conn,
+                      prefix->present ? "this prefix has others' tags, too" : "name a prefix");
 }
 
 bool may_put(struct conn *conn, const struct buf *command)
@@ -671,10 +672,7 @@ bool may_put(struct conn *conn, const struct buf *command)
         if (!identity_may_use(identity, tag.name, tag.name_len)) {
             (void)snprintf(what, sizeof what, "tag %s is another's",
                            text_show(tag.name, tag.name_len, shown, sizeof shown));
-            conn->request.gate = GATE_TAG;
-            audited_refuse(conn);
-            refuse_tag(conn, what);
-            return false;
+            return refuse_tag(conn, what);
         }
     }
     return true;

@@ -416,33 +416,13 @@ static int read_lines(struct tokens_reader *reader, struct field text)
     return rv;
 }
 
-/* A table with room for as many lines, prefixes and bytes as the text can have. */
-static struct token_table *table_new(const char *text, size_t len)
-{
-    struct token_table *table = MUST_HAVE(calloc(1, sizeof *table));
-    size_t lines = 2;
-    size_t items = 1;
-
-    for (size_t i = 0; i < len; i++) {
-        lines += text[i] == '\n';
-        items += text[i] == '=' || text[i] == ',';
-    }
-    lines = lines < LIMIT_TOKENS + 2 ? lines : LIMIT_TOKENS + 2;
-    table->refs = 1;
-    table->identities = MUST_HAVE(calloc(lines, sizeof *table->identities));
-    table->entries = MUST_HAVE(calloc(lines, sizeof *table->entries));
-    table->prefixes = MUST_HAVE(calloc(items, sizeof *table->prefixes));
-    /* target_decode() may fill all of its space before it finds the text too long. */
-    table->text = MUST_HAVE(calloc(1, len + items + LIMIT_TOKEN_SUBJECT_BYTES + 1));
-    table->count = 1;
-    return table;
-}
-
 int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
                  struct token_table **ret_table, char why[TOKENS_WHY_BYTES])
 {
     struct token_table *table;
     struct tokens_reader reader = {.why = why};
+    size_t lines = 2;
+    size_t items = 1;
     int rv = 0;
 
     why[0] = '\0';
@@ -450,7 +430,20 @@ int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
         (void)snprintf(why, TOKENS_WHY_BYTES, "larger than %d bytes", LIMIT_TOKENS_FILE_BYTES);
         return ERR_INVALID;
     }
-    table = table_new(text, len);
+    /* Room for as many lines, prefixes and bytes as the text can have. */
+    for (size_t i = 0; i < len; i++) {
+        lines += text[i] == '\n';
+        items += text[i] == '=' || text[i] == ',';
+    }
+    lines = lines < LIMIT_TOKENS + 2 ? lines : LIMIT_TOKENS + 2;
+    table = MUST_HAVE(calloc(1, sizeof *table));
+    table->refs = 1;
+    table->count = 1;
+    table->identities = MUST_HAVE(calloc(lines, sizeof *table->identities));
+    table->entries = MUST_HAVE(calloc(lines, sizeof *table->entries));
+    table->prefixes = MUST_HAVE(calloc(items, sizeof *table->prefixes));
+    /* target_decode() may fill all of its space before it finds the text too long. */
+    table->text = MUST_HAVE(calloc(1, len + items + LIMIT_TOKEN_SUBJECT_BYTES + 1));
     (void)snprintf(table->identities[0].name, sizeof table->identities[0].name, "anonymous");
     table->identities[0].roles = anonymous_roles;
     if (text != NULL) {
