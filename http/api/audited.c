@@ -305,20 +305,28 @@ static int worker_before_cb(struct conn *conn, struct call *call)
     return change != NULL ? call_submit(conn, change) : audit_go_on(conn);
 }
 
+uint32_t worker_id_end(struct conn *conn)
+{
+    return atomic_load(&api_loop(conn)->backend->health->level) >=
+                   command_since(COMMAND_WORKER_ACQUIRE_OF)
+               ? LIMIT_WORKER_IDS
+               : WORKER_IDS_NARROW;
+}
+
 /* Look at a worker id, then submit the change; NULL: then the handler runs. */
 static int look_at_row(struct conn *conn, uint32_t id, struct call *change)
 {
     struct call *call = look_call(worker_before_cb, change);
 
     call->looking.at = id;
-    query_workers_encode(&call->request.payload, (uint16_t)id, 1);
+    query_workers_encode(&call->request.payload, id, 1);
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
 }
 
 int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id)
 {
-    return conn->note != NULL && id < LIMIT_WORKER_IDS ? look_at_row(conn, id, change)
-                                                       : call_submit(conn, change);
+    return conn->note != NULL && id < worker_id_end(conn) ? look_at_row(conn, id, change)
+                                                          : call_submit(conn, change);
 }
 
 /* The room for items of a list, in bytes as written in an entry; after them comes the number of the
@@ -398,7 +406,7 @@ static int look_at_worker(struct conn *conn)
         }
         id = id * 10 + (uint32_t)(name[i] - '0');
     }
-    return id < LIMIT_WORKER_IDS ? look_at_row(conn, id, NULL) : audit_go_on(conn);
+    return id < worker_id_end(conn) ? look_at_row(conn, id, NULL) : audit_go_on(conn);
 }
 
 int audited_serve(struct conn *conn)
