@@ -119,7 +119,11 @@ static enum ctl_exit status_show(struct ctl *ctl, const char *before)
     if (code != CTL_DONE) {
         return code;
     }
-    ctl_put(ctl, answer.json, NULL, status_put);
+    if (ctl->json) {
+        ctl_put_json(ctl, answer.json);
+    } else {
+        status_put(ctl, answer.json);
+    }
     return ctl_flush(ctl);
 }
 
