@@ -159,15 +159,14 @@ static void print_lines(const char *text)
 
 enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
 {
-    char *text = NULL;
+    BUF_LOCAL(text);
     va_list args;
 
     va_start(args, format);
-    (void)fflush(stdout);
-    ASSERT(vasprintf(&text, format, args) >= 0);
+    buf_vprintf(&text, format, args);
     va_end(args);
-    print_lines(text);
-    free(text);
+    (void)fflush(stdout);
+    print_lines(buf_text(&text));
     return code;
 }
 

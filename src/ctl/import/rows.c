@@ -143,7 +143,6 @@ const char *columns_lack(const struct source *source, const struct columns *colu
 
 void messages_add(struct messages *messages, const char *format, ...)
 {
-    char *text = NULL;
     va_list args;
 
     messages->count++;
@@ -151,11 +150,10 @@ void messages_add(struct messages *messages, const char *format, ...)
         return;
     }
     va_start(args, format);
-    ASSERT(vasprintf(&text, format, args) >= 0);
+    buf_vprintf(&messages->texts, format, args);
     va_end(args);
-    buf_put(&messages->texts, text, strlen(text) + 1);
+    buf_put(&messages->texts, "", 1);
     messages->kept++;
-    free(text);
 }
 
 void rows_free(struct rows *rows)
@@ -189,16 +187,14 @@ const char *row_place(const struct row *row, char out[ROW_PLACE_BYTES])
 
 int reading_fail(struct file_reading *reading, uint32_t line, const char *format, ...)
 {
-    char *text = NULL;
     va_list args;
 
-    va_start(args, format);
-    ASSERT(vasprintf(&text, format, args) >= 0);
-    va_end(args);
     if (reading->why->len == 0) {
-        buf_printf(reading->why, "line %u: %s", (unsigned)line, text);
+        buf_printf(reading->why, "line %u: ", (unsigned)line);
+        va_start(args, format);
+        buf_vprintf(reading->why, format, args);
+        va_end(args);
     }
-    free(text);
     return ERR_INVALID;
 }
 
