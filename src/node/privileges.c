@@ -330,7 +330,7 @@ static const char *const of_system[] = {
 #define SYSTEM_COUNT (sizeof of_system / sizeof of_system[0])
 /* For the file of each setting, certificates, the config file and /etc/resolv.conf: its directory,
  * and that of its links' target. And the data directory. */
-#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_SETTINGS_MAX + CONFIG_TLS_PATHS + 2) + 1)
+#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_FILES_MAX + 1) + 1)
 
 struct paths {
     struct sandbox_path list[PATHS_MAX];
@@ -368,7 +368,7 @@ static void paths_put_directory_of(struct paths *paths, char *path)
 
 static void paths_put_file(struct paths *paths, const char *path)
 {
-    if (path != NULL && path[0] != '\0') {
+    if (path[0] != '\0') {
         char *copy = MUST_HAVE(strdup(path));
 
         paths_put_directory_of(paths, copy);
@@ -392,7 +392,8 @@ static int paths_restrict(struct paths *paths, unsigned *ret_version)
 
 static void paths_collect(struct paths *paths, const struct config *config)
 {
-    const char *of_tls[CONFIG_TLS_PATHS];
+    struct config_file files[CONFIG_FILES_MAX];
+    size_t count = config_files(config, files);
 
     paths->count = 0;
     paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
@@ -400,15 +401,8 @@ static void paths_collect(struct paths *paths, const struct config *config)
         paths_put(paths, of_system[i], NULL, false);
     }
     paths_put_file(paths, "/etc/resolv.conf");
-    paths_put_file(paths, config->file);
-    for (size_t row = 0; row < setting_count; row++) {
-        if (settings[row].type == &setting_path) {
-            paths_put_file(paths, config->origins[row].text);
-        }
-    }
-    config_tls_paths(config, of_tls);
-    for (size_t i = 0; i < CONFIG_TLS_PATHS; i++) {
-        paths_put_file(paths, of_tls[i]);
+    for (size_t i = 0; i < count; i++) {
+        paths_put_file(paths, files[i].path);
     }
 }
 
@@ -427,7 +421,6 @@ static int missing(const struct config *config, const char *what, int rv)
 
 int sandbox_begin(struct sandbox *sandbox, const struct config *config)
 {
-    char quoted[LIMIT_PATH_BYTES + 77];
     unsigned version = 0;
     struct paths *paths;
     int rv;
@@ -444,8 +437,7 @@ int sandbox_begin(struct sandbox *sandbox, const struct config *config)
     rv = paths_restrict(paths, &version);
     if (rv == 0) {
         log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
-                 version,
-                 log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
+                 version, LOG_QUOTED(config->data.dir, LIMIT_PATH_BYTES + 77));
     } else if (missing(config, "landlock", rv) != 0) {
         return ERR_INVALID;
     }
@@ -549,34 +541,21 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
 
 /* --- another user --- */
 
-static int check_readable(const char *path, const char *what, const char *user,
-                          struct config_error *ret_error)
-{
-    return path[0] == '\0' || access(path, R_OK) == 0
-               ? 0
-               : config_fail(ret_error,
-                             "%s %s: user %s cannot read it (%s), so no SIGHUP could have it read "
-                             "again",
-                             what, path, user, strerror(errno));
-}
-
 /* The user must be able to read the files again that root has read. */
 static int check_files(const struct config *config, struct config_error *ret_error)
 {
-    const char *of_tls[CONFIG_TLS_PATHS];
-    const char *user = config->process.user;
-    int rv = check_readable(config->file, "config file", user, ret_error);
+    struct config_file files[CONFIG_FILES_MAX];
+    size_t count = config_files(config, files);
 
-    for (size_t row = 0; rv == 0 && row < setting_count; row++) {
-        if (settings[row].type == &setting_path) {
-            rv = check_readable(config->origins[row].text, settings[row].name, user, ret_error);
+    for (size_t i = 0; i < count; i++) {
+        if (files[i].path[0] != '\0' && access(files[i].path, R_OK) != 0) {
+            return config_fail(ret_error,
+                               "%s %s: user %s cannot read it (%s), so no SIGHUP could have it "
+                               "read again",
+                               files[i].what, files[i].path, config->process.user, strerror(errno));
         }
     }
-    config_tls_paths(config, of_tls);
-    for (size_t i = 0; rv == 0 && i < CONFIG_TLS_PATHS; i++) {
-        rv = check_readable(of_tls[i], "file of a tls-dir", user, ret_error);
-    }
-    return rv;
+    return 0;
 }
 
 /* The user of the setting. */

@@ -112,7 +112,6 @@ static void setting_rule(const struct setting *setting, struct buf *out)
 static int setting_parse(const struct setting *setting, const char *text, struct config *config,
                          struct config_error *ret_error)
 {
-    char quoted[QUOTED_BYTES];
     BUF_LOCAL(rule);
 
     ret_error->text[0] = '\0';
@@ -121,8 +120,8 @@ static int setting_parse(const struct setting *setting, const char *text, struct
     }
     if (ret_error->text[0] == '\0') {
         setting_rule(setting, &rule);
-        (void)config_fail(ret_error, "%s is not valid: must be %s",
-                          log_quote(text, strlen(text), quoted, sizeof quoted), buf_text(&rule));
+        (void)config_fail(ret_error, "%s is not valid: must be %s", LOG_QUOTED(text, QUOTED_BYTES),
+                          buf_text(&rule));
     }
     return config_fail_at(ret_error, "%s", setting->name);
 }
@@ -242,7 +241,6 @@ static bool is_host_of_address(const char *host)
 static int check_address(const char *text, struct config_error *why)
 {
     struct address address;
-    char quoted[QUOTED_BYTES];
 
     if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0' &&
         is_host_of_address(address.host)) {
@@ -251,7 +249,7 @@ static int check_address(const char *text, struct config_error *why)
     return config_fail(why,
                        "address %s must be host:port or [IPv6]:port, in %d bytes: the host a name, "
                        "an IPv4 address, or an IPv6 address in brackets, the port in 1..65535",
-                       log_quote(text, strlen(text), quoted, sizeof quoted), LIMIT_ADDRESS_BYTES);
+                       LOG_QUOTED(text, QUOTED_BYTES), LIMIT_ADDRESS_BYTES);
 }
 
 static int parse_text(const struct setting *setting, const char *text, void *field,
@@ -354,7 +352,6 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     size_t key_len = strcspn(item, "=");
     char *value = item + key_len + (item[key_len] == '=');
     size_t len = strlen(value);
-    char quoted[QUOTED_BYTES];
     uint64_t number;
     size_t i = 0;
 
@@ -365,7 +362,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
         return config_fail(why,
                            "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
                            "workers or tags, then = and a number",
-                           log_quote(item, strlen(item), quoted, sizeof quoted));
+                           LOG_QUOTED(item, QUOTED_BYTES));
     }
     if ((*given & 1U << i) != 0) {
         return config_fail(why, "%s is given twice", quotas[i].key);
@@ -379,7 +376,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     if (!setting_digits(value, len, &number) || number < 1 ||
         number > (quotas[i].percent ? 100 : setting->max)) {
         return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
-                           log_quote(value, strlen(value), quoted, sizeof quoted),
+                           LOG_QUOTED(value, QUOTED_BYTES),
                            quotas[i].percent ? "100 with a % after it, as 25%" : "1000000000");
     }
     *quotas[i].to = (uint32_t)number;
@@ -417,13 +414,12 @@ static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
 {
     const char *equals = with_id ? strchr(item, '=') : NULL;
     const char *address = equals != NULL ? equals + 1 : item;
-    char quoted[QUOTED_BYTES];
 
     if (with_id &&
         (equals == NULL || !setting_digits(item, (size_t)(equals - item), &ret_peer->id) ||
          ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
         return config_fail(why, "%s is not id=host:port with an id in 1..%d",
-                           log_quote(item, strlen(item), quoted, sizeof quoted), LIMIT_NODE_ID);
+                           LOG_QUOTED(item, QUOTED_BYTES), LIMIT_NODE_ID);
     }
     if (check_address(address, why) != 0) {
         return ERR_INVALID;
@@ -506,7 +502,6 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
 {
     struct snowflake_layout layout = {.epoch_ms = SNOWFLAKE_EPOCH_MS};
     size_t len = strcspn(text, "@");
-    char quoted[QUOTED_BYTES];
     const char *rule;
 
     (void)setting;
@@ -521,11 +516,10 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
         (!setting_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
          layout.epoch_ms > EPOCH_MAX_MS)) {
         return config_fail(why, "%s is not valid: after the @ must be a Unix time in ms, 0..%llu",
-                           log_quote(text, strlen(text), quoted, sizeof quoted), EPOCH_MAX_MS);
+                           LOG_QUOTED(text, QUOTED_BYTES), EPOCH_MAX_MS);
     }
     if (snowflake_layout_check(&layout, layout.epoch_ms, &rule) != 0) {
-        return config_fail(why, "%s is not valid: %s",
-                           log_quote(text, strlen(text), quoted, sizeof quoted), rule);
+        return config_fail(why, "%s is not valid: %s", LOG_QUOTED(text, QUOTED_BYTES), rule);
     }
     *(struct snowflake_layout *)field = layout;
     return 0;
