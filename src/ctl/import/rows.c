@@ -106,24 +106,15 @@ void columns_add(struct columns *columns, int meaning)
 {
     if (columns->count == TABLE_COLUMNS_MAX) {
         columns->too_many = true;
-    } else {
-        columns->meaning[columns->count++] = meaning;
+        return;
     }
-}
-
-bool columns_have(const struct columns *columns, int meaning)
-{
-    for (size_t i = 0; i < columns->count; i++) {
-        if (columns->meaning[i] == meaning) {
-            return true;
-        }
-    }
-    return false;
+    columns->meaning[columns->count++] = meaning;
+    columns->have |= meaning != NO_COLUMN ? 1U << meaning : 0;
 }
 
 void columns_in_order(struct columns *columns, const struct source *source)
 {
-    columns->count = 0;
+    *columns = (struct columns){.count = 0};
     for (size_t i = 0; source->order[i] != NULL; i++) {
         columns_add(columns, source_column(source, source->order[i], strlen(source->order[i])));
     }
@@ -132,7 +123,7 @@ void columns_in_order(struct columns *columns, const struct source *source)
 const char *columns_lack(const struct source *source, const struct columns *columns)
 {
     for (int column = 0; column < COLUMNS; column++) {
-        if (source->needed[column] && !columns_have(columns, column)) {
+        if (source->needed[column] && (columns->have & 1U << column) == 0) {
             return source->columns[column];
         }
     }

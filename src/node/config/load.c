@@ -591,17 +591,11 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
                                rules[i].how, cite(config, rules[i].second, &second));
         }
     }
-    return 0;
-}
-
-/* The other nodes must be able to dial it, and it is permanent. */
-static int check_peer_address(struct config *config, struct config_error *ret_error)
-{
-    if (config->node.peer_address[0] == '\0') {
-        return config_fail(ret_error, "peer.listen is not set: a node that joins a cluster needs "
-                                      "an address where the others reach it");
-    }
-    return 0;
+    /* The other nodes must be able to dial it, and it is permanent. */
+    return node->peer_address[0] != '\0'
+               ? 0
+               : config_fail(ret_error, "peer.listen is not set: a node that joins a cluster needs "
+                                        "an address where the others reach it");
 }
 
 int rules_layout(const struct config *config, uint64_t now_ms, struct config_error *ret_error)
@@ -750,9 +744,8 @@ static int check_certificate(struct config *config, struct config_error *ret_err
 static int apply_rules(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required,    set_defaults,     check_pairs,  check_peer_address,
-        read_secret,       check_peer_files, check_layout, check_secret,
-        check_certificate, check_tokens,     check_open};
+        check_required, set_defaults, check_pairs,       read_secret,  check_peer_files,
+        check_layout,   check_secret, check_certificate, check_tokens, check_open};
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {

@@ -54,10 +54,7 @@ struct setting_type {
      * not empty); the field is unchanged. */
     int (*parse)(const struct setting *setting, const char *text, void *field,
                  struct config_error *why);
-    /* The rule: this text, then the range if `between` is set. */
-    const char *rule;
-    const char *between;
-    const char *after;
+    const char *rule;         /* with the ends of the range in place of {} and {} */
     const char *brief;        /* the rule in a table's cell; NULL: `rule` */
     const char *const *words; /* of parse_word(); ends with NULL */
     bool is_bytes;            /* of parse_number(): with KiB, MiB, ... */
@@ -94,18 +91,16 @@ static void put_end(const struct setting *setting, uint64_t end, struct buf *out
 
 static void setting_rule(const struct setting *setting, struct buf *out)
 {
-    const struct setting_type *type = setting->type;
+    const char *at = setting->type->rule;
+    uint64_t end = setting->min;
 
-    buf_printf(out, "%s", type->rule);
-    if (type->between != NULL) {
-        put_end(setting, setting->min, out);
-        buf_printf(out, "%s", type->between);
-        put_end(setting, setting->max, out);
-        buf_printf(out, "%s", type->after);
+    for (const char *mark; (mark = strstr(at, "{}")) != NULL; at = mark + 2) {
+        buf_put(out, at, (size_t)(mark - at));
+        put_end(setting, end, out);
+        end = setting->max;
     }
-    if (setting->unit != NULL) {
-        buf_printf(out, " %s", setting->unit);
-    }
+    buf_printf(out, "%s%s%s", at, setting->unit != NULL ? " " : "",
+               setting->unit != NULL ? setting->unit : "");
 }
 
 /* Check the text and put it into its field. A text field is set to the text itself. */
@@ -543,10 +538,9 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
     return 0;
 }
 
-const struct setting_type setting_number = {
-    .parse = parse_number, .rule = "", .between = "..", .after = ""};
+const struct setting_type setting_number = {.parse = parse_number, .rule = "{}..{}"};
 static const struct setting_type setting_bytes = {
-    .parse = parse_number, .is_bytes = true, .rule = "", .between = "..", .after = ""};
+    .parse = parse_number, .is_bytes = true, .rule = "{}..{}"};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
 static const struct setting_type setting_level = {
     WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
@@ -568,13 +562,10 @@ static const struct setting_type setting_bootstrap = {
     .rule = "members, single or never"};
 static const struct setting_type setting_name = {.parse = parse_text,
                                                  .is_name = true,
-                                                 .rule = "",
-                                                 .between = " to ",
-                                                 .after = " of A-Z a-z 0-9 . _ -",
+                                                 .rule = "{} to {} of A-Z a-z 0-9 . _ -",
                                                  .brief = "a name"};
 #define PATH_RULE                                                                                  \
-    .parse = parse_text, .rule = "a path of ", .between = " to ",                                  \
-    .after = " bytes, without control characters and quotes"
+    .parse = parse_text, .rule = "a path of {} to {} bytes, without control characters and quotes"
 
 const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
 static const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
@@ -585,15 +576,13 @@ static const struct setting_type setting_address = {.parse = parse_text,
                                                     .brief = "host:port"};
 const struct setting_type setting_members = {.parse = parse_peers,
                                              .with_id = true,
-                                             .rule = "",
-                                             .between = " to ",
-                                             .after = " of id=host:port, separated by commas",
+                                             .rule =
+                                                 "{} to {} of id=host:port, separated by commas",
                                              .brief = "id=host:port, ..."};
-static const struct setting_type setting_targets = {.parse = parse_peers,
-                                                    .rule = "",
-                                                    .between = " to ",
-                                                    .after = " of host:port, separated by commas",
-                                                    .brief = "host:port, ..."};
+static const struct setting_type setting_targets = {
+    .parse = parse_peers,
+    .rule = "{} to {} of host:port, separated by commas",
+    .brief = "host:port, ..."};
 static const struct setting_type setting_listener = {
     .parse = parse_text,
     .is_address = true,
@@ -637,8 +626,8 @@ static const struct setting_type setting_quota = {
     .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
             "1..1000000000, keys, workers, tags of 1%..100%",
     .brief = "name=number, ..."};
-static const struct setting_type setting_hold = {
-    .parse = parse_hold, .rule = "", .between = "..", .after = " ms, or never"};
+static const struct setting_type setting_hold = {.parse = parse_hold,
+                                                 .rule = "{}..{} ms, or never"};
 
 /* --- the rows --- */
 
