@@ -120,6 +120,17 @@ final class Discovery
             fn ($url) => $this->tier($url, $which) < $tier));
     }
 
+    /** The next one of its tier, which may be asked at once, for a second request; null: there is none. */
+    public function beside(string $which, string $url): ?string
+    {
+        foreach (array_slice($this->order($which, $url), 1) as $next) {
+            if ($this->tier($next, $which) === $this->tier($url, $which) && $this->isProven($next)) {
+                return $next;
+            }
+        }
+        return null;
+    }
+
     /** 1: of the zone, or of any without one; 2: of another; 3: only when all else failed */
     public function tier(?string $url, string $which): int
     {
