@@ -213,4 +213,5 @@ def test_ids_without_a_majority(start, tag, cover_s, rate):
     gone = time.monotonic()
     refused = take_until(lambda: time.monotonic() - gone > cover_s)
     assert refused is None, (time.monotonic() - gone, refused)
-    print(f"{taken} ids, {cover_s} s without a majority, {held_of(node, tag)['lasts_s']} s are left")
+    left_s = held_of(node, tag)["lasts_s"]
+    print(f"{taken} ids, {cover_s} s without a majority, {left_s} s are left")

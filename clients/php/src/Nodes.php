@@ -116,6 +116,12 @@ final class Nodes
             if ($leftMs <= 0 || ($tries > 0 && $sent >= $tries)) {
                 throw $quota ?? self::unreachable($task);
             }
+            $foreign = array_filter(array_map($this->discovery->foreign(...), $urls));
+            if (count($foreign) === count($urls)) {
+                throw new LeafdException('other_cluster', "the nodes are of $foreign[0]: ids of the two may be " .
+                    'the same. If that is meant, make a new client (of a web server: empty APCu, as its ' .
+                    'restart does); else correct endpoints');
+            }
             [$task->url, $task->askedAt] = [$urls[$at], hrtime(true)];
             $answer = $this->ask($urls[$at], $request, $this->limits($leftMs, $rounds,
                 count($urls) - $failedNow, $this->sharers($urls, $at, $which)), $sent);
@@ -172,10 +178,12 @@ final class Nodes
     /** One request to one node, for which $sent counts; a listed node is proven first. */
     private function ask(string $url, array $request, array $limits, int &$sent): Answer
     {
-        if ($this->settings->discover && !$this->discovery->isProven($url) &&
-            !$this->discovery->prove($url, 1)) {
+        $foreign = $this->discovery->foreign($url);
+        if ($foreign !== null || ($this->settings->discover && !$this->discovery->isProven($url) &&
+            !$this->discovery->prove($url, 1))) {
             $answer = new Answer();
-            $answer->broken = 'it is not the node that was listed, or gives no answer';
+            $answer->broken = $foreign !== null ? "it is of $foreign"
+                : 'it is not the node that was listed, or gives no answer';
             return $answer;
         }
         $this->counters['requests']++;
