@@ -774,8 +774,8 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
         }
     }
     while (claim->left > 0) {
-        int rv = claim->contiguous ? segment_claim_whole(&tag->buffer, claim->left, &range, &view)
-                                   : segment_claim(&tag->buffer, claim->left, &range, &view);
+        int rv = segment_claim(&tag->buffer, claim->contiguous ? claim->left : 1, claim->left,
+                               &range, &view);
 
         if (view.skipped > 0) {
             conns_count(&loop->counts.burnt_skipped, view.skipped);
