@@ -94,8 +94,8 @@ int mailbox_post(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
 int mailbox_post_always(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
 
 /* From now on this thread's posts wake no loop until mailbox_flush() or mailbox_release(); only the
- * latter ends the hold. No box that it posted to may be freed before. Holds do not nest; without one
- * both do nothing. */
+ * latter ends the hold. No box that it posted to may be freed before. Holds do not nest; without
+ * one both do nothing. */
 void mailbox_hold(void);
 void mailbox_flush(void);
 void mailbox_release(void);

@@ -718,7 +718,7 @@ static int handle_snowflake(struct conn *conn)
         !claim_begin(conn, &claim, options.count)) {
         return ANSWERED;
     }
-    claim.snowflake = true;
+    claim.source = ID_SOURCE_CLOCK;
     claim.answer = options.has_count ? answer_array : answer_last;
     if (options.other != 0) {
         layout = caller_word(conn, options.other, &len);
