@@ -18,6 +18,7 @@
 #include "http/proto/parser.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
@@ -97,35 +98,35 @@ static const char *const other_methods[] = {
 };
 
 /* Headers with a meaning here. */
-enum header {
-    HEADER_OTHER,
+enum header_kind {
+    HEADER_FIELD,
     HEADER_HOST,
-    HEADER_ACCEPT,
     HEADER_EXPECT,
-    HEADER_ORIGIN,
     HEADER_CONNECTION,
-    HEADER_CONTENT_TYPE,
-    HEADER_AUTHORIZATION,
-    HEADER_CONTENT_LENGTH,
-    HEADER_FETCH_SITE,
-    HEADER_IDEMPOTENCY_KEY,
-    HEADER_TRANSFER_ENCODING
+    HEADER_LENGTH,
+    HEADER_TRANSFER
 };
 
-/* By the length of their names, which mostly differ. */
-static const struct {
+static const struct header {
     const char *name;
-    enum header header;
+    uint8_t len;
+    uint8_t kind;
+    uint16_t field; /* where its value is kept, in struct parser_head; 0: it is not */
 } headers[] = {
-    [4] = {"host", HEADER_HOST},
-    [6] = {"accept", HEADER_ACCEPT}, /* and "expect", "origin" */
-    [10] = {"connection", HEADER_CONNECTION},
-    [12] = {"content-type", HEADER_CONTENT_TYPE},
-    [13] = {"authorization", HEADER_AUTHORIZATION},
-    [14] = {"content-length", HEADER_CONTENT_LENGTH}, /* and "sec-fetch-site" */
-    [15] = {"idempotency-key", HEADER_IDEMPOTENCY_KEY},
-    [16] = {"proxy-connection", HEADER_CONNECTION},
-    [17] = {"transfer-encoding", HEADER_TRANSFER_ENCODING},
+#define NAMED(name) (name), sizeof(name) - 1
+#define KEPT(member) offsetof(struct parser_head, member)
+    {NAMED("host"), HEADER_HOST, KEPT(host)},
+    {NAMED("accept"), HEADER_FIELD, KEPT(accept)},
+    {NAMED("origin"), HEADER_FIELD, KEPT(origin)},
+    {NAMED("expect"), HEADER_EXPECT, 0},
+    {NAMED("connection"), HEADER_CONNECTION, 0},
+    {NAMED("content-type"), HEADER_FIELD, KEPT(content_type)},
+    {NAMED("authorization"), HEADER_FIELD, KEPT(authorization)},
+    {NAMED("content-length"), HEADER_LENGTH, 0},
+    {NAMED("sec-fetch-site"), HEADER_FIELD, KEPT(fetch_site)},
+    {NAMED("idempotency-key"), HEADER_FIELD, KEPT(key)},
+    {NAMED("proxy-connection"), HEADER_CONNECTION, 0},
+    {NAMED("transfer-encoding"), HEADER_TRANSFER, 0},
 };
 
 HOT void parser_init(struct parser *parser)
@@ -233,20 +234,15 @@ static enum parser_event header_transfer(struct parser *parser, const char *valu
     return PARSER_MORE;
 }
 
-HOT static enum header header_of(const char *name, size_t len)
+/* NULL: a header without a meaning. */
+HOT static const struct header *header_of(const char *name, size_t len)
 {
-    if (len >= sizeof(headers) / sizeof(headers[0]) || headers[len].name == NULL) {
-        return HEADER_OTHER;
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+        if (headers[i].len == len && strncasecmp(name, headers[i].name, len) == 0) {
+            return &headers[i];
+        }
     }
-    if (strncasecmp(name, headers[len].name, len) == 0) {
-        return headers[len].header;
-    }
-    if (len == 6) {
-        return text_is(name, len, "origin")   ? HEADER_ORIGIN
-               : text_is(name, len, "expect") ? HEADER_EXPECT
-                                              : HEADER_OTHER;
-    }
-    return text_is(name, len, "sec-fetch-site") ? HEADER_FETCH_SITE : HEADER_OTHER;
+    return NULL;
 }
 
 /* "[...]" of digits, colons and dots, as IPv6 has them: RFC 3986 also knows IPvFuture, which does
@@ -293,24 +289,18 @@ static bool is_host_value(const char *text, size_t len)
     return at == len;
 }
 
-/* Keep the place of a value. */
-HOT static void take_field(struct parser_field *field, const char *data, const char *value,
-                           size_t len)
-{
-    field->count++;
-    field->at = (uint32_t)(value - data);
-    field->len = (uint32_t)len;
-}
-
 /* A header line is complete: take the fields that framing needs. */
 HOT static enum parser_event header_done(struct parser *parser, const char *data)
 {
-    struct parser_head *head = &parser->head;
-    const char *name = data + parser->name_at;
+    const struct header *header = header_of(data + parser->name_at, parser->name_len);
+    struct parser_field *field;
     const char *value = data + parser->mark;
     size_t len = parser->at - parser->mark;
     size_t raw_len; /* with the spaces after the value */
 
+    if (header == NULL) {
+        return PARSER_MORE;
+    }
     while (len > 0 && (value[0] == ' ' || value[0] == '\t')) {
         value++;
         len--;
@@ -319,42 +309,27 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
     while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
         len--;
     }
-    switch (header_of(name, parser->name_len)) {
-    case HEADER_OTHER:
+    if (header->field > 0) {
+        field = (struct parser_field *)((char *)&parser->head + header->field);
+        field->count++;
+        field->at = (uint32_t)(value - data);
+        field->len = (uint32_t)len;
+    }
+    switch ((enum header_kind)header->kind) {
+    case HEADER_FIELD:
         return PARSER_MORE;
     case HEADER_HOST:
-        take_field(&head->host, data, value, len);
         parser->has_bad_host |= !is_host_value(value, len);
         return PARSER_MORE;
-    case HEADER_ACCEPT:
-        take_field(&head->accept, data, value, len);
-        return PARSER_MORE;
-    case HEADER_ORIGIN:
-        take_field(&head->origin, data, value, len);
-        return PARSER_MORE;
-    case HEADER_FETCH_SITE:
-        take_field(&head->fetch_site, data, value, len);
-        return PARSER_MORE;
-    case HEADER_AUTHORIZATION:
-        take_field(&head->authorization, data, value, len);
-        return PARSER_MORE;
-    case HEADER_CONTENT_TYPE:
-        take_field(&head->content_type, data, value, len);
-        return PARSER_MORE;
     case HEADER_EXPECT:
-        head->expect_continue = text_is(value, len, "100-continue");
+        parser->head.expect_continue = text_is(value, len, "100-continue");
         return PARSER_MORE;
     case HEADER_CONNECTION:
         header_connection(parser, value, raw_len);
         return PARSER_MORE;
-    case HEADER_IDEMPOTENCY_KEY:
-        head->key_count++;
-        head->key_at = (uint32_t)(value - data);
-        head->key_len = (uint32_t)len;
-        return PARSER_MORE;
-    case HEADER_CONTENT_LENGTH:
+    case HEADER_LENGTH:
         return header_length(parser, value, len, raw_len);
-    case HEADER_TRANSFER_ENCODING:
+    case HEADER_TRANSFER:
         return header_transfer(parser, value, len);
     }
     UNREACHABLE("a header");
