@@ -85,7 +85,7 @@ static void note_make(struct conn *conn, struct note *note)
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
                                         [IDENTITY_TOKEN] = "token",
                                         [IDENTITY_CERTIFICATE] = "certificate"};
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const struct identity *identity = gate_identity(conn);
     const struct request *request = &conn->request;
     const struct route *route = request->route;
@@ -575,7 +575,7 @@ static int refuse_token(struct conn *conn, const char *error, const char *messag
 int deny(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
     const enum gate gate = (enum gate)conn->request.gate;
     bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;

@@ -536,7 +536,7 @@ static void begin_cb(struct mailbox_item *item)
 {
     struct watch *watch = CONTAINER(item, struct watch, begin);
 
-    look_fire(&watch->timer, conns_now_ms(watch->loop->conns));
+    look_fire(&watch->timer, uv_now(watch->loop->conns->uv));
 }
 
 void api_watch(struct api *api)
