@@ -547,40 +547,37 @@ static void api_loop_end(void *loop_data)
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
     call_free_kept(loop);
+    json_decref(loop->fields);
     tokens_unref(loop->tokens);
     ff1_free(loop->ff1);
     zones_free(loop->zones);
     free(loop);
 }
 
-/* The client of a request that is being served has been cut: its wait ends without an answer. */
-static void cut_short(struct conn *conn)
-{
-    struct http_wait *wait = conn->wait;
-
-    if (conn->state != CONN_SERVING || wait == NULL) {
-        return; /* its body is incomplete; the gate is closed then */
-    }
-    if (wait->sent != NULL || conn->note != NULL) { /* a reply, or a change, has begun */
-        conn_abort(conn, "its client is cut");
-        return;
-    }
-    (void)conn_resume(wait);
-    wait->cancel(wait);
-    deny(conn);
-}
-
+/* A request that is being served, and whose client has been cut, ends without its answer. */
 static void take_cuts(struct api_loop *loop)
 {
     struct conn *next;
 
     gate_take_cuts(loop);
     for (struct conn *conn = TAILQ_FIRST(&loop->conns->all); conn != NULL; conn = next) {
+        struct http_wait *wait = conn->wait;
+
         next = TAILQ_NEXT(conn, all_link);
-        if ((conn->state == CONN_SERVING || conn->state == CONN_BODY) &&
-            conn->request.route != NULL && conn->request.gate == GATE_OPEN && gate_cuts(conn)) {
-            cut_short(conn);
+        if ((conn->state != CONN_SERVING && conn->state != CONN_BODY) ||
+            conn->request.route == NULL || conn->request.gate != GATE_OPEN || !gate_cuts(conn)) {
+            continue;
         }
+        if (conn->state != CONN_SERVING || wait == NULL) {
+            continue; /* its body is incomplete; the gate is closed then */
+        }
+        if (wait->sent != NULL || conn->note != NULL) { /* a reply, or a change, has begun */
+            conn_abort(conn, "its client is cut");
+            continue;
+        }
+        (void)conn_resume(wait);
+        wait->cancel(wait);
+        deny(conn);
     }
 }
 
