@@ -100,13 +100,15 @@ def drain(node, number, what="drain", **more):
 
 class Load:
     """Threads that take ids of a tag from a node over one connection each, and dial anew only where
-    an answer said that it was the last. Every request must be answered with an id."""
+    an answer said that it was the last; and some that do so over RESP. Every request must be answered
+    with an id."""
 
-    def __init__(self, node, tag, threads=3):
+    def __init__(self, node, tag, threads=3, resp=0):
         self.node, self.tag = node, tag
         self.ids, self.closed, self.faults = [], [], []
         self.going = True
-        self.threads = [threading.Thread(target=self.run) for _ in range(threads)]
+        self.threads = [threading.Thread(target=target)
+                        for target in [self.run] * threads + [self.run_resp] * resp]
         for thread in self.threads:
             thread.start()
 
@@ -123,6 +125,14 @@ class Load:
                     if last:
                         self.closed.append(self.ids[-1])
         except Exception as error:  # of a thread: the test is to see it
+            self.faults.append(error)
+
+    def run_resp(self):
+        try:
+            with connect(self.node) as client:
+                while self.going:
+                    self.ids.append(int(client.execute_command("INCR", self.tag)))
+        except Exception as error:  # noqa: BLE001
             self.faults.append(error)
 
     def end(self, closed=0):
@@ -146,7 +156,7 @@ def test_a_node_is_drained_and_resumed_under_load(make_cluster):
     leader = cluster.wait_leader()
     other = next(node for node in cluster.nodes if node is not leader)
     cluster.create_tag("order", step=1000)
-    load = Load(leader, "order")
+    load = Load(leader, "order", resp=2)
     with connect(leader) as resp:
         resp.execute_command("INCR", "order")
         answer = drain(other, leader.id)
@@ -310,6 +320,32 @@ def test_a_preferred_zone_that_no_node_has(make_cluster, tmp_path):
     wait_until(lambda: cluster.wait_leader() is cluster.nodes[0], 90, "a node of it leads")
     assert sum(node.log().count("no node is in the zone that") for node in cluster.nodes) <= 2
     assert "which is to lead" not in ctl("check", code=None).out
+
+
+def test_a_pool_of_a_zone_that_no_node_has(make_cluster, tmp_path):
+    """The leader says so by its name, once for each list of pools; a list without says nothing."""
+    cluster = make_cluster(settings=FAST, start=False)
+    start_zones(cluster, ["a", "b", "b"])
+    leader = cluster.wait_leader()
+    ctl = leafctl.of(cluster, tmp_path)
+    text = r"a pool of worker ids is for a zone that no node is in.* zone=\"%s\" worker_ids=%s "
+    put = lambda pools: leader.http("PUT", "/api/workers/pools", {"pools": pools}).status  # noqa
+    assert put("a=0-9,b=10-19") == 200
+    wait_until(lambda: "which has the worker ids" not in ctl("check", code=None).out, 30,
+               "each node has told its zone")
+    assert put("a=0-9,bb=10-19,d=20-20") == 200
+    leader.wait_log(text % ("bb", "10-19"))
+    leader.wait_log(text % ("d", "20-20"))
+    out = ctl("check", code=None).out
+    assert "no node is in zone bb, which has the worker ids 10 to 19" in out
+    assert "no node is in zone d, which has the worker ids 20 to 20" in out
+    assert put("cc=10-19") == 200
+    leader.wait_log(text % ("cc", "10-19"))
+    log = "".join(node.log() for node in cluster.nodes)
+    assert [log.count(f'in" zone="{zone}"') for zone in ("a", "b", "bb", "d", "cc")] == [
+        0, 0, 1, 1, 1]
+    assert put("") == 200
+    assert "which has the worker ids" not in ctl("check", code=None).out
 
 
 def test_the_preferred_zone_leads(make_cluster):

@@ -12,6 +12,7 @@
 #define LEAFD_BASE_BUF_H
 
 #include <endian.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,6 +68,8 @@ void buf_set_u32(struct buf *buf, size_t offset, uint32_t value);
 
 /* printf onto the end, without the NUL. */
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *buf, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* The content as text, with a NUL after it that len does not count. Borrowed until the buffer
  * changes. */
@@ -101,44 +104,37 @@ static inline const uint8_t *reader_bytes(struct reader *reader, size_t len)
     return at;
 }
 
+/* The next `bytes` bytes as a little-endian number. bytes: a constant, so that it is one load. */
+static inline __attribute__((always_inline)) uint64_t reader_number(struct reader *reader,
+                                                                    size_t bytes)
+{
+    const uint8_t *at = reader_bytes(reader, bytes);
+    uint64_t le = 0;
+
+    if (at != NULL) {
+        memcpy(&le, at, bytes);
+    }
+    return le64toh(le);
+}
+
 static inline uint8_t reader_u8(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, 1);
-
-    return at != NULL ? *at : 0;
+    return (uint8_t)reader_number(reader, sizeof(uint8_t));
 }
 
 static inline uint16_t reader_u16(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, sizeof(uint16_t));
-    uint16_t le = 0;
-
-    if (at != NULL) {
-        memcpy(&le, at, sizeof le);
-    }
-    return le16toh(le);
+    return (uint16_t)reader_number(reader, sizeof(uint16_t));
 }
 
 static inline uint32_t reader_u32(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, sizeof(uint32_t));
-    uint32_t le = 0;
-
-    if (at != NULL) {
-        memcpy(&le, at, sizeof le);
-    }
-    return le32toh(le);
+    return (uint32_t)reader_number(reader, sizeof(uint32_t));
 }
 
 static inline uint64_t reader_u64(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, sizeof(uint64_t));
-    uint64_t le = 0;
-
-    if (at != NULL) {
-        memcpy(&le, at, sizeof le);
-    }
-    return le64toh(le);
+    return reader_number(reader, sizeof(uint64_t));
 }
 
 /* A byte string written by buf_put_str16/32; *ret_len is 0 and the result NULL when short. */

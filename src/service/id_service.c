@@ -9,6 +9,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/utf8.h"
 #include "src/id/snowflake/snowflake.h"
@@ -531,13 +532,63 @@ static int start_lease(struct id_service *service, const struct store_loaded *lo
     return rv;
 }
 
+#define POOL_LOOKS 4 /* 4 s: a member reports its zone right after it has registered */
+
+/* Log once, as the leader, that all members have registered and a pool of worker ids is for a zone
+ * that none of them is in. */
+static void log_empty_pools(struct id_service *service)
+{
+    const struct raft_context *on = service->context.on;
+    uint64_t empty = UINT64_MAX; /* bits of pools: no node is in the zone of that one */
+    char why[WORKER_POOLS_WHY_BYTES];
+    char zone[2 * LIMIT_ZONE_BYTES];
+    struct worker_pools pools;
+    struct node_info info;
+    uint64_t seen;
+    BUF_LOCAL(query);
+    BUF_LOCAL(text);
+
+    query_pools_encode(&query);
+    ASSERT(fsm_query(service->context.fsm, query.data, query.len, &text) == 0);
+    if (text.len == 0 || !driver_leads(on->driver)) {
+        service->pools_looks = 0;
+        return;
+    }
+    ASSERT(worker_pools_read((const char *)text.data, text.len, &pools, why) == 0);
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        const struct placement placement = state_placement(on->state, member->id);
+        const struct worker_pool *pool =
+            worker_pool_of(&pools, placement.zone, strlen(placement.zone));
+
+        if (!state_node(on->state, member->id, &info)) {
+            service->pools_looks = 0;
+            return;
+        }
+        empty &= pool != NULL ? ~(UINT64_C(1) << (pool - pools.items)) : UINT64_MAX;
+    }
+    seen = hash_bytes(text.data, text.len, empty);
+    service->pools_looks = seen == service->pools_seen ? service->pools_looks + 1 : 1;
+    service->pools_seen = seen;
+    for (uint32_t i = 0; i < pools.count && service->pools_looks == POOL_LOOKS; i++) {
+        if ((empty >> i & 1) != 0) {
+            log_warn("snowflake", "a pool of worker ids is for a zone that no node is in",
+                     "zone=%s worker_ids=%u-%u hint=\"is it spelt as zone on its nodes?\"",
+                     log_quote(pools.items[i].zone, pools.items[i].zone_len, zone, sizeof zone),
+                     pools.items[i].first, pools.items[i].last);
+        }
+    }
+}
+
 static void figures_due_cb(struct timer *timer, uint64_t now_ms)
 {
     struct id_service *service = CONTAINER(timer, struct id_service, figures_due);
 
     timer_arm(service->context.on->timers, timer, now_ms + FIGURES_MS);
     health_measure(&service->health);
+    log_empty_pools(service);
 }
+
+_Static_assert(LIMIT_POOLS <= 64, "a bit for each");
 
 /* Start the parts that answer and show. */
 static void start_views(struct id_service *service, const struct store_loaded *loaded)

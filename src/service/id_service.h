@@ -90,8 +90,10 @@ struct id_service {
     struct id_waker *waker; /* NULL: no loop waits for news of cuts */
     uint64_t cut_changes;   /* of the state, as the loops know it; 0: notify anew */
     int seen_refusal;       /* of snowflake ids */
-    bool recalled;          /* the tag being changed is becoming strict */
-    bool changes;           /* it was there before, */
+    uint64_t pools_seen;  /* hash of the pools of worker ids, and of those whose zone has no node */
+    unsigned pools_looks; /* in a row that saw the same */
+    bool recalled;        /* the tag being changed is becoming strict */
+    bool changes;         /* it was there before, */
     uint64_t max_id_before; /* with this one */
 };
 

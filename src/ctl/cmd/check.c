@@ -13,6 +13,7 @@
 
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
+#include "src/id/codec/worker.h"
 
 #define TAG_PAGES 20 /* of 1000, searched for tags that are nearly used up */
 #define DISK_FREE_PERCENT 10
@@ -119,7 +120,11 @@ static enum ctl_exit status_show(struct ctl *ctl, const char *before)
     if (code != CTL_DONE) {
         return code;
     }
-    ctl_put(ctl, answer.json, NULL, status_put);
+    if (ctl->json) {
+        ctl_put_json(ctl, answer.json);
+    } else {
+        status_put(ctl, answer.json);
+    }
     return ctl_flush(ctl);
 }
 
@@ -176,18 +181,18 @@ static json_t *finding_of_alarm(const struct findings *findings, const char *nam
 void finding_add(struct findings *findings, enum severity severity, const char *about,
                  const char *alarm, const char *todo, const char *format, ...)
 {
-    char *text = NULL;
+    BUF_LOCAL(text);
     json_t *finding;
     json_t *other;
     size_t i;
     va_list args;
 
     va_start(args, format);
-    ASSERT(vasprintf(&text, format, args) >= 0);
+    buf_vprintf(&text, format, args);
     va_end(args);
-    finding = MUST_HAVE(json_pack("{s:s, s:s, s:o, s:s*}", "severity", severity_name(severity),
-                                  "about", about, "text", finding_text(text), "alarm", alarm));
-    free(text);
+    finding =
+        MUST_HAVE(json_pack("{s:s, s:s, s:o, s:s*}", "severity", severity_name(severity), "about",
+                            about, "text", finding_text(buf_text(&text)), "alarm", alarm));
     if (todo != NULL) {
         ASSERT(json_object_set_new(finding, "do", finding_text(todo)) == 0);
     }
@@ -287,21 +292,22 @@ static void find_alarms(struct findings *findings, const json_t *status)
 
 /* --- findings of a status --- */
 
-static int64_t count_voters(const json_t *status)
+/* The members of which this field is this text. */
+static int64_t count_members(const json_t *status, const char *field, const char *text)
 {
-    int64_t voters = 0;
+    int64_t count = 0;
 
     for (size_t i = 0; i < field_count(status, "members"); i++) {
-        voters += field_is(field_item(status, "members", i), "role", "voter");
+        count += field_is(field_item(status, "members", i), field, text);
     }
-    return voters;
+    return count;
 }
 
 static void find_quorum(struct findings *findings, const json_t *status)
 {
     const json_t *quorum = json_object_get(status, "quorum");
     const char *text = field_text(quorum, "text") != NULL ? field_text(quorum, "text") : "?";
-    int64_t voters = count_voters(status);
+    int64_t voters = count_members(status, "role", "voter");
 
     if (field_number(quorum, "reachable", 0) < field_number(quorum, "needed", 0)) {
         finding_add(findings, SEVERITY_CRITICAL, "quorum", NULL,
@@ -382,7 +388,7 @@ static bool same_host(const json_t *a, const json_t *b)
 static void find_machines(struct findings *findings, const json_t *status)
 {
     size_t members = field_count(status, "members");
-    int64_t voters = count_voters(status);
+    int64_t voters = count_members(status, "role", "voter");
 
     for (size_t i = 0; i < members && voters > 1; i++) {
         const json_t *member = field_item(status, "members", i);
@@ -560,15 +566,29 @@ static void check_ready(struct check *checking, size_t which, const char *name)
     }
 }
 
-/* The members in this zone. */
-static size_t count_zone(const json_t *status, const char *zone)
+/* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
+static void check_pools(struct check *checking, const json_t *status)
 {
-    size_t count = 0;
+    const struct ask ask = {.target = "/api/workers/pools"};
+    char why[WORKER_POOLS_WHY_BYTES];
+    struct worker_pools pools = {0};
+    const char *text = NULL;
+    ANSWER_LOCAL(answer);
 
-    for (size_t i = 0; i < field_count(status, "members"); i++) {
-        count += field_is(field_item(status, "members", i), "zone", zone);
+    if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
+        text = field_text(answer.json, "pools");
     }
-    return count;
+    if (text == NULL || worker_pools_read(text, strlen(text), &pools, why) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < pools.count; i++) {
+        if (count_members(status, "zone", pools.items[i].zone) == 0) {
+            finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
+                        "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
+                        "no node is in zone %s, which has the worker ids %u to %u",
+                        pools.items[i].zone, pools.items[i].first, pools.items[i].last);
+        }
+    }
 }
 
 /* As a node warns itself (raft/cluster/announce.c). */
@@ -578,7 +598,7 @@ static void check_zones(struct check *checking, const json_t *status)
     size_t count = field_count(status, "members");
     const char *shared = NULL;
 
-    if (preferred != NULL && count_zone(status, preferred) == 0) {
+    if (preferred != NULL && count_members(status, "zone", preferred) == 0) {
         finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
                     "is raft.prefer-zone spelt as zone on its nodes?",
                     "no node is in zone %s, which is to lead", preferred);
@@ -586,13 +606,13 @@ static void check_zones(struct check *checking, const json_t *status)
     for (size_t i = 0; i < count; i++) {
         const char *zone = field_text(field_item(status, "members", i), "zone");
 
-        shared = zone != NULL && count_zone(status, zone) > 1 ? zone : shared;
+        shared = zone != NULL && count_members(status, "zone", zone) > 1 ? zone : shared;
     }
     for (size_t i = 0; shared != NULL && i < count; i++) {
         const json_t *member = field_item(status, "members", i);
         const char *zone = field_text(member, "zone");
 
-        if (zone != NULL && count_zone(status, zone) == 1) {
+        if (zone != NULL && count_members(status, "zone", zone) == 1) {
             finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
                         "is the setting zone spelt as on the other nodes?",
                         "node %" PRId64 " alone is in zone %s, while others share %s",
@@ -617,6 +637,9 @@ static void check_server(struct check *checking, size_t which)
         check_uid(checking, server->address, answer.json);
         find_in_status(&checking->findings, answer.json);
         check_zones(checking, answer.json);
+        if (checking->answered == 1) {
+            check_pools(checking, answer.json);
+        }
         if (!server->tls && !address_is_loopback(server->address)) {
             finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,
                         "give the nodes certificates: \"TLS\" in operations.md",

@@ -51,7 +51,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 47 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 45 /* rows of the table; checked at compile time */
 
 #define CONFIG_ADMIN_SAME "same" /* of admin.listen */
 #define CONFIG_ROOT "root"       /* of user */
@@ -87,8 +87,6 @@ struct config_tls_files {
     char ca[LIMIT_PATH_BYTES + 1]; /* "" also if no certificate is checked against it */
 };
 
-#define CONFIG_TLS_PATHS 6 /* of both directories */
-
 /* Quotas of one client. */
 struct quota_settings {
     struct client_quotas clients; /* of one node */
@@ -104,12 +102,15 @@ struct config_origin {
     char *text;    /* the value as written; owned; NULL: required and not given */
 };
 
+/* Of snowflake.worker-id: any free one. */
+#define CONFIG_WORKER_ID_ANY 65535
+
 /* Do not copy: strings point at the texts of the origins, the keys of the node at the secret and at
  * paths. */
 struct config {
     struct node_settings node;
     struct id_service_config ids;    /* what the node serves */
-    uint32_t worker_id;              /* fixed by ids.lease; WORKER_ID_ANY: none */
+    uint32_t worker_id;              /* fixed by ids.lease; CONFIG_WORKER_ID_ANY: none */
     enum config_bootstrap bootstrap; /* node and data have copies of its parts */
     struct http_settings http;
     char resp_shown[LIMIT_ADDRESS_BYTES + 1]; /* what http has of it */
@@ -169,8 +170,16 @@ struct config {
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */
 void config_release(struct config *config);
 
-/* All files of both directories, "" among them. */
-void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS]);
+/* A file that the node may read again: it, and what names it. path: "" if there is none. */
+struct config_file {
+    const char *what;
+    const char *path;
+};
+
+#define CONFIG_FILES_MAX (CONFIG_SETTINGS_MAX + 7) /* the config file, and those of certificates */
+
+/* All of them; returns the number. */
+size_t config_files(const struct config *config, struct config_file ret_files[CONFIG_FILES_MAX]);
 
 struct config_error {
     char text[768];
@@ -234,7 +243,7 @@ struct setting_type; /* the texts that are values, and how the field is set */
 
 /* A row of the table. */
 struct setting {
-    const char *name; /* "http.timeout-ms": --http-timeout-ms, LEAFD_HTTP_TIMEOUT_MS */
+    const char *name; /* "http.idle-ms": --http-idle-ms, LEAFD_HTTP_IDLE_MS */
     const struct setting_type *type;
     size_t offset; /* of the field in struct config */
     size_t size;   /* of the field */
@@ -261,8 +270,8 @@ struct setting_text {
     char text[48];
 };
 
-/* A setting's name as a source spells it: "http.timeout-ms" in a file, "--http-timeout-ms",
- * "LEAFD_HTTP_TIMEOUT_MS". Returns out's text. */
+/* A setting's name as a source spells it: "http.idle-ms" in a file, "--http-idle-ms",
+ * "LEAFD_HTTP_IDLE_MS". Returns out's text. */
 const char *setting_spell(const char *name, enum config_source source, struct setting_text *out);
 
 /* The row with this name, as the source spells it; the number of rows if there is none. */

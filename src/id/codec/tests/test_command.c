@@ -469,13 +469,13 @@ static const struct golden GOLDEN[] = {
      "00000000 00 0000 "
      "00"},
     {"stepped put result", encode_stepped_put_result, decode_put_result,
-     "01 8a 00000000 00000000 01000000 00000000 0000000000000000 0000000000000000 0000 " ROW
+     "01 8e 00000000 00000000 01000000 00000000 0000000000000000 0000000000000000 0000 " ROW
      "0000000000000000 10000000 03000000 00000000 00 0000"},
     {"stepped rows", encode_stepped_rows, decode_rows,
      "01 8b 0000 02000000 " ROW "0000000000000000 00000000 00000000 00000000 00 0000" ROW
      "0000000000000000 10000000 03000000 00000000 00 0000"},
     {"stepped grants", encode_stepped_grants, decode_grant_results,
-     "01 89 02000000 00000000 e8030000 8877665544332211 03000000 f4010000 d0070000 02000000 "
+     "01 8d 02000000 00000000 e8030000 8877665544332211 03000000 f4010000 d0070000 02000000 "
      "fbffffff 00000000 0000000000000000 04000000 01000000 02000000 00000000"},
     {"stepped strict", encode_stepped_strict, decode_strict_results,
      "01 8c 02000000 00000000 01 03000000 8877665544332211 02000000 "
@@ -514,7 +514,7 @@ static void test_command_type_by_head_alone(void **state)
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED) ||
                      type == COMMAND_BIRTH_AT || type == COMMAND_PLACEMENT || type == COMMAND_CUT ||
-                     type == COMMAND_WORKER_ACQUIRE_OF || type == COMMAND_WORKER_POOLS;
+                     (type >= COMMAND_WORKER_ACQUIRE_OF && type <= COMMAND_WORKER_RELEASE_OF);
         bool is_clusters = cluster_command_since(type) > 0;
         int since = type >= COMMAND_TAGS_PUT_STEPPED ? 3 : type == COMMAND_TAGS_PUT_BY ? 2 : 1;
 
