@@ -68,9 +68,9 @@ struct cluster_request {
     /* For a COMMAND: the caller has stamped it. It is repeated as any other, but is not part of
      * this node's session. */
     bool stamped;
-    /* For a COMMAND: a leader's own, without a stamp. It is appended by this node as the leader, and
-     * never again nor by another: ERR_NOT_LEADER if this node does not lead, or when its leadership
-     * or term ends before it has applied the entry. */
+    /* For a COMMAND: a leader's own, without a stamp. This node appends it, as the leader, once; no
+     * other node does: ERR_NOT_LEADER if this node does not lead, or when its leadership or term
+     * ends before it has applied the entry. */
     bool once;
     /* For a COMMAND or MEMBER: its number stays awaited after done. The caller submits the request
      * again, with another payload and the same number, or calls requests_release(). */
