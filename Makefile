@@ -128,8 +128,8 @@ $(OUT)/src/base/commit.o: $(OUT)/commit
 $(OUT)/commit: anew
 	$(call NOTE,$(COMMIT))
 # Files that are put into an object as they are: the page at `/`, and what says the routes.
-$(OUT)/http/page/page.o: $(wildcard http/page/*.html http/page/*.css http/page/*.js)
-$(OUT)/http/api/api.o: http/api/openapi.json
+$(OUT)/http/api/api.o: http/api/openapi.json \
+                       $(wildcard http/page/*.html http/page/*.css http/page/*.js)
 $(foreach layer,$(LAYERS) ctl history memory_model,\
 	$(eval $(call lib,$(layer)): $(call objs,$(layer)); $$(ARCHIVE)))
 
