@@ -427,7 +427,7 @@ def test_the_nodes_of_make_run_are_found(liar, tmp_path):
 
 def test_the_leader_is_killed_during_next(make_cluster, tmp_path):
     """No error, and no id twice: what was in the air is skipped."""
-    cluster = make_cluster(settings={**FAST, "http-timeout-ms": 1000})
+    cluster = make_cluster()
     cluster.create_tag("order", mode="strict")
     ctl = leafctl.of(cluster, tmp_path)
     out = tmp_path / "ids"

@@ -7,7 +7,6 @@ import time
 import pytest
 
 from checker import History
-from cluster import FAST
 from wait import wait_until
 
 SLACK_S = 1.0
@@ -40,7 +39,7 @@ def check_refused(answer):
 @pytest.mark.parametrize("survivor_leads", [True, False])
 # Shows P4-killed.
 def test_survivor(make_cluster, tag, survivor_leads):
-    cluster = make_cluster(settings={**FAST, "http-timeout-ms": 800})
+    cluster = make_cluster()
     cluster.create_tag(tag, step=200)
     history = History()
     leader = cluster.leader()

@@ -40,6 +40,15 @@
         .number = WINDOW_DEFAULT_MS                                                                \
     }
 
+/* The first number that is no worker id, at the cluster's level. */
+static uint32_t worker_id_end(struct conn *conn)
+{
+    return atomic_load(&api_loop(conn)->backend->health->level) >=
+                   command_since(COMMAND_WORKER_ACQUIRE_OF)
+               ? LIMIT_WORKER_IDS
+               : WORKER_IDS_NARROW;
+}
+
 /* --- refusals of the state machine --- */
 
 static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
@@ -323,7 +332,7 @@ int handle_worker_acquire(struct conn *conn)
             call->worker.wall_ms = acquire.wall_ms;
             call->named = named;
             command_put(&call->request.payload, command_acquire_type(&acquire), &acquire);
-            (void)audited_look_at_worker(conn, call, acquire.worker_id);
+            (void)audited_submit(conn, call, loop->api->settings->default_timeout_ms);
         }
     }
     json_decref(body);
@@ -421,7 +430,7 @@ int handle_worker_release(struct conn *conn)
     call = worker_change_new(204);
     call->worker.worker_id = release.worker_id;
     command_put(&call->request.payload, command_release_type(release.worker_id), &release);
-    return call_submit(conn, call);
+    return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }
 
 /* --- list --- */
@@ -527,7 +536,7 @@ int handle_pools_put(struct conn *conn)
     json_t *body;
     int err;
 
-    if (!request_options(conn, NULL, 0) || !level_ok(conn, COMMAND_WORKER_POOLS, "pools need")) {
+    if (!level_ok(conn, COMMAND_WORKER_POOLS, "pools need")) {
         return ANSWERED;
     }
     body = request_body(conn, "pools", "{}", fields, COUNT_OF(fields));

@@ -378,8 +378,9 @@ static int servers_add(struct servers *servers, const char *text, size_t len, bo
     if (len < sizeof server->address) {
         memcpy(server->address, text, len);
     }
+    /* Answers are shown as JSON with their server's address, which therefore has to be UTF-8. */
     if (len >= sizeof server->address || strpbrk(server->address, NOT_IN_ADDRESS) != NULL ||
-        address_split(server->address, &address) != 0) {
+        !text_is_utf8(text, len) || address_split(server->address, &address) != 0) {
         buf_printf(why, "server: \"%.*s\" is not HOST:PORT (an IPv6 address stands in brackets)",
                    (int)(len < 200 ? len : 200), text);
         return ERR_INVALID;

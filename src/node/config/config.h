@@ -51,7 +51,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 47 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 45 /* rows of the table; checked at compile time */
 
 #define CONFIG_ADMIN_SAME "same" /* of admin.listen */
 #define CONFIG_ROOT "root"       /* of user */
@@ -237,7 +237,7 @@ struct setting_type; /* the texts that are values, and how the field is set */
 
 /* A row of the table. */
 struct setting {
-    const char *name; /* "http.timeout-ms": --http-timeout-ms, LEAFD_HTTP_TIMEOUT_MS */
+    const char *name; /* "http.idle-ms": --http-idle-ms, LEAFD_HTTP_IDLE_MS */
     const struct setting_type *type;
     size_t offset; /* of the field in struct config */
     size_t size;   /* of the field */
@@ -264,8 +264,8 @@ struct setting_text {
     char text[48];
 };
 
-/* A setting's name as a source spells it: "http.timeout-ms" in a file, "--http-timeout-ms",
- * "LEAFD_HTTP_TIMEOUT_MS". Returns out's text. */
+/* A setting's name as a source spells it: "http.idle-ms" in a file, "--http-idle-ms",
+ * "LEAFD_HTTP_IDLE_MS". Returns out's text. */
 const char *setting_spell(const char *name, enum config_source source, struct setting_text *out);
 
 /* The row with this name, as the source spells it; the number of rows if there is none. */

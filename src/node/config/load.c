@@ -303,6 +303,8 @@ int tls_files_load(const struct config *config, struct tls *tls, struct tls_cont
 #define HEARTBEATS_PER_ELECTION 10 /* lost in a row before a node starts an election */
 #define HEARTBEAT_MIN_MS 10        /* a third of the shortest election timeout */
 #define CATCH_UP_ELECTIONS 60      /* a change that outlasts an election or two does not complete */
+#define COVER_ELECTIONS 5          /* a tag's ids outlast an election, and a second one */
+#define TIMEOUT_ELECTIONS 3        /* a waiting request outlasts an election of two rounds */
 #define SNAPSHOTS_PER_TRAIL 4      /* for a node this late, entries are cheaper than a snapshot */
 #define RENEWALS_PER_WINDOW 3      /* two may fail */
 #define RENEW_MS 3000              /* Leaf's report interval */
@@ -393,38 +395,47 @@ static void default_admin(struct config *config)
     config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
 }
 
+static uint32_t at_most(uint32_t value, uint32_t most)
+{
+    return value < most ? value : most;
+}
+
+static uint32_t at_least(uint32_t value, uint32_t least)
+{
+    return value > least ? value : least;
+}
+
 /* Set values with a fixed ratio to a setting, and constants. */
 static void set_followers(struct node_settings *node, struct id_service_config *ids)
 {
     struct driver_config *driver = &node->replica.driver;
     struct lease_config *lease = &ids->lease;
-    uint32_t heartbeat_ms = driver->election_ms / HEARTBEATS_PER_ELECTION;
-    uint32_t part_ms = lease->window_ms / RENEWALS_PER_WINDOW;
 
-    driver->heartbeat_ms = heartbeat_ms > HEARTBEAT_MIN_MS ? heartbeat_ms : HEARTBEAT_MIN_MS;
+    driver->heartbeat_ms =
+        at_least(driver->election_ms / HEARTBEATS_PER_ELECTION, HEARTBEAT_MIN_MS);
     driver->applier.trailing_entries = driver->applier.snapshot_entries / SNAPSHOTS_PER_TRAIL;
     node->replica.catch_up_ms = driver->election_ms * CATCH_UP_ELECTIONS;
     ids->refill_percent = REFILL_DEFAULT_PERCENT;
+    ids->allocator.cover_ms =
+        at_least(driver->election_ms * COVER_ELECTIONS, REFILL_DEFAULT_COVER_MS);
     ids->allocator.request_ms = GRANT_REQUEST_MS;
     ids->allocator.retry_ms = GRANT_RETRY_MS;
     /* As many as there is room for: age and rate bound them, and a clean stop returns unused
      * ids. */
     ids->prefetch.tags = PREFETCH_DEFAULT_TAGS;
     ids->prefetch.rate_per_s = PREFETCH_DEFAULT_RATE;
-    lease->renew_ms = part_ms < RENEW_MS ? part_ms : RENEW_MS;
+    lease->renew_ms = at_most(lease->window_ms / RENEWALS_PER_WINDOW, RENEW_MS);
     lease->mark_lead_ms = MARK_LEAD_MS;
     node->replica.clock = (struct clock_sync_config){.threshold_ms = lease->threshold_ms,
                                                      .renew_ms = lease->renew_ms};
 }
 
-static uint32_t at_most(uint32_t value, uint32_t most)
-{
-    return value < most ? value : most;
-}
-
 /* Parts of the memory, and times no longer than a connection's idle limit. */
-static void set_http_followers(struct http_settings *http, uint64_t memory_bytes)
+static void set_http_followers(struct http_settings *http, uint64_t memory_bytes,
+                               uint32_t election_ms)
 {
+    http->default_timeout_ms = at_most(
+        at_least(election_ms * TIMEOUT_ELECTIONS, HTTP_DEFAULT_TIMEOUT_MS), LIMIT_TIMEOUT_MS);
     http->bodies_bytes = memory_bytes / 3;
     http->client_bodies_bytes = memory_bytes / 12;
     http->output_bytes = memory_bytes / 3;
@@ -461,7 +472,8 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
 
     (void)ret_error;
     set_followers(&config->node, &config->ids);
-    set_http_followers(&config->http, config->http_memory_bytes);
+    set_http_followers(&config->http, config->http_memory_bytes,
+                       config->node.replica.driver.election_ms);
     config->node.bootstrap_single = config->bootstrap == CONFIG_BOOTSTRAP_SINGLE;
     config->data.create = config->bootstrap != CONFIG_BOOTSTRAP_NEVER;
     config->shutdown.grace_ms = SHUTDOWN_GRACE_MS;
@@ -788,6 +800,10 @@ static int refuse_name(enum config_source source, const char *name, size_t len,
     } gone[] = {
         {"prefetch.tags", "after a restart a node fetches a segment of each tag that it served "
                           "within a day, of 10000 at most"},
+        {"segment.cover-ms", "a segment lasts five times raft.election-ms, at least 5 s; where a "
+                             "tag needs more, give it cover_s or a larger step"},
+        {"http.timeout-ms", "a request waits three times raft.election-ms, 3 to 10 s; where a "
+                            "client needs another time, let it send timeout_ms"},
     };
     size_t bare = strcspn(name, "=");
     struct setting_text spelled;

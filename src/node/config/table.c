@@ -653,7 +653,6 @@ static const struct setting_type setting_hold = {
 
 /* Of a directory, with room for a file's name. */
 #define TLS_DIR_BYTES (LIMIT_PATH_BYTES - (sizeof CONFIG_TLS_CERTIFICATE - 1))
-#define MAX_INTERVAL_MS 600000
 #define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
 #define QUOTA_MAX 1000000000  /* the maximum in a line of the tokens file, too */
@@ -763,9 +762,6 @@ const struct setting settings[] = {
      "`required`: a client without one is not let in."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
      DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
-    {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),
-     DEFAULT(VALUE_OF(HTTP_DEFAULT_TIMEOUT_MS)),
-     "How long a request without `timeout_ms` waits for a refill or an election."},
     {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_IDLE_MS, "ms"),
      DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)),
      "A connection without a request for so long is closed; longer than a "
@@ -794,8 +790,10 @@ const struct setting settings[] = {
      "`data.memory-bytes`, `tags`; more get 429 `share`. The same on all nodes."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
      "A follower that hears no leader for a random time, one to two times this long, starts an "
-     "election. Heartbeats come ten times as often. A change of the members without progress for "
-     "sixty times as long is abandoned. The same on all nodes."},
+     "election. Heartbeats come ten times as often. A segment lasts five times as long, at least 5 "
+     "s; "
+     "a request without `timeout_ms` waits three times as long, 3 to 10 s; a change of the members "
+     "without progress for sixty times as long is abandoned. The same on all nodes."},
     {"raft.snapshot-entries",
      NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
      DEFAULT("8192"),
@@ -805,9 +803,6 @@ const struct setting settings[] = {
      DEFAULT("600000"),
      "The [level](versions.md) rises once all members have spoken the next one for so long; the "
      "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
-    {"segment.cover-ms", NUMBER(ids.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"), DEFAULT("5000"),
-     "A segment lasts at least so long, within the tag's `max_step`. Keep it longer than an "
-     "election."},
     {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
      "Beyond it 503 `idempotency_full`. The same on all nodes."},

@@ -32,9 +32,10 @@ static int parse(struct servers *servers, const char *text, const char *ca)
 static void test_addresses(void **state)
 {
     static const char *const wrong[] = {
-        "",      "a",      "a:",        "a:99999", "a:1,,b:2",
-        "a:1,",  "[::1:1", "::1:1",     "a:1/x",   "u@a:1",
-        "a b:1", "a:1?x",  "ftp://a:1", "http://", "https://https://a:1"};
+        "",       "a",      "a:",        "a:99999", "a:1,,b:2",
+        "a:1,",   "[::1:1", "::1:1",     "a:1/x",   "u@a:1",
+        "a b:1",  "a:1?x",  "ftp://a:1", "http://", "https://https://a:1",
+        "h\xff:1"};
     struct servers servers;
 
     (void)state;
@@ -45,6 +46,7 @@ static void test_addresses(void **state)
     assert_true(!servers.list[0].tls && servers.list[1].tls && !servers.list[2].tls);
     assert_int_equal(parse(&servers, "a:1,http://b:2", "ca.pem"), 0);
     assert_true(servers.list[0].tls && !servers.list[1].tls);
+    assert_int_equal(parse(&servers, "h\xc3\xa4:1", NULL), 0);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(parse(&servers, wrong[i], NULL), ERR_INVALID);
     }

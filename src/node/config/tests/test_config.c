@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 47 /* at most */
+#define SETTINGS_WANTED 45 /* at most */
 
 static void test_defaults(void **state)
 {
@@ -140,9 +140,9 @@ static void test_error_names_source(void **state)
     expect_error(f, ARGS("--config", f->path, "--http-loops", "1"), NO_ENV, expected);
     expect_error(f, ARGS(NODE_1), ENV("LEAFD_HTTP_LOOPS=-1"),
                  "environment LEAFD_HTTP_LOOPS: http.loops: \"-1\" is not valid: must be 0..64");
-    expect_flag_error(f, "--http-timeout-ms", "10001",
-                      "flag --http-timeout-ms: http.timeout-ms: \"10001\" is not valid: must be "
-                      "0..10000 ms");
+    expect_flag_error(f, "--shutdown-delay-ms", "60001",
+                      "flag --shutdown-delay-ms: shutdown.delay-ms: \"60001\" is not valid: must "
+                      "be 0..60000 ms");
 }
 
 static void test_unknown(void **state)
@@ -361,19 +361,40 @@ static void test_hold(void **state)
 static void test_settings_that_went(void **state)
 {
     struct config_fixture *f = *state;
-    static const char gone[] = " is no setting any more: leave it out; after a restart a node "
-                               "fetches a segment of each tag that it served within a day, of "
-                               "10000 at most";
+    static const struct {
+        char *names[3]; /* in a file, of a variable, of a flag */
+        const char *how;
+    } gone[] = {
+        {{"prefetch.tags", "LEAFD_PREFETCH_TAGS", "--prefetch-tags"},
+         "after a restart a node fetches a segment of each tag that it served within a day, of "
+         "10000 at most"},
+        {{"segment.cover-ms", "LEAFD_SEGMENT_COVER_MS", "--segment-cover-ms"},
+         "a segment lasts five times raft.election-ms, at least 5 s; where a tag needs more, give "
+         "it cover_s or a larger step"},
+        {{"http.timeout-ms", "LEAFD_HTTP_TIMEOUT_MS", "--http-timeout-ms"},
+         "a request waits three times raft.election-ms, 3 to 10 s; where a client needs another "
+         "time, let it send timeout_ms"},
+    };
     char text[400];
+    char given[64];
 
-    file_make(f, "\nprefetch.tags = 1\n");
-    (void)snprintf(text, sizeof text, "%s:2: prefetch.tags%s", f->path, gone);
-    expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
-    (void)snprintf(text, sizeof text, "LEAFD_PREFETCH_TAGS%s", gone);
-    expect_error(f, ARGS(NODE_1), ENV("LEAFD_PREFETCH_TAGS=1"), text);
-    (void)snprintf(text, sizeof text, "--prefetch-tags%s", gone);
-    expect_error(f, ARGS(NODE_1, "--prefetch-tags", "1"), NO_ENV, text);
-    expect_error(f, ARGS(NODE_1, "--prefetch-tags=1"), NO_ENV, text);
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        char *const *names = gone[i].names;
+
+        (void)snprintf(given, sizeof given, "\n%s = 1\n", names[0]);
+        file_make(f, given);
+        (void)snprintf(text, sizeof text, "%s:2: %s is no setting any more: leave it out; %s",
+                       f->path, names[0], gone[i].how);
+        expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
+        for (size_t source = 1; source < 3; source++) {
+            (void)snprintf(given, sizeof given, "%s=1", names[source]);
+            (void)snprintf(text, sizeof text, "%s is no setting any more: leave it out; %s",
+                           names[source], gone[i].how);
+            expect_error(f, source == 1 ? ARGS(NODE_1) : ARGS(NODE_1, given),
+                         source == 1 ? ENV(given) : NO_ENV, text);
+        }
+        expect_error(f, ARGS(NODE_1, names[2], "1"), NO_ENV, text);
+    }
     expect_error(f, ARGS(NODE_1, "--prefetch-tag", "0"), NO_ENV,
                  "unknown argument \"--prefetch-tag\"; --help lists the settings");
 }
