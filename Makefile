@@ -70,7 +70,7 @@ OUR_LDFLAGS  := -fPIE -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack \
 # The libraries of each layer, and the layers of leafd: one links those after it. leafctl is a
 # program of its own, which takes of leafd what makes a token, and reads an address or a backup.
 LAYERS       := node http service raft storage loop id state base
-LIBS_base    := -lisal -lxxhash -lssl -lcrypto -lglib-2.0
+LIBS_base    := -lisal -lxxhash -lssl -lcrypto -lglib-2.0 -lm
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lssl -lcrypto
 LIBS_http    := -ljansson -lcrypto
@@ -120,15 +120,16 @@ endef
 
 $(OUT)/%.o: %.c
 	$(COMPILE)
-$(OUT)/src/base/zone.o: OUR_CPPFLAGS += $(shell pkg-config --cflags glib-2.0)
+$(OUT)/src/base/zone.o $(OUT)/storage/lmdb/store.o: \
+	OUR_CPPFLAGS += $(shell pkg-config --cflags glib-2.0)
 # One object knows the commit; the others come from a compiler cache although there is a new one.
 $(OUT)/src/base/commit.o: OUR_CPPFLAGS += -DLEAFD_COMMIT='"$(COMMIT)"'
 $(OUT)/src/base/commit.o: $(OUT)/commit
 $(OUT)/commit: anew
 	$(call NOTE,$(COMMIT))
 # Files that are put into an object as they are: the page at `/`, and what says the routes.
-$(OUT)/http/page/page.o: $(wildcard http/page/*.html http/page/*.css http/page/*.js)
-$(OUT)/http/api/api.o: http/api/openapi.json
+$(OUT)/http/api/api.o: http/api/openapi.json \
+                       $(wildcard http/page/*.html http/page/*.css http/page/*.js)
 $(foreach layer,$(LAYERS) ctl history memory_model,\
 	$(eval $(call lib,$(layer)): $(call objs,$(layer)); $$(ARCHIVE)))
 

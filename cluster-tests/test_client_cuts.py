@@ -12,7 +12,8 @@ import pytest
 import redis
 
 import leafctl
-from client import ConnectionLost, once
+from certificates import Authority
+from client import Connection, ConnectionLost, once
 from cluster import FAST
 from recovery import done, place
 from resp import connect, open_resp
@@ -291,6 +292,68 @@ def test_whom_a_proxy_names(start, tokens, tag):
     wait_until(lambda: status("203.0.113.7") == 403, 30, "the cut")
     assert status("203.0.114.7") == 200
     assert once(node.address, "GET", SEGMENT + tag).status == 200
+
+
+def test_the_client_of_a_certificate(make_cluster, tokens, tag, tmp_path):
+    """By the name of its line at all nodes, over HTTP and RESP, on connections that are open; by
+    its address with a line or without. What the certificate proves is no name for a cut."""
+    authority = Authority(tmp_path / "certificates")
+    authority.issue("server")
+    pairs = {name: authority.issue(name, f"DNS:{name}.shop", "clientAuth")
+             for name in ("orders", "boss", "stranger")}
+    tokens.lines["orders"] = "orders cert:dns:orders.shop roles=ids,read"
+    tokens.lines["boss"] = "boss cert:dns:boss.shop roles=admin"
+    tokens.write()
+    cluster = make_cluster(3, {
+        **FAST, "http-tls-dir": authority.path("server"), "http-tls-client": "optional",
+        "auth-tokens-file": tokens.path, "auth-anonymous": "health,ids,read"}, start=False)
+    open_resp(cluster)
+    for node in cluster.nodes:
+        node.tls = authority.client()
+    cluster.start()
+    wait_level(cluster, 3)
+    first, *others = cluster.nodes
+    assert first.http("PUT", f"/api/tags/{tag}", {}, tokens.bearer("root")).status == 201
+
+    def take(node, name, source="127.0.0.1"):
+        with connect_as(node.address, source) as plain:
+            plain.sock = authority.client(pairs[name]).wrap_socket(
+                plain.sock, server_hostname="localhost")
+            return plain.request("GET", SEGMENT + tag)
+
+    for node in cluster.nodes:
+        wait_until(lambda n=node: take(n, "orders").status == 200, 30, "ids")
+    pem, key = pairs["orders"]
+    pool = connect(others[0], ssl=True, ssl_ca_certs=authority.pem, ssl_certfile=pem,
+                   ssl_keyfile=key)
+    assert int(pool.incr(tag)) > 0
+    with Connection(first.address, tls=authority.client(pairs["boss"])) as boss:
+        for who, status, code in (("dns:orders.shop", 400, "bad_request"),
+                                  ("boss", 409, "cuts_asker")):
+            answer = boss.request("PUT", f"{CUTS}/{who}", b'{"for_s":600}',
+                                  {"Content-Type": "application/json"})
+            assert (answer.status, answer.code) == (status, code), answer
+        assert "boss is the certificate of this very request" in answer.json()["message"]
+    answer = cut(first, tokens, "dns:orders.shop")
+    assert answer.json()["message"].endswith("a cut names its line in the tokens file, orders")
+    assert cut(first, tokens, "orders", reason="a loop").status == 200
+    for node in cluster.nodes:
+        wait_until(lambda n=node: is_cut_now(take(n, "orders")), 30, "the cut")
+        assert take(node, "stranger").status == 200
+        assert once(node.address, "GET", "/livez", tls=authority.client(pairs["orders"])).status \
+            == 200
+    with pytest.raises(redis.ResponseError, match="CUT client_cut"):
+        pool.incr(tag)
+    assert end(first, tokens, "orders").status == 204
+    assert cut(first, tokens, f"{OTHER}/32").status == 200
+    for node in cluster.nodes:
+        for name in ("orders", "stranger"):
+            wait_until(lambda n=node, c=name: is_cut_now(take(n, c, OTHER)), 30, "the cut")
+            wait_until(lambda n=node, c=name: take(n, c).status == 200, 30, "ids again")
+
+
+def is_cut_now(answer):
+    return answer.status == 403 and is_cut(answer, "is cut until")
 
 
 def test_a_backup_has_none(start, tokens, tmp_path):

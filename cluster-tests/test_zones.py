@@ -312,6 +312,32 @@ def test_a_preferred_zone_that_no_node_has(make_cluster, tmp_path):
     assert "which is to lead" not in ctl("check", code=None).out
 
 
+def test_a_pool_of_a_zone_that_no_node_has(make_cluster, tmp_path):
+    """The leader says so by its name, once for each list of pools; a list without says nothing."""
+    cluster = make_cluster(settings=FAST, start=False)
+    start_zones(cluster, ["a", "b", "b"])
+    leader = cluster.wait_leader()
+    ctl = leafctl.of(cluster, tmp_path)
+    text = r"a pool of worker ids is for a zone that no node is in.* zone=\"%s\" worker_ids=%s "
+    put = lambda pools: leader.http("PUT", "/api/workers/pools", {"pools": pools}).status  # noqa
+    assert put("a=0-9,b=10-19") == 200
+    wait_until(lambda: "which has the worker ids" not in ctl("check", code=None).out, 30,
+               "each node has told its zone")
+    assert put("a=0-9,bb=10-19,d=20-20") == 200
+    leader.wait_log(text % ("bb", "10-19"))
+    leader.wait_log(text % ("d", "20-20"))
+    out = ctl("check", code=None).out
+    assert "no node is in zone bb, which has the worker ids 10 to 19" in out
+    assert "no node is in zone d, which has the worker ids 20 to 20" in out
+    assert put("cc=10-19") == 200
+    leader.wait_log(text % ("cc", "10-19"))
+    log = "".join(node.log() for node in cluster.nodes)
+    assert [log.count(f'in" zone="{zone}"') for zone in ("a", "b", "bb", "d", "cc")] == [
+        0, 0, 1, 1, 1]
+    assert put("") == 200
+    assert "which has the worker ids" not in ctl("check", code=None).out
+
+
 def test_the_preferred_zone_leads(make_cluster):
     cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "b"}, start=False)
     start_zones(cluster, ["a", "b", "c"])

@@ -42,7 +42,7 @@ struct sim_request {
     uint64_t floor; /* GET: an acknowledged max_id when it was sent; PUT: the max_id it sets;
                        EVERYWHERE: that which was set */
     bool force;
-    struct id_missing missing; /* EVERYWHERE */
+    struct missing_members missing; /* EVERYWHERE */
 };
 
 static const char *const kind_names[] = {"an open", "a put", "a put", "a put",          "a delete",

@@ -7,6 +7,7 @@
  */
 #include "http/api/api.h"
 
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 #include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/api/route.h"
-#include "http/page/page.h"
 #include "http/proto/head.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -43,7 +43,6 @@
 #define LEAF .is_leaf = true
 #define TINYID .is_leaf = true, .is_tinyid = true, FOR(ROLE_NONE, LISTENER_IDS, TRAFFIC_SEGMENT)
 #define AUDITED .audited = true
-#define AUDITED_AS(what) .audited = true, .changes = (what)
 #define FOR(role_, listeners_, traffic_)                                                           \
     .role = (role_), .listeners = (listeners_), .traffic = (traffic_)
 #define FOR_BOTH (LISTENER_IDS | LISTENER_ADMIN)
@@ -85,27 +84,27 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/tags", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_tags_list)),
     ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
     ROUTE(BIT(METHOD_GET), "/api/workers/pools", FOR_READ, SERVED_BY(handle_pools_get)),
-    ROUTE(BIT(METHOD_PUT), "/api/workers/pools", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+    ROUTE(BIT(METHOD_PUT), "/api/workers/pools", BODY, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_pools_put)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
           SERVED_BY(handle_worker_renew)),
-    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
-          AUDITED_AS(CHANGES_WORKER), SERVED_BY(handle_worker_release)),
+    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS, AUDITED,
+          SERVED_BY(handle_worker_release)),
     ROUTE(READ, "/api/workers", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_workers_list)),
     ROUTE(BIT(METHOD_POST), "/api/workers", BODY, OPTIONS, FOR_WORKERS, AUDITED,
           SERVED_BY(handle_worker_acquire)),
     ROUTE(READ, "/api/layouts/", NAME, FOR_READ, SERVED_BY(handle_layout_get)),
-    ROUTE(BIT(METHOD_PUT), "/api/layouts/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_LAYOUT), SERVED_BY(handle_layout_put)),
-    ROUTE(BIT(METHOD_DELETE), "/api/layouts/", NAME, OPTIONS, FOR_ADMIN, AUDITED_AS(CHANGES_LAYOUT),
+    ROUTE(BIT(METHOD_PUT), "/api/layouts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          SERVED_BY(handle_layout_put)),
+    ROUTE(BIT(METHOD_DELETE), "/api/layouts/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_layout_delete)),
     ROUTE(READ, "/api/layouts", LONG, FOR_READ, SERVED_BY(handle_layouts_list)),
-    ROUTE(BIT(METHOD_POST), "/api/nodes/*/drain", VERB("/drain"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_DRAIN)),
-    ROUTE(BIT(METHOD_POST), "/api/nodes/*/resume", VERB("/resume"), OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_RESUME)),
-    ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_WEIGHT)),
+    ROUTE(BIT(METHOD_POST), "/api/nodes/*/drain", VERB("/drain"), OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_DRAIN)),
+    ROUTE(BIT(METHOD_POST), "/api/nodes/*/resume", VERB("/resume"), OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_RESUME)),
+    ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_WEIGHT)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
     ROUTE(BIT(METHOD_GET), "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
     ROUTE(BIT(METHOD_PUT), "/api/clients/cuts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
@@ -116,19 +115,19 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/status", LONG, FOR_READ, SERVED_BY(handle_status)),
     ROUTE(READ, "/api/events", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_events)),
     ROUTE(BIT(METHOD_GET), "/api/live", TAKES, FOR_READ, SERVED_BY(handle_live)),
-    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_REMOVE)),
-    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_MOVE)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_ADD)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_CLUSTER), ASKS(ASK_LEAD)),
+    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_REMOVE)),
+    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_MOVE)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_ADD)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_LEAD)),
     ROUTE(READ, "/api/cluster/segments", LONG, OPTIONS, FOR_READ,
           SERVED_BY(handle_cluster_segments)),
     ROUTE(READ, "/api/cluster/level", OPTIONS, FOR_READ, ASKS(ASK_LEVEL_SEE)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN,
-          AUDITED_AS(CHANGES_LEVEL), ASKS(ASK_LEVEL)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, FOR_ADMIN, AUDITED,
+          ASKS(ASK_LEVEL)),
     ROUTE(BIT(METHOD_GET), "/api/backup", TAKES, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/audit", LONG, OPTIONS, FOR_ADMIN, SERVED_BY(handle_audit)),
@@ -274,27 +273,88 @@ static void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES]
 
 /* --- the same for all clients: the page, and openapi.json --- */
 
-__asm__(".pushsection .rodata\n"
-        "openapi_json:\n"
-        ".incbin \"http/api/openapi.json\"\n"
-        "openapi_json_end:\n"
-        ".popsection\n");
-extern const char openapi_json[] __attribute__((visibility("hidden")));
-extern const char openapi_json_end[] __attribute__((visibility("hidden")));
+/* A file's bytes, from part_NAME to part_NAME_end. */
+#define PART(name, file)                                                                           \
+    __asm__(".pushsection .rodata\n"                                                               \
+            "part_" #name ":\n"                                                                    \
+            ".incbin \"" file "\"\n"                                                               \
+            "part_" #name "_end:\n"                                                                \
+            ".popsection\n");                                                                      \
+    extern const char part_##name[] __attribute__((visibility("hidden")));                         \
+    extern const char part_##name##_end[] __attribute__((visibility("hidden")))
 
-const char *openapi_text(size_t *ret_len)
+PART(openapi, "http/api/openapi.json");
+PART(html, "http/page/page.html"); /* the template; has @STYLE@ and @SCRIPT@ */
+PART(look_css, "http/page/look.css");
+PART(page_css, "http/page/page.css");
+PART(look_js, "http/page/look.js");
+PART(page_js, "http/page/page.js");
+PART(views_js, "http/page/views.js");
+
+#define PUT_PART(buf, name) buf_put((buf), part_##name, (size_t)(part_##name##_end - part_##name))
+
+/* Put the template up to a mark, and the text in place of that, with its hash into the headers.
+ * Returns the template's rest. */
+static const char *put_page_part(struct api *api, const char *from, const char *mark,
+                                 const struct buf *text)
 {
-    *ret_len = (size_t)(openapi_json_end - openapi_json);
-    return openapi_json;
+    const char *at = memmem(from, (size_t)(part_html_end - from), mark, strlen(mark));
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned char encoded[2 * EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+
+    ASSERT(at != NULL);
+    buf_put(&api->page_html, from, (size_t)(at - from));
+    buf_put(&api->page_html, text->data, text->len);
+    ASSERT(EVP_Digest(text->data, text->len, digest, &len, EVP_sha256(), NULL) == 1 && len == 32);
+    ASSERT(EVP_EncodeBlock(encoded, digest, (int)len) > 0);
+    buf_printf(&api->page_headers, "'sha256-%s'", (char *)encoded);
+    return at + strlen(mark);
+}
+
+/* The page is one file: no other style or script may run or be shown, and no site may put it into a
+ * frame. */
+static void page_make(struct api *api)
+{
+    BUF_LOCAL(style);
+    BUF_LOCAL(script);
+    const char *at;
+
+    PUT_PART(&style, look_css);
+    PUT_PART(&style, page_css);
+    PUT_PART(&script, look_js);
+    PUT_PART(&script, page_js);
+    PUT_PART(&script, views_js);
+    buf_printf(&api->page_headers, "Content-Security-Policy: default-src 'none'; style-src ");
+    at = put_page_part(api, part_html, "@STYLE@", &style);
+    buf_printf(&api->page_headers, "; script-src ");
+    at = put_page_part(api, at, "@SCRIPT@", &script);
+    buf_put(&api->page_html, at, (size_t)(part_html_end - at));
+    buf_printf(&api->page_headers,
+               "; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+               "frame-ancestors 'none'; require-trusted-types-for 'script'\r\n"
+               "X-Frame-Options: DENY\r\n"
+               "X-Content-Type-Options: nosniff\r\n"
+               "Referrer-Policy: no-referrer\r\n"
+               "Cross-Origin-Opener-Policy: same-origin\r\n"
+               "Cross-Origin-Resource-Policy: same-origin\r\n"
+               "Permissions-Policy: camera=(), geolocation=(), microphone=()\r\n");
+    buf_put_u8(&api->page_headers, '\0');
 }
 
 int handle_page(struct conn *conn)
 {
-    const struct page *page = api_loop(conn)->api->page;
+    const struct api *api = api_loop(conn)->api;
 
-    conn_answer(conn, 200, PAGE_TYPE, (const char *)page->headers.data, page->html.data,
-                page->html.len);
+    conn_answer(conn, 200, "text/html;charset=UTF-8", (const char *)api->page_headers.data,
+                api->page_html.data, api->page_html.len);
     return ANSWERED;
+}
+
+const char *openapi_text(size_t *ret_len)
+{
+    *ret_len = (size_t)(part_openapi_end - part_openapi);
+    return part_openapi;
 }
 
 int handle_openapi(struct conn *conn)
@@ -420,21 +480,20 @@ COLD static void wait_turn(struct conn *conn)
 
 HOT static void api_handle(struct conn *conn)
 {
-    const struct api_loop *loop = conn->conns->data;
     const struct route *route = conn->request.route;
-    const struct auth *auth = loop->api->auth;
     int result = ANSWERED;
 
     if (!conn_charge(conn, &conn->client->requests, 1)) {
         return;
     }
     gate_look(conn);
+    if (route != NULL && route->audited && conn->request.gate == GATE_OPEN) {
+        audited_begin(conn);
+    }
     if (route == NULL) {
         result = refuse_route(conn);
     } else if (conn->request.gate != GATE_OPEN) {
         result = deny(conn);
-    } else if (route->audited && auth != NULL) {
-        result = audited_serve(conn);
     } else if (route->is_long) {
         wait_turn(conn);
     } else if (route->takes_options || request_options(conn, NULL, 0)) {
@@ -594,7 +653,7 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
     api->build = build;
     api->backend = backend;
     api->watch = watch_new(backend);
-    api->page = page_new();
+    page_make(api);
     api->waker.wake = waker_wake;
     api_server_init(api, &api->ids, LISTENER_IDS | LISTENER_ADMIN, 0);
     return api;
@@ -628,11 +687,6 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
     return &api->admin.service;
 }
 
-void api_watch(struct api *api)
-{
-    watch_begin(api);
-}
-
 struct id_waker *api_waker(struct api *api)
 {
     return &api->waker;
@@ -642,6 +696,7 @@ void api_free(struct api *api)
 {
     ASSERT(api->loop_count == 0);
     watch_free(api->watch);
-    page_free(api->page);
+    buf_free(&api->page_html);
+    buf_free(&api->page_headers);
     free(api);
 }

@@ -70,10 +70,6 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
 /* Set the protocol of the listener at settings->resp_address. Call before a server is made. */
 void api_set_resp(struct api *api, const struct talker *talker);
 
-/* From now on, look at the node once a second: alarms, events, viewers (status.c). Call after the
- * servers were started. */
-void api_watch(struct api *api);
-
 /* Pass it to the backend; remove it before http_server_stop(). */
 struct id_waker *api_waker(struct api *api);
 

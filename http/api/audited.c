@@ -38,7 +38,7 @@ struct note {
     size_t before_len;
     char trace[HEADER_TRACE_BYTES]; /* "": none given, or one that breaks the rules */
     bool force;
-    bool begun; /* the handler has run */
+    bool looking; /* at the state before: the change is not submitted yet */
 };
 
 /* --- who, from where, what --- */
@@ -197,7 +197,7 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
     const struct outcome outcome = {AUDIT_CHANGE, what, status, body, len};
 
     conn->note = NULL;
-    if (note->begun && (status < 400 || status >= 500)) {
+    if (!note->looking && (status < 400 || status >= 500)) {
         audit_tell(api_loop(conn), note, &outcome, 0);
     }
     free(note);
@@ -228,16 +228,16 @@ void audited_refuse_as(struct conn *conn, int status, const char *reason)
     }
 }
 
-/* --- serving --- */
-
-static int audit_go_on(struct conn *conn)
+void audited_begin(struct conn *conn)
 {
-    const struct route *route = conn->request.route;
-    struct note *note = conn->note;
-
-    note->begun = true;
-    return route->handle(conn);
+    if (api_loop(conn)->api->auth != NULL) {
+        ASSERT(conn->note == NULL);
+        conn->note = MUST_HAVE(malloc(sizeof(struct note)));
+        note_make(conn, conn->note);
+    }
 }
+
+/* --- the state before a change --- */
 
 /* Cut to the room. */
 static void put_before(struct note *note, const struct buf *json)
@@ -246,50 +246,35 @@ static void put_before(struct note *note, const struct buf *json)
     memcpy(note->before, json->data, note->before_len);
 }
 
-/* Make a call that reads this node's state before a change (NULL: before the handler runs). The
- * caller sets what to read. */
-static struct call *look_call(int (*finish)(struct conn *conn, struct call *call),
-                              struct call *change)
+/* Submit a call that reads this node's state. Its finish gets the change as call->next. */
+static int look(struct conn *conn, struct call *call, struct call *change)
 {
-    struct call *call = call_new(ID_REQUEST_QUERY, finish);
-
     call->sees_errors = true;
     call->request.local = true;
     call->next = change;
-    return call;
+    ((struct note *)conn->note)->looking = true;
+    return call_submit_for(conn, call, BEFORE_WAIT_MS);
 }
 
-/* --- the state before: one object --- */
-
-/* This node's data of the tag. */
-static int tag_before_cb(struct conn *conn, struct call *call)
+static int submit_looked(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &call->request.reply;
-    TAG_ROWS_LOCAL(rows);
-    BUF_LOCAL(json);
+    struct call *change = call->next;
 
-    ASSERT(conn->note != NULL);
-    if (call->request.status == 0 && tag_rows_decode(reply->data, reply->len, &rows) == 0 &&
-        rows.count == 1) {
-        tag_json_put(&rows.rows[0], false, api_loop(conn)->zones,
-                     clock_wall_ms(api_loop(conn)->backend->clock), &json);
-        put_before(conn->note, &json);
-    }
-    return audit_go_on(conn);
+    call->next = NULL;
+    ((struct note *)conn->note)->looking = false;
+    return call_submit_for(conn, change, change->wait_ms);
 }
 
 static int worker_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct call *change = call->next;
     struct worker_rows rows;
 
-    call->next = NULL;
     if (call->request.status == 0 && worker_rows_decode(reply->data, reply->len, &rows) == 0) {
         const struct worker_row *row = rows.rows;
         BUF_LOCAL(json);
 
-        if (rows.count == 1 && row->id == call->looking.at) {
+        if (rows.count == 1 && row->id == call->next->worker.worker_id) {
             buf_printf(&json,
                        "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\",\"epoch\":%" PRIu64
                        ",\"until_ms\":%" PRIu64 ",\"name\":",
@@ -302,23 +287,7 @@ static int worker_before_cb(struct conn *conn, struct call *call)
         }
         worker_rows_release(&rows);
     }
-    return change != NULL ? call_submit(conn, change) : audit_go_on(conn);
-}
-
-/* Look at a worker id, then submit the change; NULL: then the handler runs. */
-static int look_at_row(struct conn *conn, uint32_t id, struct call *change)
-{
-    struct call *call = look_call(worker_before_cb, change);
-
-    call->looking.at = id;
-    query_workers_encode(&call->request.payload, (uint16_t)id, 1);
-    return call_submit_for(conn, call, BEFORE_WAIT_MS);
-}
-
-int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id)
-{
-    return conn->note != NULL && id < LIMIT_WORKER_IDS ? look_at_row(conn, id, change)
-                                                       : call_submit(conn, change);
+    return submit_looked(conn, call);
 }
 
 /* The room for items of a list, in bytes as written in an entry; after them comes the number of the
@@ -341,7 +310,7 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
     size_t more = 0;
 
     if (call->request.status != 0) {
-        return audit_go_on(conn);
+        return submit_looked(conn, call);
     }
     buf_printf(&json, "{\"leader_id\":%" PRIu64 ",\"members\":[", cluster->leader_id);
     for (size_t i = 0; i < cluster->member_count; i++) {
@@ -365,99 +334,8 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
     }
     buf_printf(&json, "],\"more\":%zu}", more);
     put_before(conn->note, &json);
-    return audit_go_on(conn);
+    return submit_looked(conn, call);
 }
-
-static int look_at_tag(struct conn *conn)
-{
-    const struct request *request = &conn->request;
-    char name[LIMIT_TAG_NAME_BYTES];
-    struct call *call;
-    const char *why;
-    size_t len = 0;
-
-    if (target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS, name,
-                      sizeof name, &len) != 0 ||
-        tag_name_check(name, len, &why) != 0) {
-        return audit_go_on(conn);
-    }
-    call = look_call(tag_before_cb, NULL);
-    query_get_encode(&call->request.payload, name, len);
-    return call_submit_for(conn, call, BEFORE_WAIT_MS);
-}
-
-static int look_at_worker(struct conn *conn)
-{
-    const struct request *request = &conn->request;
-    const char *name = conn_at(conn, request->name_at);
-    uint32_t id = 0;
-
-    for (uint32_t i = 0; i < request->name_len; i++) {
-        if (name[i] < '0' || name[i] > '9' || id >= LIMIT_WORKER_IDS) {
-            return audit_go_on(conn); /* which refuses it */
-        }
-        id = id * 10 + (uint32_t)(name[i] - '0');
-    }
-    return id < LIMIT_WORKER_IDS ? look_at_row(conn, id, NULL) : audit_go_on(conn);
-}
-
-int audited_serve(struct conn *conn)
-{
-    const struct id_backend *backend = api_loop(conn)->backend;
-    const struct request *request = &conn->request;
-    const struct route *route = request->route;
-    struct note *note = MUST_HAVE(malloc(sizeof *note));
-    const struct layout_words *named;
-    struct call *call;
-    BUF_LOCAL(json);
-
-    ASSERT(conn->note == NULL && route->takes_options);
-    note_make(conn, note);
-    conn->note = note;
-    if (route->names_tag) {
-        return look_at_tag(conn);
-    }
-    switch (route->changes) {
-    case CHANGES_WORKER:
-        return look_at_worker(conn);
-    case CHANGES_CLUSTER:
-        call = call_new(ID_REQUEST_STATUS, cluster_before_cb);
-        call->sees_errors = true;
-        return call_submit_for(conn, call, BEFORE_WAIT_MS);
-    case CHANGES_LEVEL:
-        buf_printf(&json, "{\"level\":%u}", atomic_load(&backend->health->level));
-        break;
-    case CHANGES_LAYOUT:
-        named = backend->snowflake != NULL
-                    ? snowflake_named_find(backend->snowflake, conn_at(conn, request->name_at),
-                                           request->name_len)
-                    : NULL;
-        if (named != NULL) {
-            layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
-        }
-        break;
-    case CHANGES_OTHER:
-        break;
-    }
-    if (json.len > 0) {
-        put_before(note, &json);
-    }
-    return audit_go_on(conn);
-}
-
-void audited_change(struct conn *conn)
-{
-    if (api_loop(conn)->api->auth != NULL) {
-        ASSERT(conn->note == NULL);
-        conn->note = MUST_HAVE(malloc(sizeof(struct note)));
-        note_make(conn, conn->note);
-        ((struct note *)conn->note)->begun = true;
-    }
-}
-
-/* --- the state before: many tags --- */
-
-static int look_on(struct conn *conn, struct call *change, struct call_looking looking);
 
 /* Put a tag's state before into the list; false: no room. */
 static bool put_item(struct note *note, const struct tag_put *put, const struct tag_row *row)
@@ -481,67 +359,116 @@ static bool put_item(struct note *note, const struct tag_put *put, const struct 
     return fits;
 }
 
-/* End the list, and submit the change. */
-static int look_done(struct conn *conn, struct call *change,
-                     int (*submit)(struct conn *conn, struct call *change), uint32_t more)
-{
-    struct note *note = conn->note;
+static int tag_before_cb(struct conn *conn, struct call *call);
 
-    note->before_len +=
-        (size_t)snprintf(note->before + note->before_len, VALUE_BYTES - note->before_len,
-                         "%s{\"more\":%u}]", note->before_len > 0 ? "," : "[", more);
-    return submit(conn, change);
-}
-
-static int item_before_cb(struct conn *conn, struct call *call)
+/* Look at the next tag that a change puts. */
+static int look_at_put(struct conn *conn, struct call *change, struct call_looking looking)
 {
-    const struct buf *reply = &call->request.reply;
-    struct call_looking looking = call->looking;
-    struct call *change = call->next;
-    TAG_ROWS_LOCAL(rows);
+    struct call *call = call_new(ID_REQUEST_QUERY, tag_before_cb);
+    struct command_list items = looking.items;
     struct tag_put put;
 
-    call->next = NULL;
-    ASSERT(command_next(&looking.items, &put));
+    ASSERT(command_next(&items, &put));
+    call->looking = looking;
+    query_get_encode(&call->request.payload, put.name, put.name_len);
+    return look(conn, call, change);
+}
+
+/* Of one tag the whole row is noted; of a bulk's first tags a list, and how many more there are. */
+static int tag_before_cb(struct conn *conn, struct call *call)
+{
+    const struct buf *reply = &call->request.reply;
+    const struct api_loop *loop = api_loop(conn);
+    struct call_looking looking = call->looking;
+    struct call *change = call->next;
+    struct note *note = conn->note;
+    TAG_ROWS_LOCAL(rows);
+    struct tag_put put;
+    BUF_LOCAL(json);
+
     if (call->request.status != 0 || tag_rows_decode(reply->data, reply->len, &rows) != 0) {
         rows.count = 0;
     }
-    if (!put_item(conn->note, &put, rows.count == 1 ? &rows.rows[0] : NULL)) {
-        return look_done(conn, change, looking.submit, looking.items.count - looking.at);
+    if (!change->change.wait.bulk) {
+        if (rows.count == 1) {
+            tag_json_put(&rows.rows[0], false, loop->zones, clock_wall_ms(loop->backend->clock),
+                         &json);
+            put_before(note, &json);
+        }
+        return submit_looked(conn, call);
     }
-    looking.at++;
-    return look_on(conn, change, looking);
+    ASSERT(command_next(&looking.items, &put));
+    if (put_item(note, &put, rows.count == 1 ? &rows.rows[0] : NULL) &&
+        ++looking.at < AUDITED_ITEMS && looking.at < looking.items.count) {
+        call->next = NULL;
+        return look_at_put(conn, change, looking);
+    }
+    note->before_len += (size_t)snprintf(
+        note->before + note->before_len, VALUE_BYTES - note->before_len, "%s{\"more\":%u}]",
+        note->before_len > 0 ? "," : "[", looking.items.count - looking.at);
+    return submit_looked(conn, call);
 }
 
-/* Look at the next item, then at those after it. */
-static int look_on(struct conn *conn, struct call *change, struct call_looking looking)
-{
-    struct command_list items = looking.items;
-    struct tag_put put;
-    struct call *call;
-
-    if (looking.at >= items.count || looking.at >= AUDITED_ITEMS) {
-        return look_done(conn, change, looking.submit, items.count - looking.at);
-    }
-    ASSERT(command_next(&items, &put));
-    call = look_call(item_before_cb, change);
-    call->looking = looking;
-    query_get_encode(&call->request.payload, put.name, put.name_len);
-    return call_submit_for(conn, call, BEFORE_WAIT_MS);
-}
-
-int audited_look(struct conn *conn, struct call *change,
-                 int (*submit)(struct conn *conn, struct call *change))
+/* Look at what the change's command names. */
+static int look_at_command(struct conn *conn, struct call *change)
 {
     const struct buf *payload = &change->request.payload;
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    const struct layout_words *named = NULL;
     struct command command;
+    struct call *call;
+    BUF_LOCAL(json);
 
-    if (conn->note == NULL) {
-        return submit(conn, change);
+    ASSERT(command_read(payload->data, payload->len, &command) == 0); /* made here */
+    switch (command.type) {
+    case COMMAND_TAGS_PUT:
+    case COMMAND_TAGS_PUT_BY:
+    case COMMAND_TAGS_PUT_STEPPED:
+        return look_at_put(conn, change, (struct call_looking){.items = command.list});
+    case COMMAND_TAG_DELETE:
+        call = call_new(ID_REQUEST_QUERY, tag_before_cb);
+        query_get_encode(&call->request.payload, command.deletion.name, command.deletion.name_len);
+        return look(conn, call, change);
+    case COMMAND_WORKER_ACQUIRE:
+    case COMMAND_WORKER_ACQUIRE_OF:
+    case COMMAND_WORKER_RELEASE:
+        if (change->worker.worker_id >= LIMIT_WORKER_IDS) {
+            break; /* the cluster chooses a free one */
+        }
+        call = call_new(ID_REQUEST_QUERY, worker_before_cb);
+        query_workers_encode(&call->request.payload, change->worker.worker_id, 1);
+        return look(conn, call, change);
+    default: /* of a layout, which each node knows */
+        named = snowflake != NULL
+                    ? snowflake_named_find(snowflake, change->layout.name, change->layout.name_len)
+                    : NULL;
+        if (named != NULL) {
+            layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
+            put_before(conn->note, &json);
+        }
+        break;
     }
-    /* Once: it may have 10,000 items. It was made here. */
-    ASSERT(command_read(payload->data, payload->len, &command) == 0);
-    return look_on(conn, change, (struct call_looking){.submit = submit, .items = command.list});
+    return call_submit_for(conn, change, change->wait_ms);
+}
+
+int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
+{
+    const struct route *route = conn->request.route;
+    BUF_LOCAL(json);
+
+    change->wait_ms = wait_ms;
+    if (conn->note == NULL) {
+        return call_submit_for(conn, change, wait_ms);
+    }
+    if (change->request.kind == ID_REQUEST_COMMAND) {
+        return look_at_command(conn, change);
+    }
+    if (route->asks != ASK_LEVEL) {
+        return look(conn, call_new(ID_REQUEST_STATUS, cluster_before_cb), change);
+    }
+    buf_printf(&json, "{\"level\":%u}", atomic_load(&api_loop(conn)->backend->health->level));
+    put_before(conn->note, &json);
+    return call_submit_for(conn, change, wait_ms);
 }
 
 /* --- GET /api/audit --- */
@@ -566,15 +493,6 @@ int handle_audit(struct conn *conn)
 }
 
 /* --- requests that the gate refused: the answers --- */
-
-static int refuse_token(struct conn *conn, const char *error, const char *message)
-{
-    char extra[96];
-
-    (void)snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer realm=\"leafd\"%s\r\n", error);
-    conn_fail(conn, 401, "unauthorized", extra, "", message);
-    return ANSWERED;
-}
 
 static int refuse_role(struct conn *conn)
 {
@@ -613,41 +531,6 @@ static int refuse_tag(struct conn *conn, const char *what)
                        identity->name, prefixes);
 }
 
-static int refuse_page(struct conn *conn)
-{
-    const struct parser_head *head = conn_head(conn);
-    const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
-    char shown[SHOWN_BYTES];
-    const char *host;
-    size_t len;
-
-    switch ((enum gate)conn->request.gate) {
-    case GATE_MISDIRECTED:
-        host = web_authority(&request, &len);
-        return reply_error(conn, 421, "misdirected",
-                           "Host %s is no host of this node: http.hosts lists further ones",
-                           text_show(host, len, shown, sizeof shown));
-    case GATE_FOREIGN:
-        if (head->origin.count == 0) {
-            return reply_error(
-                conn, 403, "foreign_origin",
-                "a page of another site (Sec-Fetch-Site %s) may not take or change anything here",
-                text_show(conn_at(conn, head->fetch_site.at), head->fetch_site.len, shown,
-                          sizeof shown));
-        }
-        return reply_error(
-            conn, 403, "foreign_origin",
-            "a page of Origin %s may not ask this node: http.origins lists those that may",
-            text_show(conn_at(conn, head->origin.at), head->origin.len, shown, sizeof shown));
-    default:
-        return reply_error(conn, 415, "bad_content_type",
-                           "Content-Type %s: a body that changes something must be "
-                           "application/json, and say so once",
-                           text_show(conn_at(conn, head->content_type.at), head->content_type.len,
-                                     shown, sizeof shown));
-    }
-}
-
 /* The cut is looked up each time, since it ends by itself. */
 static int refuse_cut(struct conn *conn)
 {
@@ -670,21 +553,60 @@ static int refuse_cut(struct conn *conn)
     return ANSWERED;
 }
 
-static int refuse_by(struct conn *conn)
+/* 401: a token that is known is needed. */
+static int refuse_token(struct conn *conn, const char *error, const char *message)
+{
+    char extra[96];
+
+    (void)snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer realm=\"leafd\"%s\r\n", error);
+    conn_fail(conn, 401, "unauthorized", extra, "", message);
+    return ANSWERED;
+}
+
+int deny(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
+    const struct parser_head *head = conn_head(conn);
+    const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
+    const enum gate gate = (enum gate)conn->request.gate;
     bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
+    char shown[SHOWN_BYTES];
+    const char *host;
+    size_t len;
 
-    switch ((enum gate)conn->request.gate) {
+    /* For a cut, the audit already has who asked for it. */
+    if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT) {
+        audited_refuse(conn);
+    }
+    switch (gate) {
     case GATE_OTHER_LISTENER:
         return reply_error(conn, 404, "other_door",
                            "this route is served at the other listener: %s, %s",
                            is_admin ? "http.listen" : "admin.listen",
                            is_admin ? loop->api->http_address : loop->api->admin_address);
     case GATE_MISDIRECTED:
+        host = web_authority(&request, &len);
+        return reply_error(conn, 421, "misdirected",
+                           "Host %s is no host of this node: http.hosts lists further ones",
+                           text_show(host, len, shown, sizeof shown));
     case GATE_FOREIGN:
+        if (head->origin.count == 0) {
+            return reply_error(
+                conn, 403, "foreign_origin",
+                "a page of another site (Sec-Fetch-Site %s) may not take or change anything here",
+                text_show(conn_at(conn, head->fetch_site.at), head->fetch_site.len, shown,
+                          sizeof shown));
+        }
+        return reply_error(
+            conn, 403, "foreign_origin",
+            "a page of Origin %s may not ask this node: http.origins lists those that may",
+            text_show(conn_at(conn, head->origin.at), head->origin.len, shown, sizeof shown));
     case GATE_TYPE:
-        return refuse_page(conn);
+        return reply_error(conn, 415, "bad_content_type",
+                           "Content-Type %s: a body that changes something must be "
+                           "application/json, and say so once",
+                           text_show(conn_at(conn, head->content_type.at), head->content_type.len,
+                                     shown, sizeof shown));
     case GATE_TWO_TOKENS:
         return reply_error(conn, 400, "bad_request", "Authorization is given twice");
     case GATE_NO_BEARER:
@@ -705,15 +627,6 @@ static int refuse_by(struct conn *conn)
         break;
     }
     UNREACHABLE("a verdict of the gate");
-}
-
-int deny(struct conn *conn)
-{
-    /* For a cut, the audit already has who asked for it. */
-    if (conn->request.gate != GATE_OTHER_LISTENER && conn->request.gate != GATE_CUT) {
-        audited_refuse(conn);
-    }
-    return refuse_by(conn);
 }
 
 /* --- tags that no path names --- */

@@ -2,13 +2,13 @@
  * audited.h - who changed what, and who was refused: what the client, the audit (http/auth/audit.h)
  * and the log receive.
  *
- * Changes. The happy path: audited_serve() runs in place of the route's handler. First it asks this
- * node for the state before the change: a tag, a worker id, the members and the leader, the level.
- * Then the handler runs. A handler that changes many tags has audited_look() look at the first of
- * them. The reply ends the note, which becomes a line of the log and an entry of the ring: who,
+ * Changes. The happy path: audited_begin() makes a note of the request, and the route's handler
+ * runs. It has its change submitted by audited_submit(), which first asks this node for the state
+ * before. The reply ends the note, which becomes a line of the log and an entry of the ring: who,
  * from where, what, the state before, the outcome. A request whose answer is not known (503, or the
  * client has closed) is "unknown": it may have been carried out, now or later. A change that its
- * own rules refuse (400, 404, 409) changed nothing and is not noted.
+ * own rules refuse (400, 404, 409), or whose client closes before it is submitted, changed nothing
+ * and is not noted.
  *
  * Refusals. deny() answers a request that the gate (gate.h) does not let through: 404 at the wrong
  * listener, 421, 403 and 415 to web pages (web.h), 401 without or with an unknown token, 403
@@ -42,21 +42,15 @@
 struct call;
 struct conn;
 
-/* Serve an admitted request whose route is audited. Returns as a handler does. */
-int audited_serve(struct conn *conn);
+/* The request is to be audited, if the api has struct auth: its note begins here. */
+void audited_begin(struct conn *conn);
 
-/* The handler of a route that is not audited is about to make a tag: the note begins here. */
-void audited_change(struct conn *conn);
-
-/* A handler has a change of many tags ready. Submit it once the note has the state before of the
- * first AUDITED_ITEMS of them, up to the note's room, and the number of the rest. */
+/* Submit a change as call_submit_for() does; if the request has a note, once that has the state
+ * before: of a tag, of the first AUDITED_ITEMS tags of a bulk, up to the note's room, and the
+ * number of the rest; of a worker id, unless the cluster chooses it; of the members and the leader;
+ * of the level; of a layout. */
 #define AUDITED_ITEMS 8
-int audited_look(struct conn *conn, struct call *change,
-                 int (*submit)(struct conn *conn, struct call *change));
-
-/* A handler has a change of this worker id ready. Submit it once the note has the id's state
- * before. WORKER_ID_ANY: there is nothing to look at, since the cluster chooses a free id. */
-int audited_look_at_worker(struct conn *conn, struct call *change, uint32_t id);
+int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms);
 
 /* A request is refused for lack of rights: with this status, for this reason. Call only where there
  * is struct auth. */

@@ -329,7 +329,7 @@ int handle_cluster_ask(struct conn *conn)
     call = call_new(ID_REQUEST_MEMBER, cluster_ask_cb);
     call->member_id = route->asks == ASK_LEVEL ? ask.level : ask.node_id;
     member_ask_encode(&ask, &call->request.payload);
-    return call_submit_for(conn, call, (uint32_t)options[0].number);
+    return audited_submit(conn, call, (uint32_t)options[0].number);
 }
 
 /* --- clients that are cut --- */
@@ -364,14 +364,40 @@ int handle_cuts_list(struct conn *conn)
     return 200;
 }
 
-/* Read an address, in its canonical form, or a token's name, from the path. */
+/* Certificates are cut by the name of their line. True: the text is what a certificate proves;
+ * answered. */
+static bool is_certificate(struct conn *conn, const char *text)
+{
+    static const char *const kinds[] = {"dns:", "uri:", "sha256:"};
+    const struct identity *line = tokens_find_certificate(api_loop(conn)->tokens, text);
+    char shown[SHOWN_BYTES];
+    size_t i = 0;
+
+    while (i < COUNT_OF(kinds) && strncmp(text, kinds[i], strlen(kinds[i])) != 0) {
+        i++;
+    }
+    text_show(text, strlen(text), shown, sizeof shown);
+    if (line != NULL) {
+        return !reply_error(conn, 400, "bad_request",
+                            "%s is a certificate's: a cut names its line in the tokens file, %s",
+                            shown, line->name);
+    }
+    return i < COUNT_OF(kinds) &&
+           !reply_error(conn, 400, "bad_request",
+                        "%s is a certificate's, and no line in this node's tokens file has it: a "
+                        "cut names such a line, or the client's address",
+                        shown);
+}
+
+/* Read an address, in its canonical form, or the name of a line in the tokens file, from the
+ * path. */
 static bool read_who(struct conn *conn, struct client_cut *cut)
 {
     const struct request *request = &conn->request;
     const char *raw = conn_at(conn, request->name_at);
     uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
     char shown[SHOWN_BYTES];
-    char text[PROXY_NETWORK_BYTES + LIMIT_CUT_WHO_BYTES];
+    char text[LIMIT_TOKEN_SUBJECT_BYTES + 1];
     size_t len;
 
     if (api_loop(conn)->api->auth == NULL) {
@@ -382,13 +408,18 @@ static bool read_who(struct conn *conn, struct client_cut *cut)
                            "clients are cut from level %d on, and the cluster is at level %u",
                            CUT_LEVEL, level);
     }
-    if (target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, text, sizeof text, &len) == 0) {
+    if (target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, text, sizeof text - 1, &len) ==
+        0) {
+        text[len] = '\0';
         if (proxy_network(text, len, cut->who)) {
             return true;
         }
         if (tokens_name_check(text, len)) {
             memcpy(cut->who, text, len);
             return true;
+        }
+        if (is_certificate(conn, text)) {
+            return false;
         }
     }
     return reply_error(
@@ -406,12 +437,12 @@ static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
     struct sockaddr_storage address = {0};
     const struct identity *token;
     bool is_admins = false;
-    bool is_last = (tokens_anonymous(tokens)->roles & ROLE_ADMIN) == 0;
+    bool is_last = (tokens_at(tokens, 0)->roles & ROLE_ADMIN) == 0;
 
     if (asks->kind != IDENTITY_ANONYMOUS && strcmp(asks->name, cut->who) == 0) {
         return !reply_error(conn, 409, "cuts_asker",
-                            "%s is the token of this very request; force=1 does it nevertheless",
-                            cut->who);
+                            "%s is the %s of this very request; force=1 does it nevertheless",
+                            cut->who, asks->kind == IDENTITY_CERTIFICATE ? "certificate" : "token");
     }
     if (conn_address(conn, &address) &&
         proxy_is_named(cut->who, (const struct sockaddr *)&address)) {

@@ -57,7 +57,17 @@ static inline bool id_text_is_number(const struct id_text *text)
 /* ID_FORMAT_OTHER: of another protocol, by id_claim.answer. */
 enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHER };
 
+/* Where ids come from. */
+enum id_source {
+    ID_SOURCE_SEGMENT,
+    ID_SOURCE_CLOCK,  /* snowflake ids; the claim's name is the key that was given */
+    ID_SOURCE_LOG,    /* strict ids, also those of which it is not known yet */
+    ID_SOURCE_LEADER, /* monotonic ids */
+    ID_SOURCES
+};
+
 struct id_claim {
+    enum id_source source;
     uint32_t count; /* asked for */
     uint32_t left;  /* not claimed yet */
     bool counted;   /* count= was given: lines instead of the bare number */
@@ -65,13 +75,10 @@ struct id_claim {
     bool by_step;     /* as many as the tag's step, looked up with the tag */
     bool stepped;     /* the client reads ranges with an increment */
     bool consecutive; /* only consecutive numbers answer it */
-    bool snowflake;   /* ids by the clock; name is the key that was given */
     bool plain;       /* the path has the name unencoded */
     bool opened;      /* the cluster was asked about the tag once */
     bool judged;      /* by the leader's row, as too few seemed left */
-    bool strict;      /* its ids come from the log, or the leader */
-    bool monotonic;   /* from the leader */
-    bool reopened;    /* they did not after all: the cluster was asked again */
+    bool reopened;    /* neither log nor leader has ids of it after all: the cluster was asked */
     bool keyed;       /* came with an Idempotency-Key: only a strict tag can serve it */
     enum id_format format;
     struct id_text text;         /* ids that are no numbers: only ID_FORMAT_TEXT */
@@ -177,7 +184,6 @@ enum traffic {
 };
 _Static_assert(TRAFFIC_CLASSES == LATENCY_CLASSES, "each has a place");
 
-struct page;
 struct watch;
 
 LIST_HEAD(live_viewers, live_viewer);
@@ -190,11 +196,8 @@ struct live {
 
 /* The loop alone writes; any thread may read. */
 struct api_counts {
-    _Atomic uint64_t segment_ids; /* handed out */
-    _Atomic uint64_t snowflake_ids;
-    _Atomic uint64_t strict_ids;
-    _Atomic uint64_t monotonic_ids;
-    _Atomic uint64_t burnt_skipped; /* see enum id_burn_cause */
+    _Atomic uint64_t ids[ID_SOURCES]; /* handed out */
+    _Atomic uint64_t burnt_skipped;   /* see enum id_burn_cause */
     _Atomic uint64_t burnt_unanswered;
 };
 
@@ -242,7 +245,8 @@ struct api {
     struct auth *auth; /* NULL: every client may do everything */
     struct id_waker waker;
     struct watch *watch; /* owned */
-    struct page *page;   /* owned */
+    struct buf page_html;
+    struct buf page_headers; /* lines with their CRLF, ended by a NUL */
     const struct http_settings *settings;
     const struct http_build *build;
     struct id_backend *backend;

@@ -113,7 +113,7 @@ static enum gate identify(struct conn *conn)
     } else if (tokens_are_used(tokens) && conn_certificate(conn) != NULL) {
         identity = tokens_find_certificate(tokens, conn_certificate(conn));
     }
-    identity = identity != NULL ? identity : tokens_anonymous(tokens);
+    identity = identity != NULL ? identity : tokens_at(tokens, 0);
     if (conn->identity != identity) {
         count_for(conn, identity);
     }
@@ -191,7 +191,7 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
     }
     roles = conn->identity->roles;
     if (route->role == ROLE_HEALTH) { /* a client may do with a token what it may without */
-        roles |= tokens_anonymous(api_loop(conn)->tokens)->roles;
+        roles |= tokens_at(api_loop(conn)->tokens, 0)->roles;
     }
     if ((roles & ((unsigned)route->role | route->also)) == 0) {
         return conn->identity->kind == IDENTITY_ANONYMOUS && conn_certificate(conn) == NULL

@@ -213,7 +213,8 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
     ASSERT(claim->left == 0);
     ASSERT(claim->range_count > 0);
     if (is_json) {
-        text_put_field_of(buf, claim->snowflake ? "{\"key\":" : "{\"tag\":", claim->name,
+        text_put_field_of(buf,
+                          claim->source == ID_SOURCE_CLOCK ? "{\"key\":" : "{\"tag\":", claim->name,
                           claim->name_len);
         buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
     }
@@ -321,59 +322,47 @@ static uint64_t put_lines(struct conn *conn, const struct id_text *text,
     return out->len - before;
 }
 
+/* Many lines are made part by part. */
 static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
+    const struct id_text *text = &claim->text;
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < claim->range_count; i++) {
-        bytes += id_text_is_number(&claim->text)
-                     ? lines_bytes(&claim->ranges[i])
-                     : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
+        bytes += id_text_is_number(text) ? lines_bytes(&claim->ranges[i])
+                                         : id_text_lines_bytes(text, &claim->ranges[i]);
     }
-    return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes, id_text_lines(&claim->text),
+    return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes, id_text_lines(text),
                                 put_lines);
-}
-
-/* Answer with ids that are no numbers. */
-static int answer_texts(struct conn *conn, const struct id_claim *claim, const char *extra)
-{
-    struct api_loop *loop = api_loop(conn);
-    struct buf *body;
-    char text[ID_TEXT_BYTES_MAX];
-
-    ASSERT(claim->format == ID_FORMAT_TEXT);
-    if (!claim->counted) {
-        conn_answer(conn, 200, ANSWER_TEXT, extra, text,
-                    id_text_put(loop, &claim->text, claim->ranges[0].first, text));
-        return ANSWERED;
-    }
-    if (claim->count > id_text_lines(&claim->text)) {
-        return answer_lines(conn, claim, extra);
-    }
-    body = reply_begin(conn);
-    for (uint32_t i = 0; i < claim->range_count; i++) {
-        (void)put_lines(conn, &claim->text, &claim->ranges[i], body);
-    }
-    return reply_made(conn, ANSWER_TEXT, extra);
 }
 
 int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
+    bool is_number = id_text_is_number(&claim->text);
     struct buf *body;
     char headers[80];
+    char text[ID_TEXT_BYTES_MAX];
 
-    if (!id_text_is_number(&claim->text)) {
-        return answer_texts(conn, claim, extra);
+    ASSERT(is_number || claim->format == ID_FORMAT_TEXT);
+    if (!is_number && !claim->counted) {
+        conn_answer(conn, 200, ANSWER_TEXT, extra, text,
+                    id_text_put(api_loop(conn), &claim->text, claim->ranges[0].first, text));
+        return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > id_text_lines(&claim->text)) {
         return answer_lines(conn, claim, extra);
     }
-    if (claim->format != ID_FORMAT_TEXT && !claim->snowflake) {
+    if (claim->format != ID_FORMAT_TEXT && claim->source != ID_SOURCE_CLOCK) {
         (void)snprintf(headers, sizeof headers, "Leafd-Generation: %u\r\n%s", claim->generation,
                        extra != NULL ? extra : "");
         extra = headers;
     }
     body = reply_begin(conn);
-    id_claim_put(claim, body);
+    for (uint32_t i = 0; i < claim->range_count && !is_number; i++) {
+        (void)put_lines(conn, &claim->text, &claim->ranges[i], body);
+    }
+    if (is_number) {
+        id_claim_put(claim, body);
+    }
     return reply_made(conn, claim->format == ID_FORMAT_JSON ? ANSWER_JSON : ANSWER_TEXT, extra);
 }

@@ -334,7 +334,7 @@ HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
     if (!conn_charge(conn, &conn->client->ids, claim->count)) {
         return false;
     }
-    claim->snowflake = snowflake;
+    claim->source = snowflake ? ID_SOURCE_CLOCK : ID_SOURCE_SEGMENT;
     claim->name_len = (uint16_t)name_len;
     claim->plain = name_len == conn->request.name_len;
     claim->keyed = conn_head(conn)->key_count > 0;
@@ -433,14 +433,9 @@ static int refuse_paused(struct conn *conn, const struct id_claim *claim, const 
 HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
     struct api_loop *loop = conn->conns->data;
-    struct api_counts *counts = &loop->counts;
     char digits[TEXT_DECIMAL_BYTES];
 
-    conns_count(claim->snowflake                    ? &counts->snowflake_ids
-                : claim->strict && claim->monotonic ? &counts->monotonic_ids
-                : claim->strict                     ? &counts->strict_ids
-                                                    : &counts->segment_ids,
-                claim->count);
+    conns_count(&loop->counts.ids[claim->source], claim->count);
     if (claim->format == ID_FORMAT_OTHER) {
         return claim->answer(conn, claim);
     }
@@ -502,8 +497,8 @@ static int answer_trend(struct conn *conn, struct call *call, const char *shown)
             shown);
     }
     if (!claim->reopened) {
-        ASSERT(claim->strict);
-        claim->strict = false;
+        ASSERT(claim->source == ID_SOURCE_LOG);
+        claim->source = ID_SOURCE_SEGMENT;
         claim->reopened = true;
         return ids_open(conn, claim);
     }
@@ -626,7 +621,7 @@ static int strict_cb(struct conn *conn, struct call *call)
     if (claim->consecutive && result.increment > 1) { /* the increment is new */
         return refuse_stepped(conn, claim, result.increment);
     }
-    claim->monotonic = request->mode == TAG_MODE_MONOTONIC;
+    claim->source = request->mode == TAG_MODE_MONOTONIC ? ID_SOURCE_LEADER : ID_SOURCE_LOG;
     return ids_answer(conn, claim, result.replayed ? REPLAYED_HEADER : NULL);
 }
 
@@ -661,7 +656,7 @@ static __attribute__((noinline)) int strict_start(struct conn *conn, const struc
     call = call_new_strict(api_loop(conn), strict_cb);
     call->sees_errors = true;
     call->claim = *claim;
-    call->claim.strict = true;
+    call->claim.source = ID_SOURCE_LOG;
     strict_item_encode(&item, &call->request.payload);
     call->request.mode =
         atomic_load(&tag->state) == ID_TAG_MONOTONIC ? TAG_MODE_MONOTONIC : TAG_MODE_STRICT;

@@ -31,15 +31,11 @@ static bool is_total(const char *name)
     return len > strlen(TOTAL) && strcmp(name + len - strlen(TOTAL), TOTAL) == 0;
 }
 
-void expose_family(struct exposition *to, const char *name, enum metric_kind kind, const char *help)
+void expose_family(struct exposition *to, const char *name, const char *help)
 {
-    static const char *const kinds[] = {
-        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"};
-
-    ASSERT(is_total(name) == (kind == METRIC_COUNTER));
     to->name = name;
     to->help = help;
-    to->kind = kinds[kind];
+    to->kind = is_total(name) ? "counter" : "gauge";
 }
 
 /* Before the first sample of a metric, put its help and type. */
@@ -118,6 +114,7 @@ void expose_histogram(struct exposition *to, const char *labels, const struct hi
     const char *close = labels[0] != '\0' ? "}" : "";
     uint64_t count = 0;
 
+    to->kind = "histogram";
     begin_family(to);
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
         count += view->counts[i];
@@ -136,18 +133,16 @@ void expose_histogram(struct exposition *to, const char *labels, const struct hi
     buf_printf(to->text, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
 }
 
-void expose_one(struct exposition *to, const char *name, enum metric_kind kind, const char *help,
-                uint64_t value)
+void expose_one(struct exposition *to, const char *name, const char *help, uint64_t value)
 {
-    expose_family(to, name, kind, help);
+    expose_family(to, name, help);
     expose_sample(to, "", value);
 }
 
-void expose_ones(struct exposition *to, enum metric_kind kind, const struct exposed *ones,
-                 size_t count)
+void expose_ones(struct exposition *to, const struct exposed *ones, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        expose_one(to, ones[i].name, kind, ones[i].help, ones[i].value);
+        expose_one(to, ones[i].name, ones[i].help, ones[i].value);
     }
 }
 
@@ -221,20 +216,19 @@ static void put_health(struct exposition *to, const struct id_health *health)
     struct uid uid;
     bool born = id_health_uid(health, &uid);
 
-    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
-    expose_family(to, "leafd_setting_differs", METRIC_GAUGE,
+    expose_ones(to, gauges, COUNT_OF(gauges));
+    expose_family(to, "leafd_setting_differs",
                   "1 if this setting is not what the log knows, which holds.");
     for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
         expose_of(to, "setting", id_difference_setting(i),
                   (atomic_load(&health->differs) >> i) & 1);
     }
-    expose_one(to, "leafd_born", METRIC_GAUGE, "1 if this node has heard of its cluster's birth.",
-               born);
+    expose_one(to, "leafd_born", "1 if this node has heard of its cluster's birth.", born);
     if (born) { /* it distinguishes clusters born apart */
-        expose_family(to, "leafd_cluster_info", METRIC_GAUGE, "1, with the uid of the cluster.");
+        expose_family(to, "leafd_cluster_info", "1, with the uid of the cluster.");
         expose_of(to, "uid", uid_text(&uid, text), 1);
     }
-    expose_one(to, "leafd_peer_implausible_total", METRIC_COUNTER,
+    expose_one(to, "leafd_peer_implausible_total",
                "What other nodes told this one and was refused, since it cannot be.",
                id_count_of(&health->implausible));
 }
@@ -247,16 +241,16 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
     uint64_t now_ms = clock_wall_ms(backend->clock);
     int refusal = refusal_now(backend);
 
-    expose_family(to, "leafd_snowflake_refused", METRIC_GAUGE,
+    expose_family(to, "leafd_snowflake_refused",
                   "1 while snowflake ids are refused for this reason.");
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         expose_of(to, "code", err_code(codes[i]), codes[i] == refusal);
     }
-    expose_family(to, "leafd_clock_off_seconds", METRIC_GAUGE,
+    expose_family(to, "leafd_clock_off_seconds",
                   "How far the clock is ahead of the cluster's; behind: negative.");
     expose_ms(to, "", atomic_load(&backend->health->clock_off_ms));
     if (count > 0) {
-        expose_family(to, "leafd_snowflake_layout_seconds_left", METRIC_GAUGE,
+        expose_family(to, "leafd_snowflake_layout_seconds_left",
                       "Time until the layout of snowflake ids is used up.");
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -275,7 +269,7 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
 
 static void put_consensus(struct exposition *to, const struct id_figures *now)
 {
-    const struct exposed gauges[] = {
+    const struct exposed figures[] = {
         {"leafd_leader_id", "Id of the leader that this node knows; 0: none.", now->leader_id},
         {"leafd_term", "Term of this node.", now->term},
         {"leafd_commit_index", "Last entry of the log that is committed, as this node knows.",
@@ -296,8 +290,6 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
         {"leafd_workers", "Worker ids that are held.", now->workers},
         {"leafd_worker_names_shared", "Names under which several worker ids are held.",
          now->worker_names_shared},
-    };
-    const struct exposed counters[] = {
         {"leafd_elections_total", "Elections that this node stood for.", now->elections},
         {"leafd_leaderships_total", "Elections that it won.", now->leaderships},
         {"leafd_snapshots_sent_total", "Snapshots that went to other nodes, whole.",
@@ -317,9 +309,8 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
         {"leafd_rounds_abandoned_total", "Rounds that ended without that.", now->rounds_abandoned},
     };
 
-    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
-    expose_ones(to, METRIC_COUNTER, counters, COUNT_OF(counters));
-    expose_family(to, "leafd_role", METRIC_GAUGE, "1 for the role that this node has.");
+    expose_ones(to, figures, COUNT_OF(figures));
+    expose_family(to, "leafd_role", "1 for the role that this node has.");
     for (enum id_node_state i = 0; i < ID_NODE_STATES; i++) {
         expose_of(to, "role", id_node_state_name(i), i == now->role);
     }
@@ -363,14 +354,13 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
     char label[MEMBER_BYTES];
 
     for (enum member_metric metric = 0; metric < MEMBER_METRICS; metric++) {
-        expose_family(to, metrics[metric].name, METRIC_GAUGE, metrics[metric].help);
+        expose_family(to, metrics[metric].name, metrics[metric].help);
         for (size_t i = 0; i < now->member_count; i++) {
             (void)snprintf(label, sizeof label, "member=\"%" PRIu64 "\"", now->members[i].id);
             put_of_member(to, label, metric, now, &now->members[i]);
         }
     }
-    expose_family(to, "leafd_member_info", METRIC_GAUGE,
-                  "1, with the version that a member registered.");
+    expose_family(to, "leafd_member_info", "1, with the version that a member registered.");
     for (size_t i = 0; i < now->member_count; i++) {
         const struct id_member_figures *member = &now->members[i];
         BUF_LOCAL(labels);
@@ -397,22 +387,22 @@ static void put_disk(struct exposition *to, const struct id_figures *now)
     };
 
     if (disk->map_bytes > 0) {
-        expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
-        expose_family(to, "leafd_views_ended_total", METRIC_COUNTER,
+        expose_ones(to, gauges, COUNT_OF(gauges));
+        expose_family(to, "leafd_views_ended_total",
                       "Backups and snapshots that were ended so that changes had room.");
         expose_sample(to, "", disk->views_ended);
     }
-    expose_family(to, "leafd_backups_total", METRIC_COUNTER,
+    expose_family(to, "leafd_backups_total",
                   "Backups that were taken of this node, and those that were given up.");
     expose_of(to, "result", "done", backups->taken);
     expose_of(to, "result", "failed", backups->failed);
     if (backups->last_ms == 0) {
         return; /* backups are optional */
     }
-    expose_family(to, "leafd_backup_last_success_time_seconds", METRIC_GAUGE,
+    expose_family(to, "leafd_backup_last_success_time_seconds",
                   "Unix time at which the last backup was sent, whole.");
     expose_ms(to, "", (int64_t)backups->last_ms);
-    expose_one(to, "leafd_backup_bytes", METRIC_GAUGE, "Size of that backup.", backups->last_bytes);
+    expose_one(to, "leafd_backup_bytes", "Size of that backup.", backups->last_bytes);
 }
 
 static void put_durations(struct exposition *to, const struct id_figures *now)
@@ -430,7 +420,7 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
     };
 
     for (size_t i = 0; i < COUNT_OF(durations); i++) {
-        expose_family(to, durations[i].name, METRIC_HISTOGRAM, durations[i].help);
+        expose_family(to, durations[i].name, durations[i].help);
         expose_histogram(to, "", durations[i].view, NULL);
     }
 }
@@ -448,7 +438,7 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
         "Time for which what this node holds of it lasts at this node's rate."};
 
     for (unsigned k = 0; k < COUNT_OF(names); k++) {
-        expose_family(to, names[k], METRIC_GAUGE, helps[k]);
+        expose_family(to, names[k], helps[k]);
         for (size_t i = 0; i < now->busiest_count; i++) {
             const struct id_tag_figures *tag = &now->busiest[i];
             BUF_LOCAL(labels);
@@ -481,11 +471,10 @@ static void metrics_process_put(struct exposition *to)
         {"process_open_fds", "Open descriptors.", process.open_descriptors},
         {"process_max_fds", "How many there may be.", process.max_descriptors},
     };
-    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
-    expose_family(to, "process_cpu_seconds_total", METRIC_COUNTER, "Processor time.");
+    expose_ones(to, gauges, COUNT_OF(gauges));
+    expose_family(to, "process_cpu_seconds_total", "Processor time.");
     expose_us(to, "", process.cpu_us);
-    expose_family(to, "leafd_thread_cpu_seconds_total", METRIC_COUNTER,
-                  "Processor time of threads, by name.");
+    expose_family(to, "leafd_thread_cpu_seconds_total", "Processor time of threads, by name.");
     for (size_t i = 0; i < process.thread_count; i++) {
         expose_us(to, expose_word("thread", process.threads[i].name, word),
                   process.threads[i].cpu_us);
@@ -516,7 +505,7 @@ static const char *const statuses[LATENCY_STATUSES] = {"2xx", "3xx", "4xx", "5xx
 static void put_replies(struct exposition *to, const struct totals *totals, const char *name,
                         const char *help, bool probes)
 {
-    expose_family(to, name, METRIC_COUNTER, help);
+    expose_family(to, name, help);
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
         uint64_t count = 0;
 
@@ -540,7 +529,7 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
         [TRAFFIC_ADMIN] = "admin",   [TRAFFIC_RESP] = "resp"};
     char label[2 * EXPOSITION_WORD_BYTES];
 
-    expose_family(to, "leafd_http_request_duration_seconds", METRIC_HISTOGRAM,
+    expose_family(to, "leafd_http_request_duration_seconds",
                   "From a request that is complete to its reply, by class and status.");
     for (unsigned class = 0; class < COUNT_OF(classes); class ++) {
         for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
@@ -565,23 +554,27 @@ static void put_latency(struct exposition *to, const struct api *api, const stru
 
 static void put_counters(struct exposition *to, const struct api *api, const struct totals *totals)
 {
-    expose_family(to, "leafd_ids_total", METRIC_COUNTER, "Ids handed out by this node.");
-    expose_of(to, "kind", "segment", SUM(api, loop, loop->counts.segment_ids));
-    expose_of(to, "kind", "snowflake", SUM(api, loop, loop->counts.snowflake_ids));
-    expose_of(to, "kind", "strict", SUM(api, loop, loop->counts.strict_ids));
-    expose_of(to, "kind", "monotonic", SUM(api, loop, loop->counts.monotonic_ids));
+    static const char *const kinds[] = {[ID_SOURCE_SEGMENT] = "segment",
+                                        [ID_SOURCE_CLOCK] = "snowflake",
+                                        [ID_SOURCE_LOG] = "strict",
+                                        [ID_SOURCE_LEADER] = "monotonic"};
+
+    expose_family(to, "leafd_ids_total", "Ids handed out by this node.");
+    for (int source = 0; source < ID_SOURCES; source++) {
+        expose_of(to, "kind", kinds[source], SUM(api, loop, loop->counts.ids[source]));
+    }
     put_replies(to, totals, "leafd_http_requests_total",
                 "Requests answered, by the class of their status; probes apart.", false);
     put_replies(to, totals, "leafd_http_probes_total",
                 "Requests for health, version and metrics that were answered.", true);
     expose_family(
-        to, "leafd_http_refused_total", METRIC_COUNTER,
+        to, "leafd_http_refused_total",
         "Requests, bodies and connections refused or cut off for what a client may take.");
     for (int refusal = 0; refusal < METER_REFUSALS; refusal++) {
         expose_of(to, "why", refusal_answer((enum meter_refusal)refusal)->name,
                   SUM(api, loop, loop->conns->counts.refused[refusal]));
     }
-    expose_one(to, "leafd_http_parts_total", METRIC_COUNTER,
+    expose_one(to, "leafd_http_parts_total",
                "Parts of large replies, each made in a turn of its own.",
                SUM(api, loop, loop->conns->counts.parts));
 }
@@ -598,7 +591,7 @@ static void put_burnt(struct exposition *to, const struct api *api)
 
     const struct id_health *health = api->backend->health;
 
-    expose_family(to, "leafd_ids_burnt_total", METRIC_COUNTER,
+    expose_family(to, "leafd_ids_burnt_total",
                   "Ids granted to this node that nobody was given, by cause.");
     for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
         uint64_t burnt = id_count_of(&health->burnt[cause]);
@@ -608,7 +601,7 @@ static void put_burnt(struct exposition *to, const struct api *api)
                                                : 0;
         expose_of(to, "cause", causes[cause], burnt);
     }
-    expose_one(to, "leafd_ids_given_back_total", METRIC_COUNTER,
+    expose_one(to, "leafd_ids_given_back_total",
                "Ids that this node gave back unused when it stopped.",
                id_count_of(&health->given_back));
 }
@@ -632,11 +625,10 @@ static void put_connections(struct exposition *to, const struct api *api,
          SUM(api, loop, loop->conns->meter.output_bytes) - mine->output},
     };
 
-    expose_ones(to, METRIC_GAUGE, gauges, COUNT_OF(gauges));
-    expose_one(to, "leafd_resp_connections", METRIC_GAUGE,
-               "Open client connections at the RESP listener.",
+    expose_ones(to, gauges, COUNT_OF(gauges));
+    expose_one(to, "leafd_resp_connections", "Open client connections at the RESP listener.",
                SUM(api, loop, loop->conns->counts.resp_conns));
-    expose_family(to, "leafd_resp_requests_total", METRIC_COUNTER,
+    expose_family(to, "leafd_resp_requests_total",
                   "Requests answered at the RESP listener, by the class of the HTTP status.");
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
         expose_of(to, "status", statuses[k], SUM(api, loop, loop->conns->counts.resp_replies[k]));
@@ -653,7 +645,7 @@ static void put_tls(struct exposition *to, const struct api *api)
     int64_t until_s;
 
     if (SUM(api, loop, loop->conns->tls != NULL) > 0) {
-        expose_family(to, "leafd_tls_handshakes_total", METRIC_COUNTER,
+        expose_family(to, "leafd_tls_handshakes_total",
                       "TLS connections that began, and those that could not.");
         expose_of(to, "result", "full", HANDSHAKES(api, full));
         expose_of(to, "result", "resumed", HANDSHAKES(api, resumed));
@@ -661,7 +653,7 @@ static void put_tls(struct exposition *to, const struct api *api)
     }
     if (tls != NULL) {
         until_s = tls_until_s(tls);
-        expose_one(to, "leafd_certificate_end_timestamp_seconds", METRIC_GAUGE,
+        expose_one(to, "leafd_certificate_end_timestamp_seconds",
                    "Unix time at which the certificate in force ends.",
                    until_s > 0 ? (uint64_t)until_s : 0);
     }
@@ -673,11 +665,10 @@ static void put_reloads(struct exposition *to, const struct http_reloads *reload
     if (reloads == NULL) {
         return;
     }
-    expose_family(to, "leafd_reloads_total", METRIC_COUNTER,
-                  "How often the settings were read again.");
+    expose_family(to, "leafd_reloads_total", "How often the settings were read again.");
     expose_of(to, "result", "done", id_count_of(&reloads->done));
     expose_of(to, "result", "refused", id_count_of(&reloads->refused));
-    expose_family(to, "leafd_reload_timestamp_seconds", METRIC_GAUGE,
+    expose_family(to, "leafd_reload_timestamp_seconds",
                   "Unix time of the last reload that was done; 0: none yet.");
     expose_ms(to, "", (int64_t)id_count_of(&reloads->done_ms));
 }
@@ -695,7 +686,7 @@ static void put_stalls(struct exposition *to, const struct api_loop *at)
     char label[32];
 
     for (unsigned k = 0; k < COUNT_OF(names); k++) {
-        expose_family(to, names[k], METRIC_GAUGE, helps[k]);
+        expose_family(to, names[k], helps[k]);
         for (unsigned i = 0; i <= at->api->loop_count; i++) { /* the first is the raft loop */
             const struct stall *stall = &at->backend->health->stall;
 
@@ -754,7 +745,7 @@ int handle_metrics(struct conn *conn)
     metrics_process_put(&to);
     put_reloads(&to, api->build->reloads);
     put_stalls(&to, loop);
-    expose_family(&to, "leafd_build_info", METRIC_GAUGE, "1, with what this binary is.");
+    expose_family(&to, "leafd_build_info", "1, with what this binary is.");
     expose_label(&labels, "version", api->build->version, strlen(api->build->version));
     expose_label(&labels, "commit", api->build->commit, strlen(api->build->commit));
     buf_put(&labels, "", 1);

@@ -38,15 +38,13 @@ struct exposition {
     /* internal: the metric that was begun; nothing of it is written before its first sample */
     const char *name;
     const char *help; /* NULL: it has had a sample */
-    const char *kind;
+    const char *kind; /* static */
 };
 
-enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
-
-/* Begin a metric; one that gets no sample is left out. name and help: static; help a sentence
- * without quotes and backslashes. */
-void expose_family(struct exposition *to, const char *name, enum metric_kind kind,
-                   const char *help);
+/* Begin a metric: a counter if its name ends in "_total", a histogram if it gets one, else a gauge.
+ * One that gets no sample is left out. name and help: static; help a sentence without quotes and
+ * backslashes. */
+void expose_family(struct exposition *to, const char *name, const char *help);
 
 /* A sample of the metric. labels: the text between the braces, "loop=\"raft\"", or "". */
 void expose_real(struct exposition *to, const char *labels, double value);
@@ -60,8 +58,7 @@ void expose_histogram(struct exposition *to, const char *labels, const struct hi
                       const struct exemplar_view *exemplars);
 
 /* A metric that has one sample without labels. */
-void expose_one(struct exposition *to, const char *name, enum metric_kind kind, const char *help,
-                uint64_t value);
+void expose_one(struct exposition *to, const char *name, const char *help, uint64_t value);
 
 /* Some of these. */
 struct exposed {
@@ -69,8 +66,7 @@ struct exposed {
     const char *help;
     uint64_t value;
 };
-void expose_ones(struct exposition *to, enum metric_kind kind, const struct exposed *ones,
-                 size_t count);
+void expose_ones(struct exposition *to, const struct exposed *ones, size_t count);
 
 /* Append a label, with a comma before it if there are others: name="value", escaped; bytes that are
  * no UTF-8 are replaced. */

@@ -125,10 +125,9 @@ struct change_wait {
     uint64_t until_ms; /* on the loop's clock */
 };
 
-/* Looks at the tags of a bulk change before it is made (audited.h). */
+/* A look at one of the tags that a change puts, before it is made (audited.h). */
 struct call_looking {
-    int (*submit)(struct conn *conn, struct call *change);
-    struct command_list items; /* of the change, from the next one to look at on */
+    struct command_list items; /* of the change, from this one on */
     uint32_t at;               /* its number */
 };
 
@@ -143,6 +142,7 @@ struct call {
     /* The answer came after the connection closed. NULL: nothing to do. */
     void (*gone)(struct call *call);
     struct call *next; /* submitted after it; owned until then. NULL: none */
+    uint32_t wait_ms;  /* of such a one: for its answer */
     bool sees_errors;  /* finish is called for every status, else for 0 */
     int done;          /* of a change of a worker id: the reply's status on success */
     const struct layout_words *named; /* of an acquire: the named layout; NULL: none */
@@ -164,8 +164,8 @@ struct call {
         struct id_buffers *buffers;        /* out of ID_REQUEST_BUFFERS */
         struct id_backup backup;           /* in and out of ID_REQUEST_BACKUP */
         struct {
-            struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_BARRIER */
-            struct id_missing missing; /* out of the latter */
+            struct change_wait wait;        /* of a change of tags, and of ID_REQUEST_BARRIER */
+            struct missing_members missing; /* out of the latter */
         } change;
         struct {
             struct change_wait wait; /* of the change that is being read, as requested */

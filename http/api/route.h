@@ -20,15 +20,6 @@
 struct call;
 struct conn;
 
-/* What an audited route may change: the audit records its state before (audited.h). */
-enum route_changes {
-    CHANGES_OTHER,
-    CHANGES_WORKER,
-    CHANGES_CLUSTER,
-    CHANGES_LEVEL,
-    CHANGES_LAYOUT
-};
-
 /* A change of the cluster, or a look at its level (cluster.c). */
 enum cluster_ask {
     ASK_ADD,
@@ -47,21 +38,20 @@ struct route {
     unsigned methods;   /* bits of enum method */
     const char *tail;   /* what follows the name, which is a '*' in the path; NULL: nothing */
     bool takes_name;    /* one more non-empty path segment follows: the name, still encoded */
-    bool takes_options; /* the handler reads the query, as audited ones do; else none is allowed */
+    bool takes_options; /* the handler reads the query; else none is allowed */
     bool names_tag;     /* the name is a tag's */
     bool is_leaf;       /* also Leaf's; takes extra slashes, unknown options, bodies of any type */
     bool is_tinyid;     /* TinyID's route, with its errors; the handler reads its token */
     bool audited;       /* it changes state, or shows everything */
-    enum route_changes changes; /* of an audited one that does not name a tag */
-    bool takes;                 /* a GET of it takes ids, a place, or room: no page may cause it */
-    unsigned listeners;         /* bits of enum api_listener: where it is served */
-    enum role role;             /* which clients may use it, */
-    unsigned also;              /* and which others: bits of enum role */
-    uint8_t traffic;            /* enum traffic: the class of its requests */
-    bool takes_body;            /* bodies are kept for the handler; else read and dropped */
-    bool is_long;               /* its reply takes long to make: one a turn of the loop */
-    bool is_bulk;               /* bodies up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
-    enum cluster_ask asks;      /* of handle_cluster_ask() */
+    bool takes;         /* a GET of it takes ids, a place, or room: no page may cause it */
+    unsigned listeners; /* bits of enum api_listener: where it is served */
+    enum role role;     /* which clients may use it, */
+    unsigned also;      /* and which others: bits of enum role */
+    uint8_t traffic;    /* enum traffic: the class of its requests */
+    bool takes_body;    /* bodies are kept for the handler; else read and dropped */
+    bool is_long;       /* its reply takes long to make: one a turn of the loop */
+    bool is_bulk;       /* bodies up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
+    enum cluster_ask asks; /* of handle_cluster_ask() */
     int (*handle)(struct conn *conn);
 };
 
@@ -137,8 +127,9 @@ struct watch;
 struct watch *watch_new(const struct id_backend *backend);
 void watch_free(struct watch *watch);
 
-/* Start the looks. Call after the servers were started. Main thread. */
-void watch_begin(struct api *api);
+/* From now on, look at the node once a second: alarms, events, viewers. Call after the servers were
+ * started. Main thread. */
+void api_watch(struct api *api);
 
 /* The loop ends: no more looks. Its thread has ended. */
 void watch_loop_ends(struct api_loop *loop);

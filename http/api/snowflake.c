@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "http/api/audited.h"
 #include "http/api/context.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
@@ -582,7 +583,7 @@ int handle_layout_put(struct conn *conn)
         call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
         call->layout = row;
         command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
-        (void)call_submit(conn, call);
+        (void)audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
     }
     json_decref(body);
     return ANSWERED;
@@ -615,7 +616,7 @@ int handle_layout_delete(struct conn *conn)
                 &(struct delete_command){.name = call->layout.name,
                                          .name_len = call->layout.name_len,
                                          .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
-    return call_submit(conn, call);
+    return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }
 
 /* --- decoding ids --- */

@@ -3,7 +3,7 @@
  * viewers share), GET /api/status, /api/cluster, /api/nodes, /api/events and /api/live; and /livez,
  * /readyz, /version.
  *
- * The happy path of a look: watch_begin() starts it, on the loop of the operators' listener. Each
+ * The happy path of a look: api_watch() starts it, on the loop of the operators' listener. Each
  * look asks the raft loop for the cluster's status. The answer, HTTP's counters and the health are
  * judged (http/watch) and, if there are viewers, made into one picture for all of them. Each loop
  * with viewers gets the picture and appends the same bytes to each of its streams of Server-Sent
@@ -539,7 +539,7 @@ static void begin_cb(struct mailbox_item *item)
     look_fire(&watch->timer, conns_now_ms(watch->loop->conns));
 }
 
-void watch_begin(struct api *api)
+void api_watch(struct api *api)
 {
     struct watch *watch = api->watch;
     struct api_loop *loop = NULL;
@@ -687,24 +687,11 @@ int handle_events(struct conn *conn)
 
 /* --- GET /livez, /readyz, /version --- */
 
-#define CHECK_COUNT_MAX 10
-#define BIRTH_TEXT_BYTES 700 /* LIMIT_NODES members, with the longest birth_wait_text() */
-
-struct check {
-    const char *name;
-    const char *reason; /* when it fails */
-    bool ok;
-    bool needed; /* readiness depends on it */
-};
-
+/* What is checked, as JSON, and what follows from it. */
 struct checks {
-    struct check items[CHECK_COUNT_MAX];
-    int count;
-    unsigned differs;      /* bits of enum id_difference: why the check "settings" fails */
-    char memory_text[160]; /* why the check "memory" fails */
-    char birth_text[BIRTH_TEXT_BYTES]; /* why the check "born" fails */
-    int refusal;                       /* why the check "snowflake" fails */
-    char refusal_text[REFUSAL_TEXT_BYTES];
+    bool ready;
+    struct buf list;    /* the items of "checks", */
+    struct buf reasons; /* and of "reasons", or "warnings" */
 };
 
 int handle_livez(struct conn *conn)
@@ -713,162 +700,138 @@ int handle_livez(struct conn *conn)
     return 200;
 }
 
-/* The nodes that the birth of the cluster waits for. Returns ret_text. */
-static const char *birth_text(const struct id_health *health, char ret_text[BIRTH_TEXT_BYTES])
+/* reason: if it fails: what keeps the node from being ready, or is worth a warning; NULL: neither.
+ * more: JSON members, each with a comma before it. */
+static void put_check(struct checks *to, const char *name, bool ok, bool needed, const char *reason,
+                      const char *more)
 {
-    BUF_LOCAL(text);
+    to->ready = to->ready && (ok || !needed);
+    buf_printf(&to->list, "%s{\"name\":\"%s\",\"ok\":%s,\"needed\":%s%s}",
+               to->list.len > 0 ? "," : "", name, ok ? "true" : "false", needed ? "true" : "false",
+               more);
+    if (!ok && reason != NULL) {
+        text_put_field(&to->reasons, to->reasons.len > 0 ? "," : "", reason);
+    }
+}
+
+/* Has the cluster been born? If not, the nodes that its birth waits for. */
+static void check_birth(struct checks *to, const struct id_health *health, bool fails)
+{
     const char *comma = ": ";
-    size_t len;
+    BUF_LOCAL(text);
+    BUF_LOCAL(more);
 
-    buf_printf(&text, "the cluster is not born yet, as far as this node has heard");
-    for (size_t i = 0; i < LIMIT_NODES; i++) {
-        uint32_t wait = atomic_load(&health->birth_waits[i]);
+    if (fails) {
+        buf_printf(&text, "the cluster is not born yet, as far as this node has heard");
+        for (size_t i = 0; i < LIMIT_NODES; i++) {
+            uint32_t wait = atomic_load(&health->birth_waits[i]);
 
-        if (wait != 0) {
-            buf_printf(&text, "%snode %u %s", comma, wait >> 8,
-                       birth_wait_text((enum birth_wait)(wait & 0xff)));
-            comma = "; ";
+            if (wait != 0) {
+                buf_printf(&text, "%snode %u %s", comma, wait >> 8,
+                           birth_wait_text((enum birth_wait)(wait & 0xff)));
+                comma = "; ";
+            }
+        }
+        text_put_field_of(&more, ",\"reason\":", (const char *)text.data, text.len);
+    }
+    buf_put(&text, "", 1);
+    buf_put(&more, "", 1);
+    put_check(to, "born", !fails, true, (const char *)text.data, (const char *)more.data);
+}
+
+static void check_memory(struct checks *to, const struct id_health *health)
+{
+    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
+    uint64_t percent = max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
+    bool ok = percent < ID_STATE_HIGH_PERCENT;
+    char more[200] = "";
+
+    if (!ok) {
+        (void)snprintf(
+            more, sizeof more,
+            ",\"reason\":\"tags and keys take %llu %% of data.memory-bytes; %s\"", ull(percent),
+            percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
+                                                    : "at 100 % new ones are refused");
+    }
+    put_check(to, "memory", ok, false, NULL, more);
+}
+
+/* Do the settings differ from those in the log? If so, which. */
+static void check_settings(struct checks *to, unsigned differs)
+{
+    const char *comma = ",\"differ\":[";
+    BUF_LOCAL(more);
+
+    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
+        if ((differs & 1U << i) != 0) {
+            buf_printf(&more, "%s\"%s\"", comma, id_difference_setting(i));
+            comma = ",";
         }
     }
-    len = text.len < BIRTH_TEXT_BYTES ? text.len : BIRTH_TEXT_BYTES - 1;
-    memcpy(ret_text, text.data, len);
-    ret_text[len] = '\0';
-    return ret_text;
+    buf_put(&more, differs != 0 ? "]" : "", 1 + (differs != 0)); /* with its NUL */
+    put_check(to, "settings", differs == 0, false, NULL, (const char *)more.data);
+}
+
+/* needed: only snowflake ids are wanted: a refused clock makes the node not ready. */
+static void check_snowflake(struct checks *to, const struct id_backend *backend, bool needed)
+{
+    int refusal = refusal_now(backend);
+    char text[REFUSAL_TEXT_BYTES] = "";
+    BUF_LOCAL(more);
+
+    if (refusal != 0) {
+        (void)refusal_text(backend, refusal, text, sizeof text);
+        buf_printf(&more, ",\"code\":\"%s\"", err_code(refusal));
+        text_put_field(&more, ",\"reason\":", text);
+        buf_printf(&more, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
+                   (long long)atomic_load(&backend->health->clock_off_ms),
+                   ull(refusal_wait_until_ms(backend, refusal)));
+    }
+    buf_put(&more, "", 1);
+    put_check(to, "snowflake", refusal == 0, needed, text, (const char *)more.data);
 }
 
 #define LACKS(bits, need) (((bits)&1U << ID_NEED_##need) != 0)
 
-/* needs_snowflake: only snowflake ids are wanted: a refused clock makes the node not ready. */
-static void checks_make(const struct id_backend *backend, bool needs_snowflake,
-                        struct checks *ret_checks)
+static void checks_make(const struct id_backend *backend, bool needs_snowflake, struct checks *to)
 {
     const struct id_health *health = backend->health;
-    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
-    uint64_t percent = max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
-    bool leader = atomic_load(&health->leader_known);
-    bool disk_ok = !atomic_load(&health->disk_low);
     unsigned lacks = id_health_lacks(health);
-    struct check *items = ret_checks->items;
-    bool born = !LACKS(lacks, BORN);
 
-    ret_checks->refusal = 0;
-    ret_checks->count = 1;
     if (LACKS(lacks, MEMBER)) {
-        items[0] = (struct check){
-            "member", "the node waits to be let in by its cluster, see its log", false, true};
+        put_check(to, "member", false, true,
+                  "the node waits to be let in by its cluster, see its log", "");
     } else {
-        items[0] = (struct check){"started", "the log is still being loaded",
-                                  !LACKS(lacks, STARTED), true};
-        items[1] = (struct check){"applied", "the state is older than at this node's last stop",
-                                  !LACKS(lacks, APPLIED), true};
-        items[2] = (struct check){"serving", "the node is stopping", !LACKS(lacks, SERVING), true};
-        items[3] = (struct check){"ids",
-                                  leader ? "the disk is nearly full and no ids are held"
-                                         : "no leader is known and no ids are held",
-                                  !LACKS(lacks, IDS), true};
-        items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
-        items[5] = (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text),
-                                  born, true};
-        items[6] = (struct check){"drained", "drained: it was asked to give its work to others",
-                                  !LACKS(lacks, UNDRAINED), true};
-        ret_checks->count = 7;
-        ret_checks->refusal = refusal_now(backend);
-        if (ret_checks->refusal != 0) {
-            (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
-                               sizeof(ret_checks->refusal_text));
-        }
-        (void)snprintf(ret_checks->memory_text, sizeof ret_checks->memory_text,
-                       "tags and keys take %llu %% of data.memory-bytes; %s", ull(percent),
-                       percent >= ID_STATE_NEARLY_FULL_PERCENT
-                           ? "nearly all: new ones are refused next"
-                           : "at 100 % new ones are refused");
-        items[ret_checks->count++] = (struct check){"memory", ret_checks->memory_text,
-                                                    percent < ID_STATE_HIGH_PERCENT, false};
-        ret_checks->differs = atomic_load(&health->differs);
-        items[ret_checks->count++] = (struct check){
-            "settings", "settings are not what the log knows", ret_checks->differs == 0, false};
+        put_check(to, "started", !LACKS(lacks, STARTED), true, "the log is still being loaded", "");
+        put_check(to, "applied", !LACKS(lacks, APPLIED), true,
+                  "the state is older than at this node's last stop", "");
+        put_check(to, "serving", !LACKS(lacks, SERVING), true, "the node is stopping", "");
+        put_check(to, "ids", !LACKS(lacks, IDS), true,
+                  atomic_load(&health->leader_known) ? "the disk is nearly full and no ids are held"
+                                                     : "no leader is known and no ids are held",
+                  "");
+        put_check(to, "disk", !atomic_load(&health->disk_low), false, NULL, "");
+        check_birth(to, health, LACKS(lacks, BORN));
+        put_check(to, "drained", !LACKS(lacks, UNDRAINED), true,
+                  "drained: it was asked to give its work to others", "");
+        check_memory(to, health);
+        check_settings(to, atomic_load(&health->differs));
         if (refusal_enabled(backend)) {
-            items[ret_checks->count++] = (struct check){"snowflake", ret_checks->refusal_text,
-                                                        ret_checks->refusal == 0, needs_snowflake};
+            check_snowflake(to, backend, needs_snowflake);
         }
     }
     if (needs_snowflake && !refusal_enabled(backend)) {
-        items[ret_checks->count++] =
-            (struct check){"snowflake", "this node serves no snowflake ids", false, true};
+        put_check(to, "snowflake", false, true, "this node serves no snowflake ids", "");
     }
-}
-
-/* The names of the settings. */
-static void put_differing_settings(unsigned differs, struct buf *buf)
-{
-    const char *comma = "";
-
-    buf_printf(buf, ",\"differ\":[");
-    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
-        if ((differs & 1U << i) != 0) {
-            buf_printf(buf, "%s\"%s\"", comma, id_difference_setting(i));
-            comma = ",";
-        }
-    }
-    buf_printf(buf, "]");
-}
-
-static void put_checks(const struct id_backend *backend, const struct checks *checks,
-                       struct buf *buf)
-{
-    buf_printf(buf, ",\"checks\":[");
-    for (int i = 0; i < checks->count; i++) {
-        const struct check *check = &checks->items[i];
-
-        buf_printf(buf, "%s{\"name\":\"%s\",\"ok\":%s,\"needed\":%s", i > 0 ? "," : "", check->name,
-                   check->ok ? "true" : "false", check->needed ? "true" : "false");
-        if (check->reason == checks->refusal_text && !check->ok) {
-            buf_printf(buf, ",\"code\":\"%s\"", err_code(checks->refusal));
-            text_put_field(buf, ",\"reason\":", checks->refusal_text);
-            buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
-                       (long long)atomic_load(&backend->health->clock_off_ms),
-                       ull(refusal_wait_until_ms(backend, checks->refusal)));
-        } else if (check->reason == checks->birth_text ||
-                   (check->reason == checks->memory_text && !check->ok)) {
-            text_put_field(buf, ",\"reason\":", check->reason);
-        }
-        if (strcmp(check->name, "settings") == 0 && !check->ok) {
-            put_differing_settings(checks->differs, buf);
-        }
-        buf_printf(buf, "}");
-    }
-    buf_printf(buf, "]");
-}
-
-/* Why the node is not ready, and that snowflake ids are refused. */
-static void put_reasons(const struct checks *checks, bool ready, struct buf *buf)
-{
-    const char *comma = "";
-
-    if (ready && checks->refusal == 0) {
-        return;
-    }
-    buf_printf(buf, ",\"%s\":[", ready ? "warnings" : "reasons");
-    for (int i = 0; i < checks->count; i++) {
-        const struct check *check = &checks->items[i];
-
-        if (!check->ok && (check->needed || check->reason == checks->refusal_text)) {
-            text_put_field(buf, comma, check->reason);
-            comma = ",";
-        }
-    }
-    buf_printf(buf, "]");
 }
 
 int handle_readyz(struct conn *conn)
 {
-    const struct id_backend *backend = api_loop(conn)->backend;
     struct param options[] = {{.name = "verbose", .kind = PARAM_TEXT},
                               {.name = "for", .kind = PARAM_TEXT}};
     struct buf *json = reply_begin(conn);
-    struct checks checks;
+    struct checks checks = {.ready = true};
     char shown[SHOWN_BYTES];
-    bool ready = true;
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
@@ -879,17 +842,22 @@ int handle_readyz(struct conn *conn)
                            "for=%s is not known: leave it out, or say for=snowflake",
                            text_show(options[1].text, options[1].len, shown, sizeof shown));
     }
-    checks_make(backend, options[1].present, &checks);
-    for (int i = 0; i < checks.count; i++) {
-        ready = ready && (checks.items[i].ok || !checks.items[i].needed);
+    checks_make(api_loop(conn)->backend, options[1].present, &checks);
+    buf_printf(json, "{\"status\":\"%s\"", checks.ready ? "ready" : "not ready");
+    if (checks.reasons.len > 0) {
+        buf_printf(json, ",\"%s\":[", checks.ready ? "warnings" : "reasons");
+        buf_put(json, checks.reasons.data, checks.reasons.len);
+        buf_put_u8(json, ']');
     }
-    buf_printf(json, "{\"status\":\"%s\"", ready ? "ready" : "not ready");
-    put_reasons(&checks, ready, json);
     if (options[0].present) {
-        put_checks(backend, &checks, json);
+        buf_printf(json, ",\"checks\":[");
+        buf_put(json, checks.list.data, checks.list.len);
+        buf_put_u8(json, ']');
     }
     buf_printf(json, "}");
-    return ready ? 200 : 503;
+    buf_free(&checks.list);
+    buf_free(&checks.reasons);
+    return checks.ready ? 200 : 503;
 }
 
 int handle_version(struct conn *conn)

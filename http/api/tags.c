@@ -81,14 +81,6 @@ static const char *const wait_words[] = {"all", NULL};
     }
 
 /* Pass a change to the backend. The options wait and timeout_ms are adjacent. */
-static int submit_prepared(struct conn *conn, struct call *call)
-{
-    uint32_t timeout_ms = call->change.wait.timeout_ms;
-
-    return call_submit_for(conn, call,
-                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
-}
-
 static int submit_change(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
     uint32_t timeout_ms = (uint32_t)wait[1].number;
@@ -98,7 +90,8 @@ static int submit_change(struct conn *conn, struct call *call, bool bulk, const 
                                              .bulk = bulk,
                                              .timeout_ms = timeout_ms,
                                              .until_ms = conns_now_ms(conn->conns) + timeout_ms};
-    return bulk ? audited_look(conn, call, submit_prepared) : submit_prepared(conn, call);
+    return audited_submit(conn, call,
+                          timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
 }
 
 static void wait_drain(struct http_wait *wait);
@@ -138,7 +131,7 @@ static bool wait_for_all(struct conn *conn, struct call *change)
 }
 
 /* "node 2 and node 3 (cut off)"; as JSON: [{"id":2,"reachable":true},...]. */
-static void name_missing(const struct id_missing *missing, char names[NAMES_BYTES],
+static void name_missing(const struct missing_members *missing, char names[NAMES_BYTES],
                          char json[NAMES_BYTES])
 {
     size_t at = 0;
@@ -401,7 +394,7 @@ int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
         call_free(call);
         return ANSWERED;
     }
-    audited_change(conn);
+    audited_begin(conn);
     return call_submit(conn, call);
 }
 

@@ -323,7 +323,7 @@ int handle_worker_acquire(struct conn *conn)
             call->worker.wall_ms = acquire.wall_ms;
             call->named = named;
             command_put(&call->request.payload, command_acquire_type(&acquire), &acquire);
-            (void)audited_look_at_worker(conn, call, acquire.worker_id);
+            (void)audited_submit(conn, call, loop->api->settings->default_timeout_ms);
         }
     }
     json_decref(body);
@@ -421,7 +421,7 @@ int handle_worker_release(struct conn *conn)
     call = worker_change_new(204);
     call->worker.worker_id = release.worker_id;
     command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
-    return call_submit(conn, call);
+    return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }
 
 /* --- list --- */
@@ -527,7 +527,7 @@ int handle_pools_put(struct conn *conn)
     json_t *body;
     int err;
 
-    if (!request_options(conn, NULL, 0) || !level_ok(conn, COMMAND_WORKER_POOLS, "pools need")) {
+    if (!level_ok(conn, COMMAND_WORKER_POOLS, "pools need")) {
         return ANSWERED;
     }
     body = request_body(conn, "pools", "{}", fields, COUNT_OF(fields));

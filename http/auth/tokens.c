@@ -522,11 +522,6 @@ const struct identity *tokens_at(const struct token_table *table, size_t index)
     return index < table->count ? &table->identities[index] : NULL;
 }
 
-const struct identity *tokens_anonymous(const struct token_table *table)
-{
-    return &table->identities[0];
-}
-
 const struct identity *tokens_find(const struct token_table *table, const struct token_hash *hash)
 {
     size_t found = 0;

@@ -146,11 +146,9 @@ void tokens_compare(const struct token_table *before, const struct token_table *
 /* Can a line have this name? */
 bool tokens_name_check(const char *name, size_t len);
 
-/* The lines, from 1 on; NULL: there are no more. */
+/* 0: the identity of a client that shows no token; the lines, from 1 on; NULL: there are no
+ * more. */
 const struct identity *tokens_at(const struct token_table *table, size_t index);
-
-/* Index 0: the identity of a client that shows no token. */
-const struct identity *tokens_anonymous(const struct token_table *table);
 
 /* NULL: none has that hash. The time taken does not depend on whether, or which, identity has
  * it. */

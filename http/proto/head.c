@@ -255,11 +255,6 @@ static bool next_part(const char **at, const char *end, char separator, const ch
     return true;
 }
 
-static bool is_text(const char *text, size_t len, const char *wanted)
-{
-    return len == strlen(wanted) && strncasecmp(text, wanted, len) == 0;
-}
-
 /* "0.75" in thousandths; -1: no weight. */
 static int quality_of(const char *text, size_t len)
 {
@@ -300,7 +295,7 @@ static bool read_range(const char *text, size_t len, struct range *ret_range)
         if (part_len >= 2 && strncasecmp(part, "q=", 2) == 0) {
             ret_range->quality = quality_of(part + 2, part_len - 2);
         } else if (part_len >= 8 && strncasecmp(part, "version=", 8) == 0) {
-            ret_range->other_version = !is_text(part + 8, part_len - 8, "1.0.0");
+            ret_range->other_version = !text_is(part + 8, part_len - 8, "1.0.0");
         }
     }
     return ret_range->quality >= 0;
@@ -318,12 +313,12 @@ bool header_wants_json(const char *accept, size_t len)
         if (!read_range(part, part_len, &range) || range.quality == 0) {
             continue;
         }
-        if (is_text(range.type, range.type_len, "text/plain") ||
-            is_text(range.type, range.type_len, "text/*") ||
-            is_text(range.type, range.type_len, "*/*")) {
+        if (text_is(range.type, range.type_len, "text/plain") ||
+            text_is(range.type, range.type_len, "text/*") ||
+            text_is(range.type, range.type_len, "*/*")) {
             return false;
         }
-        names_json |= is_text(range.type, range.type_len, "application/json");
+        names_json |= text_is(range.type, range.type_len, "application/json");
     }
     return names_json;
 }
@@ -342,9 +337,9 @@ bool header_wants_openmetrics(const char *accept, size_t len)
         if (!read_range(part, part_len, &range)) {
             continue;
         }
-        if (is_text(range.type, range.type_len, "application/openmetrics-text")) {
+        if (text_is(range.type, range.type_len, "application/openmetrics-text")) {
             open = !range.other_version && range.quality > open ? range.quality : open;
-        } else if (is_text(range.type, range.type_len, "text/plain")) {
+        } else if (text_is(range.type, range.type_len, "text/plain")) {
             plain = range.quality > plain ? range.quality : plain;
         }
     }

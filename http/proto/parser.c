@@ -17,7 +17,9 @@
  */
 #include "http/proto/parser.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
@@ -158,44 +160,11 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* ASCII, whatever the locale. */
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
-
-/* The word is in lower case. */
-HOT static bool is_word(const char *text, const char *word, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (lower(text[i]) != word[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool word_equals(const char *text, size_t len, const char *word)
-{
-    return strlen(word) == len && is_word(text, word, len);
-}
-
 /* Each line is well-formed, but the head will be refused: the first reason counts, and is reported
  * once the head is complete. */
 static void object(struct parser *parser, const char *why)
 {
     parser->objection = parser->objection != NULL ? parser->objection : why;
-}
-
-/* How many bytes of the text match the word, whose first letter it has. */
-static size_t word_len(const char *text, size_t len, const char *word)
-{
-    size_t at = 1;
-
-    while (at < len && word[at] != '\0' && lower(text[at]) == word[at]) {
-        at++;
-    }
-    return at;
 }
 
 /*
@@ -207,14 +176,17 @@ static size_t word_len(const char *text, size_t len, const char *word)
 static void header_connection(struct parser *parser, const char *value, size_t len)
 {
     for (size_t at = 0; at < len; at++) {
-        char first = lower(value[at]);
+        char first = (char)tolower((unsigned char)value[at]);
         const char *word = first == 'k'   ? "keep-alive"
                            : first == 'c' ? "close"
                            : first == 'u' ? "upgrade"
                                           : "";
-        size_t used = word[0] != '\0' ? word_len(value + at, len - at, word) : 0;
+        size_t used = 0; /* bytes of the word */
 
-        at += used;
+        while (at < len && word[used] != '\0' && tolower((unsigned char)value[at]) == word[used]) {
+            at++;
+            used++;
+        }
         if (used > 0 && word[used] == '\0') {
             while (at < len && value[at] == ' ') {
                 at++;
@@ -254,7 +226,7 @@ static enum parser_event header_length(struct parser *parser, const char *value,
 
 static enum parser_event header_transfer(struct parser *parser, const char *value, size_t len)
 {
-    if (parser->head.chunked || !word_equals(value, len, "chunked")) {
+    if (parser->head.chunked || !text_is(value, len, "chunked")) {
         return malformed(parser, "Transfer-Encoding may only be one \"chunked\"");
     }
     parser->head.chunked = true;
@@ -266,15 +238,15 @@ HOT static enum header header_of(const char *name, size_t len)
     if (len >= sizeof(headers) / sizeof(headers[0]) || headers[len].name == NULL) {
         return HEADER_OTHER;
     }
-    if (is_word(name, headers[len].name, len)) {
+    if (strncasecmp(name, headers[len].name, len) == 0) {
         return headers[len].header;
     }
     if (len == 6) {
-        return is_word(name, "origin", len)   ? HEADER_ORIGIN
-               : is_word(name, "expect", len) ? HEADER_EXPECT
+        return text_is(name, len, "origin")   ? HEADER_ORIGIN
+               : text_is(name, len, "expect") ? HEADER_EXPECT
                                               : HEADER_OTHER;
     }
-    return len == 14 && is_word(name, "sec-fetch-site", len) ? HEADER_FETCH_SITE : HEADER_OTHER;
+    return text_is(name, len, "sec-fetch-site") ? HEADER_FETCH_SITE : HEADER_OTHER;
 }
 
 /* "[...]" of digits, colons and dots, as IPv6 has them: RFC 3986 also knows IPvFuture, which does
@@ -370,7 +342,7 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
         take_field(&head->content_type, data, value, len);
         return PARSER_MORE;
     case HEADER_EXPECT:
-        head->expect_continue = word_equals(value, len, "100-continue");
+        head->expect_continue = text_is(value, len, "100-continue");
         return PARSER_MORE;
     case HEADER_CONNECTION:
         header_connection(parser, value, raw_len);
@@ -443,7 +415,7 @@ static bool is_other_target(const char *text, size_t len, bool is_connect)
         return true;
     }
     if (!is_connect) {
-        while (at < len && lower(text[at]) >= 'a' && lower(text[at]) <= 'z') {
+        while (at < len && isalpha((unsigned char)text[at])) {
             at++;
         }
         if (at == 0 || len - at < 3 || memcmp(text + at, "://", 3) != 0) {

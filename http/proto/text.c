@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "src/base/assert.h"
@@ -90,6 +91,11 @@ bool text_hex(const char *text, size_t count, uint8_t *ret_bytes)
         ret_bytes[i] = (uint8_t)(high << 4 | low);
     }
     return true;
+}
+
+bool text_is(const char *text, size_t len, const char *word)
+{
+    return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
 
 bool text_is_utf8(const char *text, size_t len)

@@ -758,7 +758,7 @@ static void conn_handshake(struct conn *conn)
         conn_process(conn);
         return;
     case TLS_PLAIN: /* the first bytes of a request, answered in its own protocol */
-        is_proxied = proxy_begins(conn->wire.tls->in, conn->wire.tls->in_len);
+        is_proxied = proxy_begins(conn->wire.tls->bytes.in, conn->wire.tls->bytes.in_len);
         wire_end_tls(&conn->wire);
         conn_move(conn, CONN_IDLE);
         if (is_proxied) {

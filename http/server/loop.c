@@ -25,8 +25,7 @@
 struct http_server {
     const struct http_settings *settings;
     const struct http_service *service;
-    uint16_t port;
-    uint16_t resp_port; /* 0: there is no such listener */
+    uint16_t ports[ACCEPTORS]; /* 0: there is no such listener */
     unsigned loop_count;
     unsigned running;        /* loops with a thread, from the first on */
     struct http_loop *loops; /* loop_count */
@@ -55,39 +54,6 @@ struct http_server {
 #define PROXY_MISSING                                                                              \
     "proxy.from names %s, so each connection from there begins with a header of the PROXY "        \
     "protocol, and this one does not: let the proxy send it (send-proxy)"
-
-/* --- making the sockets --- */
-
-/* Make count listening sockets on "host:port" ("[::1]:8080" for IPv6). port 0 picks one. 0;
- * ERR_INVALID (address); ERR_EXISTS (in use); ERR_IO. On failure nothing is left open. */
-static int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *ret_port)
-{
-    struct sockaddr_storage addr;
-    int alone;
-    int rv;
-
-    ASSERT(count >= 1 && count <= LIMIT_HTTP_LOOPS);
-    rv = address_resolve(address, &addr);
-    /* SO_REUSEPORT would let a second leafd take the same port, and half of the requests,
-     * unnoticed. So first check whether an unshared socket can have the port. */
-    if (rv == 0 && count > 1 && address_port(&addr) != 0) {
-        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, false, &alone);
-        if (rv == 0) {
-            close(alone);
-        }
-    }
-    /* If port is 0, the others share the port of the first. */
-    for (unsigned i = 0; rv == 0 && i < count; i++) {
-        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &ret_fds[i]);
-        while (rv != 0 && i > 0) {
-            close(ret_fds[--i]);
-        }
-    }
-    if (rv == 0) {
-        *ret_port = address_port(&addr);
-    }
-    return rv;
-}
 
 /* --- new connections --- */
 
@@ -344,17 +310,14 @@ static void again_fire(struct timer *timer, uint64_t now_ms)
     ASSERT(uv_poll_start(&acceptor->poll, UV_READABLE, accept_cb) == 0);
 }
 
-/* Take over listen_fd, also on failure, and begin to accept. 0 or ERR_IO. */
-static int acceptor_init(struct acceptor *acceptor, struct conns *conns,
-                         const struct listener *listener, unsigned index, int listen_fd)
+/* Begin to accept at its socket, if it has one. 0 or ERR_IO; then the socket is closed. */
+static int acceptor_begin(struct acceptor *acceptor)
 {
-    *acceptor = (struct acceptor){.conns = conns,
-                                  .listener = *listener,
-                                  .index = index,
-                                  .listen_fd = listen_fd,
-                                  .reserve_fd = -1};
+    if (acceptor->listen_fd < 0) {
+        return 0;
+    }
     timer_init(&acceptor->again, again_fire);
-    if (uv_poll_init(conns->uv, &acceptor->poll, listen_fd) != 0) {
+    if (uv_poll_init(acceptor->conns->uv, &acceptor->poll, acceptor->listen_fd) != 0) {
         fd_close(&acceptor->listen_fd);
         return ERR_IO;
     }
@@ -379,9 +342,6 @@ static void acceptor_fade(struct acceptor *acceptor)
     };
     const struct sock_fprog filter = {sizeof code / sizeof code[0], code};
 
-    if (acceptor->conns == NULL) {
-        return; /* there is no such listener */
-    }
     /* Without it, connections of the last moment are reset. */
     (void)setsockopt(acceptor->listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
@@ -394,15 +354,14 @@ static void listener_closed_cb(uv_handle_t *handle)
     fd_close(&acceptor->listen_fd);
 }
 
-/* Stop for good: take the connections already made, close handle and descriptors. Idempotent. Both
- * functions do nothing to an acceptor of zeros. */
+/* Stop for good: take the connections already made, close handle and descriptors. Idempotent. */
 static void acceptor_close(struct acceptor *acceptor)
 {
     struct sockaddr_storage peer;
     int fd;
 
-    if (acceptor->conns == NULL) {
-        return; /* there is no such listener */
+    if (acceptor->listen_fd < 0) {
+        return;
     }
     timer_cancel(&acceptor->conns->timers, &acceptor->again);
     if (!uv_is_closing((uv_handle_t *)&acceptor->poll)) {
@@ -474,7 +433,7 @@ HOT static void turn_end_cb(uv_check_t *check)
     } else {
         (void)uv_idle_stop(&loop->no_rest);
     }
-    mailbox_release();
+    mailbox_flush(); /* the raft loop is woken once for all requests of the turn */
     if (conns->draining && !timer_is_armed(&loop->last) && conns->counts.conns == 0) {
         timer_cancel(&conns->timers, &loop->grace);
         loop_drained(loop);
@@ -489,13 +448,6 @@ HOT static void turn_end_cb(uv_check_t *check)
     latency_turn_end(&conns->latency, end_us);
     stall_begin(&conns->stall, now_ms, "requests");
     stall_end(&conns->stall, end_us / 1000, loop->name);
-}
-
-/* Wake the raft loop once for all requests of the turn that now begins. */
-HOT static void turn_begin_cb(uv_prepare_t *prepare)
-{
-    (void)prepare;
-    mailbox_hold();
 }
 
 static void loop_timer_cb(uv_timer_t *timer)
@@ -516,8 +468,9 @@ static void turn_taken_cb(struct mailbox_item *item)
 
 static void close_listeners(struct http_loop *loop)
 {
-    acceptor_close(&loop->acceptor);
-    acceptor_close(&loop->resp);
+    for (unsigned i = 0; i < ACCEPTORS; i++) {
+        acceptor_close(&loop->acceptors[i]);
+    }
 }
 
 static void last_fire(struct timer *timer, uint64_t now_ms)
@@ -553,8 +506,9 @@ static void loop_drain_cb(struct mailbox_item *item)
     if (loop->stopping) {
         return;
     }
-    acceptor_fade(&loop->acceptor);
-    acceptor_fade(&loop->resp);
+    for (unsigned i = 0; i < ACCEPTORS; i++) {
+        acceptor_fade(&loop->acceptors[i]);
+    }
     timer_arm(&loop->conns.timers, &loop->last, now_ms + LIMIT_HTTP_LAST_MS);
     conns_drain(&loop->conns);
     timer_arm(&loop->conns.timers, &loop->grace, now_ms + loop->server->grace_ms);
@@ -575,7 +529,6 @@ static void loop_stop_cb(struct mailbox_item *item)
         loop_drained(loop);
     }
     uv_close((uv_handle_t *)&loop->timer, NULL);
-    uv_close((uv_handle_t *)&loop->turn_begin, NULL);
     uv_close((uv_handle_t *)&loop->turn_end, NULL);
     uv_close((uv_handle_t *)&loop->no_rest, NULL);
     mailbox_close(&loop->port->mailbox, NULL);
@@ -584,78 +537,60 @@ static void loop_stop_cb(struct mailbox_item *item)
 
 /* --- making the loops --- */
 
-/* The sockets of all loops: of HTTP, and of the RESP listener, -1 each where there is none. */
-struct listeners {
-    int http[LIMIT_HTTP_LOOPS];
-    int resp[LIMIT_HTTP_LOOPS];
-};
-
-static void listeners_close(const struct listeners *listeners, unsigned index)
+/* Make a listener's sockets on "host:port" ("[::1]:8080" for IPv6), one for each loop; port 0 picks
+ * one. 0; ERR_INVALID (address); ERR_EXISTS (in use); ERR_IO. */
+static int listener_open(struct http_server *server, unsigned kind, const char *address,
+                         const struct listener *listener)
 {
-    close(listeners->http[index]);
-    if (listeners->resp[index] >= 0) {
-        close(listeners->resp[index]);
-    }
-}
+    unsigned count = server->loop_count;
+    struct sockaddr_storage addr;
+    int fd;
+    int rv = address_resolve(address, &addr);
 
-static int listeners_open(struct http_server *server, struct listeners *ret_listeners)
-{
-    const struct http_settings *settings = server->settings;
-    const char *resp = settings->resp_address;
-    unsigned count = settings->loops;
-    int rv = listener_open(settings->listen_address, count, ret_listeners->http, &server->port);
+    /* SO_REUSEPORT would let a second leafd take the same port, and half of the requests,
+     * unnoticed. So first check whether an unshared socket can have the port. */
+    if (rv == 0 && count > 1 && address_port(&addr) != 0) {
+        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, false, &fd);
+        if (rv == 0) {
+            close(fd);
+        }
+    }
+    /* If port is 0, the others share the port of the first. */
+    for (unsigned i = 0; rv == 0 && i < count; i++) {
+        struct acceptor *acceptor = &server->loops[i].acceptors[kind];
 
-    for (unsigned i = 0; i < count; i++) {
-        ret_listeners->resp[i] = -1;
+        acceptor->listener = *listener;
+        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &acceptor->listen_fd);
     }
-    if (rv != 0 || resp == NULL || resp[0] == '\0') {
-        return rv;
-    }
-    rv = listener_open(resp, count, ret_listeners->resp, &server->resp_port);
-    for (unsigned i = 0; rv != 0 && i < count; i++) {
-        close(ret_listeners->http[i]);
-    }
+    server->ports[kind] = rv == 0 ? address_port(&addr) : 0;
     return rv;
 }
 
-/* Begin to accept at each listener. */
-static int loop_listen(struct http_loop *loop, const struct listeners *listeners)
+static int listeners_open(struct http_server *server)
 {
-    const struct http_settings *settings = loop->server->settings;
+    const struct http_settings *settings = server->settings;
     const struct listener http = {
         .talker = http_talker(), .idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
-    const struct listener resp = {.talker = loop->server->service->resp,
+    const struct listener resp = {.talker = server->service->resp,
                                   .idle_ms = settings->resp_idle_ms,
                                   .tls = settings->resp_tls};
-    int resp_fd = listeners->resp[loop->index];
-    int rv = acceptor_init(&loop->acceptor, &loop->conns, &http, loop->index,
-                           listeners->http[loop->index]);
+    int rv = listener_open(server, ACCEPT_HTTP, settings->listen_address, &http);
 
-    if (resp_fd < 0) {
-        return rv;
-    }
-    if (rv != 0) {
-        close(resp_fd);
+    if (rv != 0 || settings->resp_address == NULL || settings->resp_address[0] == '\0') {
         return rv;
     }
     ASSERT(resp.talker != NULL && (settings->tls != NULL || !resp.tls));
-    rv = acceptor_init(&loop->resp, &loop->conns, &resp, loop->index, resp_fd);
-    if (rv != 0) {
-        acceptor_close(&loop->acceptor);
-    }
-    return rv;
+    return listener_open(server, ACCEPT_RESP, settings->resp_address, &resp);
 }
 
-/* Make the handles of a loop; takes over its listeners, also on failure. 0 or ERR_IO. On failure
- * nothing is left. */
-static int loop_init(struct http_server *server, unsigned index, const struct listeners *listeners)
+/* Make the handles of a loop, and begin to accept. 0 or ERR_IO: at most its sockets are left. */
+static int loop_init(struct http_loop *loop)
 {
-    struct http_loop *loop = &server->loops[index];
+    struct http_server *server = loop->server;
+    int rv = 0;
 
-    *loop = (struct http_loop){.server = server, .index = index, .timer_due_ms = TIMER_NEVER};
-    (void)snprintf(loop->name, sizeof loop->name, "http-%u", index % 1000);
+    (void)snprintf(loop->name, sizeof loop->name, "http-%u", loop->index % 1000);
     if (uv_loop_init(&loop->uv) != 0) {
-        listeners_close(listeners, index);
         return ERR_IO;
     }
     conns_init(&loop->conns, &loop->uv, server->settings, server->service, server->clients);
@@ -665,31 +600,33 @@ static int loop_init(struct http_server *server, unsigned index, const struct li
     atomic_init(&loop->port->refs, 1);
     if (mailbox_init(&loop->port->mailbox, &loop->uv, LIMIT_MAILBOX_ITEMS) != 0) {
         free(loop->port);
-        listeners_close(listeners, index);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         return ERR_IO;
     }
-    if (loop_listen(loop, listeners) != 0) {
+    for (unsigned i = 0; i < ACCEPTORS; i++) {
+        rv = acceptor_begin(&loop->acceptors[i]) != 0 ? ERR_IO : rv;
+    }
+    if (rv != 0) {
+        close_listeners(loop);
         mailbox_close(&loop->port->mailbox, NULL);
         ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         http_port_unref(loop->port);
-        return ERR_IO;
+        return rv;
     }
+    loop->timer_due_ms = TIMER_NEVER;
     loop->turn_item.run = turn_taken_cb;
     loop->retire_item.run = loop_retire_cb;
     loop->drain_item.run = loop_drain_cb;
     loop->stop_item.run = loop_stop_cb;
     ASSERT(uv_timer_init(&loop->uv, &loop->timer) == 0);
     loop->timer.data = loop;
-    ASSERT(uv_prepare_init(&loop->uv, &loop->turn_begin) == 0);
-    ASSERT(uv_prepare_start(&loop->turn_begin, turn_begin_cb) == 0);
     ASSERT(uv_check_init(&loop->uv, &loop->turn_end) == 0);
     ASSERT(uv_check_start(&loop->turn_end, turn_end_cb) == 0);
     loop->turn_end.data = loop;
     ASSERT(uv_idle_init(&loop->uv, &loop->no_rest) == 0);
     loop->conns.data =
-        server->service->loop_begin(server->service->data, index, &loop->conns, loop->port);
+        server->service->loop_begin(server->service->data, loop->index, &loop->conns, loop->port);
     return 0;
 }
 
@@ -706,28 +643,6 @@ static void loop_release(struct http_loop *loop)
     http_port_unref(loop->port);
 }
 
-/* Make the loops for the sockets. On failure all sockets are closed and no loop is left. */
-static int loops_init(struct http_server *server, const struct listeners *listeners)
-{
-    unsigned count = server->loop_count;
-    int rv = 0;
-
-    for (unsigned i = 0; i < count; i++) {
-        if (rv != 0) {
-            listeners_close(listeners, i);
-            continue;
-        }
-        rv = loop_init(server, i, listeners);
-        if (rv != 0) {
-            server->loop_count = i;
-        }
-    }
-    for (unsigned i = 0; rv != 0 && i < server->loop_count; i++) {
-        loop_release(&server->loops[i]);
-    }
-    return rv;
-}
-
 /* --- the server --- */
 
 static void server_free(struct http_server *server)
@@ -741,7 +656,7 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
                      struct http_server **ret_server)
 {
     struct http_server *server;
-    struct listeners listeners;
+    unsigned made = 0;
     int rv;
 
     if (settings->loops < 1 || settings->loops > LIMIT_HTTP_LOOPS ||
@@ -754,16 +669,37 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
     server->loop_count = settings->loops;
     server->loops = MUST_HAVE(calloc(settings->loops, sizeof *server->loops));
     server->clients = clients_new(&settings->quotas, LIMIT_CLIENTS);
-    rv = listeners_open(server, &listeners);
+    for (unsigned i = 0; i < settings->loops; i++) {
+        struct http_loop *loop = &server->loops[i];
+
+        loop->server = server;
+        loop->index = i;
+        for (unsigned k = 0; k < ACCEPTORS; k++) {
+            loop->acceptors[k] = (struct acceptor){
+                .conns = &loop->conns, .index = i, .listen_fd = -1, .reserve_fd = -1};
+        }
+    }
+    rv = listeners_open(server);
+    while (rv == 0 && made < settings->loops) {
+        rv = loop_init(&server->loops[made]);
+        made += rv == 0;
+    }
     if (rv == 0) {
-        rv = loops_init(server, &listeners);
+        *ret_server = server;
+        return 0;
     }
-    if (rv != 0) {
-        server_free(server);
-        return rv;
+    for (unsigned i = 0; i < settings->loops; i++) {
+        struct http_loop *loop = &server->loops[i];
+
+        if (i < made) {
+            loop_release(loop);
+        }
+        for (unsigned k = 0; k < ACCEPTORS; k++) {
+            fd_close(&loop->acceptors[k].listen_fd);
+        }
     }
-    *ret_server = server;
-    return 0;
+    server_free(server);
+    return rv;
 }
 
 /* The thread's body. data: struct http_loop. */
@@ -772,6 +708,7 @@ static void *loop_run(void *data)
     struct http_loop *loop = data;
 
     (void)pthread_setname_np(pthread_self(), loop->name);
+    mailbox_hold(); /* until loop_stop_cb() */
     ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
     return NULL;
 }
@@ -816,12 +753,12 @@ struct http_loop *http_server_loop(struct http_server *server, unsigned index)
 
 uint16_t http_server_port(const struct http_server *server)
 {
-    return server->port;
+    return server->ports[ACCEPT_HTTP];
 }
 
 uint16_t http_server_resp_port(const struct http_server *server)
 {
-    return server->resp_port;
+    return server->ports[ACCEPT_RESP];
 }
 
 static void loop_post(struct http_loop *loop, struct mailbox_item *item)

@@ -66,11 +66,13 @@ struct acceptor {
     struct conns *conns;      /* that take accepted sockets */
     struct listener listener; /* and their kind */
     unsigned index;           /* of the loop, for the log */
-    int listen_fd;            /* owned; -1: closed */
+    int listen_fd;            /* owned; -1: closed, or there is no such listener */
     int reserve_fd;           /* -1 while it is in use */
     struct timer again;       /* while it pauses */
     bool warned;
 };
+
+enum { ACCEPT_HTTP, ACCEPT_RESP /* of service->resp */, ACCEPTORS };
 
 /* Take over an accepted socket, to serve it or, if there are too many, to refuse it. peer: its
  * address. */
@@ -84,7 +86,6 @@ struct http_server;
 struct http_loop {
     uv_loop_t uv;
     uv_timer_t timer;
-    uv_prepare_t turn_begin;
     uv_check_t turn_end;
     uv_idle_t no_rest;     /* active while there is work for another turn at once */
     uint64_t timer_due_ms; /* TIMER_NEVER: not armed */
@@ -92,8 +93,7 @@ struct http_loop {
     char name[16]; /* of the thread, and in the log */
     bool stopping;
     struct conns conns;
-    struct acceptor acceptor;
-    struct acceptor resp;   /* of service->resp; all zeros: there is no such listener */
+    struct acceptor acceptors[ACCEPTORS];
     struct http_port *port; /* outlives the loop while answers are due */
     pthread_t thread;
     struct http_server *server;

@@ -337,7 +337,8 @@ void conn_world_connect(struct conn_world *world)
 
     ASSERT(world->fd < 0);
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
-    conns_take(&world->loop->conns, world->resp ? &resp : &world->loop->acceptor.listener, fds[0],
+    conns_take(&world->loop->conns,
+               world->resp ? &resp : &world->loop->acceptors[ACCEPT_HTTP].listener, fds[0],
                world->peer != NULL ? world->peer : &nobody);
     world->fd = fds[1];
     world->ended = false;

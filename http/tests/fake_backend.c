@@ -277,7 +277,7 @@ static int carry_out(struct fake *fake, struct id_request *request)
         return open_tag(fake, request);
     case ID_REQUEST_BARRIER:
         fake->everywhere_index = request->index;
-        *(struct id_missing *)request->out = fake->missing;
+        *(struct missing_members *)request->out = fake->missing;
         return fake->everywhere_status;
     case ID_REQUEST_BACKUP:
         return take_backup(fake, request);
@@ -653,7 +653,7 @@ void fake_hold(struct fake *fake, bool requests, bool wants)
     unlock(fake);
 }
 
-void fake_everywhere(struct fake *fake, int status, const struct id_missing *missing)
+void fake_everywhere(struct fake *fake, int status, const struct missing_members *missing)
 {
     lock(fake);
     fake->everywhere_status = status;

@@ -60,17 +60,17 @@ struct fake {
     struct member_ask asked;                   /* of the last membership request */
     struct member_answer member_answer;        /* to all of them */
     struct fsm *fsm;
-    struct fsm_listener listener; /* the generator learns of named layouts */
-    int everywhere_status;        /* to requests that wait for all members, */
-    struct id_missing missing;    /* and who is missing */
-    uint64_t everywhere_index;    /* of the last one */
-    uint64_t change_wait_ms;      /* so long the last command was to wait at most */
-    uint64_t all_wait_ms;         /* and so long the last wait for all */
-    unsigned backup_parts;        /* of each backup; 0: another one is always being taken, */
-    size_t backup_part_bytes;     /* and so large is each; filled with its number, from 1 on */
-    unsigned backup_fails_at;     /* this part comes as ERR_CORRUPT; 0: none */
-    unsigned backup_part;         /* the last that was given */
-    unsigned backups_closed;      /* so many were given up */
+    struct fsm_listener listener;   /* the generator learns of named layouts */
+    int everywhere_status;          /* to requests that wait for all members, */
+    struct missing_members missing; /* and who is missing */
+    uint64_t everywhere_index;      /* of the last one */
+    uint64_t change_wait_ms;        /* so long the last command was to wait at most */
+    uint64_t all_wait_ms;           /* and so long the last wait for all */
+    unsigned backup_parts;          /* of each backup; 0: another one is always being taken, */
+    size_t backup_part_bytes;       /* and so large is each; filled with its number, from 1 on */
+    unsigned backup_fails_at;       /* this part comes as ERR_CORRUPT; 0: none */
+    unsigned backup_part;           /* the last that was given */
+    unsigned backups_closed;        /* so many were given up */
     struct id_cluster_status cluster;
     struct id_buffers buffers; /* what all nodes hold; the items stay the test's */
     struct clock clock;
@@ -137,7 +137,7 @@ void fake_publish(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_
 void fake_set_state(struct fake *fake, struct id_tag *tag, enum id_tag_state state);
 
 /* Answer who waits for all members so, or leave them waiting. */
-void fake_everywhere(struct fake *fake, int status, const struct id_missing *missing);
+void fake_everywhere(struct fake *fake, int status, const struct missing_members *missing);
 void fake_hold_all(struct fake *fake, bool hold);
 
 /* Let through what was held, and go on so. */

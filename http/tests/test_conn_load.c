@@ -375,7 +375,7 @@ static int connect_and_ask(struct conn_world *world, const char *request)
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    conns_take(&world->loop->conns, &world->loop->acceptor.listener, fds[0], &nobody);
+    conns_take(&world->loop->conns, &world->loop->acceptors[ACCEPT_HTTP].listener, fds[0], &nobody);
     assert_int_equal(send(fds[1], request, strlen(request), MSG_NOSIGNAL), strlen(request));
     return fds[1];
 }

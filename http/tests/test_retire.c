@@ -119,7 +119,8 @@ static void test_idle_ones_end_one_by_one(void **state)
 
     for (unsigned i = 0; i < 3; i++) {
         ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds[i]) == 0);
-        conns_take(&world->loop->conns, &world->loop->acceptor.listener, fds[i][0], &nobody);
+        conns_take(&world->loop->conns, &world->loop->acceptors[ACCEPT_HTTP].listener, fds[i][0],
+                   &nobody);
         conn_world_pass(world, 1);
     }
     /* The first of them is used again, and so the last to end. */
@@ -159,7 +160,8 @@ static void test_one_used_just_now_is_left_alone(void **state)
     conn_world_connect(world);
     for (unsigned i = 0; i < 50; i++) {
         ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds[i]) == 0);
-        conns_take(&world->loop->conns, &world->loop->acceptor.listener, fds[i][0], &nobody);
+        conns_take(&world->loop->conns, &world->loop->acceptors[ACCEPT_HTTP].listener, fds[i][0],
+                   &nobody);
     }
     conn_world_send_text(world, ASK);
     retire(world);

@@ -470,7 +470,7 @@ static int connect_one(void)
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    conns_take(&world.loop->conns, &world.loop->acceptor.listener, fds[0], &nobody);
+    conns_take(&world.loop->conns, &world.loop->acceptors[ACCEPT_HTTP].listener, fds[0], &nobody);
     return fds[1];
 }
 

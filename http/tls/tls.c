@@ -568,62 +568,6 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
 #define RECORD_BYTES_MAX 16384
 #define SEALED_KEPT_BYTES (128 << 10) /* memory grown beyond this is freed once it is sent */
 
-/* --- the bytes' path: a BIO of our own --- */
-
-HOT static int session_bio_read(BIO *bio, char *out, size_t room, size_t *ret_len)
-{
-    struct tls_session *session = BIO_get_data(bio);
-    size_t len = session->in_len < room ? session->in_len : room;
-
-    BIO_clear_retry_flags(bio);
-    if (len == 0) {
-        BIO_set_retry_read(bio);
-        return 0;
-    }
-    memcpy(out, session->in, len);
-    session->in += len;
-    session->in_len -= len;
-    *ret_len = len;
-    return 1;
-}
-
-HOT static int session_bio_write(BIO *bio, const char *data, size_t len, size_t *ret_len)
-{
-    struct tls_session *session = BIO_get_data(bio);
-
-    BIO_clear_retry_flags(bio);
-    buf_put(&session->loop->sealed, data, len);
-    *ret_len = len;
-    return 1;
-}
-
-static long session_bio_ctrl(BIO *bio, int command, long number, void *pointer)
-{
-    (void)bio;
-    (void)number;
-    (void)pointer;
-    return command == BIO_CTRL_FLUSH || command == BIO_CTRL_DUP;
-}
-
-static int session_bio_create(BIO *bio)
-{
-    BIO_set_init(bio, 1);
-    return 1;
-}
-
-static BIO_METHOD *bio_method;
-
-/* Once in the process; it stays. */
-static void make_bio_method(void)
-{
-    bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "turn");
-    ASSERT(bio_method != NULL);
-    ASSERT(BIO_meth_set_read_ex(bio_method, session_bio_read) == 1);
-    ASSERT(BIO_meth_set_write_ex(bio_method, session_bio_write) == 1);
-    ASSERT(BIO_meth_set_ctrl(bio_method, session_bio_ctrl) == 1);
-    ASSERT(BIO_meth_set_create(bio_method, session_bio_create) == 1);
-}
-
 /* A look costs a fifth of emptying it. */
 static void session_clear_errors(void)
 {
@@ -689,10 +633,8 @@ static void cooling_fire(struct timer *timer, uint64_t now_ms)
 
 struct tls_loop *tls_loop_new(struct tls *tls, struct timers *timers)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct tls_loop *loop = MUST_HAVE(calloc(1, sizeof *loop));
 
-    ASSERT(pthread_once(&once, make_bio_method) == 0);
     loop->tls = tls;
     loop->timers = timers;
     TAILQ_INIT(&loop->handshakes);
@@ -729,6 +671,7 @@ struct tls_session *session_new(struct tls_loop *loop, void *owner)
     struct tls_session *session = MUST_HAVE(calloc(1, sizeof *session));
 
     session->loop = loop;
+    session->bytes.out = &loop->sealed;
     session->owner = owner;
     return session;
 }
@@ -785,28 +728,28 @@ uint8_t *session_room(struct tls_session *session, size_t *ret_room)
     uint8_t *lent = session->loop->received;
 
     ASSERT(session_wants(session));
-    if (session->in_len > 0) {
-        memcpy(lent, session->in, session->in_len);
+    if (session->bytes.in_len > 0) {
+        memcpy(lent, session->bytes.in, session->bytes.in_len);
     }
     free(session->kept);
     session->kept = NULL;
-    session->in = lent;
-    *ret_room = TLS_INPUT_BYTES - session->in_len;
-    return lent + session->in_len;
+    session->bytes.in = lent;
+    *ret_room = TLS_INPUT_BYTES - session->bytes.in_len;
+    return lent + session->bytes.in_len;
 }
 
 void session_received(struct tls_session *session, size_t len)
 {
-    ASSERT(len <= TLS_INPUT_BYTES - session->in_len);
-    session->in_len += len;
+    ASSERT(len <= TLS_INPUT_BYTES - session->bytes.in_len);
+    session->bytes.in_len += len;
 }
 
 void session_drop(struct tls_session *session)
 {
     free(session->kept);
     session->kept = NULL;
-    session->in = NULL;
-    session->in_len = 0;
+    session->bytes.in = NULL;
+    session->bytes.in_len = 0;
 }
 
 HOT void session_keep(struct tls_session *session, uint64_t now_ms)
@@ -814,13 +757,14 @@ HOT void session_keep(struct tls_session *session, uint64_t now_ms)
     struct tls_loop *loop = session->loop;
     const uint8_t *lent = loop->received;
 
-    if (session->in_len == 0) {
+    if (session->bytes.in_len == 0) {
         session_drop(session);
     } else if (session->kept == NULL) {
-        ASSERT(session->in >= lent && session->in + session->in_len <= lent + TLS_INPUT_BYTES);
-        session->kept = MUST_HAVE(malloc(session->in_len));
-        memcpy(session->kept, session->in, session->in_len);
-        session->in = session->kept;
+        ASSERT(session->bytes.in >= lent &&
+               session->bytes.in + session->bytes.in_len <= lent + TLS_INPUT_BYTES);
+        session->kept = MUST_HAVE(malloc(session->bytes.in_len));
+        memcpy(session->kept, session->bytes.in, session->bytes.in_len);
+        session->bytes.in = session->kept;
     }
     if (session->phase != TLS_READY) {
         return;
@@ -858,10 +802,8 @@ static void session_start(struct tls_session *session)
 {
     struct tls_loop *loop = session->loop;
     struct tls *tls = loop->tls;
-    BIO *bio = BIO_new(bio_method);
+    BIO *bio = tls_bytes_bio(&session->bytes);
 
-    ASSERT(bio != NULL);
-    BIO_set_data(bio, session);
     ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
     ASSERT(tls->context != NULL); /* there was a tls_commit() */
     session->ssl = SSL_new(tls->context->ssl);
@@ -878,10 +820,10 @@ static void session_start(struct tls_session *session)
 /* Is the first record complete? A client's hello is usually one record; OpenSSL handles others. */
 static enum tls_step look_at_hello(const struct tls_session *session)
 {
-    const uint8_t *in = session->in;
+    const uint8_t *in = session->bytes.in;
     size_t len;
 
-    if (session->in_len == 0) {
+    if (session->bytes.in_len == 0) {
         return TLS_MORE;
     }
     if (in[0] != RECORD_HANDSHAKE) {
@@ -890,14 +832,14 @@ static enum tls_step look_at_hello(const struct tls_session *session)
 
         return is_plain ? TLS_PLAIN : TLS_FAILED;
     }
-    if (session->in_len < RECORD_HEAD_BYTES) {
+    if (session->bytes.in_len < RECORD_HEAD_BYTES) {
         return TLS_MORE;
     }
     len = (size_t)in[3] << 8 | in[4];
     if (len == 0 || len > RECORD_BYTES_MAX) {
         return TLS_FAILED;
     }
-    return session->in_len < RECORD_HEAD_BYTES + len ? TLS_MORE : TLS_OPEN;
+    return session->bytes.in_len < RECORD_HEAD_BYTES + len ? TLS_MORE : TLS_OPEN;
 }
 
 /* Take the name of a client that has shown a certificate, if that is current. A resumed session has
@@ -937,7 +879,7 @@ enum tls_step session_handshake(struct tls_session *session)
 
         if (step == TLS_FAILED) {
             session_die(session, "no handshake");
-        } else if (step != TLS_PLAIN && session->list == NULL && session->in_len > 0) {
+        } else if (step != TLS_PLAIN && session->list == NULL && session->bytes.in_len > 0) {
             list_enter(session, &session->loop->handshakes); /* a part of the hello is enough */
         }
         if (step != TLS_OPEN) {
@@ -988,7 +930,7 @@ HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
     int got;
 
     ASSERT(room > 0 && room <= INT_MAX);
-    if (session->phase != TLS_READY || (session->in_len == 0 && !session->has_more)) {
+    if (session->phase != TLS_READY || (session->bytes.in_len == 0 && !session->has_more)) {
         return 0;
     }
     got = SSL_read(session->ssl, out, (int)room);

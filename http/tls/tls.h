@@ -60,6 +60,7 @@
 #include "src/base/buf.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
+#include "src/base/crypto.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/timers.h"
@@ -199,17 +200,16 @@ struct tls_session {
     struct tls_loop *loop;
     void *owner; /* the connection */
     enum tls_phase phase;
-    bool has_more;     /* OpenSSL holds decrypted bytes */
-    bool said_end;     /* the client's close_notify has come, */
-    bool ended;        /* and was read */
-    bool closed;       /* ours was sealed, or is not needed */
-    uint32_t controls; /* handshake messages and alerts since the last reply */
-    const uint8_t *in; /* received, not decrypted: in `kept`, or in the loop's buffer */
-    size_t in_len;
-    uint8_t *kept;             /* owned; NULL: none */
-    struct buf held;           /* sealed, sent before what is written next */
-    char *certificate;         /* the client's name; owned; NULL: none */
-    uint64_t quiet_ms;         /* since when, while it is warm */
+    bool has_more;          /* OpenSSL holds decrypted bytes */
+    bool said_end;          /* the client's close_notify has come, */
+    bool ended;             /* and was read */
+    bool closed;            /* ours was sealed, or is not needed */
+    uint32_t controls;      /* handshake messages and alerts since the last reply */
+    struct tls_bytes bytes; /* received: in `kept`, or in the loop's buffer; sealed: the loop's */
+    uint8_t *kept;          /* owned; NULL: none */
+    struct buf held;        /* sealed, sent before what is written next */
+    char *certificate;      /* the client's name; owned; NULL: none */
+    uint64_t quiet_ms;      /* since when, while it is warm */
     struct tls_sessions *list; /* the list it is in; NULL: none */
     TAILQ_ENTRY(tls_session) link;
 };
@@ -235,13 +235,13 @@ void session_free(struct tls_session *session);
 /* Is there room for more input? */
 static inline bool session_wants(const struct tls_session *session)
 {
-    return session->in_len < TLS_INPUT_BYTES;
+    return session->bytes.in_len < TLS_INPUT_BYTES;
 }
 
 /* Bytes received and not decrypted: memory of its own, once session_keep() was called. */
 static inline uint32_t session_kept(const struct tls_session *session)
 {
-    return (uint32_t)session->in_len;
+    return (uint32_t)session->bytes.in_len;
 }
 
 /* True: it cannot go ahead now; no room, or enough handshakes have begun in this turn. */

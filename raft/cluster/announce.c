@@ -24,7 +24,7 @@ static void on_registered(struct node_command *command, int status)
 
 bool announce_is_registered(const struct announce *announce)
 {
-    const struct node_info *info = announce->info;
+    const struct node_info *info = &announce->on->config->info;
     struct node_info known;
 
     return info->node_id == 0 ||
@@ -74,15 +74,16 @@ static void warn_of_zone(struct announce *announce)
 
 static void register_node(struct announce *announce)
 {
+    const struct node_info *info = &announce->on->config->info;
     struct buf payload = BUF_INIT;
 
     if (announce->registration.in_flight || timer_is_armed(&announce->registration_pause) ||
-        !leader_route_is_known(announce->route) || announce->info->node_id == 0) {
+        !leader_route_is_known(announce->route) || info->node_id == 0) {
         return;
     }
     if (!announce_is_registered(announce)) {
-        cluster_command_put(&payload, COMMAND_NODE_INFO, announce->info);
-    } else if (strcmp(state_placement(announce->on->state, announce->info->node_id).zone,
+        cluster_command_put(&payload, COMMAND_NODE_INFO, info);
+    } else if (strcmp(state_placement(announce->on->state, info->node_id).zone,
                       announce->zone.zone) == 0) {
         warn_of_zone(announce);
         return;
@@ -108,11 +109,11 @@ static void compare_digests(struct announce *announce)
         announce->digest_index = 0;
         return;
     }
-    if (announce->digest_ms == 0 || announce->digest.in_flight ||
+    if (announce->on->config->digest_ms == 0 || announce->digest.in_flight ||
         timer_is_armed(&announce->digest_pause)) {
         return;
     }
-    context_arm_in(announce->on, &announce->digest_pause, announce->digest_ms);
+    context_arm_in(announce->on, &announce->digest_pause, announce->on->config->digest_ms);
     /* Only the comparison itself was applied since: a quiet cluster writes little for it. */
     if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
         ++announce->digest_skipped < DIGEST_QUIET) {
@@ -133,23 +134,22 @@ void announce_turn(struct announce *announce)
 }
 
 void announce_init(struct announce *announce, const struct raft_context *on,
-                   const struct leader_route *route, const struct node_info *info, const char *zone,
-                   uint32_t digest_ms)
+                   const struct leader_route *route)
 {
+    const struct replica_config *config = on->config;
+
     *announce = (struct announce){.on = on,
                                   .route = route,
-                                  .info = info,
-                                  .zone = {.node_id = info->node_id, .set = PLACE_ZONE},
-                                  .digest_ms = digest_ms,
+                                  .zone = {.node_id = config->info.node_id, .set = PLACE_ZONE},
                                   .registration.on_done = on_registered,
                                   .registration.wakes = WAKE_ANNOUNCE,
                                   .registration_pause.wakes = WAKE_ANNOUNCE,
                                   .digest.wakes = WAKE_ANNOUNCE,
                                   .digest_pause.wakes = WAKE_ANNOUNCE};
-    if (zone != NULL) {
-        strncpy(announce->zone.zone, zone, LIMIT_ZONE_BYTES);
+    if (config->zone != NULL) {
+        strncpy(announce->zone.zone, config->zone, LIMIT_ZONE_BYTES);
     }
-    context_arm_in(announce->on, &announce->digest_pause, digest_ms);
+    context_arm_in(on, &announce->digest_pause, config->digest_ms);
 }
 
 /* --- settings that differ from the log --- */
@@ -158,7 +158,7 @@ void announce_init(struct announce *announce, const struct raft_context *on,
  * stay in the list, which only a birth uses: its id never comes back. */
 static bool members_agree(const struct differences *differences, const struct configuration *conf)
 {
-    const struct differences_settings *settings = &differences->settings;
+    const struct replica_config *settings = differences->on->config;
 
     MEMBER_FOREACH (member, conf) {
         const struct net_peer *peer =
@@ -182,8 +182,8 @@ static void tell_members(const struct differences *differences, const struct con
     BUF_LOCAL(setting);
     BUF_LOCAL(known);
 
-    for (size_t i = 0; i < differences->settings.member_count; i++) {
-        const struct net_peer *peer = &differences->settings.members[i];
+    for (size_t i = 0; i < differences->on->config->member_count; i++) {
+        const struct net_peer *peer = &differences->on->config->members[i];
 
         buf_printf(&setting, "%s%llu=%s", i > 0 ? "," : "", ull(peer->id), peer->address);
     }
@@ -200,8 +200,9 @@ static void tell_members(const struct differences *differences, const struct con
 
 void differences_turn(struct differences *differences)
 {
-    const struct differences_settings *settings = &differences->settings;
     const struct raft_context *on = differences->on;
+    const struct replica_config *settings = on->config;
+    const char *address = settings->info.peer_address;
     uint64_t index = driver_applied(on->driver)->conf_index;
     uint64_t moves = state_member_moves(on->state);
     struct configuration conf;
@@ -223,8 +224,7 @@ void differences_turn(struct differences *differences)
     if (settings->member_count > 0 && !members_agree(differences, &conf)) {
         now |= DIFFERS_MEMBERS;
     }
-    if (own != NULL && settings->address[0] != '\0' &&
-        strcmp(settings->address, context_address(on, own)) != 0) {
+    if (own != NULL && address[0] != '\0' && strcmp(address, context_address(on, own)) != 0) {
         now |= DIFFERS_ADDRESS;
     }
     begun = now & ~differences->now;
@@ -236,7 +236,7 @@ void differences_turn(struct differences *differences)
             "raft", "this node is not where the log says, and the others dial it there",
             "setting=%s log=%s hint=\"it tells them by itself once it reaches one of them; PUT "
             "/api/cluster/members/%llu on another node does it, too\"",
-            settings->address, context_address(on, own), ull(on->node_id));
+            address, context_address(on, own), ull(on->node_id));
     }
     if (now == 0 && differences->now != 0) {
         log_info("raft", "the settings are what the log knows again", NULL);

@@ -18,10 +18,8 @@
 struct announce {
     const struct raft_context *on;
     const struct leader_route *route;
-    const struct node_info *info; /* what this node registers; node_id 0: nothing */
-    struct placement zone;        /* the command that says where this node is */
-    bool zone_told;               /* it was compared with the others' */
-    uint32_t digest_ms;           /* how often digests are compared; 0: never */
+    struct placement zone; /* the command that says where this node is */
+    bool zone_told;        /* it was compared with the others' */
     struct node_command registration;
     struct timer registration_pause;
     struct node_command digest;
@@ -30,11 +28,8 @@ struct announce {
     uint64_t digest_index; /* of the last one that this node proposed; 0: none in this leadership */
 };
 
-/* info is borrowed as long as the announcer lives. zone: one that zone_check() takes; "" or NULL:
- * none. */
 void announce_init(struct announce *announce, const struct raft_context *on,
-                   const struct leader_route *route, const struct node_info *info, const char *zone,
-                   uint32_t digest_ms);
+                   const struct leader_route *route);
 
 /* The node has applied its own registration of this start, and so all that was committed before
  * it. */
@@ -60,16 +55,8 @@ enum difference {
     DIFFERS_ADDRESS = 1 << 1  /* peer.advertise, or its default */
 };
 
-/* What the settings say; borrowed. Its owner sets these, and on. */
-struct differences_settings {
-    const struct net_peer *members; /* cluster.members */
-    size_t member_count;            /* 0: not set */
-    const char *address;            /* where peers must reach this node; "": not set */
-};
-
-struct differences {
+struct differences { /* its owner sets on; the rest begins as zeros */
     const struct raft_context *on;
-    struct differences_settings settings;
     bool looked;    /* it was compared, */
     uint64_t index; /* with the configuration of this entry, */
     uint64_t moves; /* number of moves of members then */

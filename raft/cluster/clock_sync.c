@@ -10,36 +10,15 @@
 #define ASK_SOON_MS 200 /* until a majority of the clocks is known */
 #define THRESHOLD_DEFAULT_MS 1000
 
-/* The place of a peer; a new peer gets the place of a node that is no longer asked. */
-static struct clock_link *link_of(struct clock_sync *sync, uint64_t peer)
-{
-    struct clock_link *oldest = &sync->links[0];
-
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct clock_link *link = &sync->links[i];
-
-        if (link->peer == peer) {
-            return link;
-        }
-        oldest = link->sent_ms < oldest->sent_ms ? link : oldest;
-    }
-    *oldest = (struct clock_link){.peer = peer};
-    return oldest;
-}
-
 const struct clock_link *clock_sync_link(const struct clock_sync *sync, uint64_t peer)
 {
-    uint64_t now_ms = clock_now_ms(sync->on->real_clock);
+    const struct peer_row *row = context_peer(sync->on, peer);
 
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        const struct clock_link *link = &sync->links[i];
-
-        if (link->peer == peer && link->answered_ms > 0 &&
-            now_ms - link->answered_ms <= CLOCK_SAMPLE_FRESH_MS) {
-            return link;
-        }
-    }
-    return NULL;
+    return row != NULL && row->clock.answered_ms > 0 &&
+                   clock_now_ms(sync->on->real_clock) - row->clock.answered_ms <=
+                       CLOCK_SAMPLE_FRESH_MS
+               ? &row->clock
+               : NULL;
 }
 
 uint8_t clock_sync_serves(const struct clock_sync *sync, uint64_t node_id)
@@ -57,6 +36,7 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
 {
     uint64_t wall_ms = clock_wall_ms(sync->on->real_clock);
     struct wire_clock message;
+    struct peer_row *row;
 
     if (wire_clock_decode(payload, len, &message) != 0) {
         return false;
@@ -70,16 +50,13 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
         (void)context_send_clock(sync->on, from, FRAME_CLOCK, &message);
         return true;
     }
-    for (unsigned i = 0; i < LIMIT_NODES && message.sent_ms != 0; i++) {
-        struct clock_link *link = &sync->links[i];
-
-        /* Only an answer to the last question gives its round trip. */
-        if (link->peer == from && link->sent_ms == message.sent_ms) {
-            link->answered_ms = clock_now_ms(sync->on->real_clock);
-            link->rtt_us = clock_now_us(sync->on->real_clock) - link->sent_us;
-            link->serves = message.serves;
-            link->sent_ms = 0; /* a second answer has no information */
-        }
+    row = context_peer(sync->on, from);
+    /* Only an answer to the last question gives its round trip. */
+    if (row != NULL && message.sent_ms != 0 && row->clock.sent_ms == message.sent_ms) {
+        row->clock.answered_ms = clock_now_ms(sync->on->real_clock);
+        row->clock.rtt_us = clock_now_us(sync->on->real_clock) - row->clock.sent_us;
+        row->clock.serves = message.serves;
+        row->clock.sent_ms = 0; /* a second answer has no information */
     }
     clock_check_sample(&sync->check, from, message.sent_ms, clock_now_ms(sync->on->real_clock),
                        message.wall_ms, wall_ms);
@@ -94,7 +71,7 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
 
     MEMBER_FOREACH (member, driver_configuration(sync->on->driver)) {
         if (member->id != sync->on->node_id) {
-            struct clock_link *link = link_of(sync, member->id);
+            struct clock_link *link = &context_peer(sync->on, member->id)->clock;
 
             link->sent_ms = now_ms;
             link->sent_us = clock_now_us(sync->on->real_clock);
@@ -113,8 +90,9 @@ void clock_sync_turn(struct clock_sync *sync)
 
     /* Propose the time only once a majority of the clocks is known: the log takes the first time
      * unchecked, and later ones cannot turn it back. */
-    if (sync->config.threshold_ms == 0 || sync->command.in_flight || timer_is_armed(&sync->tick) ||
-        !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms)) {
+    if (sync->on->config->clock.threshold_ms == 0 || sync->command.in_flight ||
+        timer_is_armed(&sync->tick) || !driver_leads(sync->on->driver) ||
+        !clock_check_asked(&sync->check, now_ms)) {
         return;
     }
     cluster_command_put(
@@ -122,17 +100,17 @@ void clock_sync_turn(struct clock_sync *sync)
         &(struct clock_command){
             .cluster_ms = clock_check_cluster_ms(&sync->check, now_ms,
                                                  clock_wall_ms(sync->on->real_clock), &samples)});
-    timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config.renew_ms);
+    timer_arm(sync->on->timers, &sync->tick, now_ms + sync->on->config->clock.renew_ms);
     node_command_send(&sync->command, sync->on, &payload, false);
 }
 
-void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
-                     const struct clock_sync_config *config)
+void clock_sync_init(struct clock_sync *sync, const struct raft_context *on)
 {
+    const struct clock_sync_config *config = &on->config->clock;
     uint32_t threshold_ms = config->threshold_ms > 0 ? config->threshold_ms : THRESHOLD_DEFAULT_MS;
 
     ASSERT_IMPLIES(config->threshold_ms > 0, config->renew_ms > 0);
-    *sync = (struct clock_sync){.on = on, .config = *config};
+    *sync = (struct clock_sync){.on = on};
     clock_check_init(&sync->check, threshold_ms);
     timer_init(&sync->ask, on_ask);
     sync->ask.wakes = WAKE_CLOCK_SYNC;

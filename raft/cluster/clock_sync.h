@@ -17,34 +17,15 @@
 #include "raft/cluster/context.h"
 #include "src/base/clock.h"
 
-/* A node without worker ids of its own also keeps the time: others may register worker ids. */
-struct clock_sync_config {
-    uint32_t threshold_ms; /* of the checks of this node's clock; 0: it only answers */
-    uint32_t renew_ms;     /* how often the leader appends the time; > 0 where threshold_ms is */
-};
-
-/* To a peer and back. */
-struct clock_link {
-    uint64_t peer;        /* 0: of no peer */
-    uint64_t sent_ms;     /* the last question, */
-    uint64_t sent_us;     /* by a finer clock */
-    uint64_t answered_ms; /* 0: never */
-    uint64_t rtt_us;      /* of the question that was answered last */
-    uint8_t serves;       /* as the answer says: bits of enum wire_serves; 0: it does not say */
-};
-
 struct clock_sync {
     const struct raft_context *on;
-    struct clock_sync_config config;
     struct clock_check check;
-    struct clock_link links[LIMIT_NODES];
     struct timer ask;  /* the peers, again */
     struct timer tick; /* armed: the log had the time a moment ago */
     struct node_command command;
 };
 
-void clock_sync_init(struct clock_sync *sync, const struct raft_context *on,
-                     const struct clock_sync_config *config);
+void clock_sync_init(struct clock_sync *sync, const struct raft_context *on);
 
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);

@@ -30,7 +30,7 @@ static void compare_read_cb(struct store_op *op)
 
 static void compare_start_read(struct compare_view *rows, bool close)
 {
-    struct disk *disk = rows->compare->disk;
+    struct disk *disk = rows->compare->on->disk;
 
     ASSERT(!rows->reading);
     rows->reading = true;
@@ -212,23 +212,6 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
 
 /* --- which node is wrong --- */
 
-static bool has_node(const struct compare_nodes *nodes, uint64_t id)
-{
-    for (unsigned i = 0; i < nodes->count; i++) {
-        if (nodes->ids[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void add_node(struct compare_nodes *nodes, uint64_t id)
-{
-    if (!has_node(nodes, id) && nodes->count < LIMIT_NODES) { /* else some are no longer members */
-        nodes->ids[nodes->count++] = id;
-    }
-}
-
 /* By the applied configuration: an uncommitted one may be a wrong leader's. */
 static void voters_of(const struct compare *compare, struct configuration *ret_voters)
 {
@@ -243,14 +226,12 @@ static void voters_of(const struct compare *compare, struct configuration *ret_v
     }
 }
 
-static unsigned count_among(const struct compare_nodes *nodes, const struct configuration *voters)
+/* What a voter has answered to the question that is asked now; 0: nothing. */
+static uint8_t said_by(const struct compare *compare, uint64_t id)
 {
-    unsigned count = 0;
+    const struct peer_row *row = context_peer(compare->on, id);
 
-    MEMBER_FOREACH (member, voters) {
-        count += has_node(nodes, member->id);
-    }
-    return count;
+    return row->compare_number == compare->asker.number ? row->compare_said : 0;
 }
 
 static void ask_states(struct compare *compare)
@@ -286,8 +267,6 @@ void compare_diverged(struct compare *compare, uint64_t said_by, const char *why
     asker->index = driver_applied(compare->on->driver)->index;
     asker->digest = state_digest(compare->on->state);
     asker->number++;
-    asker->same.count = 0;
-    asker->other.count = 0;
     asker->until_ms = context_now_ms(compare->on) + LIMIT_DIVERGED_MS;
     snprintf(asker->why, sizeof asker->why, "%s", why);
     log_warn("raft", "this node's state may be wrong: the others are asked for theirs",
@@ -295,6 +274,23 @@ void compare_diverged(struct compare *compare, uint64_t said_by, const char *why
     ask_states(compare);
     context_arm_in(compare->on, &asker->again, COMPARE_AGAIN_MS);
     context_wake(compare->on, WAKE_ALL); /* nothing is served meanwhile */
+}
+
+/* The voter to compare rows with: one that has another state, and is reached if any is. 0: there is
+ * none. */
+static uint64_t other_of(const struct compare *compare)
+{
+    struct configuration voters;
+    uint64_t other = 0;
+
+    voters_of(compare, &voters);
+    MEMBER_FOREACH (member, &voters) {
+        if (said_by(compare, member->id) == WIRE_COMPARED_OTHER &&
+            (other == 0 || !context_reaches(compare->on, other))) {
+            other = member->id;
+        }
+    }
+    return other;
 }
 
 /* A leader hands over before rows are compared: meanwhile nothing is served. */
@@ -306,7 +302,7 @@ static void is_wrong(struct compare *compare, const char *why)
     timer_cancel(compare->on->timers, &asker->again);
     log_warn("raft", "this node's state is another than the cluster's", "index=%llu why=\"%s\"",
              ull(asker->index), why);
-    if (asker->other.count > 0) {
+    if (other_of(compare) != 0) {
         asker->state = COMPARE_HANDING_OVER;
         asker->until_ms = context_now_ms(compare->on) + HAND_OVER_MS;
         context_wake(compare->on, WAKE_COMPARE);
@@ -322,15 +318,17 @@ static void decide(struct compare *compare)
     struct compare_asker *asker = &compare->asker;
     struct configuration voters;
     unsigned majority;
-    unsigned same;
-    unsigned silent;
+    unsigned same = 0;
+    unsigned silent = 0;
     unsigned self;
 
     voters_of(compare, &voters);
     majority = voters.count / 2 + 1;
     self = configuration_find(&voters, compare->on->node_id) != NULL;
-    same = count_among(&asker->same, &voters);
-    silent = voters.count - self - same - count_among(&asker->other, &voters);
+    MEMBER_FOREACH (member, &voters) {
+        same += said_by(compare, member->id) == WIRE_COMPARED_SAME;
+        silent += member->id != compare->on->node_id && said_by(compare, member->id) == 0;
+    }
     if (same > 0 && same + self >= majority) {
         timer_cancel(compare->on->timers, &asker->again);
         asker->state = COMPARE_NONE;
@@ -351,19 +349,22 @@ static void decide(struct compare *compare)
 static void hear_other(struct compare *compare, uint64_t from, uint64_t index)
 {
     struct driver *driver = compare->on->driver;
+    struct peer_row *row = context_peer(compare->on, from);
     struct configuration voters;
+    unsigned asked = 0;
     char why[160];
 
-    if (index < compare->asked_index || driver->halted || driver->applier.installing) {
+    if (row == NULL || index < compare->asked_index || driver->halted ||
+        driver->applier.installing) {
         return;
     }
-    if (index > compare->asked_index) {
-        compare->asked_index = index;
-        compare->asked_by.count = 0;
-    }
-    add_node(&compare->asked_by, from);
+    compare->asked_index = index;
+    row->compare_index = index;
     voters_of(compare, &voters);
-    if (count_among(&compare->asked_by, &voters) > voters.count / 2) {
+    MEMBER_FOREACH (member, &voters) {
+        asked += context_peer(compare->on, member->id)->compare_index == index;
+    }
+    if (asked > voters.count / 2) {
         snprintf(why, sizeof why, "most members have another state than this node at entry %llu",
                  ull(index));
         driver_halt(driver);
@@ -651,6 +652,7 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
 {
     struct compare_asker *asker = &compare->asker;
     struct wire_compared compared;
+    struct peer_row *row;
 
     if (wire_compared_decode(payload, len, &compared) != 0) {
         return false;
@@ -659,13 +661,11 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
     if (asker->state == COMPARE_NONE || asker->number != compared.number) {
         return true;
     }
-    if (asker->state == COMPARE_DECIDING) {
-        if (compared.kind == WIRE_COMPARED_SAME && !has_node(&asker->other, from)) {
-            add_node(&asker->same, from);
-        } else if (compared.kind == WIRE_COMPARED_OTHER && !has_node(&asker->same, from)) {
-            add_node(&asker->other, from);
-        }
-        return true;
+    row = context_peer(compare->on, from);
+    if (asker->state == COMPARE_DECIDING && row != NULL && said_by(compare, from) == 0 &&
+        (compared.kind == WIRE_COMPARED_SAME || compared.kind == WIRE_COMPARED_OTHER)) {
+        row->compare_number = asker->number; /* its first answer counts */
+        row->compare_said = compared.kind;
     }
     if (asker->state < COMPARE_OPENING || asker->peer != from) {
         return true;
@@ -715,11 +715,7 @@ static void open_peer(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
 
-    for (unsigned i = 0; i < asker->other.count; i++) {
-        if (i == 0 || !context_reaches(compare->on, asker->peer)) {
-            asker->peer = asker->other.ids[i];
-        }
-    }
+    asker->peer = other_of(compare);
     asker->state = COMPARE_OPENING;
     asker->number++;
     asker->has_part = false;
@@ -786,13 +782,13 @@ void compare_stop(struct compare *compare)
     }
 }
 
-void compare_init(struct compare *compare, const struct raft_context *on, struct disk *disk,
-                  uint64_t first)
+void compare_init(struct compare *compare, const struct raft_context *on)
 {
-    *compare = (struct compare){.on = on, .disk = disk};
+    *compare = (struct compare){.on = on};
     compare->asker.rows.compare = compare;
     compare->lender.rows.compare = compare;
-    compare->asker.number = first >> 16; /* answers from before a restart do not match */
+    compare->asker.number =
+        on->config->driver.seed >> 16; /* answers from before a restart do not match */
     timer_init(&compare->asker.again, compare_again_cb);
     compare->asker.again.wakes = WAKE_COMPARE;
     compare->asker.hand_over.wakes = WAKE_COMPARE;

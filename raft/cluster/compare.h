@@ -38,12 +38,6 @@
 #define COMPARE_WHY_BYTES 400
 #define COMPARE_AGAIN_MS 50
 
-/* A set of nodes. */
-struct compare_nodes {
-    uint64_t ids[LIMIT_NODES];
-    unsigned count;
-};
-
 /* A fixed view of this node's rows, read in chunks. */
 struct compare_view {
     struct compare *compare;
@@ -73,8 +67,6 @@ struct compare_asker {
     uint64_t said_by; /* the node whose digest differs */
     uint64_t index;   /* at which the others are asked for their states */
     uint64_t digest;  /* of this node there */
-    struct compare_nodes same;
-    struct compare_nodes other;
     struct timer again;
     struct timer hand_over;      /* HANDING_OVER: the next step of it */
     uint64_t until_ms;           /* of deciding, or handing over */
@@ -104,16 +96,13 @@ struct compare_lender {
 
 struct compare {
     const struct raft_context *on;
-    struct disk *disk;
     struct compare_asker asker;
     struct compare_lender lender;
-    uint64_t asked_index; /* the newest that nodes of another state asked about, */
-    struct compare_nodes asked_by;
+    uint64_t asked_index; /* the newest that nodes of another state asked about */
     bool stopped;
 };
 
-void compare_init(struct compare *compare, const struct raft_context *on, struct disk *disk,
-                  uint64_t first);
+void compare_init(struct compare *compare, const struct raft_context *on);
 
 /* driver_observer.diverged. */
 void compare_diverged(struct compare *compare, uint64_t said_by, const char *why);

@@ -115,7 +115,67 @@ SLIST_HEAD(replica_listeners, replica_listener);
         }                                                                                          \
     } while (0)
 
+/* The clock of a member: the last question about it, and the last answer. */
+struct clock_link {
+    uint64_t sent_ms;     /* the last question, */
+    uint64_t sent_us;     /* by a finer clock */
+    uint64_t answered_ms; /* 0: never */
+    uint64_t rtt_us;      /* of the question that was answered last */
+    uint8_t serves;       /* as the answer says: bits of enum wire_serves; 0: it does not say */
+};
+
+/* What the parts of this node know of another member since this start; each part alone writes its
+ * fields. Nothing yet: zeros, and BIRTH_WAIT_UNMET. */
+struct peer_row {
+    uint64_t id; /* 0: a free place */
+    /* birth_watch: */
+    enum birth_wait birth_wait;
+    uint16_t birth_level; /* the newest that it speaks, by its last handshake; 0: not known */
+    /* rounds: the newest that it was asked, and that it has answered */
+    uint64_t round_asked;
+    uint64_t round_answered;
+    uint64_t applied; /* barrier: lower bound of the index that it has applied */
+    struct clock_link clock;
+    /* compare: its answer to the question of this number, an enum wire_compared_kind; and the
+     * newest index at which it reported another state */
+    uint64_t compare_number;
+    uint8_t compare_said;
+    uint64_t compare_index;
+};
+
+/* --- settings --- */
+
+/* A node without worker ids of its own also keeps the time: others may register worker ids. */
+struct clock_sync_config {
+    uint32_t threshold_ms; /* of the checks of this node's clock; 0: it only answers */
+    uint32_t renew_ms;     /* how often the leader appends the time; > 0 where threshold_ms is */
+};
+
+/* When the level of the cluster rises automatically (membership.h). */
+struct upgrade_config {
+    uint32_t hold_ms; /* time that all members must have supported the next level */
+    bool automatic;   /* false: only on request */
+};
+
+struct replica_config {
+    struct driver_config driver;
+    struct node_info info;   /* what this node registers; node_id 0: nothing */
+    const char *zone;        /* of this node; "" or NULL: none. Borrowed */
+    const char *prefer_zone; /* whose members lead, if they can; "" or NULL: none. Borrowed */
+    uint32_t digest_ms;      /* how often the leader has digests compared; 0: never */
+    const char *cluster_id;  /* borrowed */
+    uint64_t memory_bytes;   /* bound of the state; 0: none */
+    bool replace_lost;       /* see peers.h */
+    struct clock_sync_config clock;
+    struct upgrade_config upgrade;
+    uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
+    const struct net_peer *members; /* cluster.members of the settings; borrowed */
+    size_t member_count;            /* 0: not set */
+    const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
+};
+
 struct raft_context {
+    const struct replica_config *config;
     struct driver *driver;
     struct net *net;
     struct disk *disk;
@@ -123,21 +183,24 @@ struct raft_context {
     const struct clock *real_clock; /* for measuring, or comparing with the wall clock */
     struct timers *timers;          /* all deadlines and repeats of the replica */
     struct state *state;
+    struct peer_row *peers;  /* LIMIT_PEERS; see context_peer() */
     struct answers *answers; /* queue of finished requests */
     struct service *service; /* what uses the replica */
     struct replica_listeners listeners;
     /* Takes any request of this node. */
     void (*submit)(const struct raft_context *on, struct cluster_request *request);
-    uint64_t node_id;      /* this node */
-    uint64_t memory_bytes; /* bound of the state; 0: none */
-    bool replace_lost; /* a member that is lost is removed for a node at its address, see peers.h */
-    bool stopping;     /* all requests get ERR_SHUTTING_DOWN from now on */
+    uint64_t node_id; /* this node */
+    bool stopping;    /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 
 static inline uint64_t context_now_ms(const struct raft_context *on)
 {
     return clock_now_ms(on->clock);
 }
+
+/* The row of a member, by the configuration in force or the applied one. NULL: it is no member. A
+ * former member's row may be reused. */
+struct peer_row *context_peer(const struct raft_context *on, uint64_t id);
 
 /* These parts must run: in this turn, or in one that comes at once. */
 static inline void context_wake(const struct raft_context *on, uint32_t parts)

@@ -39,15 +39,6 @@ static void leader_route_ask(struct leader_route *route, uint64_t peer)
                      ++route->round);
 }
 
-void leader_route_set_peers(struct leader_route *route, const struct net_peer *peers, size_t count)
-{
-    ASSERT(count <= LIMIT_PEERS);
-    for (size_t i = 0; i < count; i++) {
-        route->peers[i] = peers[i].id;
-    }
-    route->peer_count = count;
-}
-
 /* --- changes of the route --- */
 
 /* Wake the parts whose requests now go elsewhere or nowhere, and those that show whether there is a
@@ -199,8 +190,8 @@ void leader_route_turn(struct leader_route *route, const struct leader_route_loa
     if (!needs_none(route) && route->state == ROUTE_SOUGHT &&
         now_ms >= search_due_ms(route, load)) {
         route->searched_ms = now_ms;
-        for (size_t i = 0; i < route->peer_count; i++) {
-            leader_route_ask(route, route->peers[i]);
+        for (size_t i = 0; i < route->peers->count; i++) {
+            leader_route_ask(route, route->peers->items[i].id);
         }
     }
 }
@@ -351,11 +342,11 @@ void numbers_end(struct numbers *numbers, uint64_t number)
 
 _Static_assert(LIMIT_FORWARDED <= NUMBERS_MAX, "each has a number");
 
-void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed)
+void forwarder_init(struct forwarder *forwarder, const struct raft_context *on)
 {
     *forwarder = (struct forwarder){.on = on};
     TAILQ_INIT(&forwarder->list);
-    numbers_init(&forwarder->numbers, seed, NUMBERS_MARK);
+    numbers_init(&forwarder->numbers, on->config->driver.seed, NUMBERS_MARK);
 }
 
 static void forget(struct forwarded *forwarded)

@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "raft/cluster/context.h"
+#include "raft/cluster/peers.h"
 
 enum leader_route_state { ROUTE_DIRECT, ROUTE_SOUGHT, ROUTE_FORWARDED };
 
@@ -42,12 +42,11 @@ struct leader_route_load {
     uint64_t oldest_ms; /* and when */
 };
 
-struct leader_route { /* its owner sets on, and what turn wakes; the rest begins as zeros */
+struct leader_route { /* its owner sets on, peers, and what turn wakes; the rest begins as zeros */
     const struct raft_context *on;
+    const struct peers *peers; /* those that have links may know one */
     enum leader_route_state state;
-    unsigned changes;            /* how often it was lost, or found through a member */
-    uint64_t peers[LIMIT_PEERS]; /* that may know one */
-    size_t peer_count;
+    unsigned changes;     /* how often it was lost, or found through a member */
     uint64_t leader;      /* that the core knows; 0: none */
     uint64_t forwarder;   /* FORWARDED: the member that passes requests on; else 0 */
     uint64_t heard_ms;    /* when an answer came along the route, or it was taken */
@@ -59,9 +58,6 @@ struct leader_route { /* its owner sets on, and what turn wakes; the rest begins
     uint64_t first_round; /* and of the first one since the route was last lost, or direct */
     struct timer turn;    /* the next leader_route_turn() that has something to do */
 };
-
-/* The peers that have links: members, as this node knows them. */
-void leader_route_set_peers(struct leader_route *route, const struct net_peer *peers, size_t count);
 
 /* Probe the route, or look for another, if that is due. In each turn, before requests are sent. */
 void leader_route_turn(struct leader_route *route, const struct leader_route_load *load);
@@ -175,7 +171,7 @@ struct forwarder {
     size_t bytes;           /* <= LIMIT_FORWARDED_BYTES */
 };
 
-void forwarder_init(struct forwarder *forwarder, const struct raft_context *on, uint64_t seed);
+void forwarder_init(struct forwarder *forwarder, const struct raft_context *on);
 
 /* Pass on what a member sent, or refuse it. This node does not lead. */
 void forwarder_receive(struct forwarder *forwarder, uint64_t from, const struct wire_request *wire);

@@ -15,11 +15,10 @@
 
 #define UPGRADE_LOOK_MS 200
 
-void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
-                  const struct upgrade_config *config)
+void upgrade_init(struct upgrade *upgrade, const struct raft_context *on)
 {
-    *upgrade = (struct upgrade){
-        .on = on, .config = config, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE};
+    *upgrade =
+        (struct upgrade){.on = on, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE};
 }
 
 /* --- obstacles --- */
@@ -131,8 +130,8 @@ static void upgrade_look(struct upgrade *upgrade)
         upgrade->ready_ms = now_ms;
         upgrade->ready = next;
     }
-    if (upgrade->config->automatic && reached &&
-        (is_new(on) || now_ms - upgrade->ready_ms >= upgrade->config->hold_ms)) {
+    if (on->config->upgrade.automatic && reached &&
+        (is_new(on) || now_ms - upgrade->ready_ms >= on->config->upgrade.hold_ms)) {
         raise_to(upgrade, next);
     }
 }
@@ -248,11 +247,11 @@ void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
 #define ZONE_AGAIN_MS 60000    /* a leader of another zone hands over at most this often */
 
 void membership_init(struct membership *membership, const struct raft_context *on,
-                     uint32_t patience_ms)
+                     const struct clock_sync *clocks, struct upgrade *upgrade)
 {
     struct handover *handover = &membership->handover;
 
-    *membership = (struct membership){.on = on, .patience_ms = patience_ms};
+    *membership = (struct membership){.on = on, .clocks = clocks, .upgrade = upgrade};
     membership->command.wakes = WAKE_MEMBERS;
     handover->limit.wakes = WAKE_MEMBERS;
     handover->pause.wakes = WAKE_MEMBERS;
@@ -298,11 +297,15 @@ static bool is_ready(const struct membership *membership, uint64_t node_id)
     return (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
 }
 
-static bool is_preferred(const struct membership *membership, uint64_t node_id)
+static bool prefers_zone(const struct raft_context *on)
 {
-    return membership->prefer_zone != NULL && membership->prefer_zone[0] != '\0' &&
-           strcmp(state_placement(membership->on->state, node_id).zone, membership->prefer_zone) ==
-               0;
+    return on->config->prefer_zone != NULL && on->config->prefer_zone[0] != '\0';
+}
+
+static bool is_preferred(const struct raft_context *on, uint64_t node_id)
+{
+    return prefers_zone(on) &&
+           strcmp(state_placement(on->state, node_id).zone, on->config->prefer_zone) == 0;
 }
 
 uint64_t membership_successor(const struct membership *membership)
@@ -313,7 +316,7 @@ uint64_t membership_successor(const struct membership *membership)
     bool best_preferred = false;
 
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        bool preferred = is_preferred(membership, member->id);
+        bool preferred = is_preferred(on, member->id);
         uint64_t match = 0;
         /* Weight is for the work of clients, and does not matter here. */
         bool may_lead = member->id != on->node_id && member->role == ROLE_VOTER &&
@@ -344,7 +347,7 @@ static void warn_of_nowhere(struct membership *membership)
     struct node_info info;
 
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        if (is_preferred(membership, member->id) || !state_node(on->state, member->id, &info)) {
+        if (is_preferred(on, member->id) || !state_node(on->state, member->id, &info)) {
             handover->nowhere = 0;
             return;
         }
@@ -352,7 +355,7 @@ static void warn_of_nowhere(struct membership *membership)
     if (++handover->nowhere == NOWHERE_LOOKS) {
         log_warn("raft", "no node is in the zone that is to lead",
                  "prefer_zone=%s hint=\"is raft.prefer-zone spelt as zone on its nodes?\"",
-                 membership->prefer_zone);
+                 on->config->prefer_zone);
     }
 }
 
@@ -362,20 +365,19 @@ static void handover_if_misplaced(struct membership *membership)
     struct handover *handover = &membership->handover;
     const struct raft_context *on = membership->on;
     bool drained = state_placement(on->state, on->node_id).drained;
-    bool preferred = is_preferred(membership, on->node_id);
+    bool preferred = is_preferred(on, on->node_id);
     uint64_t to;
 
     if (!driver_leads(on->driver) || timer_is_armed(&handover->place_pause) ||
-        (!drained &&
-         (preferred || membership->prefer_zone == NULL || membership->prefer_zone[0] == '\0'))) {
+        (!drained && (preferred || !prefers_zone(on)))) {
         return;
     }
     context_arm_in(on, &handover->place_pause, DRAINED_AGAIN_MS);
-    if (membership->prefer_zone != NULL && membership->prefer_zone[0] != '\0') {
+    if (prefers_zone(on)) {
         warn_of_nowhere(membership);
     }
     to = membership_successor(membership);
-    if (to != 0 && (drained || is_preferred(membership, to))) {
+    if (to != 0 && (drained || is_preferred(on, to))) {
         if (!drained) {
             context_arm_in(on, &handover->place_pause, ZONE_AGAIN_MS);
         }
@@ -914,7 +916,7 @@ static void drive_remove(struct membership *membership, const struct member_chan
 /* Progress: restart the change's patience, and check the next step now. */
 static void note_forward(struct membership *membership)
 {
-    context_arm_in(membership->on, &membership->patience, membership->patience_ms);
+    context_arm_in(membership->on, &membership->patience, membership->on->config->catch_up_ms);
 }
 
 /* Note what has changed since the last look. New entries count only while the node lags, since they
@@ -935,7 +937,7 @@ static void note_progress(struct membership *membership, const struct member_cha
         membership->catching_up = false;
         membership->caught_up = 0;
         context_arm_in(on, &membership->whole_patience,
-                       PATIENCES * (uint64_t)membership->patience_ms);
+                       PATIENCES * (uint64_t)on->config->catch_up_ms);
         note_forward(membership);
         timer_cancel(on->timers, &membership->look);
     }

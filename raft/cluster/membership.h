@@ -19,7 +19,7 @@
  * pause. If no node has room, each hands over only once in a while, so leadership does not rotate
  * fast.
  *
- * Failure modes: a node that is not caught up, a quorum that cannot be reached, for patience_ms
+ * Failure modes: a node that is not caught up, a quorum that cannot be reached, for catch_up_ms
  * without progress, or ten times that in all: the change is given up by a command. The
  * configuration stays as it is then, and the operator removes the standby or asks again. A voter is
  * never made a standby, nor a standby a voter, if the voters that can be reached afterwards would
@@ -51,14 +51,8 @@
  * leafd that is too old may be a member by then.
  */
 
-struct upgrade_config {
-    uint32_t hold_ms; /* time that all members must have supported the next level */
-    bool automatic;   /* false: only on request */
-};
-
 struct upgrade {
     const struct raft_context *on;
-    const struct upgrade_config *config;
     struct node_command command;
     uint16_t raising;  /* the level that the command in flight names */
     struct timer look; /* armed: there was one a moment ago */
@@ -66,8 +60,7 @@ struct upgrade {
     uint16_t ready;
 };
 
-void upgrade_init(struct upgrade *upgrade, const struct raft_context *on,
-                  const struct upgrade_config *config);
+void upgrade_init(struct upgrade *upgrade, const struct raft_context *on);
 
 /* Check, and raise the level if it is time. Woken by its timer, its command, a member that is met,
  * and what wakes all. True: a command is in flight that must not be appended any more
@@ -95,9 +88,7 @@ struct handover {
 
 struct membership {
     const struct raft_context *on;
-    uint32_t patience_ms;
     const struct clock_sync *clocks; /* knows what the others serve */
-    const char *prefer_zone;         /* whose members lead, if they can; "" or NULL: none */
     struct upgrade *upgrade;         /* which answers for the level */
     struct handover handover;
     struct node_command command; /* begins or ends a change */
@@ -118,7 +109,7 @@ struct membership {
 };
 
 void membership_init(struct membership *membership, const struct raft_context *on,
-                     uint32_t patience_ms);
+                     const struct clock_sync *clocks, struct upgrade *upgrade);
 
 /* Answer a member_ask on the leader, with all that was committed when it came applied: appends a
  * member_answer, which has an outcome and a sentence with the values. Already so: "done". Possible:

@@ -89,53 +89,15 @@ static enum birth_wait birth_compare(const struct wire_birth *own, const struct 
     return said->list_digest != 0 ? BIRTH_WAIT_NONE : BIRTH_WAIT_UNMET;
 }
 
-static const struct birth_seen *birth_find(const struct birth_watch *watch, uint64_t id)
-{
-    for (size_t i = 0; i < watch->seen_count; i++) {
-        if (watch->seen[i].id == id) {
-            return &watch->seen[i];
-        }
-    }
-    return NULL;
-}
-
-static bool birth_is_member(const struct birth_watch *watch, uint64_t id)
-{
-    return configuration_find(&watch->list.members, id) != NULL ||
-           driver_member(watch->on->driver, id) != NULL;
-}
-
-/* The record of a member, to be changed. */
-static struct birth_seen *birth_place(struct birth_watch *watch, uint64_t peer)
-{
-    const struct birth_seen *known = birth_find(watch, peer);
-    size_t kept = 0;
-
-    ASSERT(birth_is_member(watch, peer));
-    if (known != NULL) {
-        return &watch->seen[known - watch->seen];
-    }
-    for (size_t i = 0; i < watch->seen_count; i++) { /* former members make room */
-        if (birth_is_member(watch, watch->seen[i].id)) {
-            watch->seen[kept++] = watch->seen[i];
-        }
-    }
-    watch->seen_count = kept;
-    ASSERT(watch->seen_count < LIMIT_PEERS);
-    watch->seen[watch->seen_count] = (struct birth_seen){.id = peer, .wait = BIRTH_WAIT_UNMET};
-    return &watch->seen[watch->seen_count++];
-}
-
 static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
 {
-    const struct birth_seen *known = birth_find(watch, peer);
+    struct peer_row *row = context_peer(watch->on, peer);
 
-    if (!birth_is_member(watch, peer) || (known != NULL && known->wait == wait)) {
-        return;
+    if (row != NULL && row->birth_wait != wait) {
+        row->birth_wait = wait;
+        watch->changes++;
+        context_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* since it waits for a member */
     }
-    watch->changes++;
-    context_wake(watch->on, WAKE_BIRTHS | WAKE_SEEN); /* since it waits for a member */
-    birth_place(watch, peer)->wait = wait;
 }
 
 /* Ensure that the birth, if this node proposes it, names a level that all first members speak. An
@@ -146,8 +108,8 @@ static void birth_agree_level(const struct birth_watch *watch)
     uint16_t level = state_levels(watch->on->state).max;
 
     for (unsigned i = 0; i < members->count; i++) {
-        const struct birth_seen *known = birth_find(watch, members->members[i].id);
-        uint16_t newest = known != NULL && known->level > 0 ? known->level : LEVEL_FIRST;
+        const struct peer_row *row = context_peer(watch->on, members->members[i].id);
+        uint16_t newest = row != NULL && row->birth_level > 0 ? row->birth_level : LEVEL_FIRST;
 
         if (members->members[i].id != watch->on->node_id && newest < level) {
             level = newest;
@@ -158,8 +120,10 @@ static void birth_agree_level(const struct birth_watch *watch)
 
 void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels)
 {
-    if (!watch->born && birth_is_member(watch, peer)) {
-        birth_place(watch, peer)->level = levels.max;
+    struct peer_row *row = context_peer(watch->on, peer);
+
+    if (!watch->born && row != NULL) {
+        row->birth_level = levels.max;
         birth_agree_level(watch);
     }
 }
@@ -208,8 +172,8 @@ size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_
 
     for (unsigned i = 0; i < members->count && is_unborn(watch); i++) {
         uint64_t id = members->members[i].id;
-        const struct birth_seen *known = birth_find(watch, id);
-        enum birth_wait wait = known != NULL ? known->wait : BIRTH_WAIT_UNMET;
+        const struct peer_row *row = context_peer(watch->on, id);
+        enum birth_wait wait = row != NULL ? row->birth_wait : BIRTH_WAIT_UNMET;
 
         if (id != watch->on->node_id && wait != BIRTH_WAIT_NONE) {
             ret_waits[count++] = (struct birth_seen){.id = id, .wait = wait};
@@ -233,9 +197,9 @@ bool birth_watch_turn(struct birth_watch *watch)
     birth_agree_level(watch);
     driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0 ||
                                        (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
-    for (size_t i = 0; i < watch->seen_count; i++) {
-        others += watch->seen[i].wait == BIRTH_WAIT_OTHER_CLUSTER &&
-                  configuration_role(configuration, watch->seen[i].id) == ROLE_VOTER;
+    MEMBER_FOREACH (member, configuration) {
+        others += member->role == ROLE_VOTER &&
+                  context_peer(watch->on, member->id)->birth_wait == BIRTH_WAIT_OTHER_CLUSTER;
     }
     /* Without those of another cluster, is a majority of the voters left? */
     return !watch->born || others == 0 || (voters - others) * 2 > voters;
@@ -243,12 +207,11 @@ bool birth_watch_turn(struct birth_watch *watch)
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births,
-                const struct learned_peers *learned, const char *address)
+void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births)
 {
-    *peers = (struct peers){.on = on, .births = births, .address = address};
-    if (learned != NULL) {
-        peers->learned = *learned;
+    *peers = (struct peers){.on = on, .births = births};
+    if (on->config->learned != NULL) {
+        peers->learned = *on->config->learned;
     }
 }
 
@@ -514,7 +477,7 @@ void peers_state(const struct peers *peers, struct buf *statement)
                                   .conf = applied_conf(peers, &conf),
                                   .birth = birth_watch_said(peers->births)};
 
-    memcpy(says.address, peers->address, strlen(peers->address));
+    memcpy(says.address, peers->on->config->info.peer_address, sizeof says.address);
     incarnations_earlier(&driver->incarnations, &earlier);
     says.earlier = earlier.data;
     says.earlier_len = earlier.len;
@@ -556,7 +519,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
             other = other == 0 && member->id != peer ? member->id : other;
         }
     }
-    replaces = on->replace_lost && other != 0 && !context_reaches(on, other);
+    replaces = on->config->replace_lost && other != 0 && !context_reaches(on, other);
     if (is_member) { /* then it may begin */
         joined->answer.outcome = MEMBER_DONE;
         joined->conf = applied_conf(peers, bytes);

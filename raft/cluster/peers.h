@@ -56,10 +56,10 @@ struct birth_list {
     uint64_t digest; /* of ids, addresses, cluster id, and agreed settings; 0: without members */
 };
 
+/* A member that an unborn node waits for. */
 struct birth_seen {
     uint64_t id;
     enum birth_wait wait;
-    uint16_t level; /* the newest that it speaks, by its last handshake; 0: not known */
 };
 
 struct birth_watch {
@@ -68,8 +68,6 @@ struct birth_watch {
     /* The cluster that others named to a joining node, or to one whose first entry has not arrived:
      * applies for this run. */
     struct wire_birth learned;
-    struct birth_seen seen[LIMIT_PEERS]; /* members that were met in this run */
-    size_t seen_count;
     uint64_t changes; /* how often any of this changed, or a birth became known */
     bool born;        /* as last seen */
 };
@@ -148,7 +146,6 @@ struct peers {
     struct birth_watch *births;
     struct learned_peers learned;
     struct peers_heard heard;
-    const char *address;                /* of this node, to be dialled; borrowed */
     bool seen_any;                      /* links were made, */
     struct peers_seen seen;             /* for these configurations */
     struct net_peer items[LIMIT_PEERS]; /* the peers that have links */
@@ -156,10 +153,7 @@ struct peers {
     struct peers_join join;
 };
 
-/* learned: the configuration that a node that has just joined got; may be NULL. address: this
- * node's own; "" if it is not reported. */
-void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births,
-                const struct learned_peers *learned, const char *address);
+void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births);
 
 /* Follow the configuration. Woken by a handshake with news, and by what wakes all. True if there
  * was a change. */

@@ -325,30 +325,22 @@ static void start_births(struct replica *replica, const struct store_loaded *loa
 }
 
 /* Requests, links and the membership; lower parts first. */
-static void start_requests(struct replica *replica, struct disk *disk)
+static void start_requests(struct replica *replica)
 {
-    const struct replica_config *config = &replica->config;
     const struct raft_context *on = &replica->context;
 
-    upgrade_init(&replica->upgrade, on, &config->upgrade);
-    membership_init(&replica->membership, on, config->catch_up_ms);
-    replica->membership.upgrade = &replica->upgrade;
-    replica->membership.clocks = &replica->clock_sync;
-    replica->membership.prefer_zone = config->prefer_zone;
-    requests_init(&replica->requests, on, &config->driver, &replica->membership);
+    upgrade_init(&replica->upgrade, on);
+    membership_init(&replica->membership, on, &replica->clock_sync, &replica->upgrade);
+    requests_init(&replica->requests, on, &replica->membership);
     barrier_init(&replica->barrier, on);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
-    clock_sync_init(&replica->clock_sync, on, &config->clock);
-    peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
-    announce_init(&replica->announce, on, &replica->requests.route, &config->info, config->zone,
-                  config->digest_ms);
+    clock_sync_init(&replica->clock_sync, on);
+    peers_init(&replica->peers, on, &replica->births);
+    replica->requests.route.peers = &replica->peers;
+    announce_init(&replica->announce, on, &replica->requests.route);
     replica->differences.on = on;
-    replica->differences.settings =
-        (struct differences_settings){.members = config->members,
-                                      .member_count = config->member_count,
-                                      .address = config->info.peer_address};
     durable_report_init(&replica->durable, on);
-    compare_init(&replica->compare, on, disk, config->driver.seed);
+    compare_init(&replica->compare, on);
 }
 
 static void follow_members(struct replica *replica)
@@ -356,8 +348,6 @@ static void follow_members(struct replica *replica)
     if (peers_turn(&replica->peers)) {
         clock_check_members(&replica->clock_sync.check,
                             driver_configuration(&replica->driver)->count);
-        leader_route_set_peers(&replica->requests.route, replica->peers.items,
-                               replica->peers.count);
         context_wake(&replica->context, WAKE_CLOCK_SYNC | WAKE_REQUESTS);
     }
 }
@@ -441,15 +431,15 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     replica->config.info.incarnation = replica->config.driver.incarnation;
     replica->config.info.levels = state_levels(parts->state);
     replica->state = parts->state;
-    replica->context = (struct raft_context){.driver = &replica->driver,
-                                             .memory_bytes = config->memory_bytes,
-                                             .replace_lost = config->replace_lost,
+    replica->context = (struct raft_context){.config = &replica->config,
+                                             .driver = &replica->driver,
                                              .net = parts->net,
                                              .disk = parts->disk,
                                              .clock = &replica->clock.base,
                                              .real_clock = parts->clock,
                                              .timers = &replica->timers,
                                              .state = parts->state,
+                                             .peers = replica->peer_rows,
                                              .answers = &replica->answers,
                                              .service = parts->service,
                                              .submit = on_submit,
@@ -469,7 +459,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                                  .failed = replica_failed_cb};
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     start_births(replica, loaded);
-    start_requests(replica, parts->disk);
+    start_requests(replica);
     rv = parts->service->ops->start(parts->service, replica, loaded);
     if (rv != 0) {
         return rv;

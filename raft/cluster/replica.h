@@ -41,30 +41,12 @@
 #include "raft/cluster/announce.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/compare.h"
-#include "raft/cluster/barrier.h"
 #include "raft/cluster/requests.h"
 #include "raft/cluster/peers.h"
 #include "raft/cluster/service.h"
 #include "raft/cluster/membership.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
-
-struct replica_config {
-    struct driver_config driver;
-    struct node_info info;   /* what this node registers; node_id 0: nothing */
-    const char *zone;        /* of this node; "" or NULL: none. Borrowed */
-    const char *prefer_zone; /* whose members lead, if they can; "" or NULL: none. Borrowed */
-    uint32_t digest_ms;      /* how often the leader has digests compared; 0: never */
-    const char *cluster_id;  /* borrowed */
-    uint64_t memory_bytes;   /* bound of the state; 0: none */
-    bool replace_lost;       /* see peers.h */
-    struct clock_sync_config clock;
-    struct upgrade_config upgrade;  /* when the level of the cluster rises automatically */
-    uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
-    const struct net_peer *members; /* cluster.members of the settings; borrowed */
-    size_t member_count;            /* 0: not set */
-    const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
-};
 
 /* The log's record of this node, as of an applied index. */
 struct self_check {
@@ -81,6 +63,7 @@ struct replica {
     struct net_receiver receiver; /* gets the links' events */
     struct raft_context context;
     struct timers timers;
+    struct peer_row peer_rows[LIMIT_PEERS];
     struct answers answers;
     struct state *state;
     struct driver driver;

@@ -21,6 +21,7 @@
 #include "src/base/limits.h"
 #include "src/base/stats.h"
 #include "src/base/timers.h"
+#include "src/state/codec/cluster_command.h"
 #include "src/state/machine.h"
 
 /*
@@ -51,15 +52,6 @@ enum cluster_request_kind {
      * ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or ERR_SHUTTING_DOWN, and *missing has those that have
      * not */
     CLUSTER_REQUEST_BARRIER
-};
-
-/* Members that this node does not know to have applied an entry. */
-struct missing_members {
-    size_t count;
-    struct {
-        uint64_t id;
-        bool reachable;       /* this node has a link to it */
-    } nodes[LIMIT_NODES + 1]; /* also this node, if it is no longer a member */
 };
 
 /* The caller owns the struct until done is called, exactly once, never from inside submit. */

@@ -4,7 +4,6 @@
 #include "raft/cluster/serving.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -14,8 +13,7 @@
 void rounds_stop(struct rounds *rounds)
 {
     rounds->abandoned_count += rounds->number - rounds->confirmed;
-    rounds->confirmed = rounds->number;
-    memset(rounds->members, 0, sizeof rounds->members);
+    rounds->confirmed = rounds->number; /* what was answered up to here confirms no later round */
     rounds->look = 0;
     rounds->quickest_count = 0;
     timer_cancel(rounds->on->timers, &rounds->late);
@@ -32,49 +30,16 @@ static void follow_term(struct rounds *rounds)
     }
 }
 
-/* The place of a member; a former member's place may be reused. */
-static struct round_member *rounds_place_of(struct rounds *rounds, uint64_t id)
-{
-    struct round_member *unused = NULL;
-
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct round_member *member = &rounds->members[i];
-
-        if (member->node_id == id) {
-            return member;
-        }
-        if (member->node_id == 0 || driver_member(rounds->on->driver, member->node_id) == NULL) {
-            unused = member;
-        }
-    }
-    if (unused != NULL) { /* there is one, as there are no more members than places */
-        *unused = (struct round_member){.node_id = id};
-    }
-    return unused;
-}
-
-/* Rounds of this term; 0: it was not asked, or has not answered. */
-static struct round_member known_of(const struct rounds *rounds, uint64_t id)
-{
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (rounds->members[i].node_id == id) {
-            return rounds->members[i];
-        }
-    }
-    return (struct round_member){0};
-}
-
 /* --- whom to ask --- */
 
 static bool ask_one(struct rounds *rounds, uint64_t id)
 {
     const struct wire_confirm confirm = {rounds->term, rounds->number};
-    struct round_member *member = rounds_place_of(rounds, id);
 
-    if (member == NULL || context_send_confirm(rounds->on, id, FRAME_CONFIRM, &confirm) != 0) {
+    if (context_send_confirm(rounds->on, id, FRAME_CONFIRM, &confirm) != 0) {
         return false;
     }
-    member->asked = rounds->number;
+    context_peer(rounds->on, id)->round_asked = rounds->number;
     return true;
 }
 
@@ -85,7 +50,7 @@ static void ask_all(struct rounds *rounds, bool once_more)
 
     MEMBER_FOREACH (member, conf) {
         if (member->id != rounds->on->node_id &&
-            (once_more || known_of(rounds, member->id).asked < rounds->number)) {
+            (once_more || context_peer(rounds->on, member->id)->round_asked < rounds->number)) {
             (void)ask_one(rounds, member->id);
         }
     }
@@ -169,7 +134,7 @@ static uint64_t majority_answered(const struct rounds *rounds)
         if (member->role == ROLE_VOTER && voters < LIMIT_NODES) {
             numbers[voters++] = member->id == rounds->on->node_id
                                     ? rounds->number
-                                    : known_of(rounds, member->id).answered;
+                                    : context_peer(rounds->on, member->id)->round_answered;
         }
     }
     qsort(numbers, voters, sizeof *numbers, newest_first);
@@ -180,8 +145,8 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len)
 {
     struct driver *driver = rounds->on->driver;
-    struct round_member *member;
     struct wire_confirm confirm;
+    struct peer_row *row;
 
     if (wire_confirm_decode(payload, len, &confirm) != 0 ||
         !trust_term(&driver->trust, from, "confirm_term", confirm.term)) {
@@ -198,9 +163,9 @@ bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
     if (confirm.round > rounds->number || driver_member(driver, from) == NULL) {
         return true; /* it was not asked that */
     }
-    member = rounds_place_of(rounds, from);
-    if (member != NULL && member->answered < confirm.round) {
-        member->answered = confirm.round;
+    row = context_peer(rounds->on, from);
+    if (row->round_answered < confirm.round) {
+        row->round_answered = confirm.round;
         context_wake(rounds->on, WAKE_REQUESTS);
     }
     if (confirm.round < rounds->look || rounds->look == 0) {
@@ -580,10 +545,10 @@ static void admit(struct serving *serving, struct work *work)
         serving_finish(work, 0, driver_applied(on->driver)->index, reply.data, reply.len);
         return;
     }
-    if (on->memory_bytes == 0 || adds_bytes == 0) {
+    if (on->config->memory_bytes == 0 || adds_bytes == 0) {
         return;
     }
-    if (state_memory(on->state) + serving->adds_bytes + adds_bytes > on->memory_bytes) {
+    if (state_memory(on->state) + serving->adds_bytes + adds_bytes > on->config->memory_bytes) {
         serving_finish(work, ERR_STATE_FULL, 0, NULL, 0);
     } else {
         work->adds_bytes = adds_bytes;
@@ -892,8 +857,10 @@ void serving_turn(struct serving *serving)
 }
 
 void serving_init(struct serving *serving, const struct raft_context *on,
-                  struct serving_owner *owner, struct membership *membership, uint64_t seed)
+                  struct serving_owner *owner, struct membership *membership)
 {
+    const uint64_t first = on->config->driver.seed >> 16;
+
     *serving = (struct serving){
         .on = on, .owner = owner, .membership = membership, .large_time.wakes = WAKE_REQUESTS};
     TAILQ_INIT(&serving->todo);
@@ -905,7 +872,7 @@ void serving_init(struct serving *serving, const struct raft_context *on,
     TAILQ_INIT(&serving->confirmed);
     TAILQ_INIT(&serving->starved);
     /* The numbers are above all of earlier incarnations. */
-    serving->round = (struct rounds){.on = on, .number = seed >> 16, .confirmed = seed >> 16};
+    serving->round = (struct rounds){.on = on, .number = first, .confirmed = first};
     timer_init(&serving->round.late, on_late);
     serving->round.late.wakes = WAKE_REQUESTS;
 }

@@ -56,20 +56,12 @@
 #define ROUND_HEDGE_MS 2  /* time for the chosen ones to answer */
 #define ROUND_LOOK_MS 100 /* for this long a look's order is used */
 
-/* A member: the newest round that it was asked, and that it has answered. */
-struct round_member {
-    uint64_t node_id; /* 0: none */
-    uint64_t asked;
-    uint64_t answered;
-};
-
 struct rounds {
     const struct raft_context *on;
     uint64_t number;    /* of the last one; those of an earlier incarnation are not given again */
     uint64_t confirmed; /* the newest that has a majority, or that no request waits for */
     uint64_t term;      /* of the answers */
-    struct round_member members[LIMIT_NODES];
-    uint64_t look; /* the last round that was a look; 0: none in this term */
+    uint64_t look;      /* the last round that was a look; 0: none in this term */
     uint64_t look_ms;
     uint64_t quickest[LIMIT_NODES]; /* those that answered it or a later one, in that order */
     unsigned quickest_count;
@@ -124,7 +116,7 @@ struct serving {
 };
 
 void serving_init(struct serving *serving, const struct raft_context *on,
-                  struct serving_owner *owner, struct membership *membership, uint64_t seed);
+                  struct serving_owner *owner, struct membership *membership);
 
 /* Take a request of this node. */
 void serving_take(struct serving *serving, struct cluster_request *request);

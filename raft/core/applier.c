@@ -63,14 +63,6 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
     applier->applied.term = term;
 }
 
-bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
-                     bool is_begun)
-{
-    ASSERT(!applier->installing && index == applier->applied.index + 1);
-    return is_begun ? state_foresee_more(applier->state, index)
-                    : state_foresee(applier->state, index, block->data, block->len);
-}
-
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result)
 {
@@ -318,24 +310,23 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 
 /* --- snapshots --- */
 
-void applier_install(struct applier *applier, struct store_position *position,
-                     struct applier_snapshot *snapshot)
+void applier_install(struct applier *applier, struct store_position *position, struct buf *stream,
+                     size_t at, struct state *state)
 {
     struct write *write;
 
     ASSERT(!applier->installing && position->index > applier->applied.index);
-    ASSERT(state_digest(snapshot->state) == position->digest);
+    ASSERT(state_digest(state) == position->digest);
     applier->installing = true;
-    applier->next = snapshot->state;
+    applier->next = state;
     drop_rows(applier); /* the snapshot's rows replace them */
     applier->writes->epoch++;
     write = writes_new(applier->writes, STORE_INSTALL);
     write->op.position = *position;
     *position = (struct store_position){0};
-    write->bytes = snapshot->stream;
-    write->op.rows_stream = write->bytes.data + snapshot->at;
-    write->op.rows_stream_len = write->bytes.len - snapshot->at;
-    *snapshot = (struct applier_snapshot){.stream = BUF_INIT};
+    buf_move(&write->bytes, stream);
+    write->op.rows_stream = write->bytes.data + at;
+    write->op.rows_stream_len = write->bytes.len - at;
     write_submit(write);
 }
 

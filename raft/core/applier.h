@@ -62,11 +62,6 @@ void applier_free(struct applier *applier);
 /* An entry that needs no action. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
 
-/* Prepare a part of the next command before it is applied (state_foresee(), then
- * state_foresee_more()). True: there is more. */
-bool applier_foresee(struct applier *applier, uint64_t index, const struct entry_block *block,
-                     bool is_begun);
-
 /* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know the command;
  * nothing changed, not even the applied index. */
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
@@ -114,17 +109,11 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 
 /* --- snapshots --- */
 
-/* A snapshot that has come: its rows, and the state machine that they make (snapshot.h). */
-struct applier_snapshot {
-    struct buf stream; /* rows from `at` on */
-    size_t at;
-    struct state *state;
-};
-
-/* Put a snapshot on disk in place of log and state; position and snapshot are taken over. Nothing
+/* Put a snapshot that has come on disk in place of log and state: its rows, from byte `at` of the
+ * stream on, and the state machine that they make (snapshot.h). All three are taken over. Nothing
  * is applied until it is there. */
-void applier_install(struct applier *applier, struct store_position *position,
-                     struct applier_snapshot *snapshot);
+void applier_install(struct applier *applier, struct store_position *position, struct buf *stream,
+                     size_t at, struct state *state);
 
 /* The snapshot is on disk: it is the state from now on. */
 void applier_installed(struct applier *applier, const struct write *write);

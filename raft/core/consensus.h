@@ -1,7 +1,6 @@
 /*
  * consensus.h - the only user of the consensus library: C-Raft's struct raft, one event in, one
- * update out, the guards that need to see inside (guard.h), and what a follower assumes about its
- * leader.
+ * update out, the guards against its known defects, and what a follower assumes about its leader.
  *
  * The library has no clock, no disk and no links. The driver gives it events and carries out its
  * updates. The configuration in force is also kept as a plain struct.
@@ -37,11 +36,12 @@ int consensus_metadata(const struct store_position *position,
 
 /*
  * Give the library one event, at this time. 0 and the update, or its error. as_voter: for this one
- * event the library sees itself as the only voter (G6). Frees what the RECEIVE of an ignored
- * snapshot leaves.
+ * event the library sees itself as the only voter (G6). no_vote: the highest term in which some
+ * node would give no vote: a campaign in such a term, and its vote requests, move to the next one
+ * (vote_floor in rollback.h). Frees what the RECEIVE of an ignored snapshot leaves.
  */
 int consensus_step(struct consensus *consensus, struct raft_event *event, uint64_t now_ms,
-                   bool as_voter, struct raft_update *ret_update);
+                   bool as_voter, uint64_t no_vote, struct raft_update *ret_update);
 
 /*
  * G14, as G11: a follower that has become the sole voter leads when its timer fires, or when it is
@@ -53,16 +53,97 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, uint64
 bool consensus_begins_alone(const struct consensus *consensus, bool stored);
 void consensus_begin_alone(struct consensus *consensus);
 
-/* Has a step that began in this term begun a campaign? And, right after such a step: the campaign
- * and its vote requests move to the next term (rollback.h). */
-bool consensus_campaigns(const struct consensus *consensus, uint64_t term);
-void consensus_campaign_later(struct consensus *consensus, struct raft_update *update);
-
 /* Restart a follower's wait for a leader, as if it had just heard from one. */
 void consensus_wait_anew(struct consensus *consensus, uint64_t now_ms);
 
 /* G3, G9: must a message be dropped, since it would do harm in this state? */
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
+
+/*
+ * --- guard: against the known defects of C-Raft 0.22.1: pure decisions on one message or one
+ * update, without a state of their own.
+ *
+ * Each G-number names a defect that was reproduced against the library; docs/replication.md
+ * describes each. raft/core/tests/test_guard.c has a directed test for each guard, and runs the
+ * core itself with and without it where the defect can be shown on one server.
+ *
+ * Thread: any.
+ */
+
+/*
+ * G1: the core assumes that a CHANGE is the first new entry of its message, so a later one is never
+ * marked committed and never rolled back. Cut messages so that a CHANGE is always entry 0: returns
+ * how many entries from `from` on (from < n) belong into the next part; at least 1.
+ */
+unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n);
+
+/*
+ * G2: the reply to a message of an old term carries an uninitialised last_log_index and may look
+ * like a success. Call on each outgoing message of the step; stale: the received message's term was
+ * below its own term before the step.
+ */
+void guard_stale_result(struct raft_message *out, bool stale);
+
+/*
+ * G3: a late rejection moves next_index below match_index. True when a leader must drop this append
+ * result: a rejection of the current term at or below what the peer has matched.
+ */
+bool guard_drop_rejection(const struct raft_message *in, raft_term own_term, raft_index match);
+
+/*
+ * G4, G5: an AppendEntries that begins below the commit index lowers the commit index, or is
+ * appended at the end of a compacted log. Rewrite a message of its own or a newer term to begin at
+ * the commit index: entries up to it are skipped (they are equal by the log matching property).
+ * commit_term is the term of the entry at commit. Returns how many leading entries the caller
+ * drops; prev is adjusted.
+ */
+unsigned guard_normalise(struct raft_message *in, raft_term own_term, raft_index commit,
+                         raft_term commit_term);
+
+/*
+ * G6: a server that is no voter in its own view never grants a vote and never forgets its leader.
+ * So a promoted server that lacks its CHANGE can block elections for ever. True when the server
+ * must count as a voter for the step that takes this message.
+ */
+bool guard_vote_as_voter(const struct raft_message *in, int state, int role, raft_index last_index);
+
+/* G6, G13: must it forget its leader first, since none was heard for an election timeout? */
+bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned election_timeout);
+
+/*
+ * G12: a server that an entry of its log makes a standby no longer campaigns, and refuses its vote
+ * to candidates that lack that entry. If the leader that wrote the entry loses it, no node can be
+ * elected ever again. But from that entry on, nothing was committed by this server's
+ * acknowledgement, and every majority of the old voters intersects every majority of the new ones.
+ * So its vote must protect its log only up to the entry before (before_index, before_term), which
+ * was committed before the change was appended (driver.h). A request from a log that reaches that
+ * entry is rewritten to pass the core's comparison with the whole log (last_index, last_term). True
+ * if it was.
+ */
+bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index,
+                                raft_term before_term, raft_index last_index, raft_term last_term);
+
+/* G7: the refusal of a pre-vote carries the request's term and hides the higher own one, so that a
+ * long log with a low term and a short log with a high term wait for each other. Put its own term
+ * in. */
+void guard_pre_vote_refusal(struct raft_message *out, raft_term own_term);
+
+/* G8: a leader's timer can be due in the past for ever. The time to arm: never before now + 1. */
+raft_time guard_timer(raft_time timeout, raft_time now);
+
+/* G9: a vote result in any state but candidate is read from another state's memory. True: drop it.
+ */
+bool guard_drop_vote_result(const struct raft_message *in, int state);
+
+/* G10: no entry of its own term on a clean election, and a CHANGE is accepted at once (the
+ * single-server change bug of 2015). True when membership changes and reads may be served: an entry
+ * of the current term was applied. */
+bool guard_own_term_applied(raft_term applied_term, raft_term own_term);
+
+/* G11: a sole voter restarts as leader of its old term and may reissue an index with other content.
+ * True if the configuration has `self` as its only voter: begin with term + 1 and its own vote,
+ * durably. */
+bool guard_sole_voter(const struct configuration *configuration, raft_id self);
 
 /*
  * --- leader_watch: what a follower assumes about its leader: when it was heard, whether it is

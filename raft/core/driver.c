@@ -13,7 +13,6 @@
 
 #include "raft/core/consensus.h"
 #include "raft/core/trust.h"
-#include "raft/core/guard.h"
 #include "raft/core/message.h"
 #include "raft/core/prepare.h"
 #include "raft/wire/wire.h"
@@ -110,15 +109,13 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     write->op.index = index;
     write->op.entry_count = n;
     write->entries = MUST_HAVE(calloc(n, sizeof *write->entries));
-    write->blocks = MUST_HAVE(calloc(n, sizeof(struct entry_block *)));
     for (unsigned i = 0; i < n; i++) {
         const struct raft_entry *entry = &update->entries.batch[i];
         struct entry_block *block = entry_block_new(entry->buf.base, entry->buf.len);
 
         entry_log_append(&driver->log, entry->term, (uint8_t)entry->type, write->number, block);
-        write->blocks[i] = entry_block_ref(block);
-        write->entries[i] =
-            (struct store_entry){entry->term, (uint8_t)entry->type, block->len, block->data};
+        write->entries[i] = (struct store_entry){entry->term, (uint8_t)entry->type, block->len,
+                                                 entry_block_ref(block)->data};
     }
     write->op.entries = write->entries;
     raft_free(update->entries.batch[0].batch);
@@ -135,7 +132,6 @@ static void install(struct driver *driver, struct raft_update *update)
                                       .conf_index = metadata->configuration_index,
                                       .digest = rows.digest};
     struct buf *stream = &driver->transfers.in.stream;
-    struct applier_snapshot snapshot;
     struct buf conf = BUF_INIT;
 
     message_conf_encode(&metadata->configuration, &conf);
@@ -144,11 +140,8 @@ static void install(struct driver *driver, struct raft_update *update)
     raft_configuration_close(&metadata->configuration);
     raft_free(update->snapshot.chunk.base);
     entry_log_clear(&driver->log, metadata->index + 1);
-    snapshot = (struct applier_snapshot){.stream = *stream,
-                                         .at = (size_t)(rows.data - stream->data),
-                                         .state = trial_take(&driver->trial)};
-    *stream = (struct buf)BUF_INIT;
-    applier_install(&driver->applier, &position, &snapshot);
+    applier_install(&driver->applier, &position, stream, (size_t)(rows.data - stream->data),
+                    trial_take(&driver->trial));
 }
 
 static void send_messages(struct driver *driver, const struct raft_update *update, bool stale)
@@ -236,8 +229,8 @@ static void note_role(struct driver *driver)
         }
     }
     driver->counts.elections += role != DRIVER_FOLLOWER && term != driver->seen_term;
-    driver->counts.leaderships += role == DRIVER_LEADER && term != driver->led_term;
-    driver->led_term = role == DRIVER_LEADER ? term : driver->led_term;
+    driver->counts.leaderships +=
+        role == DRIVER_LEADER && (driver->seen_state != DRIVER_LEADER || term != driver->seen_term);
     driver->seen_state = role;
     driver->seen_term = term;
     driver->seen_leader = leader;
@@ -283,12 +276,9 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
 
     ASSERT(!driver->failed && !driver->stepping);
     driver->stepping = true;
-    rv = consensus_step(driver->consensus, event, clock_now_ms(driver->clock), as_voter, &update);
+    rv = consensus_step(driver->consensus, event, clock_now_ms(driver->clock), as_voter,
+                        driver->vote_floor.known, &update);
     if (rv == 0) {
-        if (consensus_campaigns(driver->consensus, term) &&
-            vote_floor_covers(&driver->vote_floor, driver_term(driver))) {
-            consensus_campaign_later(driver->consensus, &update);
-        }
         carry_out(driver, &update, stale);
     }
     driver->stepping = false;
@@ -356,8 +346,10 @@ static void on_timeout(struct timer *timer, uint64_t now_ms)
 static void note_committed(struct driver *driver, uint64_t peer, uint64_t index, uint64_t last_term)
 {
     if (last_term != 0 && witness_term_at(&driver->witness, index) == last_term) {
-        rollback_committed(&driver->peers.seen, peer,
-                           index < driver->commit ? index : driver->commit);
+        rollback_note(
+            &driver->peers.seen,
+            &(struct peer_seen){.id = peer,
+                                .committed = index < driver->commit ? index : driver->commit});
     }
 }
 
@@ -366,13 +358,14 @@ static void note_committed(struct driver *driver, uint64_t peer, uint64_t index,
 static void note_acknowledged(struct driver *driver, uint64_t peer)
 {
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
-    struct peer_tail tail = {.term = driver_term(driver)};
+    struct peer_seen shown = {.id = peer, .tail.term = driver_term(driver)};
+    uint64_t index;
 
-    if (driver_match(driver, peer, &tail.index) && tail.index > 0) {
-        tail.last_term = witness_term_at(&driver->witness, tail.index);
-        rollback_tail(&driver->peers.seen, peer, &tail);
-        rollback_committed(&driver->peers.seen, peer,
-                           tail.index < driver->commit ? tail.index : driver->commit);
+    if (driver_match(driver, peer, &index) && index > 0) {
+        shown.tail.index = index;
+        shown.tail.last_term = witness_term_at(&driver->witness, index);
+        shown.committed = index < driver->commit ? index : driver->commit;
+        rollback_note(&driver->peers.seen, &shown);
     }
     if (seen != NULL) {
         note_committed(driver, peer, seen->tail.index, seen->tail.last_term);
@@ -424,20 +417,27 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
 
     prng_seed(&prng, config->seed);
     writes_init(&driver->writes, disk);
-    outbox_init(&driver->outbox, &driver->writes, driver->net, loaded->term, loaded->vote);
+    driver->outbox = (struct outbox){
+        .writes = &driver->writes, .net = driver->net, .term = loaded->term, .vote = loaded->vote};
     driver->appends = (struct appends){.log = &driver->log, .outbox = &driver->outbox};
-    snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
-                  config->election_ms, prng_next(&prng) >> 1);
+    driver->transfers = (struct snapshot_transfers){
+        .disk = disk,
+        .net = driver->net,
+        .outbox = &driver->outbox,
+        .clock = driver->clock,
+        .election_ms = config->election_ms,
+        .next_transfer = prng_next(&prng) >> 1,
+        .in_bytes_max = config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES
+                            ? config->state_bytes
+                            : LIMIT_SNAPSHOT_BYTES};
     entry_log_init(&driver->log, loaded->first_index);
     applier_init(&driver->applier, &config->applier, state, &driver->writes, driver->clock,
                  driver->timers, &loaded->position);
     timer_init(&driver->applier.rows_due, on_rows_due);
     timer_init(&driver->timer, on_timeout);
     driver->commit = loaded->position.index;
-    if (config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES) {
-        driver->transfers.in_bytes_max = config->state_bytes;
-    }
-    driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
+    driver->witness =
+        (struct witness){&driver->log, &driver->applier, &driver->commit, config->node_id};
     driver->start = (struct peer_durable){.incarnation = config->incarnation,
                                           .term = loaded->term,
                                           .vote = loaded->vote,
@@ -532,7 +532,6 @@ void driver_close(struct driver *driver)
     applier_free(&driver->applier);
     snapshot_drop_in(&driver->transfers);
     trial_drop(&driver->trial);
-    outbox_free(&driver->outbox);
     consensus_free(driver->consensus);
     driver->consensus = NULL;
     entry_log_free(&driver->log);
@@ -834,17 +833,13 @@ static void fail_newer(struct driver *driver, uint64_t index, const void *data, 
 static bool believes_entries(struct driver *driver, uint64_t from,
                              struct raft_append_entries *append)
 {
-    const struct entry_checker checker = {.log = &driver->log,
-                                          .applier = &driver->applier,
-                                          .commit = driver->commit,
-                                          .node_id = driver->config.node_id};
     const struct raft_entry *entry;
     struct entries_checked checked;
 
     if (append->term < driver_term(driver)) {
         return true; /* the core takes no entry from it */
     }
-    switch (entries_check(&checker, append, &checked)) {
+    switch (entries_check(&driver->witness, append, &checked)) {
     case ENTRIES_FINE:
         break;
     case ENTRIES_CUT:
@@ -865,6 +860,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
                             size_t len)
 {
     const struct raft_request_vote_result *result;
+    struct peer_seen shown = {.id = from};
     struct raft_message message;
     uint64_t transfer;
     bool agreed = true;
@@ -881,11 +877,13 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         message_release(&message);
         return false;
     }
-    rollback_term(&driver->peers.seen, from, message_senders_term(&message));
+    shown.term = message_senders_term(&message);
     result = &message.request_vote_result;
     if (message.type == RAFT_REQUEST_VOTE_RESULT && result->vote_granted && !result->pre_vote) {
-        rollback_vote(&driver->peers.seen, from, result->term, driver->config.node_id);
+        shown.vote_term = result->term;
+        shown.vote = driver->config.node_id;
     }
+    rollback_note(&driver->peers.seen, &shown);
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
         agreed = receive_append(driver, &message);
@@ -1034,8 +1032,8 @@ static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *
 static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
-    struct rollback *memory = &driver->peers.seen;
-    const struct peer_seen *seen = rollback_find(memory, from);
+    const struct peer_seen *seen = rollback_find(&driver->peers.seen, from);
+    struct peer_seen shown = {.id = from};
     struct wire_durable wire;
     const struct peer_durable *now = &wire.now;
 
@@ -1047,12 +1045,13 @@ static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t 
     if (seen == NULL || seen->incarnation != now->incarnation) {
         return true; /* of an older connection and another start: ignored */
     }
-    rollback_term(memory, from, now->term);
-    rollback_vote(memory, from, now->term, now->vote);
+    shown.term = shown.vote_term = now->term;
+    shown.vote = now->vote;
     /* An entry of an older term may be cut by the leader of this one. */
     if (now->last_term == now->term) {
-        rollback_tail(memory, from, &(struct peer_tail){now->term, now->index, now->last_term});
+        shown.tail = (struct peer_tail){now->term, now->index, now->last_term};
     }
+    rollback_note(&driver->peers.seen, &shown);
     note_committed(driver, from, now->index, now->last_term);
     return true;
 }
@@ -1330,6 +1329,8 @@ static const struct log_entry *next_to_apply(const struct driver *driver)
  * even if a leader replaces it in the log. */
 static bool foresee(struct driver *driver, struct entry_block *block)
 {
+    struct state *state = driver->applier.state;
+    uint64_t index = driver->applier.applied.index + 1;
     bool is_begun = driver->foreseen == block;
 
     if (is_begun && !driver->foresees) {
@@ -1339,8 +1340,9 @@ static bool foresee(struct driver *driver, struct entry_block *block)
         forget_foreseen(driver);
         driver->foreseen = entry_block_ref(block);
     }
-    driver->foresees =
-        applier_foresee(&driver->applier, driver->applier.applied.index + 1, block, is_begun);
+    ASSERT(!driver->applier.installing);
+    driver->foresees = is_begun ? state_foresee_more(state, index)
+                                : state_foresee(state, index, block->data, block->len);
     return true;
 }
 

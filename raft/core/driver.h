@@ -129,7 +129,6 @@ struct driver {
     uint64_t seen_leader;
     uint64_t seen_applied_change; /* driver_applied_change(), */
     uint64_t seen_pending_change; /* driver_pending_change() */
-    uint64_t led_term;            /* the last that it led */
 };
 
 /* Start from what was loaded (prepare.h); the state has the rows already. Entries are copied. After

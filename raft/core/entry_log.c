@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 struct entry_block *entry_block_new(const void *data, size_t len)
 {
@@ -157,6 +158,7 @@ struct write *writes_new(struct writes *writes, enum store_op_kind kind)
     write->op.done = writes_done_cb;
     write->op.data = write;
     write->writes = writes;
+    STAILQ_INIT(&write->held);
     write->number = ++writes->last_number;
     write->epoch = writes->epoch;
     writes->count++;
@@ -199,13 +201,19 @@ bool write_is_current(const struct write *write)
 
 void write_free(struct write *write)
 {
+    struct held_frame *frame;
+
     ASSERT(write->writes->count > 0);
     write->writes->count--;
     for (uint32_t i = 0; i < write->op.entry_count; i++) {
-        entry_block_unref(write->blocks[i]);
+        entry_block_unref(CONTAINER(write->entries[i].data, struct entry_block, data));
+    }
+    while ((frame = STAILQ_FIRST(&write->held)) != NULL) {
+        STAILQ_REMOVE_HEAD(&write->held, link);
+        buf_free(&frame->payload);
+        free(frame);
     }
     free(write->entries);
-    free(write->blocks);
     free(write->rows);
     row_changes_release(&write->changes);
     store_position_release(&write->op.position);

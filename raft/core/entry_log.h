@@ -96,19 +96,26 @@ uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32
  * Invariants: writes come back in the order in which they were submitted.
  */
 
+/* A message that waits for a write. */
+struct held_frame {
+    STAILQ_ENTRY(held_frame) link;
+    uint64_t to;
+    struct buf payload;
+};
+
 struct write {
     struct store_op op;       /* conf of its position is owned */
     STAILQ_ENTRY(write) link; /* of those that came back */
     struct writes *writes;
     uint64_t number;
     uint64_t epoch;
-    struct store_entry *entries; /* APPEND */
-    struct entry_block **blocks; /* references held for entries */
+    struct store_entry *entries; /* APPEND: the data of each is a block, with a reference */
     struct store_row *rows;      /* APPLY */
     struct row_changes changes;  /* what rows point into */
     struct buf bytes;            /* INSTALL: the stream that has the rows; LOCAL: the record */
     void (*on_local)(void *data);
     void *local_data;
+    STAILQ_HEAD(, held_frame) held; /* HARD_STATE: see outbox.h */
 };
 
 struct writes {

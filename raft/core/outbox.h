@@ -2,8 +2,8 @@
  * outbox.h - term and vote to the disk, and the messages that must wait for them.
  *
  * The happy path: outbox_vote() starts the write of a new term and vote. Until they are durable,
- * messages given to outbox_send() are held; then they leave in order. With no such write under way
- * a message leaves at once.
+ * messages given to outbox_send() are held by the newest such write; when it comes back, they leave
+ * in order. With no such write under way a message leaves at once.
  *
  * Failure modes: a link that is down loses the frame (net.h); the consensus core sends it anew.
  *
@@ -23,28 +23,14 @@
 #include "raft/transport/net.h"
 #include "src/base/limits.h"
 
-/* A frame that waits. */
-struct held_frame {
-    STAILQ_ENTRY(held_frame) link;
-    uint64_t write; /* number of the write it waits for */
-    uint64_t to;
-    struct buf payload;
-};
-
+/* Its owner sets writes and net, and term and vote as the disk has them. */
 struct outbox {
     struct writes *writes;
     struct net *net;
-    uint64_t submitted; /* number of the newest write of a term and vote */
-    uint64_t durable;   /* and of the newest that the disk has; equal: no write is awaited */
-    uint64_t term;      /* as the disk has it */
+    struct write *awaited; /* the newest write of a term and vote; NULL: the disk has them all */
+    uint64_t term;         /* as the disk has it */
     uint64_t vote;
-    STAILQ_HEAD(, held_frame) held;
 };
-
-/* term and vote: as the disk has them. */
-void outbox_init(struct outbox *outbox, struct writes *writes, struct net *net, uint64_t term,
-                 uint64_t vote);
-void outbox_free(struct outbox *outbox);
 
 /* Write down a term and the vote in it (0: none). */
 void outbox_vote(struct outbox *outbox, uint64_t term, uint64_t vote);

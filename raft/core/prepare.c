@@ -3,7 +3,7 @@
  */
 #include "raft/core/prepare.h"
 
-#include "raft/core/guard.h"
+#include "raft/core/consensus.h"
 #include "raft/core/rollback.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"

@@ -56,46 +56,26 @@ static struct peer_seen *find_or_add(struct rollback *memory, uint64_t peer)
     return &memory->peers[memory->count++];
 }
 
-void rollback_term(struct rollback *memory, uint64_t peer, uint64_t term)
+void rollback_note(struct rollback *memory, const struct peer_seen *shown)
 {
-    struct peer_seen *seen = find_or_add(memory, peer);
+    struct peer_seen *seen = find_or_add(memory, shown->id);
+    struct peer_seen before;
 
-    if (seen != NULL && term > seen->term) {
-        seen->term = term;
-        memory->changed = true;
+    if (seen == NULL) {
+        return;
     }
-}
-
-void rollback_vote(struct rollback *memory, uint64_t peer, uint64_t term, uint64_t vote)
-{
-    struct peer_seen *seen = find_or_add(memory, peer);
-
-    if (seen != NULL && vote != 0 && term > seen->vote_term) {
-        seen->vote_term = term;
-        seen->vote = vote;
-        memory->changed = true;
+    before = *seen;
+    seen->term = shown->term > seen->term ? shown->term : seen->term;
+    seen->committed = shown->committed > seen->committed ? shown->committed : seen->committed;
+    if (shown->tail.term > seen->tail.term ||
+        (shown->tail.term == seen->tail.term && shown->tail.index > seen->tail.index)) {
+        seen->tail = shown->tail;
     }
-}
-
-void rollback_tail(struct rollback *memory, uint64_t peer, const struct peer_tail *tail)
-{
-    struct peer_seen *seen = find_or_add(memory, peer);
-
-    if (seen != NULL && (tail->term > seen->tail.term ||
-                         (tail->term == seen->tail.term && tail->index > seen->tail.index))) {
-        seen->tail = *tail;
-        memory->changed = true;
+    if (shown->vote != 0 && shown->vote_term > seen->vote_term) {
+        seen->vote_term = shown->vote_term;
+        seen->vote = shown->vote;
     }
-}
-
-void rollback_committed(struct rollback *memory, uint64_t peer, uint64_t index)
-{
-    struct peer_seen *seen = find_or_add(memory, peer);
-
-    if (seen != NULL && index > seen->committed) {
-        seen->committed = index;
-        memory->changed = true;
-    }
+    memory->changed = memory->changed || memcmp(&before, seen, sizeof before) != 0;
 }
 
 static bool contradicts(struct rollback_evidence *ret_evidence, const char *what, uint64_t said,
@@ -352,11 +332,6 @@ bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message 
 {
     return message->type == RAFT_REQUEST_VOTE && !message->request_vote.pre_vote &&
            message->request_vote.term <= floor->own;
-}
-
-bool vote_floor_covers(const struct vote_floor *floor, uint64_t term)
-{
-    return term <= floor->known;
 }
 
 /* --- on the way to the disk --- */

@@ -25,8 +25,8 @@
  * All of it is on disk (LOCAL_PEERS, see peer_memory), so that it survives a restart.
  * docs/failure-model.md says which copies are noticed, and which cannot be.
  *
- * The happy path: rollback_load() at the start, rollback_term(), _vote(), _tail() and _committed()
- * as messages come in, rollback_meet() at each handshake; rollback_save() to write it down.
+ * The happy path: rollback_load() at the start, rollback_note() as messages come in,
+ * rollback_meet() at each handshake; rollback_save() to write it down.
  *
  * Failure modes: a record that is damaged, or of another version, is refused.
  *
@@ -81,17 +81,10 @@ struct rollback_evidence {
     uint64_t known;
 };
 
-/* The peer's durable term is at least this. */
-void rollback_term(struct rollback *memory, uint64_t peer, uint64_t term);
-
-/* The peer voted in this term. */
-void rollback_vote(struct rollback *memory, uint64_t peer, uint64_t term, uint64_t vote);
-
-/* The peer's log on its disk reached this entry. */
-void rollback_tail(struct rollback *memory, uint64_t peer, const struct peer_tail *tail);
-
-/* The peer has the committed entries up to here on its disk. */
-void rollback_committed(struct rollback *memory, uint64_t peer, uint64_t index);
+/* The peer (shown->id) has shown this: its durable term is at least that, it voted so, its log on
+ * its disk reached that entry and has the committed entries up to there. Zeros: not shown; its
+ * incarnation is not used. What is known of it already stays, unless this is more. */
+void rollback_note(struct rollback *memory, const struct peer_seen *shown);
 
 /* The result that rollback_meet() would have; nothing is remembered. */
 int rollback_judge(const struct rollback *memory, uint64_t peer,
@@ -175,7 +168,7 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
  * they are forgotten (rollback.h). docs/failure-model.md has the cases that neither covers.
  *
  * The happy path: vote_floor_own() at the start, vote_floor_met() at each handshake;
- * vote_floor_drops() for each request of a vote; vote_floor_covers() for the term of a campaign.
+ * vote_floor_drops() for each request of a vote; no campaign is in a term up to `known`.
  *
  * Failure modes: none. A peer with a false report of its start costs each campaign here one more
  * term.
@@ -185,7 +178,7 @@ struct raft_message;
 
 struct vote_floor {
     uint64_t own;   /* no vote of this node up to this term; 0: any */
-    uint64_t known; /* the highest of its own and its peers' */
+    uint64_t known; /* the highest of its own and its peers': some known node gives no vote */
 };
 
 /* The start of this node; the start that an admitted peer reports. */
@@ -194,9 +187,6 @@ void vote_floor_met(struct vote_floor *floor, const struct peer_durable *start);
 
 /* Does this message request a vote that must not be given? */
 bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message);
-
-/* Is there a known node that would give no vote in this term? */
-bool vote_floor_covers(const struct vote_floor *floor, uint64_t term);
 
 /*
  * --- peer_memory: what this node knows of its peers, and its writes to the disk.

@@ -16,19 +16,6 @@
 
 #define WINDOW_BYTES ((uint64_t)LIMIT_SNAPSHOT_WINDOW * LIMIT_SNAPSHOT_CHUNK_BYTES)
 
-void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, struct net *net,
-                   struct outbox *outbox, const struct clock *clock, uint32_t election_ms,
-                   uint64_t first)
-{
-    *transfers = (struct snapshot_transfers){.disk = disk,
-                                             .net = net,
-                                             .outbox = outbox,
-                                             .clock = clock,
-                                             .election_ms = election_ms,
-                                             .next_transfer = first,
-                                             .in_bytes_max = LIMIT_SNAPSHOT_BYTES};
-}
-
 void snapshot_drop_in(struct snapshot_transfers *transfers)
 {
     struct snapshot_in *in = &transfers->in;

@@ -76,6 +76,8 @@ struct snapshot_in {
     bool whole; /* the last chunk is in it */
 };
 
+/* Its owner sets all up to election_ms, next_transfer and in_bytes_max; the rest begins as
+ * zeros. */
 struct snapshot_transfers {
     struct disk *disk;
     struct net *net;
@@ -84,16 +86,12 @@ struct snapshot_transfers {
     uint32_t election_ms;
     struct snapshot_out out[LIMIT_NODES];
     struct snapshot_in in;
-    bool busy; /* something goes out or comes in, or its view is being closed */
-    uint64_t next_transfer;
-    uint64_t sent;         /* to the end, since the start */
-    uint64_t in_bytes_max; /* of a stream that comes; <= LIMIT_SNAPSHOT_BYTES */
+    bool busy;              /* something goes out or comes in, or its view is being closed */
+    uint64_t next_transfer; /* begins at random, so that a transfer of an earlier incarnation is not
+                               taken for this one's */
+    uint64_t sent;          /* to the end, since the start */
+    uint64_t in_bytes_max;  /* of a stream that comes; <= LIMIT_SNAPSHOT_BYTES */
 };
-
-/* first: random, so that a transfer of an earlier incarnation is not taken for this one's. */
-void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, struct net *net,
-                   struct outbox *outbox, const struct clock *clock, uint32_t election_ms,
-                   uint64_t first);
 
 /* End all that goes out; views are closed by the disk. */
 void snapshot_drop_out(struct snapshot_transfers *transfers);

@@ -162,7 +162,7 @@ uint64_t witness_term_at(const struct witness *witness, uint64_t index)
     if (entry != NULL) {
         return entry->term;
     }
-    return index == witness->applied->index ? witness->applied->term : 0;
+    return index == witness->applier->applied.index ? witness->applier->applied.term : 0;
 }
 
 /* May the leader's log have this term at an index that is committed here? */
@@ -174,7 +174,9 @@ static bool term_agrees(const struct witness *witness, uint64_t index, uint64_t 
                                         : NULL;
     uint64_t known = witness_term_at(witness, index);
     /* An upper bound where the term is not known: terms of a log never fall. */
-    uint64_t most = known > 0 ? known : first != NULL ? first->term : witness->applied->term;
+    uint64_t most = known > 0       ? known
+                    : first != NULL ? first->term
+                                    : witness->applier->applied.term;
 
     if (known > 0 ? term == known : term <= most) {
         return true;
@@ -227,7 +229,7 @@ static bool snapshot_agrees(const struct witness *witness, const struct raft_ins
     if (args->last_index <= *witness->commit) {
         return term_agrees(witness, args->last_index, args->last_term, ret_contradiction);
     }
-    if (args->last_term < commit_term || args->conf_index < witness->applied->conf_index) {
+    if (args->last_term < commit_term || args->conf_index < witness->applier->applied.conf_index) {
         *ret_contradiction = (struct contradiction){*witness->commit, args->last_term, commit_term};
         return false;
     }
@@ -245,11 +247,11 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
 
 /* --- entries of a leader --- */
 
-static enum entries_verdict judge_command(const struct entry_checker *checker, uint64_t index,
+static enum entries_verdict judge_command(const struct witness *witness, uint64_t index,
                                           const struct raft_entry *entry,
                                           struct entries_checked *checked)
 {
-    const struct state *state = checker->applier->state;
+    const struct state *state = witness->applier->state;
     int err = state_check(state, entry->buf.base, entry->buf.len);
     struct node_info info;
 
@@ -262,23 +264,23 @@ static enum entries_verdict judge_command(const struct entry_checker *checker, u
         return ENTRIES_LIE;
     }
     /* This leafd does not know it: does the state say that this node once ran a newer one? */
-    if (checker->applier->applied.index + 1 < index) {
+    if (witness->applier->applied.index + 1 < index) {
         return ENTRIES_CUT;
     }
     checked->field = "entry_of_a_later_level";
     checked->value = index;
     checked->bound = state_levels(state).max;
-    return state_node(state, checker->node_id, &info) && info.levels.max > checked->bound
+    return state_node(state, witness->node_id, &info) && info.levels.max > checked->bound
                ? ENTRIES_NEWER
                : ENTRIES_LIE;
 }
 
-enum entries_verdict entries_check(const struct entry_checker *checker,
+enum entries_verdict entries_check(const struct witness *witness,
                                    const struct raft_append_entries *append,
                                    struct entries_checked *ret_checked)
 {
     enum entries_verdict verdict = ENTRIES_FINE;
-    const struct log_entry *last = entry_log_get(checker->log, append->prev_log_index);
+    const struct log_entry *last = entry_log_get(witness->log, append->prev_log_index);
     unsigned i;
 
     *ret_checked = (struct entries_checked){0};
@@ -289,12 +291,12 @@ enum entries_verdict entries_check(const struct entry_checker *checker,
         const struct raft_entry *entry = &append->entries[i];
         uint64_t index = append->prev_log_index + 1 + i;
 
-        if (index <= checker->commit) {
+        if (index <= *witness->commit) {
             continue; /* it is committed, and on the disk: the witness compares it */
         }
         ret_checked->at = i;
         if (entry->type == RAFT_COMMAND) {
-            verdict = judge_command(checker, index, entry, ret_checked);
+            verdict = judge_command(witness, index, entry, ret_checked);
         } else if (entry->type == RAFT_BARRIER && entry->buf.len > BARRIER_BYTES_MAX) {
             ret_checked->field = "barrier_bytes";
             ret_checked->value = entry->buf.len;

@@ -88,13 +88,14 @@ void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term);
  * Thread: pure functions, one owner.
  */
 
-struct raft_message;
+struct applier;
 
 /* What this node knows. */
 struct witness {
     const struct entry_log *log;
-    const struct store_position *applied;
+    const struct applier *applier;
     const uint64_t *commit; /* index */
+    uint64_t node_id;
 };
 
 /* Where a leader's log differs from the entries committed here. */
@@ -138,17 +139,6 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
 
 #define BARRIER_BYTES_MAX 8
 
-struct applier;
-struct entry_log;
-
-/* What this node knows. */
-struct entry_checker {
-    const struct entry_log *log;
-    const struct applier *applier;
-    uint64_t commit; /* index */
-    uint64_t node_id;
-};
-
 enum entries_verdict {
     ENTRIES_FINE,  /* all of them */
     ENTRIES_CUT,   /* only those before `at` for now */
@@ -163,7 +153,7 @@ struct entries_checked {
     uint64_t bound;
 };
 
-enum entries_verdict entries_check(const struct entry_checker *checker,
+enum entries_verdict entries_check(const struct witness *witness,
                                    const struct raft_append_entries *append,
                                    struct entries_checked *ret_checked);
 

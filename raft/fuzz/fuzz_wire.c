@@ -260,7 +260,8 @@ static void fuzz_stranger(struct reader *reader, bool dialler)
         }
         handshake_receive(&handshake, type, payload, payload_len, &out);
     }
-    ASSERT(handshake_reject_text(handshake.reject) != NULL && out.len <= 4 * LIMIT_HANDSHAKE_BYTES);
+    ASSERT(handshake_reject_info(handshake.reject)->text != NULL &&
+           out.len <= 4 * LIMIT_HANDSHAKE_BYTES);
     buf_free(&out);
 }
 

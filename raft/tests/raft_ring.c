@@ -517,7 +517,7 @@ void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_
     member_ask_encode(&member, &asked->base.payload);
 }
 
-void asked_everywhere(struct asked *asked, uint64_t index, struct id_missing *missing)
+void asked_everywhere(struct asked *asked, uint64_t index, struct missing_members *missing)
 {
     asked_init(asked, ID_REQUEST_BARRIER);
     asked->base.index = index;

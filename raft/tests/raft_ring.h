@@ -121,7 +121,7 @@ void asked_open(struct asked *asked, const char *tag);
 void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_id,
                   const char *address);
 /* missing: filled if somebody is. */
-void asked_everywhere(struct asked *asked, uint64_t index, struct id_missing *missing);
+void asked_everywhere(struct asked *asked, uint64_t index, struct missing_members *missing);
 /* Of all tags; out: what each node holds, the items the caller's. */
 void asked_buffers(struct asked *asked, struct id_buffers *out);
 void asked_free(struct asked *asked);

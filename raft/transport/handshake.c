@@ -24,11 +24,7 @@ struct introduction {
 
 /* --- rejections --- */
 
-static const struct reject_info {
-    const char *text;
-    int err;
-    bool final; /* trying again cannot help */
-} rejects[] = {
+static const struct handshake_reject_info rejects[] = {
     [HANDSHAKE_REJECT_NONE] = {"not rejected", 0, false},
     [HANDSHAKE_REJECT_MALFORMED] = {"malformed handshake", ERR_BAD_MESSAGE, false},
     [HANDSHAKE_REJECT_VERSION] = {"another protocol version", ERR_BAD_VERSION, true},
@@ -51,30 +47,14 @@ static const struct reject_info {
     [HANDSHAKE_REJECT_TWICE] = {"another process of this node is connected", ERR_REFUSED, false},
 };
 
-/* The record of any code that a peer may have sent. */
-static const struct reject_info *info_of(enum handshake_reject reject)
+const struct handshake_reject_info *handshake_reject_info(enum handshake_reject reject)
 {
-    static const struct reject_info unknown = {"rejected for an unknown reason", ERR_REFUSED,
-                                               false};
+    static const struct handshake_reject_info unknown = {"rejected for an unknown reason",
+                                                         ERR_REFUSED, false};
 
     return (size_t)reject < sizeof rejects / sizeof rejects[0] && rejects[reject].text != NULL
                ? &rejects[reject]
                : &unknown;
-}
-
-const char *handshake_reject_text(enum handshake_reject reject)
-{
-    return info_of(reject)->text;
-}
-
-int handshake_reject_err(enum handshake_reject reject)
-{
-    return info_of(reject)->err;
-}
-
-bool handshake_reject_is_final(enum handshake_reject reject)
-{
-    return info_of(reject)->final;
 }
 
 static bool may_be_shown(const char *text)
@@ -93,7 +73,7 @@ const char *handshake_reason(const struct handshake *handshake)
 
     return own_words && handshake->text[0] != '\0' && may_be_shown(handshake->text)
                ? handshake->text
-               : handshake_reject_text(handshake->reject);
+               : handshake_reject_info(handshake->reject)->text;
 }
 
 /* --- levels --- */
@@ -139,7 +119,7 @@ static void handshake_fail(struct handshake *handshake, enum handshake_reject re
 {
     BUF_LOCAL(payload);
     char newer[HANDSHAKE_TEXT_BYTES];
-    const char *text = handshake_reject_text(reject);
+    const char *text = handshake_reject_info(reject)->text;
 
     ASSERT(reject != HANDSHAKE_REJECT_NONE);
     handshake->reject = reject;

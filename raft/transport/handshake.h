@@ -133,20 +133,20 @@ void handshake_accept(struct handshake *handshake, const struct handshake_config
 void handshake_receive(struct handshake *handshake, enum frame_type type, const uint8_t *payload,
                        size_t len, struct buf *out);
 
-/* A short text of a code; static memory. */
-const char *handshake_reject_text(enum handshake_reject reject);
+/* What a code means. */
+struct handshake_reject_info {
+    const char *text; /* short */
+    int err;    /* BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, twice, unknown), CONFLICT (node),
+                NOT_FOUND (peer), WRONG_NODE (store), REMOVED, STALE (older store), OTHER_BIRTH,
+                OTHER_LIST, NEWER or IMPLAUSIBLE */
+    bool final; /* trying again cannot help until an operator changes a configuration */
+};
+
+/* Of any code that a peer may have sent. Static memory. */
+const struct handshake_reject_info *handshake_reject_info(enum handshake_reject reject);
 
 /* Why a handshake failed, as printable text: the peer's own text if it says more than the code.
  * Borrowed from it. */
 const char *handshake_reason(const struct handshake *handshake);
-
-/* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, twice, unknown), CONFLICT (node),
- * NOT_FOUND (peer), WRONG_NODE (store), REMOVED, STALE (older store), OTHER_BIRTH, OTHER_LIST,
- * NEWER or IMPLAUSIBLE. */
-int handshake_reject_err(enum handshake_reject reject);
-
-/* True if trying again cannot help until an operator changes a configuration: version, cluster,
- * node, store, removed, older store, implausible, birth, lists, newer, levels. */
-bool handshake_reject_is_final(enum handshake_reject reject);
 
 #endif

@@ -33,19 +33,8 @@ void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_conf
                                                .store_id = config->store_id,
                                                .cluster_id = config->cluster_id,
                                                .receiver = receiver};
-    net_hub_set_keys(hub, net_keys_ref(config->keys));
+    hub->keys = net_keys_ref(config->keys);
     prng_seed(&hub->prng, prng_entropy());
-}
-
-void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys)
-{
-    net_keys_unref(hub->keys);
-    hub->keys = keys;
-}
-
-void net_hub_hold(struct net_hub *hub)
-{
-    hub->alive_count++;
 }
 
 void net_hub_release(struct net_hub *hub)
@@ -62,138 +51,26 @@ void net_hub_release(struct net_hub *hub)
 
 /* --- net_out --- */
 
-#define BATCH_PIECES 128        /* of one write */
-#define SEAL_BYTES (256 << 10)  /* and with TLS up to this many bytes, or a single frame */
 #define SEALED_KEPT (128 << 10) /* a larger buffer goes back to the system */
-
-/* Bytes to write: a frame, or (without a header) frames of the handshake. */
-struct net_piece {
-    STAILQ_ENTRY(net_piece) link;
-    uint8_t header[FRAME_HEADER_BYTES];
-    size_t header_len;
-    struct buf payload;
-};
-
-static size_t piece_bytes(const struct net_piece *piece)
-{
-    return piece->header_len + piece->payload.len;
-}
-
-/* Append a piece with this payload to the queue; the caller fills its header. */
-static uint8_t *queue_piece(struct net_out *out, size_t header_len, struct buf *payload)
-{
-    struct net_piece *piece = MUST_HAVE(calloc(1, sizeof *piece));
-
-    piece->header_len = header_len;
-    buf_move(&piece->payload, payload);
-    STAILQ_INSERT_TAIL(&out->queue, piece, link);
-    out->queue_bytes += piece_bytes(piece);
-    return piece->header;
-}
 
 void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload)
 {
     uint8_t header[FRAME_HEADER_BYTES];
 
     frame_header(header, type, payload->data, payload->len);
-    memcpy(queue_piece(out, sizeof header, payload), header, sizeof header);
-}
-
-void net_out_bytes(struct net_out *out, struct buf *bytes)
-{
-    if (bytes->len > 0) {
-        (void)queue_piece(out, 0, bytes);
-    }
-}
-
-static void pieces_free(struct net_out *out, struct net_piece_list *list)
-{
-    while (!STAILQ_EMPTY(list)) {
-        struct net_piece *piece = STAILQ_FIRST(list);
-
-        STAILQ_REMOVE_HEAD(list, link);
-        ASSERT(out->queue_bytes >= piece_bytes(piece));
-        out->queue_bytes -= piece_bytes(piece);
-        buf_free(&piece->payload);
-        free(piece);
-    }
-}
-
-/* Move a batch of pieces from the queue to `sending`; ret_bufs get all their bytes. */
-static unsigned batch_begin(struct net_out *out, uv_buf_t ret_bufs[2 * BATCH_PIECES])
-{
-    unsigned count = 0;
-
-    ASSERT(STAILQ_EMPTY(&out->sending));
-    while (!STAILQ_EMPTY(&out->queue) && count + 2 <= 2 * BATCH_PIECES) {
-        struct net_piece *piece = STAILQ_FIRST(&out->queue);
-
-        STAILQ_REMOVE_HEAD(&out->queue, link);
-        STAILQ_INSERT_TAIL(&out->sending, piece, link);
-        if (piece->header_len > 0) {
-            ret_bufs[count++] = uv_buf_init((char *)piece->header, (unsigned)piece->header_len);
-        }
-        if (piece->payload.len > 0) {
-            ret_bufs[count++] =
-                uv_buf_init((char *)piece->payload.data, (unsigned)piece->payload.len);
-        }
-    }
-    ASSERT(count > 0);
-    return count;
-}
-
-/* Skip the first `bytes` bytes; returns how many pieces are left. */
-static unsigned bufs_skip(uv_buf_t *bufs, unsigned count, size_t bytes)
-{
-    unsigned gone = 0;
-
-    while (gone < count && bytes >= bufs[gone].len) {
-        bytes -= bufs[gone++].len;
-    }
-    memmove(bufs, bufs + gone, (count - gone) * sizeof *bufs);
-    if (gone < count) {
-        bufs[0].base += bytes;
-        bufs[0].len -= bytes;
-    }
-    return count - gone;
-}
-
-/* Seal TLS's own output and a batch of frames as one piece: `sealed`. */
-static unsigned seal_batch(struct net_out *out, uv_buf_t *ret_buf)
-{
-    struct buf *from = tls_channel_out(out->tls);
-    struct buf spare = out->sealed;
-    size_t bytes = 0;
-
-    while (!STAILQ_EMPTY(&out->queue) && bytes < SEAL_BYTES && tls_channel_is_open(out->tls)) {
-        struct net_piece *piece = STAILQ_FIRST(&out->queue);
-
-        STAILQ_REMOVE_HEAD(&out->queue, link);
-        STAILQ_INSERT_TAIL(&out->sending, piece, link);
-        tls_channel_write(out->tls, piece->header, piece->header_len);
-        tls_channel_write(out->tls, piece->payload.data, piece->payload.len);
-        bytes += piece_bytes(piece);
-    }
-    if (tls_channel_is_open(out->tls)) {
-        tls_channel_seal(out->tls);
-    }
-    out->sealed = *from;
-    *from = spare;
-    from->len = 0;
-    if (from->capacity > SEALED_KEPT) {
-        buf_free(from);
-    }
-    *ret_buf = uv_buf_init((char *)out->sealed.data, (unsigned)out->sealed.len);
-    return out->sealed.len > 0 ? 1 : 0;
+    tls_channel_write(out->tls, header, sizeof header);
+    tls_channel_write(out->tls, payload->data, payload->len);
+    out->queue_bytes += sizeof header + payload->len;
+    buf_free(payload);
 }
 
 static void write_cb(uv_write_t *write, int status)
 {
     struct net_out *out = write->data;
 
-    ASSERT(out->writing);
+    ASSERT(out->writing && out->queue_bytes >= out->sending_bytes);
     out->writing = false;
-    pieces_free(out, &out->sending);
+    out->queue_bytes -= out->sending_bytes;
     if (status < 0) {
         out->stopped = true;
         out->failed(out, uv_strerror(status));
@@ -202,37 +79,46 @@ static void write_cb(uv_write_t *write, int status)
     net_out_flush(out);
 }
 
-/* Write one batch. The part that the socket does not take is then `writing`. */
-static void write_batch(struct net_out *out)
+void net_out_flush(struct net_out *out)
 {
-    uv_buf_t bufs[2 * BATCH_PIECES];
-    unsigned count = out->tls != NULL ? seal_batch(out, bufs) : batch_begin(out, bufs);
-    int rv = count > 0 ? uv_try_write(out->stream, bufs, count) : 0;
+    struct buf spare = out->sealed;
+    struct buf *from;
+    uv_buf_t left;
+    int rv;
 
-    out->write_ms = uv_now(out->stream->loop);
-    count = bufs_skip(bufs, count, rv > 0 ? (size_t)rv : 0);
-    if (count == 0) {
-        pieces_free(out, &out->sending);
+    if (out->writing || out->stopped || out->tls == NULL) {
         return;
     }
-    if (rv >= 0 || rv == UV_EAGAIN) {
+    tls_channel_seal(out->tls);
+    from = tls_channel_out(out->tls);
+    if (from->len == 0) {
+        return;
+    }
+    out->sealed = *from;
+    *from = spare;
+    from->len = 0;
+    if (from->capacity > SEALED_KEPT) {
+        buf_free(from);
+    }
+    left = uv_buf_init((char *)out->sealed.data, (unsigned)out->sealed.len);
+    rv = uv_try_write(out->stream, &left, 1);
+    out->write_ms = uv_now(out->stream->loop);
+    if (rv == (int)left.len) {
+        out->queue_bytes = 0;
+        return;
+    }
+    if (rv >= 0 || rv == UV_EAGAIN) { /* the part that the socket did not take */
+        left.base += rv > 0 ? rv : 0;
+        left.len -= rv > 0 ? (size_t)rv : 0;
+        out->sending_bytes = out->queue_bytes;
         out->writing = true;
         out->write.data = out;
-        rv = uv_write(&out->write, out->stream, bufs, count, write_cb);
+        rv = uv_write(&out->write, out->stream, &left, 1, write_cb);
     }
     if (rv != 0) {
         out->writing = false;
         out->stopped = true;
         out->failed(out, uv_strerror(rv));
-    }
-}
-
-void net_out_flush(struct net_out *out)
-{
-    while (!out->writing && !out->stopped &&
-           ((out->tls != NULL && tls_channel_out(out->tls)->len > 0) ||
-            (!STAILQ_EMPTY(&out->queue) && (out->tls == NULL || tls_channel_is_open(out->tls))))) {
-        write_batch(out);
     }
 }
 
@@ -269,10 +155,7 @@ static void conn_unref(struct net_conn *conn)
         conn->ops->freed(conn);
     }
     ASSERT(!out->writing);
-    pieces_free(out, &out->queue);
-    pieces_free(out, &out->sending);
     buf_free(&out->sealed);
-    ASSERT(out->queue_bytes == 0);
     tls_channel_free(conn->tls);
     frame_decoder_free(&conn->decoder);
     free(conn);
@@ -310,9 +193,7 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->out.stream = (uv_stream_t *)&conn->tcp;
     conn->out.failed = out_failed_cb;
     conn->out.progress_ms = uv_now(hub->loop);
-    STAILQ_INIT(&conn->out.queue);
-    STAILQ_INIT(&conn->out.sending);
-    net_hub_hold(hub);
+    hub->alive_count++;
     return conn;
 }
 
@@ -359,11 +240,6 @@ void net_conn_close(struct net_conn *conn, const char *reason)
     uv_close((uv_handle_t *)&conn->tcp, conn_close_cb);
     uv_close((uv_handle_t *)&conn->timer, conn_close_cb);
     conn->ops->down(conn, from, reason);
-}
-
-void net_conn_reject(struct net_conn *conn)
-{
-    conn_move(conn, NET_CONN_REJECTING);
 }
 
 /* --- up --- */
@@ -430,12 +306,11 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
 static void handshake_frame(struct net_conn *conn, const struct frame *frame)
 {
     const uint64_t interval_ms = check_interval_ms(conn);
-    struct buf out = BUF_INIT;
+    BUF_LOCAL(out);
 
     handshake_receive(&conn->handshake, frame->type, frame->payload, frame->len, &out);
-    net_out_bytes(&conn->out, &out);
+    tls_channel_write(conn->tls, out.data, out.len);
     net_out_flush(&conn->out);
-    buf_free(&out);
     if (conn->state == NET_CONN_CLOSING) {
         return;
     }
@@ -454,9 +329,12 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED && conn->role == NET_CONN_JOINS) {
         conn->ops->answered(conn, frame);
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED) {
-        net_conn_reject(conn); /* until the other side has read it and closes */
+        conn_move(conn, NET_CONN_REJECTING); /* until the other side has read it and closes */
     } else if (conn->handshake.state == HANDSHAKE_FAILED) {
         conn->ops->failed(conn);
+        if (conn->role == NET_CONN_ACCEPTS) {
+            conn_move(conn, NET_CONN_REJECTING); /* likewise */
+        }
     }
 }
 
@@ -510,7 +388,7 @@ static bool secure(struct net_conn *conn)
     int rv = tls_channel_shake(conn->tls);
     const struct tls_peer *peer;
     struct handshake_proof proof;
-    struct buf out = BUF_INIT;
+    BUF_LOCAL(out);
 
     if (rv <= 0) {
         net_out_flush(&conn->out);
@@ -534,7 +412,7 @@ static bool secure(struct net_conn *conn)
     } else {
         handshake_accept(&conn->handshake, &conn->hub->handshake, &proof);
     }
-    net_out_bytes(&conn->out, &out);
+    tls_channel_write(conn->tls, out.data, out.len);
     net_out_flush(&conn->out);
     return conn->state == NET_CONN_HANDSHAKE;
 }
@@ -542,16 +420,14 @@ static bool secure(struct net_conn *conn)
 static void take_sealed(struct net_conn *conn, const uint8_t *data, size_t len)
 {
     struct net_hub *hub = conn->hub;
-    bool more = true;
-    ssize_t got = 0;
+    ssize_t got = 1;
 
     tls_channel_feed(conn->tls, data, len);
     if (!tls_channel_is_open(conn->tls) && !secure(conn)) {
         return;
     }
-    while (more && (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP)) {
+    while (got > 0 && (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP)) {
         got = tls_channel_read(conn->tls, hub->plain, sizeof hub->plain);
-        more = got > 0 && !tls_channel_is_drained(conn->tls);
         if (got > 0) {
             take_plain(conn, hub->plain, (size_t)got);
         }
@@ -602,8 +478,7 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 
 /* --- the handshake --- */
 
-/* The socket is connected: begin to read, and begin the handshake. */
-static void connected(struct net_conn *conn)
+void net_conn_begin(struct net_conn *conn)
 {
     unsigned timeout_ms = conn->hub->config.stall_ms;
     uv_os_fd_t fd;
@@ -630,12 +505,6 @@ static void connected(struct net_conn *conn)
     }
 }
 
-void net_conn_accepted(struct net_conn *conn)
-{
-    ASSERT(conn->role == NET_CONN_ACCEPTS);
-    connected(conn);
-}
-
 /* --- dialling --- */
 
 static void connect_cb(uv_connect_t *connect, int status)
@@ -653,7 +522,7 @@ static void connect_cb(uv_connect_t *connect, int status)
         return;
     }
     conn_move(conn, NET_CONN_HANDSHAKE);
-    connected(conn);
+    net_conn_begin(conn);
 }
 
 static void conn_connect_to(struct net_conn *conn, const struct sockaddr *address)

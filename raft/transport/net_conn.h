@@ -48,7 +48,7 @@ struct net_hub {
     struct handshake_config handshake;
     struct prng prng;
     bool closing;         /* nothing new begins, and the receiver is no longer called */
-    unsigned alive_count; /* objects that hold the hub */
+    unsigned alive_count; /* objects that hold the hub: each adds itself */
     void (*all_gone)(struct net_hub *hub); /* may be NULL */
     uint8_t input[64 * 1024]; /* of the read under way; connections keep only parts of frames */
     uint8_t plain[64 * 1024]; /* the decrypted input */
@@ -59,42 +59,30 @@ struct net_hub {
 void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
                   struct net_receiver *receiver);
 
-/* Use other keys from now on; the reference is taken over. */
-void net_hub_set_keys(struct net_hub *hub, struct net_keys *keys);
-
-void net_hub_hold(struct net_hub *hub);
-
-/* The last one calls all_gone, which may free the hub. */
+/* An object that held the hub is gone. The last one calls all_gone, which may free the hub. */
 void net_hub_release(struct net_hub *hub);
 
 /*
  * --- net_out: the output of one connection: the queue, one write at a time, and its progress.
  *
- * The happy path: frames gather in `queue`; a flush moves a batch of them to `sending` and offers
- * all their pieces to the socket in one system call. It nearly always takes them. uv_write() writes
- * the rest; when it is done, the frames queued meanwhile go next. So frames of one loop turn share
- * a system call, and none waits for a timer. (Not uv_write() alone: it costs a call of its callback
- * in another round of the loop, and an epoll_ctl() each time.)
- *
- * With TLS the frames of a flush are sealed together, up to SEAL_BYTES at once, and the result goes
- * to the socket in one piece. TLS's own records (handshakes, alerts) go before.
+ * The happy path: frames gather in the TLS channel, which seals them; a flush offers all sealed
+ * bytes to the socket in one system call. It nearly always takes them. uv_write() writes the rest;
+ * when it is done, the frames queued meanwhile go next. So frames of one loop turn share a system
+ * call, and none waits for a timer. (Not uv_write() alone: it costs a call of its callback in
+ * another round of the loop, and an epoll_ctl() each time.) TLS's own records (handshakes, alerts)
+ * take the same path.
  *
  * Failure modes: a write that fails stops the output for good and calls `failed`, which closes the
  * connection. The sender enforces the queue's bound (net_uv.c).
  */
 
-struct net_piece;
-
-STAILQ_HEAD(net_piece_list, net_piece);
-
 struct net_out {
     uv_stream_t *stream;
-    struct tls_channel *tls; /* borrowed; NULL: none, or none yet */
-    struct buf sealed;       /* with TLS: the bytes for the socket */
+    struct tls_channel *tls; /* borrowed; NULL: none yet */
+    struct buf sealed;       /* the bytes that the socket was given last */
     void (*failed)(struct net_out *out, const char *reason);
-    struct net_piece_list queue;
-    struct net_piece_list sending; /* in the write request */
-    size_t queue_bytes;            /* of both lists */
+    size_t queue_bytes;   /* of frames that the socket has not taken */
+    size_t sending_bytes; /* of them, those in the write request */
     uv_write_t write;
     bool writing;
     bool stopped;         /* it no longer writes */
@@ -103,10 +91,8 @@ struct net_out {
     uint64_t progress_ms; /* when unsent_bytes last changed */
 };
 
-/* Queue a frame, or bytes that are frames already; the memory is taken over. They leave with the
- * next flush. */
+/* Queue a frame on an open channel; the memory is taken over. It leaves with the next flush. */
 void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload);
-void net_out_bytes(struct net_out *out, struct buf *bytes);
 
 /* Write the queue, unless a write is under way (its end begins the next). */
 void net_out_flush(struct net_out *out);
@@ -118,7 +104,7 @@ uint64_t net_out_stalled_ms(struct net_out *out);
  * --- net_conn: one TCP connection to or from a peer: its handles, input, handshake and deadlines.
  *
  * The happy path: net_conn_new(); the socket is dialled (net_conn_dial()) or was accepted
- * (net_conn_accepted()); the handshake runs, then its owner gets `up`, and the frames of an
+ * (net_conn_begin()); the handshake runs, then its owner gets `up`, and the frames of an
  * accepted connection.
  *
  *   dialled:  RESOLVING --> CONNECTING --> HANDSHAKE --> UP --> CLOSING (one that joins: no UP)
@@ -217,11 +203,8 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
  * credential of the keys. An address that cannot be dialled closes the connection at once. */
 void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, unsigned credential);
 
-/* Its socket was accepted: begin to read, and begin the handshake. */
-void net_conn_accepted(struct net_conn *conn);
-
-/* The handshake failed and was answered: wait for the other side to close. */
-void net_conn_reject(struct net_conn *conn);
+/* Its socket was accepted, or is connected: begin to read, and begin the handshake. */
+void net_conn_begin(struct net_conn *conn);
 
 /* Check one that is up, as its timer does now and then: PING when it is idle, close when it is
  * stuck or silent. */

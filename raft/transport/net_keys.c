@@ -389,8 +389,8 @@ const struct net_credential *net_keys_find(const struct net_keys *keys,
 /*
  * --- tls_channel
  *
- * OpenSSL reads and writes through a BIO of our own: it takes from the fed input, which is in the
- * caller's memory, and appends to `out`. OpenSSL keeps a partial record.
+ * OpenSSL takes from the fed input, which is in the caller's memory, and appends to `out`. It keeps
+ * a partial record.
  *
  * OpenSSL's queue of errors belongs to the thread and not to a connection: it is cleared before
  * each step of a handshake and after each failure. An open channel is read and written without it.
@@ -415,75 +415,16 @@ struct tls_channel {
     size_t identity_len;
     bool known;               /* of one that accepts: the identity is of a secret here */
     struct net_identity said; /* then */
-    const uint8_t *input;
-    size_t input_len;
-    size_t taken_bytes; /* before it is open */
+    struct tls_bytes bytes;   /* the fed input, and out */
+    size_t taken_bytes;       /* before it is open */
     struct buf out;
     uint8_t gathered[RECORD_BYTES];
     size_t gathered_len;
     uint64_t records; /* sealed since the last keys */
-    bool drained;     /* the last read took all whole records */
+    bool drained;     /* read() has taken all whole records of the input */
     struct tls_peer peer;
     char reason[TLS_REASON_BYTES];
 };
-
-/* --- the BIO --- */
-
-static int channel_bio_read(BIO *bio, char *data, size_t room, size_t *ret_len)
-{
-    struct tls_channel *channel = BIO_get_data(bio);
-    const size_t len = room < channel->input_len ? room : channel->input_len;
-
-    BIO_clear_retry_flags(bio);
-    *ret_len = len;
-    if (len == 0) {
-        BIO_set_retry_read(bio);
-        return 0;
-    }
-    memcpy(data, channel->input, len);
-    channel->input += len;
-    channel->input_len -= len;
-    return 1;
-}
-
-static int channel_bio_write(BIO *bio, const char *data, size_t len, size_t *ret_len)
-{
-    struct tls_channel *channel = BIO_get_data(bio);
-
-    BIO_clear_retry_flags(bio);
-    buf_put(&channel->out, data, len);
-    *ret_len = len;
-    return 1;
-}
-
-static long channel_bio_ctrl(BIO *bio, int command, long number, void *pointer)
-{
-    (void)bio;
-    (void)number;
-    (void)pointer;
-    return command == BIO_CTRL_FLUSH;
-}
-
-static int channel_bio_create(BIO *bio)
-{
-    BIO_set_init(bio, 1);
-    return 1;
-}
-
-/* Made with the first connection, and kept. */
-static const BIO_METHOD *channel_bio_method(void)
-{
-    static BIO_METHOD *method;
-
-    if (method == NULL) {
-        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "leafd");
-        ASSERT(method != NULL && BIO_meth_set_read_ex(method, channel_bio_read) == 1 &&
-               BIO_meth_set_write_ex(method, channel_bio_write) == 1 &&
-               BIO_meth_set_ctrl(method, channel_bio_ctrl) == 1 &&
-               BIO_meth_set_create(method, channel_bio_create) == 1);
-    }
-    return method;
-}
 
 /* --- secrets --- */
 
@@ -537,14 +478,13 @@ static int find_secret(SSL *ssl, const unsigned char *identity, size_t len,
 static struct tls_channel *channel_new(struct net_keys *keys, SSL_CTX *ctx, uint64_t own_id)
 {
     struct tls_channel *channel = MUST_HAVE(calloc(1, sizeof *channel));
-    BIO *bio = BIO_new(channel_bio_method());
+    BIO *bio = tls_bytes_bio(&channel->bytes);
 
-    ASSERT(bio != NULL);
+    channel->bytes.out = &channel->out;
     channel->keys = net_keys_ref(keys);
     channel->own_id = own_id;
     channel->ssl = SSL_new(ctx);
     ASSERT(channel->ssl != NULL);
-    BIO_set_data(bio, channel);
     SSL_set_bio(channel->ssl, bio, bio);
     ASSERT(SSL_set_app_data(channel->ssl, channel) == 1);
     return channel;
@@ -595,8 +535,9 @@ void tls_channel_free(struct tls_channel *channel)
 
 void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
 {
-    channel->input = data;
-    channel->input_len = len;
+    channel->bytes.in = data;
+    channel->bytes.in_len = len;
+    channel->drained = false;
     if (channel->state == CHANNEL_SHAKING) {
         channel->taken_bytes += len;
     }
@@ -733,14 +674,13 @@ ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
         return ERR_CORRUPT;
     }
     ASSERT(channel->state == CHANNEL_OPEN);
-    channel->drained = false;
     while (total < room && !channel->drained) {
         size_t len = 0;
 
         if (SSL_read_ex(channel->ssl, to + total, room - total, &len) == 1) {
             total += len;
             /* Another call would find that out at a higher cost. */
-            channel->drained = channel->input_len == 0 && SSL_has_pending(channel->ssl) == 0;
+            channel->drained = channel->bytes.in_len == 0 && SSL_has_pending(channel->ssl) == 0;
         } else if (SSL_want_read(channel->ssl)) {
             channel->drained = true;
         } else if (total > 0) {
@@ -752,11 +692,6 @@ ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room)
         }
     }
     return (ssize_t)total;
-}
-
-bool tls_channel_is_drained(const struct tls_channel *channel)
-{
-    return channel->drained;
 }
 
 static void channel_seal(struct tls_channel *channel, const void *data, size_t len)

@@ -141,7 +141,6 @@ bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool 
  * Thread: one owner, here the raft loop.
  */
 
-#define TLS_FIRST_BYTE 0x16 /* of a dialler's hello */
 #define TLS_REASON_BYTES 96
 
 struct tls_channel;
@@ -181,10 +180,6 @@ const struct tls_peer *tls_channel_peer(const struct tls_channel *channel);
 /* Plain bytes from an open one, up to `room`: how many, 0 when the input is used up; ERR_IO
  * (the other side ended it), ERR_CORRUPT (a record that is not of the other side). */
 ssize_t tls_channel_read(struct tls_channel *channel, void *data, size_t room) MUST_CHECK;
-
-/* The last read() took all input: until the next feed(), another read() would return nothing, at a
- * quarter of a record's cost. */
-bool tls_channel_is_drained(const struct tls_channel *channel);
 
 /* Write to an open channel. * */
 void tls_channel_write(struct tls_channel *channel, const void *data, size_t len);

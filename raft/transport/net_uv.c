@@ -108,7 +108,7 @@ static void link_failed(struct net_conn *conn)
 {
     struct net_receiver *receiver = conn->hub->receiver;
     const struct handshake *handshake = &conn->handshake;
-    const enum handshake_reject reject = handshake->reject;
+    const struct handshake_reject_info *info = handshake_reject_info(handshake->reject);
     const char *text = handshake_reason(handshake);
     char reason[NET_REASON_BYTES];
     bool news;
@@ -117,15 +117,15 @@ static void link_failed(struct net_conn *conn)
                    handshake->by_peer ? "rejected by the peer" : "peer rejected", text);
     news = link_is_news(conn->owner, reason);
     net_conn_close(conn, reason);
-    if (news && handshake->by_peer && handshake_reject_is_final(reject)) {
-        receiver->refused(receiver, handshake->peer_id, handshake_reject_err(reject), text);
+    if (news && handshake->by_peer && info->final) {
+        receiver->refused(receiver, handshake->peer_id, info->err, text);
     }
 }
 
 static void link_down(struct net_conn *conn, enum net_conn_state from, const char *reason)
 {
     const bool refused =
-        conn->handshake.by_peer && handshake_reject_is_final(conn->handshake.reject);
+        conn->handshake.by_peer && handshake_reject_info(conn->handshake.reject)->final;
     struct net_link *link = conn->owner;
     struct net_hub *hub = conn->hub;
     char address[LIMIT_ADDRESS_BYTES * 2];
@@ -280,8 +280,7 @@ static void inbound_up(struct net_conn *conn)
 
 static void inbound_failed(struct net_conn *conn)
 {
-    inbound_log_refused(conn, handshake_reject_text(conn->handshake.reject));
-    net_conn_reject(conn);
+    inbound_log_refused(conn, handshake_reject_info(conn->handshake.reject)->text);
 }
 
 static const char *inbound_frame(struct net_conn *conn, const struct frame *frame)
@@ -353,7 +352,7 @@ static void net_inbound_cb(uv_stream_t *listener, int status)
     if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &len) == 0) {
         (void)uv_ip_name((const struct sockaddr *)&address, conn->remote, sizeof conn->remote);
     }
-    net_conn_accepted(conn);
+    net_conn_begin(conn);
     /* Keep the bound: close the oldest one without a proof; the newest is among them. */
     if (net->inbound_open <= LIMIT_PEER_CONNECTIONS) {
         return;
@@ -446,7 +445,7 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
             ASSERT(uv_timer_init(net->hub.loop, &link->redial) == 0);
             link->redial.data = link;
             TAILQ_INSERT_TAIL(&net->links, link, link);
-            net_hub_hold(&net->hub);
+            net->hub.alive_count++;
         }
         memcpy(link->address, peers[i].address, sizeof link->address);
         link->backoff_ms = LIMIT_REDIAL_MIN_MS;
@@ -553,8 +552,7 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
     ASSERT(uv_prepare_start(&net->prepare, net_prepare_cb) == 0);
     net->prepare.data = net;
-    net_hub_hold(&net->hub); /* the listener */
-    net_hub_hold(&net->hub); /* the prepare handle */
+    net->hub.alive_count += 2; /* the listener, and the prepare handle */
     *ret_net = net;
     return 0;
 }
@@ -598,7 +596,7 @@ uint16_t net_uv_port(const struct net_uv *net)
 
 bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed)
 {
-    const struct net_keys *had = net->hub.keys;
+    struct net_keys *had = net->hub.keys;
     bool same = had->credential_count == keys->credential_count;
     struct net_conn *conn;
     struct net_link *link;
@@ -609,7 +607,7 @@ bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_re
             memcmp(had->credentials[i].id, keys->credentials[i].id, NET_CREDENTIAL_ID_BYTES) == 0 &&
             !had->credentials[i].certificate;
     }
-    net_hub_set_keys(&net->hub, keys);
+    net->hub.keys = keys;
     TAILQ_FOREACH (link, &net->links, link) {
         link->offer = 0;
         count += link->conn != NULL &&
@@ -618,6 +616,7 @@ bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_re
     TAILQ_FOREACH (conn, &net->inbound, link) {
         count += net_conn_keys_changed(conn, LIMIT_REKEY_OUT_MS);
     }
+    net_keys_unref(had);
     *ret_renewed = count;
     return !same;
 }

@@ -368,13 +368,6 @@ static bool read_whole(const void *data, size_t len, uint8_t version, const stru
            fields_read(&reader, fields, ret_message) && reader_done(&reader);
 }
 
-static void put_version(struct buf *buf, uint8_t version)
-{
-    if (version != 0) {
-        buf_put_u8(buf, version);
-    }
-}
-
 /* The functions that wire.h declares, by <name>_fields and <name>_is_sound(). */
 #define WIRE_CODEC(name, version)                                                                  \
     static const struct fields name##_table = FIELDS(name##_fields);                               \
@@ -382,7 +375,9 @@ static void put_version(struct buf *buf, uint8_t version)
     void wire_##name##_encode(const struct wire_##name *name, struct buf *buf)                     \
     {                                                                                              \
         ASSERT(name##_is_sound(name));                                                             \
-        put_version(buf, version);                                                                 \
+        if (version != 0) {                                                                        \
+            buf_put_u8(buf, version);                                                              \
+        }                                                                                          \
         fields_put(buf, &name##_table, name);                                                      \
     }                                                                                              \
                                                                                                    \

@@ -104,44 +104,37 @@ static inline const uint8_t *reader_bytes(struct reader *reader, size_t len)
     return at;
 }
 
+/* The next `bytes` bytes as a little-endian number. bytes: a constant, so that it is one load. */
+static inline __attribute__((always_inline)) uint64_t reader_number(struct reader *reader,
+                                                                    size_t bytes)
+{
+    const uint8_t *at = reader_bytes(reader, bytes);
+    uint64_t le = 0;
+
+    if (at != NULL) {
+        memcpy(&le, at, bytes);
+    }
+    return le64toh(le);
+}
+
 static inline uint8_t reader_u8(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, 1);
-
-    return at != NULL ? *at : 0;
+    return (uint8_t)reader_number(reader, sizeof(uint8_t));
 }
 
 static inline uint16_t reader_u16(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, sizeof(uint16_t));
-    uint16_t le = 0;
-
-    if (at != NULL) {
-        memcpy(&le, at, sizeof le);
-    }
-    return le16toh(le);
+    return (uint16_t)reader_number(reader, sizeof(uint16_t));
 }
 
 static inline uint32_t reader_u32(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, sizeof(uint32_t));
-    uint32_t le = 0;
-
-    if (at != NULL) {
-        memcpy(&le, at, sizeof le);
-    }
-    return le32toh(le);
+    return (uint32_t)reader_number(reader, sizeof(uint32_t));
 }
 
 static inline uint64_t reader_u64(struct reader *reader)
 {
-    const uint8_t *at = reader_bytes(reader, sizeof(uint64_t));
-    uint64_t le = 0;
-
-    if (at != NULL) {
-        memcpy(&le, at, sizeof le);
-    }
-    return le64toh(le);
+    return reader_number(reader, sizeof(uint64_t));
 }
 
 /* A byte string written by buf_put_str16/32; *ret_len is 0 and the result NULL when short. */

@@ -1,9 +1,9 @@
 /*
- * crypto.h - what leafd uses of OpenSSL besides TLS: its first call in a process, and AES for a
- * keyed permutation of numbers (FF1).
+ * crypto.h - what all of leafd's uses of OpenSSL share: its first call in a process, and the bytes
+ * of a connection with TLS; and AES for a keyed permutation of numbers (FF1).
  *
  * Failure modes: none from outside; parameters that break the rules, and a library that cannot be
- * used at all, end the process (ASSERT). Thread: any; a struct ff1 has one owner.
+ * used at all, end the process (ASSERT). Thread: any; a struct ff1, a tls_bytes have one owner.
  */
 #ifndef LEAFD_BASE_CRYPTO_H
 #define LEAFD_BASE_CRYPTO_H
@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "src/base/buf.h"
 
 /*
  * --- ff1: a keyed permutation of the numbers below radix^digits: FF1 of NIST SP 800-38G, with AES
@@ -59,5 +61,22 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number);
  */
 
 void tls_library_init(void);
+
+/*
+ * --- tls_bytes: the bytes that OpenSSL reads and writes of one connection. No socket is touched
+ * here: the connection moves the bytes.
+ */
+
+struct bio_st;
+
+struct tls_bytes {
+    const uint8_t
+        *in; /* received, not decrypted yet: OpenSSL takes them from the front; borrowed */
+    size_t in_len;
+    struct buf *out; /* it appends; borrowed */
+};
+
+/* For SSL_set_bio(), which takes it over. The bytes outlive it. */
+struct bio_st *tls_bytes_bio(struct tls_bytes *bytes);
 
 #endif

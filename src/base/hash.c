@@ -3,7 +3,6 @@
  */
 #include "src/base/hash.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +17,6 @@
  * the bytes: three times the time of the processor's own instruction, a word at a time. */
 #ifdef __x86_64__
 #define SHORT_BYTES 160
-
-static bool does_short(size_t len)
-{
-    return len <= SHORT_BYTES && __builtin_cpu_supports("sse4.2");
-}
 
 __attribute__((target("sse4.2"))) static uint32_t crc_short(uint32_t crc, const uint8_t *bytes,
                                                             size_t len)
@@ -40,19 +34,6 @@ __attribute__((target("sse4.2"))) static uint32_t crc_short(uint32_t crc, const 
     }
     return crc;
 }
-#else
-static bool does_short(size_t len)
-{
-    (void)len;
-    return false;
-}
-
-static uint32_t crc_short(uint32_t crc, const uint8_t *bytes, size_t len)
-{
-    (void)bytes;
-    (void)len;
-    return crc;
-}
 #endif
 
 uint32_t hash_crc32c_more(uint32_t crc, const void *data, size_t len)
@@ -61,9 +42,11 @@ uint32_t hash_crc32c_more(uint32_t crc, const void *data, size_t len)
     unsigned char *bytes = (unsigned char *)(uintptr_t)data;
 
     crc = ~crc;
-    if (does_short(len)) {
+#ifdef __x86_64__
+    if (len <= SHORT_BYTES && __builtin_cpu_supports("sse4.2")) {
         return ~crc_short(crc, bytes, len);
     }
+#endif
     while (len > 0) {
         int part = len > (1 << 30) ? (1 << 30) : (int)len;
 

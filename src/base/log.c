@@ -101,21 +101,16 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
 }
 
 /* A UTF-8 character that is invisible, or reverses visible text: controls of C1, marks of
- * direction, ends of lines and paragraphs. 0: it is none. */
-static unsigned hidden_at(const unsigned char *bytes, size_t left)
+ * direction, ends of lines and paragraphs. Its bytes; 0: it is none. */
+static size_t hidden_step(const char *text, size_t len, uint32_t *ret_code)
 {
-    if (left >= 2 && bytes[0] == 0xc2 && bytes[1] >= 0x80 && bytes[1] <= 0x9f) {
-        return bytes[1];
-    }
-    if (left < 3 || bytes[0] != 0xe2) {
-        return 0;
-    }
-    if (bytes[1] == 0x80 &&
-        ((bytes[2] >= 0x8b && bytes[2] <= 0x8f) || (bytes[2] >= 0xa8 && bytes[2] <= 0xae))) {
-        return 0x2000u + (bytes[2] & 0x3fu);
-    }
-    return bytes[1] == 0x81 && bytes[2] >= 0xa0 && bytes[2] <= 0xaf ? 0x2040u + (bytes[2] & 0x3fu)
-                                                                    : 0;
+    size_t step = (*text & 0x80) != 0 ? utf8_step(text, len, ret_code) : 0;
+    uint32_t code = step > 0 ? *ret_code : 0;
+
+    return (code >= 0x80 && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) ||
+                   (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f)
+               ? step
+               : 0;
 }
 
 const char *log_quote(const void *text, size_t len, char *out, size_t size)
@@ -126,11 +121,12 @@ const char *log_quote(const void *text, size_t len, char *out, size_t size)
     ASSERT(size >= 8);
     out[used++] = '"';
     for (size_t i = 0; i < len && used + 8 < size; i++) {
-        unsigned hidden = hidden_at(bytes + i, len - i);
+        uint32_t code;
+        size_t hidden = hidden_step((const char *)text + i, len - i, &code);
 
-        if (hidden != 0) {
-            used += (size_t)snprintf(out + used, size - used, "\\u%04x", hidden);
-            i += hidden < 0x100 ? 1 : 2;
+        if (hidden > 0) {
+            used += (size_t)snprintf(out + used, size - used, "\\u%04x", (unsigned)code);
+            i += hidden - 1;
         } else if (bytes[i] == '"' || bytes[i] == '\\') {
             out[used++] = '\\';
             out[used++] = (char)bytes[i];

@@ -3,6 +3,7 @@
  */
 #include "src/base/stats.h"
 
+#include <math.h>
 #include <time.h>
 
 #include "src/base/assert.h"
@@ -18,12 +19,6 @@ static const struct bound bounds[HISTOGRAM_BOUNDS] = {
     {500, "0.0005"},  {1000, "0.001"},  {2000, "0.002"},  {5000, "0.005"},   {10000, "0.01"},
     {20000, "0.02"},  {50000, "0.05"},  {100000, "0.1"},  {200000, "0.2"},   {500000, "0.5"},
     {1000000, "1.0"}, {2000000, "2.0"}, {5000000, "5.0"}, {10000000, "10.0"}};
-
-uint64_t histogram_bound_us(unsigned i)
-{
-    ASSERT(i < HISTOGRAM_BOUNDS);
-    return bounds[i].us;
-}
 
 const char *histogram_bound_text(unsigned i)
 {
@@ -72,18 +67,6 @@ uint64_t histogram_count(const struct histogram_view *view)
 
 /* --- meter --- */
 
-/* 2 to the power of -x, x >= 0, to one part in a thousand: the C library's needs another
- * library. */
-static double half_to(double x)
-{
-    double value = 1;
-
-    for (; x >= 1 && value > 0; x -= 1) {
-        value /= 2;
-    }
-    return value * (1 - x * (0.693147 - x * (0.240227 - x * (0.055504 - x * 0.009618))));
-}
-
 bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t now_ms)
 {
     uint32_t passed_ms = (uint32_t)now_ms - meter->at_ms;
@@ -92,7 +75,7 @@ bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t 
 
     ASSERT(half_ms > 0);
     if (has_begun && passed_ms > 0) {
-        keeps = half_to((double)passed_ms / half_ms);
+        keeps = exp2(-(double)passed_ms / half_ms);
         meter->per_s =
             (float)(meter->per_s * keeps + (double)count * 1000 / passed_ms * (1 - keeps));
     }

@@ -40,9 +40,8 @@ struct histogram_view {
     uint64_t sum_us;
 };
 
-/* Upper bound, inclusive, of bucket i, 0..HISTOGRAM_BOUNDS - 1, in us; and the same in seconds, as
- * metrics write it: "0.00001" to "10.0". */
-uint64_t histogram_bound_us(unsigned i);
+/* Upper bound, inclusive, of bucket i, 0..HISTOGRAM_BOUNDS - 1, in seconds, as metrics write it:
+ * "0.00001" to "10.0". */
 const char *histogram_bound_text(unsigned i);
 
 /* The bucket of this duration. */

@@ -118,10 +118,15 @@ void mailbox_hold(void)
 
 void mailbox_release(void)
 {
+    holding = false;
+    mailbox_flush();
+}
+
+void mailbox_flush(void)
+{
     struct mailbox *mailbox;
     bool waits;
 
-    holding = false;
     while ((mailbox = SLIST_FIRST(&held)) != NULL) {
         SLIST_REMOVE_HEAD(&held, holds);
         ASSERT(pthread_mutex_lock(&mailbox->mutex) == 0);

@@ -59,12 +59,12 @@ void wakeup_free(struct wakeup *wake);
  * thread takes the list and calls each item's function in order of posting.
  *
  * A thread that will soon post more can hold: the loops of its boxes are then woken once each, when
- * it releases, and find all its items.
+ * it flushes or releases, and find all its items.
  *
  * Failure modes: the box is full (LIMIT_MAILBOX_ITEMS): ERR_OVERLOADED, the item stays the
  * caller's; the box is closed: ERR_SHUTTING_DOWN.
  *
- * Threads: mailbox_post, _hold and _release from any; the rest from the loop's thread.
+ * Threads: mailbox_post, _hold, _flush and _release from any; the rest from the loop's thread.
  */
 
 STAILQ_HEAD(mailbox_list, mailbox_item);
@@ -93,9 +93,11 @@ int mailbox_post(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
  * Only ERR_SHUTTING_DOWN can be returned. Any thread. */
 int mailbox_post_always(struct mailbox *mailbox, struct mailbox_item *item) MUST_CHECK;
 
-/* From now on this thread's posts wake no loop, until mailbox_release(). No box that it posted to
- * may be freed before that. Holds do not nest; a release without a hold does nothing. */
+/* From now on this thread's posts wake no loop until mailbox_flush() or mailbox_release(); only the
+ * latter ends the hold. No box that it posted to may be freed before. Holds do not nest; without
+ * one both do nothing. */
 void mailbox_hold(void);
+void mailbox_flush(void);
 void mailbox_release(void);
 
 /* Run waiting items, refuse later ones, and call cb (may be NULL) when the loop has released it. */

@@ -195,7 +195,7 @@ static void backups_start_read(struct backups *backups, size_t max_bytes, bool c
                            .snapshot = backups->view,
                            .max_bytes = max_bytes,
                            .close = close};
-    backups->disk->ops->submit(backups->disk, &backups->read.op);
+    backups->on->disk->ops->submit(backups->on->disk, &backups->read.op);
 }
 
 /* End the backup; a waiting request is answered once the view is closed. */
@@ -232,7 +232,9 @@ static void put_head(struct backups *backups, struct buf *out)
         head.uid[0] = birth.uid.high;
         head.uid[1] = birth.uid.low;
     }
-    strncpy(head.cluster_id, backups->cluster_id, sizeof head.cluster_id - 1);
+    if (backups->on->config->cluster_id != NULL) {
+        strncpy(head.cluster_id, backups->on->config->cluster_id, sizeof head.cluster_id - 1);
+    }
     strncpy(head.version, LEAFD_VERSION, sizeof head.version - 1);
     backup_put_head(&backups->writer, &head, out);
 }
@@ -458,15 +460,13 @@ void backups_stop(struct backups *backups)
     backups_answer(backups, ERR_SHUTTING_DOWN);
 }
 
-void backups_init(struct backups *backups, struct id_context *context, struct growth *growth,
-                  const char *cluster_id, uint64_t first)
+void backups_init(struct backups *backups, struct id_context *context, struct growth *growth)
 {
     *backups = (struct backups){.context = context,
                                 .on = context->on,
-                                .disk = context->on->disk,
                                 .growth = growth,
-                                .cluster_id = cluster_id != NULL ? cluster_id : "",
-                                .number = first >> 16};
+                                /* none of an earlier start */
+                                .number = context->on->config->driver.seed >> 16};
     timer_init(&backups->due, backups_due_cb);
     backups->look.wakes = WAKE_BACKUPS;
 }

@@ -100,9 +100,7 @@ enum backups_state {
 struct backups {
     struct id_context *context;
     const struct raft_context *on;
-    struct disk *disk;
-    const char *cluster_id; /* borrowed */
-    struct growth *growth;  /* borrowed */
+    struct growth *growth; /* borrowed */
     enum backups_state state;
     bool stopped;
     bool local;
@@ -122,9 +120,7 @@ struct backups {
     struct id_backup_figures figures;
 };
 
-/* first: random, so that a number from an earlier start is not mistaken for one of this start. */
-void backups_init(struct backups *backups, struct id_context *context, struct growth *growth,
-                  const char *cluster_id, uint64_t first);
+void backups_init(struct backups *backups, struct id_context *context, struct growth *growth);
 
 /* Take a request of kind ID_REQUEST_BACKUP. */
 void backups_submit(struct backups *backups, struct id_request *request);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/log.h"
 #include "src/state/codec/cluster_command.h"
 
 #define HELD_LOOK_MS 200
@@ -53,7 +54,7 @@ static void update_held(struct health *health)
     const struct raft_context *on = health->of.on;
     uint64_t held = allocator_counts(health->of.allocator)->held;
 
-    if (!leader_route_is_known(&health->of.requests->route) && held > 0) {
+    if (!leader_route_is_known(&health->of.replica->requests.route) && held > 0) {
         if (timer_is_armed(&health->held_look)) {
             return;
         }
@@ -90,7 +91,7 @@ static void update_members(struct health *health)
     SEE(health, members, conf->count);
     SEE(health, voters, configuration_voters(conf));
     SEE(health, differs,
-        health->of.differences->now | (*health->of.layout_differs ? ID_DIFFERS_LAYOUT : 0));
+        health->of.replica->differences.now | (*health->of.layout_differs ? ID_DIFFERS_LAYOUT : 0));
     SEE(health, drained, state_placement(on->state, on->node_id).drained);
     SEE(health, member_change, change != NULL && !change->given_up);
     SEE(health, level, state_level(on->state));
@@ -104,11 +105,11 @@ static void update_birth(struct health *health)
     struct birth birth;
     size_t count;
 
-    if (health->birth_changes == health->of.births->changes && health->birth_changes != 0) {
+    if (health->birth_changes == health->of.replica->births.changes && health->birth_changes != 0) {
         return;
     }
-    health->birth_changes = health->of.births->changes;
-    count = birth_watch_waits(health->of.births, waits);
+    health->birth_changes = health->of.replica->births.changes;
+    count = birth_watch_waits(&health->of.replica->births, waits);
     for (size_t i = 0; i < LIMIT_NODES; i++) {
         SEE(health, birth_waits[i],
             i < count ? (uint32_t)(waits[i].id << 8) | (uint32_t)waits[i].wait : 0);
@@ -137,7 +138,7 @@ void health_update(struct health *health)
     }
     fsm_usage(health->of.context->fsm, &usage);
     SEE(health, state_bytes, state_memory(on->state));
-    SEE(health, state_max_bytes, on->memory_bytes);
+    SEE(health, state_max_bytes, on->config->memory_bytes);
     SEE(health, state_tags, usage.tags);
     SEE(health, state_dead, usage.dead);
     SEE(health, state_keys, usage.keys);
@@ -145,8 +146,8 @@ void health_update(struct health *health)
     update_members(health);
     update_held(health);
     update_burnt(health);
-    SEE(health, leader_known, leader_route_is_known(&health->of.requests->route));
-    if (leader_route_through(&health->of.requests->route, &through)) {
+    SEE(health, leader_known, leader_route_is_known(&health->of.replica->requests.route));
+    if (leader_route_through(&health->of.replica->requests.route, &through)) {
         SEE(health, leader_through, through);
     }
 }
@@ -177,9 +178,9 @@ static void look_requests(const struct health *health, struct id_figures *now)
 {
     const struct allocator_counts *counts = allocator_counts(health->of.allocator);
     const struct window_counts *windows = windows_counts(health->of.windows);
-    const struct rounds *rounds = &health->of.requests->serving.round;
+    const struct rounds *rounds = &health->of.replica->requests.serving.round;
 
-    now->requests_pending = health->of.requests->count;
+    now->requests_pending = health->of.replica->requests.count;
     now->refills_in_flight = counts->in_flight;
     now->ids_granted = counts->granted;
     now->covers_short = allocator_usage(health->of.allocator)->short_count;
@@ -218,7 +219,7 @@ static void look_member(const struct health *health, const struct conf_member *f
                         struct id_member_figures *member)
 {
     const struct raft_context *on = health->of.on;
-    const struct clock_link *link = clock_sync_link(health->of.clocks, from->id);
+    const struct clock_link *link = clock_sync_link(&health->of.replica->clock_sync, from->id);
     struct node_info info;
 
     member->id = from->id;
@@ -227,9 +228,9 @@ static void look_member(const struct health *health, const struct conf_member *f
     member->has_match = driver_match(on->driver, from->id, &member->match_index);
     member->has_rtt = link != NULL;
     member->rtt_us = link != NULL ? link->rtt_us : 0;
-    member->has_clock =
-        clock_check_peer(&health->of.clocks->check, from->id, clock_now_ms(on->real_clock),
-                         clock_wall_ms(on->real_clock), &member->clock_off_ms);
+    member->has_clock = clock_check_peer(&health->of.replica->clock_sync.check, from->id,
+                                         clock_now_ms(on->real_clock),
+                                         clock_wall_ms(on->real_clock), &member->clock_off_ms);
     if (state_node(on->state, from->id, &info)) {
         member->levels = info.levels;
         _Static_assert(sizeof info.version == sizeof member->version, "a version fits");
@@ -343,9 +344,9 @@ static uint64_t lag_of(const struct raft_context *on, uint64_t id)
 
 static void fill_link(const struct health_sources *of, struct id_member *member)
 {
-    const struct clock_link *link = clock_sync_link(of->clocks, member->id);
-    const struct clock_check *check = &of->clocks->check;
-    uint8_t serves = clock_sync_serves(of->clocks, member->id);
+    const struct clock_link *link = clock_sync_link(&of->replica->clock_sync, member->id);
+    const struct clock_check *check = &of->replica->clock_sync.check;
+    uint8_t serves = clock_sync_serves(&of->replica->clock_sync, member->id);
     uint64_t now_ms = context_now_ms(of->on);
 
     member->lag = lag_of(of->on, member->id);
@@ -398,9 +399,9 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     struct birth birth;
 
     memset(ret_status, 0, sizeof *ret_status);
-    strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
-    if (health->of.prefer_zone != NULL) {
-        strncpy(ret_status->prefer_zone, health->of.prefer_zone, LIMIT_ZONE_BYTES);
+    strncpy(ret_status->cluster_id, health->of.replica->config.cluster_id, LIMIT_CLUSTER_ID_BYTES);
+    if (health->of.replica->config.prefer_zone != NULL) {
+        strncpy(ret_status->prefer_zone, health->of.replica->config.prefer_zone, LIMIT_ZONE_BYTES);
     }
     if (state_birth(on->state, &birth)) {
         ret_status->uid = birth.uid;
@@ -440,4 +441,179 @@ void health_init(struct health *health, const struct health_sources *of, uint64_
 void health_free(struct health *health)
 {
     ASSERT(pthread_mutex_destroy(&health->figures.mutex) == 0);
+}
+
+/* --- changes, as lines of the log --- */
+
+#define ADDRESS_TEXT_BYTES (LIMIT_ADDRESS_BYTES + 64) /* quoted; it is of plain characters */
+
+static const char *role_name(enum conf_role role)
+{
+    return role == ROLE_VOTER ? "voter" : "standby";
+}
+
+static const char *quoted(const char *address, char out[ADDRESS_TEXT_BYTES])
+{
+    return log_quote(address, strlen(address), out, ADDRESS_TEXT_BYTES);
+}
+
+static void tell_member(const struct change_log *log, const struct conf_member *now)
+{
+    const struct conf_member *before = configuration_find(&log->conf, now->id);
+    char address[ADDRESS_TEXT_BYTES];
+
+    if (before == NULL) {
+        log_info("raft", "a member was added", "member=%llu role=%s address=%s index=%llu",
+                 ull(now->id), role_name(now->role), quoted(now->address, address),
+                 ull(log->conf_index));
+    } else if (before->role != now->role) {
+        log_info("raft", "a member has another role", "member=%llu role=%s was=%s index=%llu",
+                 ull(now->id), role_name(now->role), role_name(before->role), ull(log->conf_index));
+    }
+}
+
+static void look_at_members(struct change_log *log, const struct replica *replica, bool tell)
+{
+    uint64_t index = driver_applied(&replica->driver)->conf_index;
+    struct configuration conf;
+
+    if (index == log->conf_index) {
+        return;
+    }
+    applier_configured(&replica->driver.applier, &conf);
+    tell = tell && log->conf.count > 0; /* the first one has the members at birth */
+    log->conf_index = index;
+    if (tell) {
+        MEMBER_FOREACH (member, &conf) {
+            tell_member(log, member);
+        }
+        MEMBER_FOREACH (member, &log->conf) {
+            if (configuration_find(&conf, member->id) == NULL) {
+                log_info("raft", "a member was removed", "member=%llu role=%s index=%llu",
+                         ull(member->id), role_name(member->role), ull(index));
+            }
+        }
+    }
+    log->conf = conf;
+}
+
+/* Log the new addresses of members that have moved. */
+static void look_at_addresses(struct change_log *log, const struct replica *replica, bool tell)
+{
+    struct net_peer now[LIMIT_NODES];
+    size_t count = 0;
+
+    if (state_member_moves(replica->state) == log->moves) {
+        return;
+    }
+    log->moves = state_member_moves(replica->state);
+    MEMBER_FOREACH (member, &log->conf) {
+        const char *address = state_member_address(replica->state, member->id);
+        const struct net_peer *before = net_peer_find(log->reached, log->reached_count, member->id);
+        char text[ADDRESS_TEXT_BYTES];
+
+        if (address == NULL) {
+            continue;
+        }
+        if (tell && (before == NULL || strcmp(before->address, address) != 0)) {
+            log_info("raft", "a member is reached elsewhere", "member=%llu address=%s",
+                     ull(member->id), quoted(address, text));
+        }
+        now[count] = (struct net_peer){.id = member->id};
+        strncpy(now[count].address, address, sizeof now[count].address - 1);
+        count++;
+    }
+    memcpy(log->reached, now, count * sizeof now[0]);
+    log->reached_count = count;
+}
+
+/* Log a change that begins, or is given up. */
+static void look_at_change(struct change_log *log, const struct replica *replica, bool tell)
+{
+    const struct member_change *change = state_member_change(replica->state);
+    const char *kind;
+
+    if (change == NULL) {
+        return; /* the change is done, as the members show; its index is never reused */
+    }
+    kind = change->kind == MEMBER_ADD ? "add" : "remove";
+    if (change->index != log->change_index && tell) {
+        log_info("raft", "a change of the members begins",
+                 "kind=%s member=%llu force=%s index=%llu", kind, ull(change->node_id),
+                 change->force ? "true" : "false", ull(change->index));
+    }
+    if (change->given_up && (change->index != log->change_index || !log->given_up) && tell) {
+        log_warn("raft", "a change of the members was given up", "kind=%s member=%llu index=%llu",
+                 kind, ull(change->node_id), ull(change->index));
+    }
+    log->change_index = change->index;
+    log->given_up = change->given_up;
+}
+
+static void look_at_workers(struct change_log *log)
+{
+    const struct snowflake *snowflake = log->snowflake;
+    uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
+
+    ASSERT(count <= LIMIT_SNOWFLAKE_SLOTS);
+    for (; log->slots < count; log->slots++) {
+        uint32_t worker = snowflake->slots[log->slots].worker;
+        struct lease_record held = {0};
+
+        if (lease_find(log->lease, worker, &held)) { /* else it was lost at once, which is logged */
+            log_info("snowflake", "a worker id is held",
+                     "worker=%u epoch=%llu from_ms=%llu until_ms=%llu", worker, ull(held.epoch),
+                     ull(held.from_ms), ull(held.until_ms));
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (snowflake->slots[i].dead && !log->lost[i]) {
+            log->lost[i] = true;
+            log_warn("snowflake", "a worker id is lost: it was released, or another holds it",
+                     "worker=%u", snowflake->slots[i].worker);
+        }
+    }
+}
+
+void change_log_opened(struct change_log *log, const struct tag_row *row)
+{
+    if (log->opened++ == 0) {
+        memcpy(log->opened_tag, row->name, row->name_len);
+        log->opened_len = row->name_len;
+    }
+}
+
+static void look(struct change_log *log, bool tell)
+{
+    uint16_t level = state_level(log->replica->state);
+
+    look_at_members(log, log->replica, tell);
+    look_at_addresses(log, log->replica, tell);
+    look_at_change(log, log->replica, tell);
+    if (level != log->level && tell) {
+        log_info("raft", "the level of the cluster has risen", "level=%u was=%u", level,
+                 log->level);
+    }
+    log->level = level;
+}
+
+void change_log_begin(struct change_log *log, const struct replica *replica,
+                      const struct lease *lease, const struct snowflake *snowflake)
+{
+    *log = (struct change_log){.replica = replica, .lease = lease, .snowflake = snowflake};
+    look(log, false);
+}
+
+void change_log_turn(struct change_log *log)
+{
+    char name[LIMIT_TAG_NAME_BYTES * 4 + 3]; /* each byte may be an escape */
+
+    look(log, true);
+    look_at_workers(log);
+    if (log->opened > 0) {
+        log_info("raft", "tags have left trend mode: no node holds a segment of them",
+                 "tags=%u first=%s", log->opened,
+                 log_quote(log->opened_tag, log->opened_len, name, sizeof name));
+        log->opened = 0;
+    }
 }

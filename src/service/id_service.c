@@ -9,6 +9,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/utf8.h"
 #include "src/id/snowflake/snowflake.h"
@@ -29,17 +30,7 @@ static struct id_service *service_of(const struct service *base)
 struct passed {
     struct cluster_request request;
     struct id_request *outer;
-    struct missing_members missing; /* of an EVERYWHERE */
 };
-
-static void tell_missing(const struct missing_members *missing, struct id_missing *ret_missing)
-{
-    ret_missing->count = missing->count;
-    for (size_t i = 0; i < missing->count; i++) {
-        ret_missing->nodes[i].id = missing->nodes[i].id;
-        ret_missing->nodes[i].reachable = missing->nodes[i].reachable;
-    }
-}
 
 static void on_passed(struct cluster_request *request)
 {
@@ -50,8 +41,6 @@ static void on_passed(struct cluster_request *request)
         buf_free(&outer->reply);
         buf_move(&outer->reply, &request->reply);
         outer->index = request->index;
-    } else if (request->status != 0) {
-        tell_missing(&passed->missing, outer->out);
     }
     buf_move(&outer->payload, &request->payload);
     outer->status = request->status;
@@ -69,7 +58,7 @@ static void pass(struct id_service *service, struct id_request *outer,
     passed->request = (struct cluster_request){.kind = kind,
                                                .deadline_ms = outer->deadline_ms,
                                                .index = outer->index,
-                                               .missing = &passed->missing,
+                                               .missing = outer->out,
                                                .done = on_passed};
     buf_move(&passed->request.payload, &outer->payload);
     replica_submit(service->replica, &passed->request);
@@ -542,35 +531,80 @@ static int start_lease(struct id_service *service, const struct store_loaded *lo
     return rv;
 }
 
+#define POOL_LOOKS 4 /* 4 s: a member reports its zone right after it has registered */
+
+/* Log once, as the leader, that all members have registered and a pool of worker ids is for a zone
+ * that none of them is in. */
+static void log_empty_pools(struct id_service *service)
+{
+    const struct raft_context *on = service->context.on;
+    uint64_t empty = UINT64_MAX; /* bits of pools: no node is in the zone of that one */
+    char why[WORKER_POOLS_WHY_BYTES];
+    char zone[2 * LIMIT_ZONE_BYTES];
+    struct worker_pools pools;
+    struct node_info info;
+    uint64_t seen;
+    BUF_LOCAL(query);
+    BUF_LOCAL(text);
+
+    query_pools_encode(&query);
+    ASSERT(fsm_query(service->context.fsm, query.data, query.len, &text) == 0);
+    if (text.len == 0 || !driver_leads(on->driver)) {
+        service->pools_looks = 0;
+        return;
+    }
+    ASSERT(worker_pools_read((const char *)text.data, text.len, &pools, why) == 0);
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        const struct placement placement = state_placement(on->state, member->id);
+        const struct worker_pool *pool =
+            worker_pool_of(&pools, placement.zone, strlen(placement.zone));
+
+        if (!state_node(on->state, member->id, &info)) {
+            service->pools_looks = 0;
+            return;
+        }
+        empty &= pool != NULL ? ~(UINT64_C(1) << (pool - pools.items)) : UINT64_MAX;
+    }
+    seen = hash_bytes(text.data, text.len, empty);
+    service->pools_looks = seen == service->pools_seen ? service->pools_looks + 1 : 1;
+    service->pools_seen = seen;
+    for (uint32_t i = 0; i < pools.count && service->pools_looks == POOL_LOOKS; i++) {
+        if ((empty >> i & 1) != 0) {
+            log_warn("snowflake", "a pool of worker ids is for a zone that no node is in",
+                     "zone=%s worker_ids=%u-%u hint=\"is it spelt as zone on its nodes?\"",
+                     log_quote(pools.items[i].zone, pools.items[i].zone_len, zone, sizeof zone),
+                     pools.items[i].first, pools.items[i].last);
+        }
+    }
+}
+
 static void figures_due_cb(struct timer *timer, uint64_t now_ms)
 {
     struct id_service *service = CONTAINER(timer, struct id_service, figures_due);
 
     timer_arm(service->context.on->timers, timer, now_ms + FIGURES_MS);
     health_measure(&service->health);
+    log_empty_pools(service);
 }
+
+_Static_assert(LIMIT_POOLS <= 64, "a bit for each");
 
 /* Start the parts that answer and show. */
 static void start_views(struct id_service *service, const struct store_loaded *loaded)
 {
     struct replica *replica = service->replica;
     struct id_context *context = &service->context;
-    const struct health_sources of = {.context = context,
+    const struct health_sources of = {.replica = replica,
                                       .on = context->on,
-                                      .requests = &replica->requests,
+                                      .context = context,
                                       .allocator = service->allocator,
                                       .strict = service->strict,
                                       .windows = service->windows,
                                       .lease = service->lease,
                                       .table = service->table,
-                                      .differences = &replica->differences,
                                       .layout_differs = &service->layout.differs,
-                                      .births = &replica->births,
-                                      .clocks = &replica->clock_sync,
                                       .backups = &service->backups,
-                                      .dates = &service->dates,
-                                      .cluster_id = replica->config.cluster_id,
-                                      .prefer_zone = replica->config.prefer_zone};
+                                      .dates = &service->dates};
 
     service->layout = (struct layout){.command.wakes = WAKE_LAYOUT, .pause.wakes = WAKE_LAYOUT};
     service->recalls = (struct recalls){.look = true, /* also after a restart */
@@ -579,8 +613,7 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                         .pause.wakes = WAKE_RECALLS};
     buffers_init(&service->buffers, context, service->allocator);
     growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
-    backups_init(&service->backups, context, &service->growth, replica->config.cluster_id,
-                 replica->config.driver.seed);
+    backups_init(&service->backups, context, &service->growth);
     health_init(&service->health, &of, loaded->first_index + loaded->entry_count - 1);
     timer_init(&service->figures_due, figures_due_cb);
     context_arm_in(service->context.on, &service->figures_due, 0);
@@ -637,7 +670,7 @@ static void limit_keys(struct id_service *service)
 {
     uint32_t limit = service->config.strict_keys;
     uint64_t share = (uint64_t)limit * service->config.key_percent / 100;
-    uint64_t memory_bytes = service->context.on->memory_bytes;
+    uint64_t memory_bytes = service->context.on->config->memory_bytes;
     struct fsm_usage usage;
 
     fsm_usage(service->context.fsm, &usage);
@@ -897,7 +930,7 @@ static enum service_admission ids_admit_cb(struct service *base, const void *dat
         worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, reply);
         return SERVICE_ANSWERS;
     }
-    if (is_put && context->on->memory_bytes > 0) {
+    if (is_put && context->on->config->memory_bytes > 0) {
         *ret_adds_bytes = fsm_adds(context->fsm, command.list);
     }
     return SERVICE_ADMITS;

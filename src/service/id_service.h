@@ -28,7 +28,6 @@
 #include "src/id/alloc/id_table.h"
 #include "src/service/backups.h"
 #include "src/service/buffers.h"
-#include "src/service/change_log.h"
 #include "src/service/dates.h"
 #include "src/service/health.h"
 #include "src/service/window.h"
@@ -91,8 +90,10 @@ struct id_service {
     struct id_waker *waker; /* NULL: no loop waits for news of cuts */
     uint64_t cut_changes;   /* of the state, as the loops know it; 0: notify anew */
     int seen_refusal;       /* of snowflake ids */
-    bool recalled;          /* the tag being changed is becoming strict */
-    bool changes;           /* it was there before, */
+    uint64_t pools_seen;  /* hash of the pools of worker ids, and of those whose zone has no node */
+    unsigned pools_looks; /* in a row that saw the same */
+    bool recalled;        /* the tag being changed is becoming strict */
+    bool changes;         /* it was there before, */
     uint64_t max_id_before; /* with this one */
 };
 

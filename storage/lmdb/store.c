@@ -13,8 +13,10 @@
  */
 #include "storage/lmdb/store.h"
 
+#include <glib.h>
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -45,14 +47,6 @@ struct lmdb_view {
 
 LIST_HEAD(lmdb_views, lmdb_view);
 
-/* Hash set of the keys of owed rows, and of some that were owed; at most half full; 0: a free
- * slot. */
-struct lmdb_owed_keys {
-    uint64_t *slots;
-    size_t size; /* a power of two, or 0 */
-    size_t count;
-};
-
 struct store_lmdb {
     struct store store;
     enum store_lmdb_use use;
@@ -65,7 +59,7 @@ struct store_lmdb {
     struct store_identity identity;
     struct store_meta now; /* as of the last commit */
     struct lmdb_owed owed; /* likewise */
-    struct lmdb_owed_keys owed_keys;
+    GHashTable *owed_keys; /* a set of hashes of keys: of owed rows, and of some that were owed */
     uint32_t slice_rows;
     size_t owed_leaves;      /* a smaller table owes no rows */
     uint32_t idle_slices;    /* that a commit without operations puts in place */
@@ -227,54 +221,14 @@ static bool nothing_owed(const struct lmdb_owed *owed)
     return owed->first == owed->end;
 }
 
-/* The hash's slot, or the free slot for it. */
-static uint64_t *owed_slot(const struct lmdb_owed_keys *keys, uint64_t hash)
+static void *owed_key(const struct store_row *row)
 {
-    size_t at = (size_t)hash & (keys->size - 1);
-
-    while (keys->slots[at] != 0 && keys->slots[at] != hash) {
-        at = (at + 1) & (keys->size - 1);
-    }
-    return &keys->slots[at];
+    return (void *)(uintptr_t)hash_bytes(row->key, row->key_len, 0);
 }
 
-static uint64_t owed_hash(const struct store_row *row)
+static bool owed_has(const struct store_lmdb *lmdb, const struct store_row *row)
 {
-    uint64_t hash = hash_bytes(row->key, row->key_len, 0);
-
-    return hash != 0 ? hash : 1;
-}
-
-static bool owed_has(const struct lmdb_owed_keys *keys, const struct store_row *row)
-{
-    return keys->size > 0 && *owed_slot(keys, owed_hash(row)) != 0;
-}
-
-static void owed_add(struct lmdb_owed_keys *keys, const struct store_row *row)
-{
-    struct lmdb_owed_keys larger = {.size = keys->size > 0 ? 2 * keys->size : 4096};
-    uint64_t *slot;
-
-    if (2 * (keys->count + 1) > keys->size) {
-        larger.slots = MUST_HAVE(calloc(larger.size, sizeof *larger.slots));
-        for (size_t i = 0; i < keys->size; i++) {
-            if (keys->slots[i] != 0) {
-                *owed_slot(&larger, keys->slots[i]) = keys->slots[i];
-            }
-        }
-        larger.count = keys->count;
-        free(keys->slots);
-        *keys = larger;
-    }
-    slot = owed_slot(keys, owed_hash(row));
-    keys->count += *slot == 0;
-    *slot = owed_hash(row);
-}
-
-static void owed_forget(struct lmdb_owed_keys *keys)
-{
-    free(keys->slots);
-    *keys = (struct lmdb_owed_keys){.slots = NULL};
+    return g_hash_table_contains(lmdb->owed_keys, owed_key(row)) != FALSE;
 }
 
 /* Put this number of slices into the table. position: the state's, after the operations carried out
@@ -351,7 +305,7 @@ static bool owes_all(struct commit *commit, const struct store_op *op)
     }
     for (uint32_t i = 0; i < op->row_count; i++) {
         if (op->rows[i].value_len > 0) {
-            owed_add(&commit->lmdb->owed_keys, &op->rows[i]);
+            (void)g_hash_table_add(commit->lmdb->owed_keys, owed_key(&op->rows[i]));
         }
     }
     return true;
@@ -369,7 +323,7 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     int err = 0;
 
     for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
-        if (op->rows[i].value_len == 0 && owed_has(&commit->lmdb->owed_keys, &op->rows[i])) {
+        if (op->rows[i].value_len == 0 && owed_has(commit->lmdb, &op->rows[i])) {
             all = false;
             err = settle(commit, UINT32_MAX, before);
             break;
@@ -383,8 +337,7 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
         const struct store_row *row = &op->rows[i];
 
-        if (rows != NULL && row->value_len > 0 &&
-            (all || owed_has(&commit->lmdb->owed_keys, row))) {
+        if (rows != NULL && row->value_len > 0 && (all || owed_has(commit->lmdb, row))) {
             rows[count++] = row;
         } else {
             err = change_row(commit, row, &owed->digest);
@@ -499,7 +452,7 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
         return err;
     }
     if (nothing_owed(&lmdb->owed)) {
-        owed_forget(&lmdb->owed_keys);
+        g_hash_table_remove_all(lmdb->owed_keys);
         slices = 0;
     }
     store_meta_copy(&commit.meta, &lmdb->now);
@@ -915,7 +868,7 @@ static void lmdb_op_close(struct store *store)
     lmdb_env_close(&lmdb->env);
     lmdb_dir_release(&lmdb->dir);
     store_meta_release(&lmdb->now);
-    owed_forget(&lmdb->owed_keys);
+    g_hash_table_destroy(lmdb->owed_keys);
     free(lmdb);
 }
 
@@ -931,6 +884,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     ASSERT(strnlen(config->identity.cluster_id, LIMIT_CLUSTER_ID_BYTES + 1) <=
            LIMIT_CLUSTER_ID_BYTES);
     lmdb->store.ops = &lmdb_ops;
+    lmdb->owed_keys = g_hash_table_new(NULL, NULL); /* compares the hashes themselves */
     ASSERT((config->first != NULL) == (config->use == STORE_LMDB_FRESH));
     lmdb->use = config->use;
     lmdb->first = config->first;
@@ -979,3 +933,19 @@ static const struct store_ops lmdb_ops = {
     .lost = lmdb_op_lost,
     .close = lmdb_op_close,
 };
+
+/* --- the library --- */
+
+const char *store_lmdb_version(void)
+{
+    static _Thread_local char text[48];
+    int major;
+    int minor;
+    int patch;
+    int len;
+
+    (void)mdb_version(&major, &minor, &patch);
+    len = snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+    ASSERT(len > 0 && len < (int)sizeof text);
+    return text;
+}

@@ -694,7 +694,7 @@ def test_ids_a_step_apart(cluster, open_client):
 
 
 def test_a_second_node_is_asked_while_a_caller_waits_for_the_first(three, open_client):
-    client = open_client(three)
+    client = open_client(three, hedged=True)
     source = client.segment("order")
     slow = index_of_current(client)
     three.nodes[slow].always = fake.hangs
@@ -710,7 +710,7 @@ def test_a_second_node_is_asked_while_a_caller_waits_for_the_first(three, open_c
 
 
 def test_the_ids_of_the_slower_answer_never_come_after_higher_ones(three, open_client):
-    client = open_client(three, connect_ms=50)
+    client = open_client(three, connect_ms=50, hedged=True)
     source = client.segment("order")
     go = threading.Event()
 
@@ -729,7 +729,7 @@ def test_the_ids_of_the_slower_answer_never_come_after_higher_ones(three, open_c
 
 @pytest.mark.parametrize("kind", ["strict", "texts"])
 def test_a_second_node_is_asked_for_ids_by_a_key(three, open_client, kind):
-    client = open_client(three)
+    client = open_client(three, hedged=True)
     source = getattr(client, kind)("invoice")
     source.next()
     slow = index_of_current(client)
@@ -750,7 +750,7 @@ def test_a_second_node_is_asked_for_ids_by_a_key(three, open_client, kind):
 
 
 def test_texts_without_a_key_have_no_second_request(three, open_client):
-    client = open_client(three, connect_ms=50)
+    client = open_client(three, connect_ms=50, hedged=True)
     texts = client.texts("order")
     texts.next()  # by a key, which is refused
     before = client.stats()["hedges"]
@@ -760,7 +760,7 @@ def test_texts_without_a_key_have_no_second_request(three, open_client):
 
 
 def test_one_node_alone_has_no_second_request(cluster, open_client):
-    client = open_client(cluster, connect_ms=1)
+    client = open_client(cluster, connect_ms=1, hedged=True)
     cluster.nodes[0].faults = [lambda node, request, answer: time.sleep(0.3) or answer()]
     assert client.segment("order").next() == 1
     assert client.stats()["hedges"] == 0 and len(cluster.log) == 1

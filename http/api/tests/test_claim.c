@@ -99,7 +99,7 @@ static void test_room_for_one_more(void **state)
 static void test_key_in_json(void **state)
 {
     struct id_claim claim = {
-        .count = 3, .left = 3, .snowflake = true, .format = ID_FORMAT_JSON, .name = "k\"1"};
+        .count = 3, .left = 3, .source = ID_SOURCE_CLOCK, .format = ID_FORMAT_JSON, .name = "k\"1"};
     struct buf buf = BUF_INIT;
 
     (void)state;

@@ -22,9 +22,9 @@ static void expect(struct buf *text, const char *wanted)
 
 static void put(struct exposition *to)
 {
-    expose_one(to, "leafd_a_total", METRIC_COUNTER, "Some of it.", UINT64_MAX);
-    expose_family(to, "leafd_none", METRIC_GAUGE, "Nobody has it.");
-    expose_family(to, "leafd_b_seconds", METRIC_GAUGE, "Time.");
+    expose_one(to, "leafd_a_total", "Some of it.", UINT64_MAX);
+    expose_family(to, "leafd_none", "Nobody has it.");
+    expose_family(to, "leafd_b_seconds", "Time.");
     expose_ms(to, "k=\"1\"", -1001);
     expose_ms(to, "k=\"2\"", INT64_MIN);
     expose_us(to, "", 1000001);

@@ -1,7 +1,7 @@
 /*
  * test_gate_certificates.c - who may ask what, by the certificate that a client shows: roles, tags
- * and quotas of its line in the tokens file, what it is told that has none, and lines that change
- * while it is connected. TLS is the real one, the bytes go through a socketpair.
+ * and quotas of its line in the tokens file, what it is told that has none, lines that change while
+ * it is connected, and cuts. TLS is the real one, the bytes go through a socketpair.
  *
  * Thread: one.
  */
@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "http/api/api.h"
 #include "http/tests/tls_world.h"
 #include "src/base/assert.h"
 
@@ -301,6 +302,76 @@ static void test_the_quotas_of_its_line(void **state)
     go();
 }
 
+/* From now on these are cut; NULL: none is. */
+static void cut_only(const char *who)
+{
+    static struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct client_cuts cuts = {.count = who != NULL,
+                               .items = {{"", 1700000600000, "a loop", "root"}}};
+
+    (void)snprintf(cuts.items[0].who, sizeof cuts.items[0].who, "%s", who != NULL ? who : "");
+    world.fake.backend.figures = &box;
+    id_cuts_put(&box, &cuts);
+    api_waker(world.api)->wake(api_waker(world.api), NULL, 0);
+    conn_world_rest(&world);
+}
+
+/* A cut names the line, and hits each connection of its certificate, where no token is shown
+ * beside; neither another line's certificate nor one without a line. */
+static void test_its_line_is_cut(void **state)
+{
+    (void)state;
+    come("DNS:reader.shop");
+    expect(TAGS, "", 200, NULL);
+    cut_only("reader");
+    expect(TAGS, "", 403, "reader is cut until 2023-11-14T22:23:20.000Z: a loop");
+    expect(TAGS, "", 403, "\"code\":\"client_cut\"");
+    expect("GET /livez", "", 200, NULL);
+    expect(TAGS, BEARER(ROOT_TOKEN), 200, NULL);
+    expect(TAGS, "", 403, "client_cut");
+    go();
+    come("DNS:reader.shop");
+    expect(TAGS, "", 403, "client_cut");
+    reload("renamed cert:dns:reader.shop roles=read\n");
+    expect(TAGS, "", 200, NULL);
+    reload(ORDERS READER);
+    expect(TAGS, "", 403, "client_cut");
+    cut_only(NULL);
+    expect(TAGS, "", 200, NULL);
+    cut_only("root"); /* of the token that it shows */
+    expect(TAGS, BEARER(ROOT_TOKEN), 403, "root is cut");
+    expect(TAGS, "", 200, NULL);
+    go();
+    cut_only("reader");
+    come("URI:spiffe://shop/orders");
+    expect(TAGS "?prefix=a/", "", 200, NULL);
+    go();
+    come("DNS:stranger.shop");
+    expect("GET /api/segment/get/plain", "", 200, NULL);
+    go();
+    cut_only(NULL);
+}
+
+/* What a certificate proves is no name for a cut: the answer says which one is. */
+static void test_what_names_a_cut(void **state)
+{
+    (void)state;
+    fake_log_level(&world.fake, LEVEL_NEWEST);
+    reload(ORDERS READER "boss cert:dns:boss.shop roles=admin\n");
+    come("DNS:boss.shop");
+    expect("PUT /api/clients/cuts/dns:reader.shop", "", 400,
+           "\\\"dns:reader.shop\\\" is a certificate's: a cut names its line in the tokens file, "
+           "reader\"");
+    expect("DELETE /api/clients/cuts/uri:spiffe:%2F%2Fshop%2Forders", "", 400, "file, orders\"");
+    expect("PUT /api/clients/cuts/dns:stranger.shop", "", 400,
+           "\\\"dns:stranger.shop\\\" is a certificate's, and no line in this node's tokens file "
+           "has it: a cut names such a line, or the client's address");
+    expect("PUT /api/clients/cuts/sha256:00", "", 400, "no line in this node's tokens file has it");
+    expect("PUT /api/clients/cuts/cert:dns:reader.shop", "", 400, "is no address, as 10.0.0.7");
+    expect("PUT /api/clients/cuts/boss", "", 400, "unknown field \\\"step\\\"");
+    go();
+}
+
 /* A server that asks for none looks at none. */
 static void test_certificates_that_nobody_asked_for(void **state)
 {
@@ -325,6 +396,8 @@ int main(void)
         T(test_a_token_goes_before_the_certificate),
         T(test_lines_that_change),
         T(test_the_quotas_of_its_line),
+        T(test_its_line_is_cut),
+        T(test_what_names_a_cut),
         T(test_certificates_that_nobody_asked_for),
     };
 

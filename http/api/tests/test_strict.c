@@ -315,8 +315,8 @@ static void test_calls_are_used_again(void **state)
 
 /* --- all --- */
 
-static const struct id_missing NOBODY = {0};
-static const struct id_missing TWO = {2, {{3, true}, {65535, false}}};
+static const struct missing_members NOBODY = {0};
+static const struct missing_members TWO = {2, {{3, true}, {65535, false}}};
 
 /* The change is made, and the answer comes when all have it, not before. */
 static void held(struct fixture *f, const char *method, const char *target, const char *body,
@@ -406,7 +406,7 @@ static void test_who_is_missing_is_named(void **state)
 
 static void test_the_most_that_can_be_missing(void **state)
 {
-    struct id_missing all = {.count = LIMIT_NODES + 1};
+    struct missing_members all = {.count = LIMIT_NODES + 1};
     struct fixture *f = *state;
 
     for (unsigned i = 0; i < LIMIT_NODES + 1; i++) {

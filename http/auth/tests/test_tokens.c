@@ -87,8 +87,8 @@ static void test_all_fields(void **state)
     assert_null(find(table, ""));
     assert_null(find(table, "abd"));
     assert_null(tokens_find_certificate(table, "dns:b.example"));
-    assert_string_equal(tokens_anonymous(table)->name, "anonymous");
-    assert_int_equal(tokens_anonymous(table)->roles, ROLE_HEALTH);
+    assert_string_equal(tokens_at(table, 0)->name, "anonymous");
+    assert_int_equal(tokens_at(table, 0)->roles, ROLE_HEALTH);
     tokens_unref(table);
 }
 
@@ -311,7 +311,7 @@ static void test_reload(void **state)
     assert_non_null(find(old, "abc"));
     assert_null(find(new, "abc"));
     assert_non_null(find(new, ""));
-    assert_int_equal(tokens_anonymous(new)->roles, ROLE_IDS);
+    assert_int_equal(tokens_at(new, 0)->roles, ROLE_IDS);
     tokens_unref(old);
     tokens_unref(new);
     auth_free(auth);

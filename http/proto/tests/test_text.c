@@ -87,6 +87,18 @@ static void test_parse_decimal_bounds(void **state)
     assert_int_equal(value, 9);
 }
 
+static void test_text_is(void **state)
+{
+    (void)state;
+    assert_true(text_is("incr", 4, "INCR"));
+    assert_true(text_is("InCr", 4, "INCR"));
+    assert_false(text_is("incr", 3, "INCR"));
+    assert_false(text_is("incrby", 6, "INCR"));
+    assert_false(text_is("", 0, "INCR"));
+    assert_false(text_is("inc\0", 4, "INC"));
+    assert_true(text_is("leafd.next", 10, "LEAFD.NEXT"));
+}
+
 static void test_utf8(void **state)
 {
     static const struct {
@@ -258,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_decimal),
         cmocka_unit_test(test_decimal_as_printf),
         cmocka_unit_test(test_parse_decimal_bounds),
+        cmocka_unit_test(test_text_is),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_reads_times),
         cmocka_unit_test(test_json_is_always_valid),

@@ -17,6 +17,7 @@
 #include "http/api/request.h"
 #include "http/api/route.h"
 #include "http/api/snowflake.h"
+#include "http/proto/text.h"
 #include "http/resp/proto/bytes.h"
 #include "http/server/conn.h"
 #include "src/base/assert.h"
@@ -71,7 +72,7 @@ static bool caller_word_is(const struct conn *conn, uint32_t index, const char *
     size_t len;
     const char *text = caller_word(conn, index, &len);
 
-    return word_is(text, len, word);
+    return text_is(text, len, word);
 }
 
 /* --- shared by handlers --- */
@@ -221,7 +222,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
     }
     if (user != 0) {
         text = caller_word(conn, user, &len);
-        if (!word_is(text, len, "DEFAULT") &&
+        if (!text_is(text, len, "DEFAULT") &&
             (len != strlen(identity->name) || memcmp(text, identity->name, len) != 0)) {
             return fail_token(conn, "another's token",
                               "this token is not this user's: say its name, or default");
@@ -717,7 +718,7 @@ static int handle_snowflake(struct conn *conn)
         !claim_begin(conn, &claim, options.count)) {
         return ANSWERED;
     }
-    claim.snowflake = true;
+    claim.source = ID_SOURCE_CLOCK;
     claim.answer = options.has_count ? answer_array : answer_last;
     if (options.other != 0) {
         layout = caller_word(conn, options.other, &len);
@@ -797,7 +798,7 @@ static const struct resp_method methods[] = {
 HOT static const struct resp_method *resp_method_find(const char *text, size_t len)
 {
     for (size_t i = 0; i < COUNT_OF(methods); i++) {
-        if (word_is(text, len, methods[i].route.path)) {
+        if (text_is(text, len, methods[i].route.path)) {
             return &methods[i];
         }
     }

@@ -187,19 +187,6 @@ HOT enum words_result words_read(const char *data, size_t len, struct words *wor
     return data[0] == '*' ? read_array(&scan) : read_inline(&scan);
 }
 
-HOT bool word_is(const char *text, size_t len, const char *word)
-{
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-
-        c = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-        if (word[i] == '\0' || c != word[i]) {
-            return false;
-        }
-    }
-    return word[len] == '\0';
-}
-
 /* --- replies --- */
 
 _Static_assert(REPLY_ID_BYTES_MAX == 1 + (TEXT_DECIMAL_BYTES - 1) + 2, "a sign, INT64_MAX, CR LF");

@@ -57,9 +57,6 @@ struct words {
 enum words_result words_read(const char *data, size_t len, struct words *words,
                              struct parser_reject *ret_reject);
 
-/* Is the text the given word, which is in capitals, in any case? */
-bool word_is(const char *text, size_t len, const char *word);
-
 /* --- replies --- */
 
 /* value <= INT64_MAX: clients read it as a signed number. */

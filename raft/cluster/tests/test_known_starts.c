@@ -191,7 +191,7 @@ static void test_the_address_does_not_outweigh_what_was_promised(void **state)
 
     (void)state;
     assert_int_equal(dial(replica, 5, 1, HERE(.dials = 51)), 0);
-    rollback_term(seen, 5, 2);
+    rollback_note(seen, &(struct peer_seen){.id = 5, .term = 2});
     assert_int_equal(dial(replica, 5, 2, HERE(.dials = 52, .heard = 51, .reached = 52)), ERR_STALE);
     assert_int_equal(driver_meet(&replica->driver, again, &now, false), 0);
     buf_put_u32(&earlier, (uint32_t)now.start.incarnation);

@@ -518,7 +518,7 @@ static void test_health_follows_the_node(void **state)
 
 /* Requests of every kind that can be answered at once, of which most are refused. */
 static size_t asked_at_once(struct asked asked[8], struct id_cluster_status *status,
-                            struct id_segments_page *page, struct id_missing *missing)
+                            struct id_segments_page *page, struct missing_members *missing)
 {
     size_t n = 0;
 
@@ -550,7 +550,7 @@ static void submit_at_once(struct ring *ring, int status_of_all)
     struct replica *replica = &ring_node(ring, 1)->replica;
     struct id_cluster_status status;
     struct id_segments_page page = {0};
-    struct id_missing missing = {0};
+    struct missing_members missing = {0};
     struct asked asked[8];
     size_t n = asked_at_once(asked, &status, &page, &missing);
 

@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "raft/core/consensus.h"
-#include "raft/core/guard.h"
 #include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_child.h"
 #include "src/base/assert.h"

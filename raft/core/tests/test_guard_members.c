@@ -15,7 +15,6 @@
 
 #include "raft/core/consensus.h"
 #include "raft/core/driver.h"
-#include "raft/core/guard.h"
 #include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_ring.h"
 

@@ -16,7 +16,6 @@
 #include "raft/core/consensus.h"
 #include "raft/core/prepare.h"
 #include "raft/core/driver.h"
-#include "raft/core/guard.h"
 #include "raft/core/tests/raft_bench.h"
 
 static const int STANDBY_3[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_STANDBY};

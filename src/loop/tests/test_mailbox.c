@@ -302,15 +302,22 @@ static void test_hold(void **state)
         uv_run(&f->loop, UV_RUN_NOWAIT);
         assert_int_equal(f->runs, 0);
     }
-    mailbox_release();
+    mailbox_flush();
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 3);
     assert_int_equal(f->drains, 1);
+    /* It still holds after a flush. */
+    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->runs, 3);
+    mailbox_release();
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 4);
     /* It holds no longer, and a second release is none. */
     mailbox_release();
     assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
     uv_run(&f->loop, UV_RUN_ONCE);
-    assert_int_equal(f->runs, 4);
+    assert_int_equal(f->runs, 5);
     close_box(f);
 }
 

@@ -127,6 +127,11 @@ int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_sto
     return 0;
 }
 
+const char *store_lmdb_version(void)
+{
+    return "none";
+}
+
 /* --- the node --- */
 
 static struct id_backend *fake_backend;

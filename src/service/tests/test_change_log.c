@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "src/service/change_log.h"
+#include "src/service/health.h"
 #include "raft/tests/raft_ring.h"
 
 static struct ring ring;

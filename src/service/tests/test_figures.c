@@ -157,10 +157,11 @@ static void test_answers_to_no_question_tell_nothing(void **state)
     struct world *w = begin();
     struct clock_sync *sync = &ring_node(&w->ring, 1)->replica.clock_sync;
     const uint64_t times[] = {0, 1, UINT64_MAX};
-    struct clock_link before[LIMIT_NODES];
+    struct replica *replica = &ring_node(&w->ring, 1)->replica;
+    struct peer_row before[LIMIT_PEERS];
 
     (void)state;
-    memcpy(before, sync->links, sizeof before);
+    memcpy(before, replica->peer_rows, sizeof before);
     for (unsigned i = 0; i < sizeof times / sizeof times[0]; i++) {
         const struct wire_clock answer = {.answer = true, .sent_ms = times[i], .wall_ms = 5};
         struct buf payload = BUF_INIT;
@@ -169,7 +170,7 @@ static void test_answers_to_no_question_tell_nothing(void **state)
         assert_true(clock_sync_receive(sync, 2, payload.data, payload.len));
         buf_free(&payload);
     }
-    assert_memory_equal(before, sync->links, sizeof before);
+    assert_memory_equal(before, replica->peer_rows, sizeof before);
     end(w);
 }
 

@@ -242,6 +242,15 @@ struct member_ask {
 void member_ask_encode(const struct member_ask *ask, struct buf *buf);
 int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask) MUST_CHECK;
 
+/* Members that a node does not know to have applied an entry. */
+struct missing_members {
+    size_t count;
+    struct {
+        uint64_t id;
+        bool reachable;       /* the node has a link to it */
+    } nodes[LIMIT_NODES + 1]; /* also the node itself, if it is no longer a member */
+};
+
 /* Numbers are on the wire; new ones go at the end. */
 enum member_outcome {
     MEMBER_DONE = 0,           /* it is done */

@@ -243,18 +243,6 @@ static void test_bound_of_bytes(void **state)
     buf_free(&out);
 }
 
-static void test_word_is(void **state)
-{
-    (void)state;
-    assert_true(word_is("incr", 4, "INCR"));
-    assert_true(word_is("InCr", 4, "INCR"));
-    assert_false(word_is("incr", 3, "INCR"));
-    assert_false(word_is("incrby", 6, "INCR"));
-    assert_false(word_is("", 0, "INCR"));
-    assert_false(word_is("inc\0", 4, "INC"));
-    assert_true(word_is("leafd.next", 10, "LEAFD.NEXT"));
-}
-
 /* --- reply --- */
 
 /* What was appended, and from then on nothing. */
@@ -321,7 +309,6 @@ int main(void)
         cmocka_unit_test(test_http),
         cmocka_unit_test(test_bound_of_words),
         cmocka_unit_test(test_bound_of_bytes),
-        cmocka_unit_test(test_word_is),
         cmocka_unit_test(test_same_in_both),
         cmocka_unit_test(test_what_differs),
         cmocka_unit_test(test_errors),

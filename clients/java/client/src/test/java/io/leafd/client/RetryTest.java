@@ -45,7 +45,9 @@ class RetryTest {
                     long ms = Expect.took(() -> comesOverTo(client, 3));
                     assertTrue(ms < mostMs + Expect.slackMs(), ms + " ms");
                     met = client.stats().get("failovers") > 0;
-                    assertEquals(met ? 1 : 0, client.stats().get("failovers"), "and it stays there");
+                    if (client.stats().get("hedges") == 0) { // which a machine with much to do may send
+                        assertEquals(met ? 1 : 0, client.stats().get("failovers"), "it stays there");
+                    }
                     assertEquals(0, client.stats().get("errors"));
                 }
             }
@@ -382,7 +384,8 @@ class RetryTest {
         try (FakeServer server = new FakeServer(exchange -> {
             Thread.sleep(5); // so that many are under way at once
             cluster.handle(exchange);
-        }); LeafdClient client = Expect.open(server.url())) {
+        }); LeafdClient client = LeafdClient.open(Expect.settings(server.url())
+                .connectMs(60_000).build())) { // so none is given up and made again
             List<CompletableFuture<Long>> futures = new ArrayList<>();
             for (int i = 0; i < 1000; i++) {
                 futures.add(client.strict("t").nextAsync());
