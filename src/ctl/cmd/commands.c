@@ -1,10 +1,11 @@
 /*
- * commands.c - every command of leafctl: its words, its description, its options, and its function.
- * Help, completions, the manual page and the parser use this table.
+ * commands.c - every command of leafctl: its words, its description, its options, and its request
+ * or function. Help, completions, the manual page and the parser use this table.
  *
- * A shell's completion script (packaging/completions) asks leafctl itself (--complete) for the words
- * possible at the cursor. leafctl finds the words before the cursor that are no options or values of options: the
- * first is the family, the second is the name, if the family has names. Thread: any.
+ * A shell's completion script (packaging/completions) asks leafctl itself (--complete) for the
+ * words possible at the cursor. leafctl finds the words before the cursor that are no options or
+ * values of options: the first is the family, the second is the name, if the family has names.
+ * Thread: any.
  */
 #include "src/ctl/cmd/command.h"
 
