@@ -32,7 +32,7 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
                          ctl->settings.values[SETTING_SERVER]);
         }
     }
-    code = ctl->command->run(ctl);
+    code = ctl->command->run != NULL ? ctl->command->run(ctl) : ctl_request(ctl, NULL);
     cluster_free(ctl->cluster);
     return code;
 }

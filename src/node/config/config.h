@@ -87,8 +87,6 @@ struct config_tls_files {
     char ca[LIMIT_PATH_BYTES + 1]; /* "" also if no certificate is checked against it */
 };
 
-#define CONFIG_TLS_PATHS 6 /* of both directories */
-
 /* Quotas of one client. */
 struct quota_settings {
     struct client_quotas clients; /* of one node */
@@ -104,12 +102,15 @@ struct config_origin {
     char *text;    /* the value as written; owned; NULL: required and not given */
 };
 
+/* Of snowflake.worker-id: any free one. */
+#define CONFIG_WORKER_ID_ANY 65535
+
 /* Do not copy: strings point at the texts of the origins, the keys of the node at the secret and at
  * paths. */
 struct config {
     struct node_settings node;
     struct id_service_config ids;    /* what the node serves */
-    uint32_t worker_id;              /* fixed by ids.lease; WORKER_ID_ANY: none */
+    uint32_t worker_id;              /* fixed by ids.lease; CONFIG_WORKER_ID_ANY: none */
     enum config_bootstrap bootstrap; /* node and data have copies of its parts */
     struct http_settings http;
     char resp_shown[LIMIT_ADDRESS_BYTES + 1]; /* what http has of it */
@@ -169,8 +170,16 @@ struct config {
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */
 void config_release(struct config *config);
 
-/* All files of both directories, "" among them. */
-void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS]);
+/* A file that the node may read again: it, and what names it. path: "" if there is none. */
+struct config_file {
+    const char *what;
+    const char *path;
+};
+
+#define CONFIG_FILES_MAX (CONFIG_SETTINGS_MAX + 7) /* the config file, and those of certificates */
+
+/* All of them; returns the number. */
+size_t config_files(const struct config *config, struct config_file ret_files[CONFIG_FILES_MAX]);
 
 struct config_error {
     char text[768];

@@ -41,16 +41,24 @@ void config_release(struct config *config)
     explicit_bzero(config, sizeof *config);
 }
 
-void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS])
+size_t config_files(const struct config *config, struct config_file ret_files[CONFIG_FILES_MAX])
 {
-    const struct config_tls_files *const both[] = {&config->tls.files, &config->peer_tls.files};
+    const struct config_tls_files *const tls[] = {&config->tls.files, &config->peer_tls.files};
     size_t count = 0;
 
-    for (size_t i = 0; i < 2; i++) {
-        ret_paths[count++] = both[i]->certificate;
-        ret_paths[count++] = both[i]->key;
-        ret_paths[count++] = both[i]->ca;
+    ret_files[count++] = (struct config_file){"config file", config->file};
+    for (size_t row = 0; row < setting_count; row++) {
+        if (settings[row].type == &setting_path) {
+            ret_files[count++] =
+                (struct config_file){settings[row].name, config->origins[row].text};
+        }
     }
+    for (size_t i = 0; i < COUNT_OF(tls); i++) {
+        ret_files[count++] = (struct config_file){"file of a tls-dir", tls[i]->certificate};
+        ret_files[count++] = (struct config_file){"file of a tls-dir", tls[i]->key};
+        ret_files[count++] = (struct config_file){"file of a tls-dir", tls[i]->ca};
+    }
+    return count;
 }
 
 /* --- files --- */
@@ -325,11 +333,10 @@ static const char *cite(const struct config *config, const char *name, struct ci
     size_t row = setting_row(name);
     const char *value = config->origins[row].text;
     BUF_LOCAL(where);
-    char quoted[128];
 
     config_where(config, row, &where);
-    (void)snprintf(out->text, sizeof out->text, "%s = %s (%s)", name,
-                   log_quote(value, strlen(value), quoted, sizeof quoted), buf_text(&where));
+    (void)snprintf(out->text, sizeof out->text, "%s = %s (%s)", name, LOG_QUOTED(value, 128),
+                   buf_text(&where));
     return out->text;
 }
 
@@ -504,7 +511,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     ASSERT(config_roles(config->auth.anonymous, &config->auth.anonymous_roles, &item) == 0);
     config->data.map_by_disk =
         config->origins[setting_row("data.map-bytes")].source == CONFIG_FROM_DEFAULT;
-    config->ids.lease.fixed = config->worker_id == WORKER_ID_ANY ? 0 : config->worker_id + 1;
+    config->ids.lease.fixed = config->worker_id == CONFIG_WORKER_ID_ANY ? 0 : config->worker_id + 1;
     if (config->http.loops == 0) {
         config->http.loops = rules_http_loops(uv_available_parallelism());
     }
@@ -584,17 +591,11 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
                                rules[i].how, cite(config, rules[i].second, &second));
         }
     }
-    return 0;
-}
-
-/* The other nodes must be able to dial it, and it is permanent. */
-static int check_peer_address(struct config *config, struct config_error *ret_error)
-{
-    if (config->node.peer_address[0] == '\0') {
-        return config_fail(ret_error, "peer.listen is not set: a node that joins a cluster needs "
-                                      "an address where the others reach it");
-    }
-    return 0;
+    /* The other nodes must be able to dial it, and it is permanent. */
+    return node->peer_address[0] != '\0'
+               ? 0
+               : config_fail(ret_error, "peer.listen is not set: a node that joins a cluster needs "
+                                        "an address where the others reach it");
 }
 
 int rules_layout(const struct config *config, uint64_t now_ms, struct config_error *ret_error)
@@ -743,9 +744,8 @@ static int check_certificate(struct config *config, struct config_error *ret_err
 static int apply_rules(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required,    set_defaults,     check_pairs,  check_peer_address,
-        read_secret,       check_peer_files, check_layout, check_secret,
-        check_certificate, check_tokens,     check_open};
+        check_required, set_defaults, check_pairs,       read_secret,  check_peer_files,
+        check_layout,   check_secret, check_certificate, check_tokens, check_open};
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {

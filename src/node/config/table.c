@@ -54,10 +54,7 @@ struct setting_type {
      * not empty); the field is unchanged. */
     int (*parse)(const struct setting *setting, const char *text, void *field,
                  struct config_error *why);
-    /* The rule: this text, then the range if `between` is set. */
-    const char *rule;
-    const char *between;
-    const char *after;
+    const char *rule;         /* with the ends of the range in place of {} and {} */
     const char *brief;        /* the rule in a table's cell; NULL: `rule` */
     const char *const *words; /* of parse_word(); ends with NULL */
     bool is_bytes;            /* of parse_number(): with KiB, MiB, ... */
@@ -94,25 +91,22 @@ static void put_end(const struct setting *setting, uint64_t end, struct buf *out
 
 static void setting_rule(const struct setting *setting, struct buf *out)
 {
-    const struct setting_type *type = setting->type;
+    const char *at = setting->type->rule;
+    uint64_t end = setting->min;
 
-    buf_printf(out, "%s", type->rule);
-    if (type->between != NULL) {
-        put_end(setting, setting->min, out);
-        buf_printf(out, "%s", type->between);
-        put_end(setting, setting->max, out);
-        buf_printf(out, "%s", type->after);
+    for (const char *mark; (mark = strstr(at, "{}")) != NULL; at = mark + 2) {
+        buf_put(out, at, (size_t)(mark - at));
+        put_end(setting, end, out);
+        end = setting->max;
     }
-    if (setting->unit != NULL) {
-        buf_printf(out, " %s", setting->unit);
-    }
+    buf_printf(out, "%s%s%s", at, setting->unit != NULL ? " " : "",
+               setting->unit != NULL ? setting->unit : "");
 }
 
 /* Check the text and put it into its field. A text field is set to the text itself. */
 static int setting_parse(const struct setting *setting, const char *text, struct config *config,
                          struct config_error *ret_error)
 {
-    char quoted[QUOTED_BYTES];
     BUF_LOCAL(rule);
 
     ret_error->text[0] = '\0';
@@ -121,8 +115,8 @@ static int setting_parse(const struct setting *setting, const char *text, struct
     }
     if (ret_error->text[0] == '\0') {
         setting_rule(setting, &rule);
-        (void)config_fail(ret_error, "%s is not valid: must be %s",
-                          log_quote(text, strlen(text), quoted, sizeof quoted), buf_text(&rule));
+        (void)config_fail(ret_error, "%s is not valid: must be %s", LOG_QUOTED(text, QUOTED_BYTES),
+                          buf_text(&rule));
     }
     return config_fail_at(ret_error, "%s", setting->name);
 }
@@ -242,7 +236,6 @@ static bool is_host_of_address(const char *host)
 static int check_address(const char *text, struct config_error *why)
 {
     struct address address;
-    char quoted[QUOTED_BYTES];
 
     if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0' &&
         is_host_of_address(address.host)) {
@@ -251,7 +244,7 @@ static int check_address(const char *text, struct config_error *why)
     return config_fail(why,
                        "address %s must be host:port or [IPv6]:port, in %d bytes: the host a name, "
                        "an IPv4 address, or an IPv6 address in brackets, the port in 1..65535",
-                       log_quote(text, strlen(text), quoted, sizeof quoted), LIMIT_ADDRESS_BYTES);
+                       LOG_QUOTED(text, QUOTED_BYTES), LIMIT_ADDRESS_BYTES);
 }
 
 static int parse_text(const struct setting *setting, const char *text, void *field,
@@ -354,7 +347,6 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     size_t key_len = strcspn(item, "=");
     char *value = item + key_len + (item[key_len] == '=');
     size_t len = strlen(value);
-    char quoted[QUOTED_BYTES];
     uint64_t number;
     size_t i = 0;
 
@@ -365,7 +357,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
         return config_fail(why,
                            "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
                            "workers or tags, then = and a number",
-                           log_quote(item, strlen(item), quoted, sizeof quoted));
+                           LOG_QUOTED(item, QUOTED_BYTES));
     }
     if ((*given & 1U << i) != 0) {
         return config_fail(why, "%s is given twice", quotas[i].key);
@@ -379,7 +371,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     if (!setting_digits(value, len, &number) || number < 1 ||
         number > (quotas[i].percent ? 100 : setting->max)) {
         return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
-                           log_quote(value, strlen(value), quoted, sizeof quoted),
+                           LOG_QUOTED(value, QUOTED_BYTES),
                            quotas[i].percent ? "100 with a % after it, as 25%" : "1000000000");
     }
     *quotas[i].to = (uint32_t)number;
@@ -417,13 +409,12 @@ static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
 {
     const char *equals = with_id ? strchr(item, '=') : NULL;
     const char *address = equals != NULL ? equals + 1 : item;
-    char quoted[QUOTED_BYTES];
 
     if (with_id &&
         (equals == NULL || !setting_digits(item, (size_t)(equals - item), &ret_peer->id) ||
          ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
         return config_fail(why, "%s is not id=host:port with an id in 1..%d",
-                           log_quote(item, strlen(item), quoted, sizeof quoted), LIMIT_NODE_ID);
+                           LOG_QUOTED(item, QUOTED_BYTES), LIMIT_NODE_ID);
     }
     if (check_address(address, why) != 0) {
         return ERR_INVALID;
@@ -506,7 +497,6 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
 {
     struct snowflake_layout layout = {.epoch_ms = SNOWFLAKE_EPOCH_MS};
     size_t len = strcspn(text, "@");
-    char quoted[QUOTED_BYTES];
     const char *rule;
 
     (void)setting;
@@ -521,11 +511,10 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
         (!setting_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
          layout.epoch_ms > EPOCH_MAX_MS)) {
         return config_fail(why, "%s is not valid: after the @ must be a Unix time in ms, 0..%llu",
-                           log_quote(text, strlen(text), quoted, sizeof quoted), EPOCH_MAX_MS);
+                           LOG_QUOTED(text, QUOTED_BYTES), EPOCH_MAX_MS);
     }
     if (snowflake_layout_check(&layout, layout.epoch_ms, &rule) != 0) {
-        return config_fail(why, "%s is not valid: %s",
-                           log_quote(text, strlen(text), quoted, sizeof quoted), rule);
+        return config_fail(why, "%s is not valid: %s", LOG_QUOTED(text, QUOTED_BYTES), rule);
     }
     *(struct snowflake_layout *)field = layout;
     return 0;
@@ -549,10 +538,9 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
     return 0;
 }
 
-const struct setting_type setting_number = {
-    .parse = parse_number, .rule = "", .between = "..", .after = ""};
+const struct setting_type setting_number = {.parse = parse_number, .rule = "{}..{}"};
 static const struct setting_type setting_bytes = {
-    .parse = parse_number, .is_bytes = true, .rule = "", .between = "..", .after = ""};
+    .parse = parse_number, .is_bytes = true, .rule = "{}..{}"};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
 static const struct setting_type setting_level = {
     WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
@@ -574,13 +562,10 @@ static const struct setting_type setting_bootstrap = {
     .rule = "members, single or never"};
 static const struct setting_type setting_name = {.parse = parse_text,
                                                  .is_name = true,
-                                                 .rule = "",
-                                                 .between = " to ",
-                                                 .after = " of A-Z a-z 0-9 . _ -",
+                                                 .rule = "{} to {} of A-Z a-z 0-9 . _ -",
                                                  .brief = "a name"};
 #define PATH_RULE                                                                                  \
-    .parse = parse_text, .rule = "a path of ", .between = " to ",                                  \
-    .after = " bytes, without control characters and quotes"
+    .parse = parse_text, .rule = "a path of {} to {} bytes, without control characters and quotes"
 
 const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
 static const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
@@ -591,15 +576,13 @@ static const struct setting_type setting_address = {.parse = parse_text,
                                                     .brief = "host:port"};
 const struct setting_type setting_members = {.parse = parse_peers,
                                              .with_id = true,
-                                             .rule = "",
-                                             .between = " to ",
-                                             .after = " of id=host:port, separated by commas",
+                                             .rule =
+                                                 "{} to {} of id=host:port, separated by commas",
                                              .brief = "id=host:port, ..."};
-static const struct setting_type setting_targets = {.parse = parse_peers,
-                                                    .rule = "",
-                                                    .between = " to ",
-                                                    .after = " of host:port, separated by commas",
-                                                    .brief = "host:port, ..."};
+static const struct setting_type setting_targets = {
+    .parse = parse_peers,
+    .rule = "{} to {} of host:port, separated by commas",
+    .brief = "host:port, ..."};
 static const struct setting_type setting_listener = {
     .parse = parse_text,
     .is_address = true,
@@ -643,8 +626,8 @@ static const struct setting_type setting_quota = {
     .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
             "1..1000000000, keys, workers, tags of 1%..100%",
     .brief = "name=number, ..."};
-static const struct setting_type setting_hold = {
-    .parse = parse_hold, .rule = "", .between = "..", .after = " ms, or never"};
+static const struct setting_type setting_hold = {.parse = parse_hold,
+                                                 .rule = "{}..{} ms, or never"};
 
 /* --- the rows --- */
 
@@ -809,7 +792,7 @@ const struct setting settings[] = {
     {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},
-    {"snowflake.worker-id", NUMBER(worker_id, 0, WORKER_ID_ANY, NULL),
+    {"snowflake.worker-id", NUMBER(worker_id, 0, CONFIG_WORKER_ID_ANY, NULL),
      DEFAULT_SHOWN("65535", "any free one"),
      "This worker id alone. While another holds it: no snowflake ids here; the log says who."},
     {"snowflake.window-ms",
