@@ -377,7 +377,7 @@ HOT static enum http_admission api_admit(struct conn *conn)
     size_t name_len;
 
     request->body_max = LIMIT_HTTP_SMALL_BODY_BYTES;
-    if (router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len) !=
+    if (router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len) !=
         ROUTER_FOUND) {
         return HTTP_REFUSE;
     }
@@ -389,8 +389,8 @@ HOT static enum http_admission api_admit(struct conn *conn)
     request->name_len = (uint32_t)name_len;
     request->traffic = route->traffic;
     request->wants_json =
-        route->is_leaf && conn_head(conn)->accept.count > 0 &&
-        header_wants_json(conn_at(conn, conn_head(conn)->accept.at), conn_head(conn)->accept.len);
+        route->is_leaf && conn->parser.head.accept.count > 0 &&
+        header_wants_json(conn_at(conn, conn->parser.head.accept.at), conn->parser.head.accept.len);
     gate_admit(conn, route);
     if (request->gate != GATE_OPEN) {
         return HTTP_REFUSE;
@@ -414,7 +414,7 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
 {
     const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
-    const bool asks_options = conn_head(conn)->method == METHOD_OPTIONS;
+    const bool asks_options = conn->parser.head.method == METHOD_OPTIONS;
     const struct route *route;
     const char *name;
     size_t name_len;
@@ -425,7 +425,7 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
 
     text_show(path, request->path_len, shown, sizeof shown);
     switch (
-        router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len)) {
+        router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len)) {
     case ROUTER_NO_ROUTE:
         if (asks_options && path[0] == '*') {
             router_allow(NULL, allow);

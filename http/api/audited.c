@@ -70,7 +70,7 @@ static void note_make(struct conn *conn, struct note *note)
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
                                         [IDENTITY_TOKEN] = "token",
                                         [IDENTITY_CERTIFICATE] = "certificate"};
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const struct identity *identity = gate_identity(conn);
     const struct request *request = &conn->request;
     const struct route *route = request->route;
@@ -257,14 +257,6 @@ static int submit_looked(struct conn *conn, struct call *call)
     return call_submit_for(conn, change, change->wait_ms);
 }
 
-uint32_t worker_id_end(struct conn *conn)
-{
-    return atomic_load(&api_loop(conn)->backend->health->level) >=
-                   command_since(COMMAND_WORKER_ACQUIRE_OF)
-               ? LIMIT_WORKER_IDS
-               : WORKER_IDS_NARROW;
-}
-
 static int worker_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
@@ -433,7 +425,7 @@ static int look_at_command(struct conn *conn, struct call *change)
     case COMMAND_WORKER_ACQUIRE_OF:
     case COMMAND_WORKER_RELEASE:
     case COMMAND_WORKER_RELEASE_OF:
-        if (change->worker.worker_id >= worker_id_end(conn)) {
+        if (change->worker.worker_id >= LIMIT_WORKER_IDS) {
             break; /* the cluster chooses a free one */
         }
         call = call_new(ID_REQUEST_QUERY, worker_before_cb);
@@ -570,7 +562,7 @@ static int refuse_token(struct conn *conn, const char *error, const char *messag
 int deny(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
     const enum gate gate = (enum gate)conn->request.gate;
     bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;

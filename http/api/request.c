@@ -197,7 +197,7 @@ HOT bool request_options(struct conn *conn, struct param *options, size_t count)
 bool request_form(struct conn *conn, struct param *options, size_t count)
 {
     static const char form[] = "application/x-www-form-urlencoded";
-    const struct parser_field *type = &conn_head(conn)->content_type;
+    const struct parser_field *type = &conn->parser.head.content_type;
     size_t used = conn->request.query_len; /* decoded values of the query are no longer than it */
 
     if (type->count != 1 || type->len < strlen(form) ||

@@ -209,8 +209,8 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     if (rv == ERR_NO_WORKER_ID) {
         uint64_t until_ms = claim->deadline_ms - claim->timeout_ms + WORKER_ID_WAIT_MS;
 
-        return no_worker_id(backend->health) && conns_now_ms(loop->conns) >= until_ms ? rv
-                                                                                      : ERR_EMPTY;
+        return no_worker_id(backend->health) && uv_now(loop->conns->uv) >= until_ms ? rv
+                                                                                    : ERR_EMPTY;
     }
     return rv;
 }
@@ -333,8 +333,7 @@ static void snowflake_expire(struct http_wait *wait)
 /* The parked ones try again in a millisecond. */
 static void snowflake_retry_arm(struct api_loop *loop)
 {
-    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry,
-                 conns_now_ms(loop->conns) + RETRY_MS);
+    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry, uv_now(loop->conns->uv) + RETRY_MS);
 }
 
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
@@ -384,7 +383,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         return snowflake_answer(conn, claim, rv);
     }
     /* As for segments: a client that closed its side may be gone. */
-    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
         return snowflake_answer_timeout(conn, claim);
     }
     if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {

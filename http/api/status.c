@@ -356,6 +356,66 @@ static void figures_now(const struct id_backend *backend, struct id_figures *ret
     }
 }
 
+/* The round trip to the nearest other voters that make a majority with this node. */
+static uint64_t majority_trip_us(const struct id_cluster_status *status)
+{
+    uint64_t trips[LIMIT_NODES];
+    size_t voters = 0; /* others, by their trips; ID_UNKNOWN is the longest */
+
+    for (size_t i = 0; i < status->member_count; i++) {
+        const struct id_member *member = &status->members[i];
+        size_t at = voters;
+
+        if (member->id == status->node_id || strcmp(member->role, "voter") != 0) {
+            continue;
+        }
+        for (; at > 0 && trips[at - 1] > member->round_trip_us; at--) {
+            trips[at] = trips[at - 1];
+        }
+        trips[at] = member->round_trip_us;
+        voters++;
+    }
+    return voters == 0 ? 0 : trips[(voters + 1) / 2 - 1];
+}
+
+/* What ids with an order cost from each zone, as the leader sees it: the round trip from the zone's
+ * nearest node, and from the leader to a majority; strict ids two flushes of a disk more. */
+static void put_zones(const struct id_cluster_status *status, const struct histogram_view *flush,
+                      struct buf *json)
+{
+    uint64_t commit_us = majority_trip_us(status);
+    uint64_t flushes = histogram_count(flush);
+    const char *comma = ",\"zones\":[{\"zone\":";
+
+    for (size_t i = 0; status->leader_id == status->node_id && i < status->member_count; i++) {
+        const char *zone = status->members[i].placement.zone;
+        uint64_t nearest_us = ID_UNKNOWN;
+        bool is_first = zone[0] != '\0';
+
+        for (size_t k = 0; k < status->member_count; k++) {
+            const struct id_member *member = &status->members[k];
+            uint64_t trip_us = member->id == status->node_id ? 0 : member->round_trip_us;
+
+            if (strcmp(member->placement.zone, zone) == 0) {
+                is_first = is_first && k >= i;
+                nearest_us = trip_us < nearest_us ? trip_us : nearest_us;
+            }
+        }
+        if (is_first) {
+            bool is_known = nearest_us != ID_UNKNOWN && commit_us != ID_UNKNOWN;
+            uint64_t both_us = is_known ? nearest_us + commit_us : TEXT_UNKNOWN;
+
+            text_put_field(json, comma, zone);
+            text_put_number(json, ",\"monotonic_us\":", both_us);
+            text_put_number(json, ",\"strict_us\":",
+                            is_known && flushes > 0 ? both_us + 2 * flush->sum_us / flushes
+                                                    : TEXT_UNKNOWN);
+            comma = "},{\"zone\":";
+        }
+    }
+    buf_printf(json, "%s", comma[0] == '}' ? "}]" : "");
+}
+
 /* Append the members of the object of GET /api/status, without its braces. Any thread. */
 static void status_json_put(struct api *api, const struct id_cluster_status *status,
                             struct buf *json)
@@ -377,6 +437,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     if (status->prefer_zone[0] != '\0') {
         text_put_field(json, ",\"prefer_zone\":", status->prefer_zone);
     }
+    put_zones(status, &figures.disk.flush, json);
     buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
                quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
     text_put_field(json, ",\"text\":", quorum.text);
@@ -531,7 +592,7 @@ static void begin_cb(struct mailbox_item *item)
 {
     struct watch *watch = CONTAINER(item, struct watch, begin);
 
-    look_fire(&watch->timer, conns_now_ms(watch->loop->conns));
+    look_fire(&watch->timer, uv_now(watch->loop->conns->uv));
 }
 
 void api_watch(struct api *api)

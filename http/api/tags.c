@@ -89,7 +89,7 @@ static int submit_change(struct conn *conn, struct call *call, bool bulk, const 
     call->change.wait = (struct change_wait){.all = wait->present,
                                              .bulk = bulk,
                                              .timeout_ms = timeout_ms,
-                                             .until_ms = conns_now_ms(conn->conns) + timeout_ms};
+                                             .until_ms = uv_now(conn->conns->uv) + timeout_ms};
     return audited_submit(conn, call,
                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
 }
@@ -120,7 +120,7 @@ static void wait_drain(struct http_wait *wait)
  * call, whose request has this reply and whose status is that of the wait. */
 static bool wait_for_all(struct conn *conn, struct call *change)
 {
-    uint64_t now_ms = conns_now_ms(conn->conns);
+    uint64_t now_ms = uv_now(conn->conns->uv);
     uint64_t until_ms = conn->conns->draining ? now_ms : change->change.wait.until_ms;
 
     if (!change->change.wait.all || change->request.kind == ID_REQUEST_BARRIER) {

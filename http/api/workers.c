@@ -40,6 +40,15 @@
         .number = WINDOW_DEFAULT_MS                                                                \
     }
 
+/* The first number that is no worker id, at the cluster's level. */
+static uint32_t worker_id_end(struct conn *conn)
+{
+    return atomic_load(&api_loop(conn)->backend->health->level) >=
+                   command_since(COMMAND_WORKER_ACQUIRE_OF)
+               ? LIMIT_WORKER_IDS
+               : WORKER_IDS_NARROW;
+}
+
 /* --- refusals of the state machine --- */
 
 static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
