@@ -62,7 +62,7 @@ enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHE
 enum id_source {
     ID_SOURCE_SEGMENT,
     ID_SOURCE_CLOCK,  /* snowflake ids; the claim's name is the key that was given */
-    ID_SOURCE_LOG,    /* strict ids, also those of which it is not known yet */
+    ID_SOURCE_LOG,    /* strict ids, and monotonic ones until their answer */
     ID_SOURCE_LEADER, /* monotonic ids */
     ID_SOURCES
 };
