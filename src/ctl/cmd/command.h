@@ -352,9 +352,6 @@ void describe_all(struct buf *out);
 /* One command, with its options. */
 void describe_command(const struct command *command, struct buf *out);
 
-/* A script that completes command lines. NULL: shell is not bash, zsh or fish. */
-const char *complete_script(const char *shell);
-
 /* Append the possible last words, a line each with a tab and a description, or ":file"; nothing for
  * other values. */
 void complete_words(const char *const *words, size_t count, struct buf *out);

@@ -1,10 +1,11 @@
 /*
- * commands.c - every command of leafctl: its words, its description, its options, and its function.
- * Help, completions, the manual page and the parser use this table.
+ * commands.c - every command of leafctl: its words, its description, its options, and its request
+ * or function. Help, completions, the manual page and the parser use this table.
  *
- * A shell's completion script asks leafctl itself (--complete) for the words possible at the
- * cursor. leafctl finds the words before the cursor that are no options or values of options: the
- * first is the family, the second is the name, if the family has names. Thread: any.
+ * A shell's completion script (packaging/completions) asks leafctl itself (--complete) for the
+ * words possible at the cursor. leafctl finds the words before the cursor that are no options or
+ * values of options: the first is the family, the second is the name, if the family has names.
+ * Thread: any.
  */
 #include "src/ctl/cmd/command.h"
 
@@ -594,53 +595,6 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
     } else if (file || is_file(value)) {
         buf_printf(out, ":file\n");
     }
-}
-
-const char *complete_script(const char *shell)
-{
-    static const char *const scripts[][2] = {
-        {"bash", "# leafctl completion for bash; made by leafctl --print-completion bash\n"
-                 "_leafctl() {\n"
-                 "    local cur=${COMP_WORDS[COMP_CWORD]} offered\n"
-                 "    offered=$(\"${COMP_WORDS[0]}\" --complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" "
-                 "2>/dev/null | cut -f 1)\n"
-                 "    if [ \"$offered\" = :file ]; then\n"
-                 "        compopt -o filenames 2>/dev/null\n"
-                 "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-                 "    else\n"
-                 "        mapfile -t COMPREPLY < <(compgen -W \"$offered\" -- \"$cur\")\n"
-                 "    fi\n"
-                 "}\n"
-                 "complete -F _leafctl leafctl\n"},
-        {"zsh", "#compdef leafctl\n# made by leafctl --print-completion zsh\n"
-                "_leafctl() {\n"
-                "    local offered\n"
-                "    offered=$(${~words[1]} --complete \"${(@)words[2,CURRENT]}\" 2>/dev/null | "
-                "cut -f 1)\n"
-                "    if [ \"$offered\" = :file ]; then _files\n"
-                "    else compadd -- ${=offered}\n"
-                "    fi\n"
-                "}\n"
-                "_leafctl \"$@\"\n"},
-        {"fish", "# leafctl completion for fish; made by leafctl --print-completion fish\n"
-                 "function __leafctl\n"
-                 "    set -l words (commandline -opc) (commandline -ct)\n"
-                 "    set -l offered ($words[1] --complete $words[2..-1] 2>/dev/null)\n"
-                 "    if test \"$offered\" = :file\n"
-                 "        __fish_complete_path (commandline -ct)\n"
-                 "    else\n"
-                 "        string join \\n -- $offered\n"
-                 "    end\n"
-                 "end\n"
-                 "complete -c leafctl -f -a '(__leafctl)'\n"},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(scripts); i++) {
-        if (strcmp(scripts[i][0], shell) == 0) {
-            return scripts[i][1];
-        }
-    }
-    return NULL;
 }
 
 /* --- the manual page --- */

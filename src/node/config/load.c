@@ -268,36 +268,30 @@ static int read_tls_file(const char *path, bool is_private, struct tls_file *ret
     return rv == 0 ? 0 : config_fail_at(ret_error, "http.tls-dir %s", path);
 }
 
-static void tls_file_release(struct tls_file *file)
-{
-    if (file->data != NULL) {
-        explicit_bzero((void *)(uintptr_t)file->data, file->len);
-        free((void *)(uintptr_t)file->data);
-    }
-}
-
 int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
                    struct config_error *ret_error)
 {
     const struct config_tls_files *paths = &config->tls.files;
     struct tls_files files = {.client = config->tls.client};
     struct tls_error error = {""};
-    int rv;
+    struct tls_file *const read[] = {&files.certificate, &files.key, &files.client_ca};
+    const char *const from[] = {paths->certificate, paths->key, paths->ca};
+    size_t count = files.client != TLS_CLIENT_NONE ? 3 : 2;
+    int rv = 0;
 
     ASSERT(tls_files_are_set(config));
-    rv = read_tls_file(paths->certificate, false, &files.certificate, ret_error);
-    if (rv == 0) {
-        rv = read_tls_file(paths->key, true, &files.key, ret_error);
-    }
-    if (rv == 0 && files.client != TLS_CLIENT_NONE) {
-        rv = read_tls_file(paths->ca, false, &files.client_ca, ret_error);
+    for (size_t i = 0; rv == 0 && i < count; i++) {
+        rv = read_tls_file(from[i], read[i] == &files.key, read[i], ret_error);
     }
     if (rv == 0 && tls_context_make(tls, &files, ret_context, &error) != 0) {
         rv = config_fail(ret_error, "http.tls-dir: %s", error.text);
     }
-    tls_file_release(&files.certificate);
-    tls_file_release(&files.key);
-    tls_file_release(&files.client_ca);
+    for (size_t i = 0; i < COUNT_OF(read); i++) {
+        if (read[i]->data != NULL) {
+            explicit_bzero((void *)(uintptr_t)read[i]->data, read[i]->len);
+            free((void *)(uintptr_t)read[i]->data);
+        }
+    }
     return rv;
 }
 

@@ -62,7 +62,7 @@ struct setting_type {
     bool is_address;          /* of parse_text(): host:port, */
     const char *or_word;      /* or this; or NULL */
     bool with_id;             /* of parse_peers(): id=host:port */
-    /* Of parse_list(): is it a list? If not, the error, and the invalid item. */
+    /* Of parse_text(): is it a list? If not, the error, and the invalid item. */
     bool (*is_list)(const char *text, const char **ret_item);
     const char *not_item;
 };
@@ -247,10 +247,12 @@ static int check_address(const char *text, struct config_error *why)
                        LOG_QUOTED(text, QUOTED_BYTES), LIMIT_ADDRESS_BYTES);
 }
 
+/* A name, a path, an address, or a list. */
 static int parse_text(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
     const struct setting_type *type = setting->type;
+    const char *item = text;
     bool is_address =
         type->is_address && (type->or_word == NULL || strcmp(text, type->or_word) != 0);
 
@@ -259,11 +261,17 @@ static int parse_text(const struct setting *setting, const char *text, void *fie
         (is_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
     }
+    if (type->is_list != NULL && !type->is_list(text, &item)) {
+        char quoted[QUOTED_BYTES];
+
+        return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
+                           type->not_item);
+    }
     *(const char **)field = text;
     return 0;
 }
 
-/* --- roles and lists --- */
+/* --- roles --- */
 
 int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
 {
@@ -293,23 +301,6 @@ static bool are_roles(const char *text, const char **ret_item)
     unsigned roles;
 
     return config_roles(text, &roles, ret_item) == 0;
-}
-
-static int parse_list(const struct setting *setting, const char *text, void *field,
-                      struct config_error *why)
-{
-    const char *item = text;
-    char quoted[QUOTED_BYTES];
-
-    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
-        return ERR_INVALID;
-    }
-    if (!setting->type->is_list(text, &item)) {
-        return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
-                           setting->type->not_item);
-    }
-    *(const char **)field = text;
-    return 0;
 }
 
 /* --- quotas --- */
@@ -424,23 +415,6 @@ static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
     return 0;
 }
 
-/* Check the last member against the earlier ones. */
-static int check_new(const struct node_peers *members, struct config_error *why)
-{
-    const struct net_peer *last = &members->peers[members->count - 1];
-
-    for (const struct net_peer *other = members->peers; other < last; other++) {
-        if (other->id == last->id) {
-            return config_fail(why, "id %" PRIu64 " is given twice", last->id);
-        }
-        if (strcmp(other->address, last->address) == 0) {
-            return config_fail(why, "ids %" PRIu64 " and %" PRIu64 " have the same address %s",
-                               other->id, last->id, last->address);
-        }
-    }
-    return 0;
-}
-
 static int parse_peers(const struct setting *setting, const char *text, void *field,
                        struct config_error *why)
 {
@@ -453,13 +427,23 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
     ASSERT(strlen(text) < sizeof list);
     memcpy(list, text, strlen(text) + 1);
     while ((item = strsep(&rest, ",")) != NULL) {
+        const struct net_peer *last = &peers.peers[peers.count];
+
         if (peers.count == setting->max) {
             return config_fail(why, "more than %" PRIu64 " %s", setting->max,
                                with_id ? "members" : "addresses");
         }
-        if (parse_peer(trim_item(item), with_id, &peers.peers[peers.count++], why) != 0 ||
-            (with_id && check_new(&peers, why) != 0)) {
+        if (parse_peer(trim_item(item), with_id, &peers.peers[peers.count++], why) != 0) {
             return ERR_INVALID;
+        }
+        for (const struct net_peer *other = peers.peers; with_id && other < last; other++) {
+            if (other->id == last->id) {
+                return config_fail(why, "id %" PRIu64 " is given twice", last->id);
+            }
+            if (strcmp(other->address, last->address) == 0) {
+                return config_fail(why, "ids %" PRIu64 " and %" PRIu64 " have the same address %s",
+                                   other->id, last->id, last->address);
+            }
         }
     }
     *(struct node_peers *)field = peers;
@@ -590,27 +574,27 @@ static const struct setting_type setting_listener = {
     .rule = "host:port or [IPv6]:port, port 1..65535, or `" CONFIG_ADMIN_SAME "`",
     .brief = "host:port, or `" CONFIG_ADMIN_SAME "`"};
 static const struct setting_type setting_roles = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = are_roles,
     .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
             "none",
     .brief = "roles, or none",
     .not_item = "is no role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
 static const struct setting_type setting_hosts = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = web_is_hosts,
     .rule = "hosts without ports, separated by commas, or *",
     .brief = "hosts, without ports",
     .not_item = "is no host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
                 "port; or *"};
 static const struct setting_type setting_origins = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = web_is_origins,
     .rule = "scheme://host[:port], separated by commas, or *",
     .brief = "scheme://host[:port], ...",
     .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
 static const struct setting_type setting_proxies = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = proxy_is_list,
     .rule = "addresses and networks, separated by commas",
     .brief = "addresses, networks",
