@@ -147,6 +147,20 @@ bool upgrade_turn(struct upgrade *upgrade)
 
 /* --- answers about the level --- */
 
+static struct member_answer say(enum member_outcome outcome, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static struct member_answer say(enum member_outcome outcome, const char *format, ...)
+{
+    struct member_answer answer = {.outcome = (uint8_t)outcome};
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(answer.why, sizeof answer.why, format, args);
+    va_end(args);
+    return answer;
+}
+
 static void append(struct member_answer *answer, const char *text)
 {
     size_t len = strlen(answer->why);
@@ -204,37 +218,35 @@ static bool say_obstacles(const struct raft_context *on, uint16_t to, struct mem
     return answer->why[0] != '\0';
 }
 
-void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
-                    struct member_answer *ret_answer)
+/* On the leader, with everything applied: raise the level to ask->level (MEMBER_ASK_LEVEL), or only
+ * say whether it could be raised (MEMBER_ASK_LEVEL_SEE): MEMBER_DONE, it could; MEMBER_NOT_NEXT, it
+ * is the newest that any member speaks. */
+static struct member_answer ask_level(struct upgrade *upgrade, const struct member_ask *ask)
 {
     const struct raft_context *on = upgrade->on;
     bool only_see = ask->kind == MEMBER_ASK_LEVEL_SEE;
     uint16_t now = state_level(on->state);
     uint16_t to = only_see ? (uint16_t)(now + 1) : ask->level;
+    struct member_answer obstacles = {.outcome = MEMBER_IN_THE_WAY};
 
-    ASSERT(only_see || ask->kind == MEMBER_ASK_LEVEL);
-    *ret_answer = (struct member_answer){.outcome = MEMBER_DONE};
     if (to == now) {
-        (void)snprintf(ret_answer->why, sizeof ret_answer->why, "the level is %u", now);
-    } else if (to != now + 1) {
-        ret_answer->outcome = MEMBER_NOT_NEXT;
-        (void)snprintf(ret_answer->why, sizeof ret_answer->why,
-                       "the level is %u and rises one by one: the next is %u", now, now + 1);
-    } else if (only_see && is_newest(on, now)) {
-        ret_answer->outcome = MEMBER_NOT_NEXT; /* there is no next level */
-        (void)snprintf(ret_answer->why, sizeof ret_answer->why,
-                       "the level is %u, and no member speaks a newer one", now);
-    } else if (say_obstacles(on, to, ret_answer)) {
-        ret_answer->outcome = MEMBER_IN_THE_WAY;
-    } else if (only_see) {
-        (void)snprintf(ret_answer->why, sizeof ret_answer->why,
-                       "the level is %u, and every member speaks %u", now, to);
-    } else {
-        ret_answer->outcome = MEMBER_PENDING;
-        (void)snprintf(ret_answer->why, sizeof ret_answer->why, "the level is being raised to %u",
-                       to);
-        raise_to(upgrade, to);
+        return say(MEMBER_DONE, "the level is %u", now);
     }
+    if (to != now + 1) {
+        return say(MEMBER_NOT_NEXT, "the level is %u and rises one by one: the next is %u", now,
+                   now + 1);
+    }
+    if (only_see && is_newest(on, now)) { /* there is no next level */
+        return say(MEMBER_NOT_NEXT, "the level is %u, and no member speaks a newer one", now);
+    }
+    if (say_obstacles(on, to, &obstacles)) {
+        return obstacles;
+    }
+    if (only_see) {
+        return say(MEMBER_DONE, "the level is %u, and every member speaks %u", now, to);
+    }
+    raise_to(upgrade, to);
+    return say(MEMBER_PENDING, "the level is being raised to %u", to);
 }
 
 #define LOOK_MS 20             /* between two looks at a catch-up */
@@ -441,20 +453,6 @@ static const struct member_change *under_way(const struct membership *membership
 }
 
 /* --- answers --- */
-
-static struct member_answer say(enum member_outcome outcome, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static struct member_answer say(enum member_outcome outcome, const char *format, ...)
-{
-    struct member_answer answer = {.outcome = (uint8_t)outcome};
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(answer.why, sizeof answer.why, format, args);
-    va_end(args);
-    return answer;
-}
 
 static struct member_answer say_in_progress(const struct member_change *change)
 {
@@ -784,7 +782,7 @@ int membership_answer(struct membership *membership, const void *data, size_t le
         break;
     case MEMBER_ASK_LEVEL:
     case MEMBER_ASK_LEVEL_SEE:
-        upgrade_answer(membership->upgrade, &ask, &answer);
+        answer = ask_level(membership->upgrade, &ask);
         break;
     default:
         UNREACHABLE("kind of a membership request");

@@ -30,7 +30,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 #define LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 
-#include "raft/cluster/clock_sync.h"
+#include "raft/cluster/announce.h"
 #include "raft/cluster/context.h"
 #include "src/state/codec/cluster_command.h"
 
@@ -43,7 +43,7 @@
  * While a node is being added, its version is unknown.
  *
  * The happy path: all members have supported the next level for hold_ms, and all are reached: the
- * leader proposes COMMAND_LEVEL. If a client asks for it (upgrade_answer()): at once.
+ * leader proposes COMMAND_LEVEL. If a client asks for it (MEMBER_ASK_LEVEL): at once.
  *
  * Failure modes: a member is in the way: nothing happens, and the answer names it. A new leader
  * begins to wait anew. A proposal that is lost is made again. A proposal that is not appended yet
@@ -66,12 +66,6 @@ void upgrade_init(struct upgrade *upgrade, const struct raft_context *on);
  * and what wakes all. True: a command is in flight that must not be appended any more
  * (requests_withdraw()). */
 bool upgrade_turn(struct upgrade *upgrade);
-
-/* On the leader, with everything applied: raise the level to ask->level (MEMBER_ASK_LEVEL), or only
- * say whether it could be raised (MEMBER_ASK_LEVEL_SEE): MEMBER_DONE, it could; MEMBER_NOT_NEXT, it
- * is the newest that any member speaks. */
-void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
-                    struct member_answer *ret_answer);
 
 /* --- the membership --- */
 

@@ -39,7 +39,6 @@
 #define LEAFD_RAFT_CLUSTER_REPLICA_H
 
 #include "raft/cluster/announce.h"
-#include "raft/cluster/clock_sync.h"
 #include "raft/cluster/compare.h"
 #include "raft/cluster/requests.h"
 #include "raft/cluster/peers.h"

@@ -54,7 +54,6 @@ struct node {
     struct net_uv *net;
     uv_prepare_t prepare;
     uv_check_t woken; /* the wait of the loop is over: a turn begins */
-    uv_idle_t again;  /* keeps the loop from waiting while a turn left work */
     uv_timer_t timer;
     uint64_t timer_ms; /* when it is due, while it is active */
     bool closing;
@@ -138,8 +137,8 @@ static void handle_closed_cb(uv_handle_t *handle)
 
 static void begin_closing(struct node *node)
 {
-    uv_handle_t *handles[] = {(uv_handle_t *)&node->prepare, (uv_handle_t *)&node->again,
-                              (uv_handle_t *)&node->timer, (uv_handle_t *)&node->woken};
+    uv_handle_t *handles[] = {(uv_handle_t *)&node->prepare, (uv_handle_t *)&node->timer,
+                              (uv_handle_t *)&node->woken};
 
     node->closing = true;
     mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives its waiting items to the replica, */
@@ -162,11 +161,6 @@ static void timer_cb(uv_timer_t *timer)
     (void)timer; /* waking is enough: prepare_cb() does the work */
 }
 
-static void again_cb(uv_idle_t *idle)
-{
-    (void)idle;
-}
-
 /* Do all work that has become possible, and arm the timer. */
 static void node_turn(struct node *node)
 {
@@ -182,13 +176,8 @@ static void node_turn(struct node *node)
         begin_closing(node);
         return;
     }
-    if (more) {
-        uv_idle_start(&node->again, again_cb);
-    } else {
-        uv_idle_stop(&node->again);
-    }
     now = now_ms_of(node);
-    next = replica_next_ms(&node->replica);
+    next = more ? now : replica_next_ms(&node->replica); /* with more, no wait */
     if (next == UINT64_MAX) {
         uv_timer_stop(&node->timer);
     } else if (next != node->timer_ms || !uv_is_active((uv_handle_t *)&node->timer)) {
@@ -589,16 +578,14 @@ static int start_replica(struct node *node, struct state *state, const struct st
 
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
     ASSERT(uv_check_init(loop, &node->woken) == 0);
-    ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
     ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
     ASSERT(wakeup_init(&node->wake, loop, wake_cb) == 0);
     node->mailbox.data = node;
     node->prepare.data = node;
     node->woken.data = node;
-    node->again.data = node;
     node->timer.data = node;
-    node->handles_open = 7; /* these and the net */
+    node->handles_open = 6; /* these and the net */
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
     parts.disk = writer_disk(node->writer);

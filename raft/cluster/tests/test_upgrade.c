@@ -252,9 +252,17 @@ static struct replica *raises(struct ring *ring, uint64_t leader)
 {
     const struct member_ask what = {.kind = MEMBER_ASK_LEVEL, .level = 2};
     struct replica *replica = &ring_node(ring, leader)->replica;
+    const struct session_stamp stamp = {leader, replica->config.driver.incarnation, 1000, 1000};
     struct member_answer answer;
+    struct buf ask = BUF_INIT;
+    struct buf reply = BUF_INIT;
 
-    upgrade_answer(&replica->upgrade, &what, &answer);
+    member_ask_encode(&what, &ask);
+    session_stamp_put(&ask, &stamp);
+    assert_int_equal(membership_answer(&replica->membership, ask.data, ask.len, &reply), 0);
+    assert_int_equal(member_answer_decode(reply.data, reply.len, &answer), 0);
+    buf_free(&ask);
+    buf_free(&reply);
     assert_int_equal(answer.outcome, MEMBER_PENDING);
     assert_true(replica->upgrade.command.in_flight);
     return replica;
