@@ -21,7 +21,7 @@
 ## Rarer; most of their commands are targets, too (make chaos):
 ## scripts/test-more -h    chaos, the model, clients, the page, containers, a night
 ## scripts/package -h      tarball, Debian package, container image
-## scripts/generate -h     manual pages, completions, the table of settings
+## scripts/generate -h     manual pages, the table of settings
 ## scripts/mutants -h      faults planted by chance (sim-mutants: by hand)
 ## scripts/test-flaky -h   tests that are decided by chance
 #
@@ -224,14 +224,14 @@ TOLD = BUILD="$(BUILD)" FLAVOUR="$(FLAVOUR)" CC="$(CC)"
 MORE := chaos model-test clients clients-test clients-many page-test resp-test nightly
 PACKAGED := dist deb deb-test image compose-test check-dashboard
 HABITS := debug watch compile_commands.json
-.PHONY: $(MORE) $(PACKAGED) $(HABITS) mutants sim-mutants man completions config-doc
+.PHONY: $(MORE) $(PACKAGED) $(HABITS) mutants sim-mutants man config-doc
 $(MORE):
 	@$(TOLD) exec scripts/test-more $@
 $(PACKAGED):
 	@$(TOLD) COMMIT="$(COMMIT)" exec scripts/package $@
 $(HABITS):
 	@$(TOLD) exec scripts/dev $@
-man completions config-doc: $(OUT)/leafd $(OUT)/leafctl
+man config-doc: $(OUT)/leafd $(OUT)/leafctl
 	@$(TOLD) scripts/generate $@
 mutants sim-mutants:
 	@scripts/setup test
@@ -243,7 +243,7 @@ LIBLEAFD ?= libleafd
 .PHONY: install uninstall libleafd clean
 libleafd:
 	+@$(MAKE) --no-print-directory -C clients/c OUT="$(abspath $(BUILD))/clients/c" library
-install: all $(LIBLEAFD) man completions
+install: all $(LIBLEAFD) man
 	@scripts/install-files --build "$(BUILD)" install
 uninstall:
 	@scripts/install-files --build "$(BUILD)" uninstall

@@ -89,23 +89,30 @@ void buf_set_u32(struct buf *buf, size_t offset, uint32_t value)
     memcpy(buf->data + offset, &le, sizeof le);
 }
 
-void buf_printf(struct buf *buf, const char *format, ...)
+void buf_vprintf(struct buf *buf, const char *format, va_list args)
 {
-    va_list args;
+    va_list again;
     int len;
 
+    va_copy(again, args);
     buf_reserve(buf, 128);
-    va_start(args, format);
     len = vsnprintf((char *)buf->data + buf->len, buf->capacity - buf->len, format, args);
-    va_end(args);
     ASSERT(len >= 0);
     if ((size_t)len >= buf->capacity - buf->len) {
         buf_reserve(buf, (size_t)len + 1);
-        va_start(args, format);
-        (void)vsnprintf((char *)buf->data + buf->len, buf->capacity - buf->len, format, args);
-        va_end(args);
+        (void)vsnprintf((char *)buf->data + buf->len, buf->capacity - buf->len, format, again);
     }
+    va_end(again);
     buf->len += (size_t)len;
+}
+
+void buf_printf(struct buf *buf, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    buf_vprintf(buf, format, args);
+    va_end(args);
 }
 
 char *buf_text(struct buf *buf)

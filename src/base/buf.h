@@ -12,6 +12,7 @@
 #define LEAFD_BASE_BUF_H
 
 #include <endian.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,6 +68,8 @@ void buf_set_u32(struct buf *buf, size_t offset, uint32_t value);
 
 /* printf onto the end, without the NUL. */
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *buf, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* The content as text, with a NUL after it that len does not count. Borrowed until the buffer
  * changes. */

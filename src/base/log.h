@@ -49,6 +49,9 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
 /* Quote len bytes for a log line into out (NUL-terminated, cut to size). Returns out. */
 const char *log_quote(const void *text, size_t len, char *out, size_t size);
 
+/* A text quoted into memory of the caller's block, cut to `bytes`. */
+#define LOG_QUOTED(text, bytes) log_quote((text), strlen(text), (char[bytes]){0}, (bytes))
+
 /*
  * --- log_json: converts a logfmt line of the log to a JSON object.
  *

@@ -32,21 +32,14 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
                          ctl->settings.values[SETTING_SERVER]);
         }
     }
-    code = ctl->command->run(ctl);
+    code = ctl->command->run != NULL ? ctl->command->run(ctl) : ctl_request(ctl, NULL);
     cluster_free(ctl->cluster);
     return code;
 }
 
-/* Options for the build and the shells: `--print-completion SHELL`, `--print-manual`, `--complete
- * WORD...`. */
+/* Options for the build and the shells: `--print-manual`, `--complete WORD...`. */
 static bool print_table(int argc, char **argv, struct buf *out)
 {
-    if (argc == 3 && strcmp(argv[1], "--print-completion") == 0) {
-        const char *script = complete_script(argv[2]);
-
-        buf_printf(out, "%s", script != NULL ? script : "");
-        return script != NULL;
-    }
     if (argc >= 2 && strcmp(argv[1], "--complete") == 0) {
         complete_words((const char *const *)argv + 2, (size_t)argc - 2, out);
         return true;

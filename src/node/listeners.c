@@ -159,7 +159,6 @@ static int open_auth(struct listeners *listeners)
     };
     struct config_error error = {""};
     char why[TOKENS_WHY_BYTES];
-    char quoted[500];
     BUF_LOCAL(text);
     bool is_used = config->auth.tokens_file[0] != '\0';
     int rv = config_tokens_read(config, &text, &error);
@@ -172,8 +171,7 @@ static int open_auth(struct listeners *listeners)
         }
     }
     if (rv != 0) {
-        log_error("app", "the tokens cannot be used", "reason=%s",
-                  log_quote(error.text, strlen(error.text), quoted, sizeof quoted));
+        log_error("app", "the tokens cannot be used", "reason=%s", LOG_QUOTED(error.text, 500));
     }
     return rv;
 }

@@ -194,159 +194,125 @@ static const char *const seccomp_deadly[] = {
     "clock_settime", "adjtimex", "clock_adjtime", "sethostname", "setdomainname", "quotactl",
     "syslog", "vhangup"};
 
-/* 0, also for a call that this architecture does not have. */
-static int seccomp_add(scmp_filter_ctx filter, uint32_t action, const char *name, unsigned count,
-                       const struct scmp_arg_cmp *conditions)
+struct filter {
+    scmp_filter_ctx context;
+    int rv; /* 0, or the error of the first rule that failed */
+};
+
+/* A call that this architecture does not have is skipped. */
+static void filter_add(struct filter *filter, uint32_t action, const char *name,
+                       const struct scmp_arg_cmp *condition)
 {
     int number = seccomp_syscall_resolve_name(name);
 
-    return number < 0 ? 0 : seccomp_rule_add_array(filter, action, number, count, conditions);
+    if (filter->rv == 0 && number >= 0) {
+        filter->rv =
+            seccomp_rule_add_array(filter->context, action, number, condition != NULL, condition);
+    }
 }
 
-static int seccomp_add_all(scmp_filter_ctx filter, uint32_t action, const char *const names[],
+static void filter_add_all(struct filter *filter, uint32_t action, const char *const names[],
                            size_t count)
 {
-    int rv = 0;
-
-    for (size_t i = 0; rv == 0 && i < count; i++) {
-        rv = seccomp_add(filter, action, names[i], 0, NULL);
+    for (size_t i = 0; i < count; i++) {
+        filter_add(filter, action, names[i], NULL);
     }
-    return rv;
-}
-
-struct conditioned {
-    const char *name;
-    struct scmp_arg_cmp condition;
-};
-
-static int seccomp_add_conditioned(scmp_filter_ctx filter, const struct conditioned *calls,
-                                   size_t count)
-{
-    int rv = 0;
-
-    for (size_t i = 0; rv == 0 && i < count; i++) {
-        rv = seccomp_add(filter, SCMP_ACT_ALLOW, calls[i].name, 1, &calls[i].condition);
-    }
-    return rv;
 }
 
 /* Conditional calls: open() only of files themselves; memory is never writable and executable at
- * once. */
-static int seccomp_add_common(scmp_filter_ctx filter)
+ * once. A node makes threads but no processes, and only network sockets (the resolver works without
+ * netlink and local ones). A tool makes a child that checks a store, directories and names, and no
+ * socket but between the two. */
+static void filter_allow(struct filter *filter, bool is_tool)
 {
-    const struct conditioned calls[] = {
-        {"tgkill", SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0)},
-        {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_WRITE, 0)},
-        {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-        {"mprotect", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_DUMPABLE, 0)},
-        {"prlimit64", SCMP_A2(SCMP_CMP_EQ, 0, 0)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONBIO, 0)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD, 0)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX, 0)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS, 0)},
-        /* for the second stage, which can only restrict further */
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_SECCOMP, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0)},
-    };
-    int rv = seccomp_add_all(filter, SCMP_ACT_ALLOW, seccomp_allowed, COUNT_OF(seccomp_allowed));
-
-    if (rv == 0) {
-        rv = seccomp_add_conditioned(filter, calls, COUNT_OF(calls));
-    }
-    /* seccomp cannot see its arguments; without it the C library uses clone(). */
-    if (rv == 0) {
-        rv = seccomp_add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3", 0, NULL);
-    }
-    return rv == 0 ? seccomp_add_all(filter, SCMP_ACT_KILL_PROCESS, seccomp_deadly,
-                                     COUNT_OF(seccomp_deadly))
-                   : rv;
-}
-
-/* Threads but no processes; only network sockets (the resolver works without netlink and local
- * ones). */
-static int seccomp_add_start(scmp_filter_ctx filter)
-{
-    const struct conditioned calls[] = {
-        {"clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)},
-        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET, 0)},
-        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0)},
-    };
-    int rv = seccomp_add_common(filter);
-
-    return rv == 0 ? seccomp_add_conditioned(filter, calls, COUNT_OF(calls)) : rv;
-}
-
-/* For a child that checks a store, and its calls; directories, names; no socket except between the
- * two. */
-static int seccomp_add_tool(scmp_filter_ctx filter)
-{
-    static const char *const calls[] = {
+    static const char *const of_tool[] = {
         "clone",  "wait4",    "waitid",    "kill",   "alarm",    "setitimer", "mkdir", "mkdirat",
         "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir",     "chmod", "fchmod"};
-    const struct conditioned few[] = {
-        {"socketpair", SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_DUMPABLE, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG, 0)},
+    enum { NODE = 1, TOOL = 2, BOTH = NODE | TOOL };
+    const struct {
+        unsigned of;
+        const char *name;
+        struct scmp_arg_cmp condition;
+    } calls[] = {
+        {BOTH, "tgkill", SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0)},
+        {BOTH, "mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_WRITE, 0)},
+        {BOTH, "mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
+        {BOTH, "mprotect", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
+        {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME, 0)},
+        {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME, 0)},
+        {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_DUMPABLE, 0)},
+        {BOTH, "prlimit64", SCMP_A2(SCMP_CMP_EQ, 0, 0)},
+        {BOTH, "ioctl", SCMP_A1(SCMP_CMP_EQ, FIONBIO, 0)},
+        {BOTH, "ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD, 0)},
+        {BOTH, "ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX, 0)},
+        {BOTH, "ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS, 0)},
+        /* for the second stage, which can only restrict further */
+        {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS, 0)},
+        {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_SECCOMP, 0)},
+        {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0)},
+        {NODE, "clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)},
+        {NODE, "socket", SCMP_A0(SCMP_CMP_EQ, AF_INET, 0)},
+        {NODE, "socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0)},
+        {TOOL, "socketpair", SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0)},
+        {TOOL, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_DUMPABLE, 0)},
+        {TOOL, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG, 0)},
     };
-    int rv = seccomp_add_common(filter);
 
-    if (rv == 0) {
-        rv = seccomp_add_all(filter, SCMP_ACT_ALLOW, calls, COUNT_OF(calls));
+    filter_add_all(filter, SCMP_ACT_ALLOW, seccomp_allowed, COUNT_OF(seccomp_allowed));
+    filter_add_all(filter, SCMP_ACT_ALLOW, of_tool, is_tool ? COUNT_OF(of_tool) : 0);
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        if ((calls[i].of & (is_tool ? TOOL : NODE)) != 0) {
+            filter_add(filter, SCMP_ACT_ALLOW, calls[i].name, &calls[i].condition);
+        }
     }
-    return rv == 0 ? seccomp_add_conditioned(filter, few, COUNT_OF(few)) : rv;
+    /* seccomp cannot see its arguments; without it the C library uses clone(). */
+    filter_add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3", NULL);
+    filter_add_all(filter, SCMP_ACT_KILL_PROCESS, seccomp_deadly, COUNT_OF(seccomp_deadly));
 }
 
 /* Calls that only the start needed: an error from now on. */
-static int seccomp_add_serve(scmp_filter_ctx filter)
+static void filter_refuse_start(struct filter *filter)
 {
     static const char *const over[] = {"bind", "listen", "openat2", "creat", "seccomp"};
-    static const int writing[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC};
-    int rv = seccomp_add_all(filter, SCMP_ACT_ERRNO(EPERM), over, COUNT_OF(over));
+    static const scmp_datum_t writing[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC};
 
-    for (size_t i = 0; rv == 0 && i < COUNT_OF(writing); i++) {
-        scmp_datum_t bit = (scmp_datum_t)writing[i];
-        const struct scmp_arg_cmp at = SCMP_A2(SCMP_CMP_MASKED_EQ, bit, bit);
-        const struct scmp_arg_cmp plain = SCMP_A1(SCMP_CMP_MASKED_EQ, bit, bit);
+    filter_add_all(filter, SCMP_ACT_ERRNO(EPERM), over, COUNT_OF(over));
+    for (size_t i = 0; i < COUNT_OF(writing); i++) {
+        const struct scmp_arg_cmp at = SCMP_A2(SCMP_CMP_MASKED_EQ, writing[i], writing[i]);
+        const struct scmp_arg_cmp plain = SCMP_A1(SCMP_CMP_MASKED_EQ, writing[i], writing[i]);
 
-        rv = seccomp_add(filter, SCMP_ACT_ERRNO(EACCES), "openat", 1, &at);
-        if (rv == 0) {
-            rv = seccomp_add(filter, SCMP_ACT_ERRNO(EACCES), "open", 1, &plain);
-        }
+        filter_add(filter, SCMP_ACT_ERRNO(EACCES), "openat", &at);
+        filter_add(filter, SCMP_ACT_ERRNO(EACCES), "open", &plain);
     }
-    return rv;
 }
 
 int sandbox_calls_restrict(enum sandbox_calls stage)
 {
     bool serves = stage == SANDBOX_CALLS_SERVE;
-    scmp_filter_ctx filter;
-    int rv;
+    struct filter filter = {NULL, 0};
 
     if (WITH_SANITIZER) {
         return -EOPNOTSUPP;
     }
-    filter = seccomp_init(serves ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM));
-    if (filter == NULL) {
+    filter.context = seccomp_init(serves ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(EPERM));
+    if (filter.context == NULL) {
         return -ENOMEM;
     }
-    rv = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
-    if (rv == 0) {
-        rv = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    filter.rv = seccomp_attr_set(filter.context, SCMP_FLTATR_CTL_TSYNC, 1);
+    if (filter.rv == 0) {
+        filter.rv =
+            seccomp_attr_set(filter.context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     }
-    if (rv == 0) {
-        rv = serves                         ? seccomp_add_serve(filter)
-             : stage == SANDBOX_CALLS_START ? seccomp_add_start(filter)
-                                            : seccomp_add_tool(filter);
+    if (serves) {
+        filter_refuse_start(&filter);
+    } else {
+        filter_allow(&filter, stage == SANDBOX_CALLS_TOOL);
     }
-    if (rv == 0) {
-        rv = seccomp_load(filter);
+    if (filter.rv == 0) {
+        filter.rv = seccomp_load(filter.context);
     }
-    seccomp_release(filter);
-    return rv;
+    seccomp_release(filter.context);
+    return filter.rv;
 }
 
 /* --- the sandbox --- */
@@ -364,7 +330,7 @@ static const char *const of_system[] = {
 #define SYSTEM_COUNT (sizeof of_system / sizeof of_system[0])
 /* For the file of each setting, certificates, the config file and /etc/resolv.conf: its directory,
  * and that of its links' target. And the data directory. */
-#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_SETTINGS_MAX + CONFIG_TLS_PATHS + 2) + 1)
+#define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_FILES_MAX + 1) + 1)
 
 struct paths {
     struct sandbox_path list[PATHS_MAX];
@@ -402,7 +368,7 @@ static void paths_put_directory_of(struct paths *paths, char *path)
 
 static void paths_put_file(struct paths *paths, const char *path)
 {
-    if (path != NULL && path[0] != '\0') {
+    if (path[0] != '\0') {
         char *copy = MUST_HAVE(strdup(path));
 
         paths_put_directory_of(paths, copy);
@@ -426,7 +392,8 @@ static int paths_restrict(struct paths *paths, unsigned *ret_version)
 
 static void paths_collect(struct paths *paths, const struct config *config)
 {
-    const char *of_tls[CONFIG_TLS_PATHS];
+    struct config_file files[CONFIG_FILES_MAX];
+    size_t count = config_files(config, files);
 
     paths->count = 0;
     paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
@@ -434,15 +401,8 @@ static void paths_collect(struct paths *paths, const struct config *config)
         paths_put(paths, of_system[i], NULL, false);
     }
     paths_put_file(paths, "/etc/resolv.conf");
-    paths_put_file(paths, config->file);
-    for (size_t row = 0; row < setting_count; row++) {
-        if (settings[row].type == &setting_path) {
-            paths_put_file(paths, config->origins[row].text);
-        }
-    }
-    config_tls_paths(config, of_tls);
-    for (size_t i = 0; i < CONFIG_TLS_PATHS; i++) {
-        paths_put_file(paths, of_tls[i]);
+    for (size_t i = 0; i < count; i++) {
+        paths_put_file(paths, files[i].path);
     }
 }
 
@@ -461,7 +421,6 @@ static int missing(const struct config *config, const char *what, int rv)
 
 int sandbox_begin(struct sandbox *sandbox, const struct config *config)
 {
-    char quoted[LIMIT_PATH_BYTES + 77];
     unsigned version = 0;
     struct paths *paths;
     int rv;
@@ -478,8 +437,7 @@ int sandbox_begin(struct sandbox *sandbox, const struct config *config)
     rv = paths_restrict(paths, &version);
     if (rv == 0) {
         log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
-                 version,
-                 log_quote(config->data.dir, strlen(config->data.dir), quoted, sizeof quoted));
+                 version, LOG_QUOTED(config->data.dir, LIMIT_PATH_BYTES + 77));
     } else if (missing(config, "landlock", rv) != 0) {
         return ERR_INVALID;
     }
@@ -583,34 +541,21 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
 
 /* --- another user --- */
 
-static int check_readable(const char *path, const char *what, const char *user,
-                          struct config_error *ret_error)
-{
-    return path[0] == '\0' || access(path, R_OK) == 0
-               ? 0
-               : config_fail(ret_error,
-                             "%s %s: user %s cannot read it (%s), so no SIGHUP could have it read "
-                             "again",
-                             what, path, user, strerror(errno));
-}
-
 /* The user must be able to read the files again that root has read. */
 static int check_files(const struct config *config, struct config_error *ret_error)
 {
-    const char *of_tls[CONFIG_TLS_PATHS];
-    const char *user = config->process.user;
-    int rv = check_readable(config->file, "config file", user, ret_error);
+    struct config_file files[CONFIG_FILES_MAX];
+    size_t count = config_files(config, files);
 
-    for (size_t row = 0; rv == 0 && row < setting_count; row++) {
-        if (settings[row].type == &setting_path) {
-            rv = check_readable(config->origins[row].text, settings[row].name, user, ret_error);
+    for (size_t i = 0; i < count; i++) {
+        if (files[i].path[0] != '\0' && access(files[i].path, R_OK) != 0) {
+            return config_fail(ret_error,
+                               "%s %s: user %s cannot read it (%s), so no SIGHUP could have it "
+                               "read again",
+                               files[i].what, files[i].path, config->process.user, strerror(errno));
         }
     }
-    config_tls_paths(config, of_tls);
-    for (size_t i = 0; rv == 0 && i < CONFIG_TLS_PATHS; i++) {
-        rv = check_readable(of_tls[i], "file of a tls-dir", user, ret_error);
-    }
-    return rv;
+    return 0;
 }
 
 /* The user of the setting. */

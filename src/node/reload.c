@@ -125,7 +125,6 @@ bool reload_run(struct reload *reload)
     const char *part = "settings";
     enum config_action action;
     struct config_error error;
-    char reason[TEXT_BYTES];
 
     if (config_load(reload->started->given.argc, reload->started->given.argv,
                     reload->started->given.env, next, &action, &error) != 0 ||
@@ -133,7 +132,7 @@ bool reload_run(struct reload *reload)
         config_free(next);
         http_reloads_add(&reload->counts->refused);
         log_error("app", "the reload was refused, and nothing has changed", "part=%s reason=%s",
-                  part, log_quote(error.text, strlen(error.text), reason, sizeof reason));
+                  part, LOG_QUOTED(error.text, TEXT_BYTES));
         return false;
     }
     reload_take(reload, next);

@@ -115,25 +115,17 @@ void libraries_json(struct buf *out)
 
 /* --- lines of the log --- */
 
-struct quoted {
-    char text[LIMIT_PATH_BYTES + 77]; /* a path, or a reason */
-};
-
-static const char *quote_text(const char *text, struct quoted *out)
-{
-    return log_quote(text, strlen(text), out->text, sizeof out->text);
-}
+#define QUOTED_BYTES (LIMIT_PATH_BYTES + 77) /* of a path, or a reason */
 
 void report_settings(const struct config *config)
 {
     const struct node_settings *node = &config->node;
     const struct driver_config *driver = &node->replica.driver;
     BUF_LOCAL(members);
-    struct quoted file;
 
     log_info("app", "starting", "version=%s commit=%s levels=%u-%u pid=%d config=%s", LEAFD_VERSION,
              commit_built[0] != '\0' ? commit_built : "unknown", level_own.min, level_own.max,
-             (int)getpid(), quote_text(config->file, &file));
+             (int)getpid(), LOG_QUOTED(config->file, QUOTED_BYTES));
     for (size_t i = 0; i < node->members.count; i++) {
         buf_printf(&members, "%s%" PRIu64 "=%s", i > 0 ? "," : "", node->members.peers[i].id,
                    node->members.peers[i].address);
@@ -161,21 +153,19 @@ void report_settings(const struct config *config)
 void report_data_refused(const struct config *config, int err, const char *text)
 {
     const char *hint = ending_of(err)->data_hint;
-    struct quoted reason;
-    struct quoted dir;
 
     log_error("app", "cannot use the data directory", "dir=%s err=%s reason=%s hint=\"%s\"",
-              quote_text(config->data.dir, &dir), err_code(err), quote_text(text, &reason),
+              LOG_QUOTED(config->data.dir, QUOTED_BYTES), err_code(err),
+              LOG_QUOTED(text, QUOTED_BYTES),
               hint != NULL ? hint : "check data.dir, its disk and its permissions");
 }
 
 void report_node_failed(const struct config *config, int err, const char *text)
 {
     const char *hint = ending_of(err)->node_hint;
-    struct quoted reason;
 
     log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s hint=\"%s\"",
-              err_code(err), config->node.listen_address, quote_text(text, &reason),
+              err_code(err), config->node.listen_address, LOG_QUOTED(text, QUOTED_BYTES),
               hint != NULL ? hint : "check peer.listen and cluster.members");
 }
 

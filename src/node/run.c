@@ -203,12 +203,11 @@ static void server_down(struct server *server, const char *why)
 static enum exit_code server_load_certificate(struct server *server)
 {
     struct config_error error;
-    char reason[QUOTED_BYTES];
 
     if (certificate_start(&server->certificate, server->config, &error) != 0) {
         log_error("app", "the certificate cannot be used",
                   "reason=%s hint=\"--check-config reads the files, too\"",
-                  log_quote(error.text, strlen(error.text), reason, sizeof reason));
+                  LOG_QUOTED(error.text, QUOTED_BYTES));
         return EXIT_CODE_CONFIG;
     }
     reload_add(&server->reload, &certificate_reload_part, &server->certificate);
@@ -220,16 +219,14 @@ static void watch_cb(uv_timer_t *timer)
 {
     struct server *server = timer->data;
     const char *dir = server->config->data.dir;
-    char quoted_dir[QUOTED_BYTES];
-    char reason[QUOTED_BYTES];
     struct store_error error;
 
     if (server->store->ops->lost(server->store, &error)) {
         log_error("app", "the data directory is gone",
                   "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the "
                   "node by a new member with a new node.id\"",
-                  log_quote(dir, strlen(dir), quoted_dir, sizeof quoted_dir),
-                  log_quote(error.text, strlen(error.text), reason, sizeof reason), EXIT_CODE_DATA);
+                  LOG_QUOTED(dir, QUOTED_BYTES), LOG_QUOTED(error.text, QUOTED_BYTES),
+                  EXIT_CODE_DATA);
         _exit(EXIT_CODE_DATA);
     }
 }
@@ -248,7 +245,6 @@ static enum exit_code open_store(struct server *server)
     uint64_t began_ms = now_ms();
     struct store_error error = {""};
     char path[LIMIT_PATH_BYTES + sizeof "/db"];
-    char quoted[QUOTED_BYTES];
     struct store_space space;
     bool made = false;
     int err;
@@ -256,8 +252,7 @@ static enum exit_code open_store(struct server *server)
     (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
     if (!config->data.create && access(path, F_OK) != 0) { /* cluster.bootstrap = never */
         log_error("app", "there is no store in the data directory, and cluster.bootstrap is never",
-                  "dir=%s hint=\"is its disk mounted?\"",
-                  log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted));
+                  "dir=%s hint=\"is its disk mounted?\"", LOG_QUOTED(store.dir, QUOTED_BYTES));
         return EXIT_CODE_DATA;
     }
     (void)snprintf(store.identity.cluster_id, sizeof store.identity.cluster_id, "%s",
@@ -274,8 +269,8 @@ static enum exit_code open_store(struct server *server)
     log_info("store", made ? "made" : "opened",
              "dir=%s used_bytes=%" PRIu64 " map_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
              " took_ms=%" PRIu64,
-             log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted), space.used_bytes,
-             space.map_bytes, space.disk_free_bytes, now_ms() - began_ms);
+             LOG_QUOTED(store.dir, QUOTED_BYTES), space.used_bytes, space.map_bytes,
+             space.disk_free_bytes, now_ms() - began_ms);
     return EXIT_CODE_STOPPED;
 }
 
@@ -298,7 +293,6 @@ static enum exit_code complete_sandbox(struct server *server)
 static bool comes_back(const struct server *server)
 {
     struct config_error error;
-    char reason[QUOTED_BYTES];
     uint64_t id;
 
     if (!server->config->node.replica.replace_lost) {
@@ -306,7 +300,7 @@ static bool comes_back(const struct server *server)
     }
     if (lost_note(server->config, &id, &error) != 0) {
         log_error("app", "the data of this node is lost, and it cannot come back as another node",
-                  "reason=%s", log_quote(error.text, strlen(error.text), reason, sizeof reason));
+                  "reason=%s", LOG_QUOTED(error.text, QUOTED_BYTES));
         return false;
     }
     log_warn("app", "the data of this node is lost: started again, it asks to be let in anew",
@@ -390,11 +384,10 @@ static void lost_cb(struct replica_listener *listener)
 static void failed_cb(struct replica_listener *listener, int err, const char *text)
 {
     enum exit_code code = exit_code_of(err);
-    char quoted[500];
 
     (void)listener;
     log_error("app", "the node cannot go on", "err=%s reason=%s exit_code=%d", err_code(err),
-              log_quote(text, strlen(text), quoted, sizeof quoted), (int)code);
+              LOG_QUOTED(text, 500), (int)code);
     _exit((int)code);
 }
 

@@ -261,7 +261,6 @@ static uint64_t environment_number(const char *name)
 void supervisor_open(struct supervisor *supervisor, uv_loop_t *loop, struct listeners *listeners)
 {
     const char *path = getenv("NOTIFY_SOCKET");
-    char quoted[500];
     uint64_t pid;
 
     *supervisor = (struct supervisor){.fd = -1, .listeners = listeners};
@@ -273,8 +272,7 @@ void supervisor_open(struct supervisor *supervisor, uv_loop_t *loop, struct list
     supervisor->fd = supervisor_connect(path);
     if (supervisor->fd < 0) {
         log_warn("app", "the supervisor cannot be told anything", "NOTIFY_SOCKET=%s error=\"%s\"",
-                 log_quote(path, strlen(path), quoted, sizeof quoted),
-                 strerrordesc_np(-supervisor->fd));
+                 LOG_QUOTED(path, 500), strerrordesc_np(-supervisor->fd));
         supervisor->fd = -1;
         return;
     }

@@ -18,6 +18,7 @@ final class Client
     private readonly Nodes $nodes;
     private readonly Shelf $shelf;
     private const SOURCES_MAX = 4096;
+    private static ?\WeakMap $sharing = null; // clients that share their ranges
     /** @var array<string, Segment|Strict|Texts|Snowflake> */
     private array $sources = [];
 
@@ -32,6 +33,10 @@ final class Client
         $shared = $transport === null && function_exists('apcu_enabled') && apcu_enabled();
         $this->shelf = $shared ? new SharedShelf($checked) : new OwnShelf();
         $this->nodes = new Nodes($checked, $this->shelf, $onEvent, $transport);
+        if ($shared) {
+            self::$sharing ??= self::finishAtTheEnd();
+            self::$sharing[$this] = true;
+        }
     }
 
     /** @internal What is held of the tag is dropped. */
@@ -71,6 +76,7 @@ final class Client
             foreach ($this->sources as $source) {
                 $source->close();
             }
+            $this->finish();
             $this->nodes->end();
         }
     }
@@ -85,6 +91,7 @@ final class Client
     /** @return array<string, int> docs/clients.md, Counters */
     public function stats(): array
     {
+        array_map(static fn (Segment $segment) => $segment->settle(), $this->segments());
         return $this->nodes->counters;
     }
 
@@ -92,7 +99,7 @@ final class Client
     public function statsText(): string
     {
         $text = '';
-        foreach ($this->nodes->counters as $name => $value) {
+        foreach ($this->stats() as $name => $value) {
             $text .= "# TYPE leafd_client_{$name}_total counter\nleafd_client_{$name}_total $value\n";
         }
         foreach ($this->sources as $source) {
@@ -106,6 +113,32 @@ final class Client
             }
         }
         return $text;
+    }
+
+    /** Before the end of the program: a destructor is too late for it. */
+    private static function finishAtTheEnd(): \WeakMap
+    {
+        register_shutdown_function(static function (): void {
+            foreach (self::$sharing as $client => $_) {
+                $client->finish();
+            }
+        });
+        return new \WeakMap();
+    }
+
+    /** Requests under way may end yet, for the processes that share what they bring. */
+    private function finish(): void
+    {
+        $until = hrtime(true) + $this->nodes->settings->numbers['connect_ms'] * 1_000_000;
+        foreach ($this->segments() as $segment) {
+            $segment->end($until);
+        }
+    }
+
+    /** @return array<string, Segment> */
+    private function segments(): array
+    {
+        return array_filter($this->sources, static fn ($source) => $source instanceof Segment);
     }
 
     private function source(string $name, callable $make): Segment|Strict|Texts|Snowflake

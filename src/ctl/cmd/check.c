@@ -67,6 +67,20 @@ static void status_put_members(json_t *status, struct buf *out)
     ctl_put_rows(out, &grid, json_object_get(status, "members"), 2);
 }
 
+static void status_put_zones(json_t *status, struct buf *out)
+{
+    static const struct grid_column titles[] = {{"from zone", "{zone}"},
+                                                {">a monotonic id", "{monotonic_us:ms}"},
+                                                {">a strict id", "{strict_us:ms}"},
+                                                {NULL, NULL}};
+    GRID_LOCAL(grid, titles);
+
+    if (field_count(status, "zones") > 0) {
+        buf_put(out, "\n", 1);
+        ctl_put_rows(out, &grid, json_object_get(status, "zones"), 2);
+    }
+}
+
 static void status_put(struct ctl *ctl, json_t *status)
 {
     struct buf *out = &ctl->out;
@@ -82,6 +96,7 @@ static void status_put(struct ctl *ctl, json_t *status)
     ctl_put_form(out, ", term {term:n}\nlevel     {level.number:n}\nquorum    {quorum.text}\n",
                  status);
     status_put_members(status, out);
+    status_put_zones(status, out);
     if (json_is_object(json_object_get(status, "change"))) {
         ctl_put_form(out, "\nchange    {change.kind} of node {change.id:n}: {change.state}\n",
                      status);
@@ -120,7 +135,11 @@ static enum ctl_exit status_show(struct ctl *ctl, const char *before)
     if (code != CTL_DONE) {
         return code;
     }
-    ctl_put(ctl, answer.json, NULL, status_put);
+    if (ctl->json) {
+        ctl_put_json(ctl, answer.json);
+    } else {
+        status_put(ctl, answer.json);
+    }
     return ctl_flush(ctl);
 }
 
@@ -177,18 +196,18 @@ static json_t *finding_of_alarm(const struct findings *findings, const char *nam
 void finding_add(struct findings *findings, enum severity severity, const char *about,
                  const char *alarm, const char *todo, const char *format, ...)
 {
-    char *text = NULL;
+    BUF_LOCAL(text);
     json_t *finding;
     json_t *other;
     size_t i;
     va_list args;
 
     va_start(args, format);
-    ASSERT(vasprintf(&text, format, args) >= 0);
+    buf_vprintf(&text, format, args);
     va_end(args);
-    finding = MUST_HAVE(json_pack("{s:s, s:s, s:o, s:s*}", "severity", severity_name(severity),
-                                  "about", about, "text", finding_text(text), "alarm", alarm));
-    free(text);
+    finding =
+        MUST_HAVE(json_pack("{s:s, s:s, s:o, s:s*}", "severity", severity_name(severity), "about",
+                            about, "text", finding_text(buf_text(&text)), "alarm", alarm));
     if (todo != NULL) {
         ASSERT(json_object_set_new(finding, "do", finding_text(todo)) == 0);
     }
@@ -288,21 +307,22 @@ static void find_alarms(struct findings *findings, const json_t *status)
 
 /* --- findings of a status --- */
 
-static int64_t count_voters(const json_t *status)
+/* The members of which this field is this text. */
+static int64_t count_members(const json_t *status, const char *field, const char *text)
 {
-    int64_t voters = 0;
+    int64_t count = 0;
 
     for (size_t i = 0; i < field_count(status, "members"); i++) {
-        voters += field_is(field_item(status, "members", i), "role", "voter");
+        count += field_is(field_item(status, "members", i), field, text);
     }
-    return voters;
+    return count;
 }
 
 static void find_quorum(struct findings *findings, const json_t *status)
 {
     const json_t *quorum = json_object_get(status, "quorum");
     const char *text = field_text(quorum, "text") != NULL ? field_text(quorum, "text") : "?";
-    int64_t voters = count_voters(status);
+    int64_t voters = count_members(status, "role", "voter");
 
     if (field_number(quorum, "reachable", 0) < field_number(quorum, "needed", 0)) {
         finding_add(findings, SEVERITY_CRITICAL, "quorum", NULL,
@@ -383,7 +403,7 @@ static bool same_host(const json_t *a, const json_t *b)
 static void find_machines(struct findings *findings, const json_t *status)
 {
     size_t members = field_count(status, "members");
-    int64_t voters = count_voters(status);
+    int64_t voters = count_members(status, "role", "voter");
 
     for (size_t i = 0; i < members && voters > 1; i++) {
         const json_t *member = field_item(status, "members", i);
@@ -561,17 +581,6 @@ static void check_ready(struct check *checking, size_t which, const char *name)
     }
 }
 
-/* The members in this zone. */
-static size_t count_zone(const json_t *status, const char *zone)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < field_count(status, "members"); i++) {
-        count += field_is(field_item(status, "members", i), "zone", zone);
-    }
-    return count;
-}
-
 /* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
 static void check_pools(struct check *checking, const json_t *status)
 {
@@ -588,7 +597,7 @@ static void check_pools(struct check *checking, const json_t *status)
         return;
     }
     for (uint32_t i = 0; i < pools.count; i++) {
-        if (count_zone(status, pools.items[i].zone) == 0) {
+        if (count_members(status, "zone", pools.items[i].zone) == 0) {
             finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
                         "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
                         "no node is in zone %s, which has the worker ids %u to %u",
@@ -604,7 +613,7 @@ static void check_zones(struct check *checking, const json_t *status)
     size_t count = field_count(status, "members");
     const char *shared = NULL;
 
-    if (preferred != NULL && count_zone(status, preferred) == 0) {
+    if (preferred != NULL && count_members(status, "zone", preferred) == 0) {
         finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
                     "is raft.prefer-zone spelt as zone on its nodes?",
                     "no node is in zone %s, which is to lead", preferred);
@@ -612,13 +621,13 @@ static void check_zones(struct check *checking, const json_t *status)
     for (size_t i = 0; i < count; i++) {
         const char *zone = field_text(field_item(status, "members", i), "zone");
 
-        shared = zone != NULL && count_zone(status, zone) > 1 ? zone : shared;
+        shared = zone != NULL && count_members(status, "zone", zone) > 1 ? zone : shared;
     }
     for (size_t i = 0; shared != NULL && i < count; i++) {
         const json_t *member = field_item(status, "members", i);
         const char *zone = field_text(member, "zone");
 
-        if (zone != NULL && count_zone(status, zone) == 1) {
+        if (zone != NULL && count_members(status, "zone", zone) == 1) {
             finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
                         "is the setting zone spelt as on the other nodes?",
                         "node %" PRId64 " alone is in zone %s, while others share %s",

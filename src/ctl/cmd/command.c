@@ -13,7 +13,9 @@
 #include <wchar.h>
 
 #include "http/proto/text.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
+#include "src/base/clock.h"
 #include "src/base/utf8.h"
 
 /* --- text --- */
@@ -157,15 +159,14 @@ static void print_lines(const char *text)
 
 enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
 {
-    char *text = NULL;
+    BUF_LOCAL(text);
     va_list args;
 
     va_start(args, format);
-    (void)fflush(stdout);
-    ASSERT(vasprintf(&text, format, args) >= 0);
+    buf_vprintf(&text, format, args);
     va_end(args);
-    print_lines(text);
-    free(text);
+    (void)fflush(stdout);
+    print_lines(buf_text(&text));
     return code;
 }
 
@@ -215,17 +216,6 @@ void ctl_put_json(struct ctl *ctl, const json_t *json)
     ASSERT(json_dump_callback(json, dump_piece, &ctl->out,
                               JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) == 0);
     buf_put(&ctl->out, "\n", 1);
-}
-
-void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put)
-{
-    if (ctl->json) {
-        ctl_put_json(ctl, json);
-    } else if (form != NULL) {
-        ctl_put_form(&ctl->out, form, json);
-    } else {
-        put(ctl, json);
-    }
 }
 
 /* --- fields --- */
@@ -293,7 +283,9 @@ static void form_put_number(struct buf *out, const json_t *object, const char *n
     int64_t number = field_number(object, name, 0);
     char text[TEXT_TIME_BYTES + UNITS_BYTES];
 
-    if (strcmp(how, "n") != 0 && !field_has_number(object, name)) {
+    if (*how == '!') {
+        buf_printf(out, "%s", field_true(object, name) ? how + 1 : "");
+    } else if (strcmp(how, "n") != 0 && !field_has_number(object, name)) {
         buf_printf(out, "-");
     } else if (strcmp(how, "bytes") == 0) {
         buf_printf(out, "%s", units_bytes((uint64_t)number, text));
@@ -303,8 +295,9 @@ static void form_put_number(struct buf *out, const json_t *object, const char *n
         buf_printf(out, "%.1f ms", (double)number / 1000);
     } else if (strcmp(how, "signed") == 0) {
         buf_printf(out, "%+" PRId64 " ms", number);
-    } else if (strcmp(how, "time") == 0) {
-        buf_printf(out, "%s", number > 0 ? text_time_rfc3339((uint64_t)number, text) : "-");
+    } else if (strcmp(how, "time") == 0 || strcmp(how, "date") == 0) {
+        buf_printf(out, "%s",
+                   number > 0 || *how == 'd' ? text_time_rfc3339((uint64_t)number, text) : "-");
     } else {
         ASSERT(strcmp(how, "n") == 0 || strcmp(how, "int") == 0);
         buf_printf(out, "%" PRId64, number);
@@ -339,7 +332,7 @@ void ctl_put_form(struct buf *out, const char *form, const json_t *json)
             object = json_object_get(object, part);
         }
         before = out->len;
-        if (how != NULL && *how > '9') {
+        if (how != NULL && (*how < '0' || *how > '9')) {
             form_put_number(out, object, part, how);
             continue;
         }
@@ -447,21 +440,204 @@ enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, 
     return code;
 }
 
-enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
-                      const char *form, ctl_put_t *put)
-{
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = ctl_send(ctl, method, target, body, false, &answer);
-    bool gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
+/* The options that are fields of requests. */
+static const struct part OPTION_PARTS[] = {
+    {"max-id", "max_id", PART_NUMBER, 0, INT64_MAX},
+    {"step", "step", PART_NUMBER, 0, INT64_MAX},
+    {"max-step", "max_step", PART_NUMBER, 0, INT64_MAX},
+    {"max", "max", PART_NUMBER, 0, INT64_MAX},
+    {"shape-key", "key", PART_NUMBER, 0, INT64_MAX},
+    {"mode", "mode", PART_TEXT, 0, 0},
+    {"increment", "increment", PART_NUMBER, 0, INT64_MAX},
+    {"offset", "offset", PART_NUMBER, 0, INT64_MAX},
+    {"cover-s", "cover_s", PART_NUMBER, 0, INT64_MAX},
+    {"description", "description", PART_TEXT, 0, 0},
+    {"shape", "shape", PART_TEXT, 0, 0},
+    {"reason", "reason", PART_TEXT, 0, 0},
+    {"worker-id", "worker_id", PART_NUMBER, 0, LIMIT_WORKER_IDS - 1},
+    {"from-ms", "from_ms", PART_NUMBER, 0, INT64_MAX},
+    {"layout", "layout", PART_TEXT, 0, 0},
+    {"zone", "zone", PART_TEXT, 0, 0},
+    {"address", "address", PART_TEXT, 0, 0},
+    {"epoch", "epoch", PART_NUMBER, 1, INT64_MAX},
+    {"window-ms", "window_ms", PART_NUMBER, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS},
+    {"last-timestamp-ms", "last_timestamp_ms", PART_NUMBER, 0, INT64_MAX},
+    {"wait-all", "wait=all", PART_FLAG, 0, 0},
+    {"force", "force=1", PART_FLAG, 0, 0},
+    {NULL, NULL, PART_TEXT, 0, 0},
+};
 
+static enum ctl_exit part_check(const struct part *part, const char *text, uint64_t *ret_number)
+{
+    size_t len = strlen(text);
+    struct address split;
+
+    if (part->kind == PART_NUMBER) {
+        return ctl_number(part->given, text, part->min, part->max, ret_number);
+    }
+    if (part->kind == PART_TAG && (len == 0 || len > LIMIT_TAG_NAME_BYTES)) {
+        return ctl_fail(CTL_USAGE, "a tag's name has 1 to %d bytes, not %zu", LIMIT_TAG_NAME_BYTES,
+                        len);
+    }
+    if (part->kind == PART_ADDRESS && (address_split(text, &split) != 0 ||
+                                       strpbrk(text, "\"\\") != NULL || !text_is_utf8(text, len))) {
+        return ctl_fail(CTL_USAGE, "\"%s\" is not HOST:PORT", text);
+    }
+    return CTL_DONE;
+}
+
+/* Put it into the query or the body; text NULL: it is not given. */
+static enum ctl_exit part_put(const struct part *part, const char *text, const char *method,
+                              struct buf *target, json_t **body)
+{
+    uint64_t number = 0;
+    json_t *value;
+
+    if (text == NULL) {
+        return CTL_DONE;
+    }
+    if (part_check(part, text, &number) != CTL_DONE) {
+        return CTL_USAGE;
+    }
+    if (part->kind == PART_FLAG) {
+        buf_printf(target, "%c%s", strchr(buf_text(target), '?') != NULL ? '&' : '?', part->field);
+    } else if (method == NULL) {
+        target_add(target, part->field, text);
+    } else {
+        *body = *body != NULL ? *body : MUST_HAVE(json_object());
+        value = part->kind == PART_NUMBER ? json_integer((json_int_t)number) : json_string(text);
+        if (json_object_set_new(*body, part->field, value) != 0) {
+            return ctl_fail(CTL_USAGE, "%s: not UTF-8", part->given);
+        }
+    }
+    return CTL_DONE;
+}
+
+enum ctl_exit ctl_fill(struct ctl *ctl, const char *method, struct buf *target, json_t **body)
+{
+    const struct command *command = ctl->command;
+    const char *star = strchr(command->path, '*');
+    const char *const *text = ctl->args.operands;
+    const struct part *operand = command->takes;
+    enum ctl_exit code = CTL_DONE;
+    uint64_t number = 0;
+
+    if (star != NULL) {
+        code = part_check(operand++, *text, &number);
+        buf_put(target, command->path, (size_t)(star - command->path));
+        percent_encode(target, *text++);
+    }
+    buf_printf(target, "%s", star != NULL ? star + 1 : command->path);
+    for (; code == CTL_DONE && operand->given != NULL; operand++) {
+        code = part_put(operand, *text++, method, target, body);
+    }
+    for (const struct part *option = OPTION_PARTS; code == CTL_DONE && option->given != NULL;
+         option++) {
+        code = part_put(option, ctl_option(ctl, option->given), method, target, body);
+    }
+    return code;
+}
+
+/* Append an answer as the command's request says. */
+static void request_put(struct ctl *ctl, json_t *json)
+{
+    const struct command *command = ctl->command;
+    GRID_LOCAL(grid, command->columns);
+
+    if (ctl->json) {
+        ctl_put_json(ctl, json);
+    } else if (command->columns != NULL) {
+        ctl_put_rows(&ctl->out, &grid, json_object_get(json, strrchr(command->path, '/') + 1), 0);
+    } else if (command->form != NULL) {
+        ctl_put_form(&ctl->out, command->form, json);
+    } else {
+        command->put(ctl, json);
+    }
+}
+
+enum ctl_exit ctl_request(struct ctl *ctl, json_t *body)
+{
+    const struct command *command = ctl->command;
+    bool looks = body == NULL && command->operands != NULL && command->operands[0] == '[' &&
+                 ctl->args.operands[0] == NULL;
+    const char *method = looks ? NULL : command->method;
+    BUF_LOCAL(target);
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = ctl_fill(ctl, method, &target, &body);
+    bool gone;
+
+    if (code == CTL_DONE && command->waits) {
+        return ctl_change(ctl, method, &target, body, command->name, false);
+    }
+    if (code == CTL_DONE) {
+        code = ctl_send(ctl, method, buf_text(&target), body, false, &answer);
+        code = code == CTL_DONE ? code : ctl_failed(code, &answer);
+    }
     json_decref(body);
     if (code != CTL_DONE) {
-        return ctl_failed(code, &answer);
+        return code;
     }
+    gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
     code = gone ? CTL_DONE : ctl_must_be_object(&answer);
     if (code == CTL_DONE && !(gone && ctl->json)) {
-        ctl_put(ctl, answer.json, form, put);
+        request_put(ctl, answer.json);
     }
+    return code;
+}
+
+/* --- changes that take a while --- */
+
+#define WAIT_DEFAULT_S 120
+#define WAIT_EACH_MS 3000 /* of one request */
+
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
+                         const char *again, bool in_turn)
+{
+    uint64_t wait_s = WAIT_DEFAULT_S;
+    enum ctl_exit code = ctl_number_option(ctl, "wait", 1, 86400, &wait_s);
+    uint64_t deadline_ms = clock_now_ms(clock_system()) + wait_s * 1000;
+    bool force = ctl_has(ctl, "force");
+    bool printed = false;
+
+    target_add_number(target, "timeout_ms", WAIT_EACH_MS);
+    while (code == CTL_DONE) {
+        ANSWER_LOCAL(answer);
+
+        code = ctl_send(ctl, method, buf_text(target), body, force, &answer);
+        if (code != CTL_DONE && in_turn && answer.status == 409 &&
+            strcmp(answer.code, "in_progress") == 0) {
+            (void)poll(NULL, 0, ASK_PAUSE_MS); /* since the request is answered at once */
+            code = CTL_DONE;
+        } else if (code != CTL_DONE) {
+            code = ctl_failed(code, &answer);
+        } else {
+            code = ctl_must_be_object(&answer);
+        }
+        if (code != CTL_DONE) {
+            break;
+        }
+        if (answer.status == 200) {
+            if (ctl->json) {
+                ctl_put_json(ctl, answer.json);
+            } else {
+                ctl_put_form(&ctl->out, "{message}\n", answer.json);
+            }
+            break;
+        }
+        if (!printed) {
+            const char *message = field_text(answer.json, "message");
+
+            ctl_progress("under way: %s", message != NULL ? message : "no message");
+            printed = true;
+        }
+        if (clock_now_ms(clock_system()) >= deadline_ms) {
+            code = ctl_fail(
+                CTL_UNKNOWN,
+                "not done after %" PRIu64 " s; it continues. leafctl %s%s%s waits for it", wait_s,
+                ctl->command->family, again != NULL ? " " : "", again != NULL ? again : "");
+        }
+    }
+    json_decref(body);
     return code;
 }
 
@@ -787,31 +963,6 @@ enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_
                                 uint64_t *value)
 {
     return ctl_number(name, ctl_option(ctl, name), min, max, value);
-}
-
-enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, size_t count,
-                             json_t *body)
-{
-    for (const struct body_field *field = fields; field < fields + count; field++) {
-        const char *text = ctl_option(ctl, field->option);
-        uint64_t value = 0;
-        json_t *json = NULL;
-
-        if (text == NULL) {
-            continue;
-        }
-        if (field->max == 0) {
-            json = json_string(text);
-        } else if (ctl_number(field->option, text, field->min, field->max, &value) == CTL_DONE) {
-            json = json_integer((json_int_t)value);
-        } else {
-            return CTL_USAGE;
-        }
-        if (json_object_set_new(body, field->field, json) != 0) {
-            return ctl_fail(CTL_USAGE, "%s: not UTF-8", field->option);
-        }
-    }
-    return CTL_DONE;
 }
 
 /* --- again and again --- */

@@ -2,7 +2,8 @@
  * command.h - a command of leafctl: its table row, its input, and functions to ask, read and print.
  *
  * commands.c has the table of all commands; it makes help, completions and the manual page from it.
- * Each family of commands has a file with its run functions.
+ * A command that is one request is a row of that table alone; the others have a run function, in
+ * the file of their family.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
  * failure is printed by ctl_fail() or ctl_failed(), on stderr. Appended output is printed at the
@@ -32,14 +33,48 @@
 
 struct ctl;
 
+typedef void ctl_put_t(struct ctl *ctl, json_t *json);
+
+/* An operand, or an option, that is a part of a request. */
+enum part_kind {
+    PART_TEXT,
+    PART_NUMBER,  /* in [min, max] */
+    PART_TAG,     /* the name of a tag */
+    PART_ADDRESS, /* HOST:PORT */
+    PART_FLAG     /* an option without a value: `field` is a whole parameter of the query */
+};
+
+struct part {
+    const char *given; /* the option's name, or what messages call the operand; NULL: none */
+    const char *field; /* its name in the body, or in the query of a GET */
+    enum part_kind kind;
+    uint64_t min;
+    uint64_t max;
+};
+
+struct grid_column {
+    const char *title; /* that begins with '>': aligned right, with its cells */
+    const char *form;  /* of its cells: ctl_put_form() */
+};
+
 struct command {
-    const char *family;                 /* "tags"; NULL: the end of the table */
-    const char *name;                   /* "list"; NULL: the family is one command */
-    const char *operands;               /* "TAG [ID]", "...": any; NULL: none */
-    const char *summary;                /* a line without a dot at its end */
-    const char *text;                   /* further description; NULL: none */
-    const struct option_about *options; /* NULL: none of its own */
-    enum ctl_exit (*run)(struct ctl *ctl);
+    const char *family;                    /* "tags"; NULL: the end of the table */
+    const char *name;                      /* "list"; NULL: the family is one command */
+    const char *operands;                  /* "TAG [ID]", "...": any; NULL: none */
+    const char *summary;                   /* a line without a dot at its end */
+    const char *text;                      /* further description; NULL: none */
+    const struct option_about *options;    /* NULL: none of its own */
+    enum ctl_exit (*run)(struct ctl *ctl); /* NULL: ctl_request() */
+
+    /* What it asks for, and how the answer is shown: by one of form, columns and put. */
+    const char *method; /* NULL, or an optional operand that is not given: GET */
+    const char *path;   /* with the first operand in place of '*' */
+    struct part takes[COMMAND_OPERANDS_MAX]; /* the operands */
+    const char *form;
+    const struct grid_column *columns; /* of the rows of the array that ends the path */
+    ctl_put_t *put;                    /* gets NULL after a 204: it is done */
+    bool waits;                        /* repeated until it is answered by 200 */
+
     bool is_default; /* of its family: its name may be left out */
     bool is_offline; /* it asks no server */
 };
@@ -92,17 +127,9 @@ const char *units_bytes(uint64_t bytes, char out[UNITS_BYTES]);
 /* 850 ms, 12 s, 5 min, 3 h 20 min, 12 d */
 const char *units_ms(uint64_t ms, char out[UNITS_BYTES]);
 
-/* --- tables ---
- *
- * A title that begins with '>' is aligned right, with its cells. A long list is printed page by
- * page: columns keep their widths. */
+/* --- tables: a long list is printed page by page; columns keep their widths --- */
 
 #define GRID_COLUMNS_MAX 12
-
-struct grid_column {
-    const char *title;
-    const char *form; /* of its cells: ctl_put_form() */
-};
 
 struct grid {
     const struct grid_column *titles; /* borrowed; the last one is NULL */
@@ -141,18 +168,6 @@ enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint6
 enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t min, uint64_t max,
                                 uint64_t *value) MUST_CHECK;
 
-/* An option that is a field of a request's body: a number in [min, max], or with max 0 a text. */
-struct body_field {
-    const char *option;
-    const char *field;
-    uint64_t min;
-    uint64_t max;
-};
-
-/* Put the given options into the body. */
-enum ctl_exit ctl_add_fields(struct ctl *ctl, const struct body_field *fields, size_t count,
-                             json_t *body) MUST_CHECK;
-
 /* --- messages and output --- */
 
 /* A line on stderr, cleaned; returns code. */
@@ -172,15 +187,11 @@ enum ctl_exit ctl_flush(struct ctl *ctl) MUST_CHECK;
  * null. */
 void ctl_put_json(struct ctl *ctl, const json_t *json);
 
-typedef void ctl_put_t(struct ctl *ctl, json_t *json);
-
-/* Append it: with --json unchanged, otherwise by this form, or without a form by put(). */
-void ctl_put(struct ctl *ctl, json_t *json, const char *form, ctl_put_t *put);
-
 /* Append a form with the fields of an object: "{name}", or "{name:how}", "{a.b}" for a field of a
  * field. Without how the field is a text. A number in how is a width, filled with blanks. Otherwise
  * how is n (a number; 0 if missing), or one of these, "-" if missing: int, bytes, age (of
- * milliseconds), ms (of microseconds), signed (milliseconds), time (of Unix milliseconds). */
+ * milliseconds), ms (of microseconds), signed (milliseconds), time (of Unix milliseconds; "-" for
+ * 0), date (the same, also 0); or !word: the word if the field is true, else nothing. */
 void ctl_put_form(struct buf *out, const char *form, const json_t *json);
 
 typedef enum ctl_exit ctl_show_t(struct ctl *ctl, const char *before);
@@ -212,11 +223,20 @@ void target_put(struct buf *target, const char *path, const char *name);
 enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
                        bool once, struct answer *ret);
 
-/* The same, or GET (method NULL), sent until answered; a failure is printed. The answer is appended
- * as by ctl_put(). After a DELETE without a body (204) put() gets NULL, and with --json nothing is
- * appended. body: freed. */
-enum ctl_exit ctl_ask(struct ctl *ctl, const char *method, const char *target, json_t *body,
-                      const char *form, ctl_put_t *put);
+/* Append path and query of the command's request to the target, and its fields to the body, which
+ * is made if there are any. CTL_USAGE: an operand or option is wrong, which was printed. */
+enum ctl_exit ctl_fill(struct ctl *ctl, const char *method, struct buf *target,
+                       json_t **body) MUST_CHECK;
+
+/* Carry out the command's request, and append the answer: with --json unchanged. body: fields that
+ * the command knows itself, freed; NULL: none. A failure is printed. */
+enum ctl_exit ctl_request(struct ctl *ctl, json_t *body);
+
+/* Ask for a change of the cluster until it is made, or --wait is over. An answer 202 means that it
+ * continues; the same request waits for it. again: the command of this family that waits for a
+ * change that continues; body: freed, NULL: none; in_turn: wait for another change under way. */
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
+                         const char *again, bool in_turn);
 
 /* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
 
@@ -332,9 +352,6 @@ void describe_all(struct buf *out);
 /* One command, with its options. */
 void describe_command(const struct command *command, struct buf *out);
 
-/* A script that completes command lines. NULL: shell is not bash, zsh or fish. */
-const char *complete_script(const char *shell);
-
 /* Append the possible last words, a line each with a tab and a description, or ":file"; nothing for
  * other values. */
 void complete_words(const char *const *words, size_t count, struct buf *out);
@@ -344,36 +361,32 @@ void complete_manual(struct buf *out);
 
 /* --- the commands --- */
 
+#define NODE_ID_MAX 65535
+
 /* All of them, in the order of the help. */
 extern const struct command COMMANDS[];
+
+void put_tag(struct ctl *ctl, json_t *tag);
+void put_worker(struct ctl *ctl, json_t *worker);
+void put_cut(struct ctl *ctl, json_t *cut);
+void put_level(struct ctl *ctl, json_t *level);
 
 enum ctl_exit run_status(struct ctl *ctl);
 enum ctl_exit run_check(struct ctl *ctl);
 enum ctl_exit run_top(struct ctl *ctl);
 enum ctl_exit run_history(struct ctl *ctl);
 enum ctl_exit run_tags_list(struct ctl *ctl);
-enum ctl_exit run_tags_get(struct ctl *ctl);
 enum ctl_exit run_tags_put(struct ctl *ctl);
 enum ctl_exit run_tags_delete(struct ctl *ctl);
 enum ctl_exit run_next(struct ctl *ctl);
 enum ctl_exit run_decode(struct ctl *ctl);
-enum ctl_exit run_at(struct ctl *ctl);
 enum ctl_exit run_workers_list(struct ctl *ctl);
-enum ctl_exit run_workers_acquire(struct ctl *ctl);
 enum ctl_exit run_workers_change(struct ctl *ctl);
-enum ctl_exit run_workers_pools(struct ctl *ctl);
-enum ctl_exit run_clients_list(struct ctl *ctl);
 enum ctl_exit run_clients_cut(struct ctl *ctl);
-enum ctl_exit run_clients_restore(struct ctl *ctl);
-enum ctl_exit run_layouts_list(struct ctl *ctl);
 enum ctl_exit run_members_list(struct ctl *ctl);
-enum ctl_exit run_members_add(struct ctl *ctl);
 enum ctl_exit run_members_remove(struct ctl *ctl);
 enum ctl_exit run_members_replace(struct ctl *ctl);
-enum ctl_exit run_members_work(struct ctl *ctl);
-enum ctl_exit run_members_address(struct ctl *ctl);
 enum ctl_exit run_leader(struct ctl *ctl);
-enum ctl_exit run_level_show(struct ctl *ctl);
 enum ctl_exit run_level_raise(struct ctl *ctl);
 enum ctl_exit run_backup(struct ctl *ctl);
 enum ctl_exit run_import(struct ctl *ctl);

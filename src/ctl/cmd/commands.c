@@ -1,10 +1,11 @@
 /*
- * commands.c - every command of leafctl: its words, its description, its options, and its function.
- * Help, completions, the manual page and the parser use this table.
+ * commands.c - every command of leafctl: its words, its description, its options, and its request
+ * or function. Help, completions, the manual page and the parser use this table.
  *
- * A shell's completion script asks leafctl itself (--complete) for the words possible at the
- * cursor. leafctl finds the words before the cursor that are no options or values of options: the
- * first is the family, the second is the name, if the family has names. Thread: any.
+ * A shell's completion script (packaging/completions) asks leafctl itself (--complete) for the
+ * words possible at the cursor. leafctl finds the words before the cursor that are no options or
+ * values of options: the first is the family, the second is the name, if the family has names.
+ * Thread: any.
  */
 #include "src/ctl/cmd/command.h"
 
@@ -243,140 +244,180 @@ static const struct option_about TOKEN_NEW_OPTIONS[] = {
 
 /* --- commands --- */
 
+/* Operands of requests. */
+#define TAKES(...) .takes = {__VA_ARGS__}
+#define TAG "TAG", NULL, PART_TAG, 0, 0
+#define MEMBER "ID", "id", PART_NUMBER, 1, NODE_ID_MAX
+#define WORKER "ID", NULL, PART_NUMBER, 0, LIMIT_WORKER_IDS - 1
+#define PEER "HOST:PORT", "peer_address", PART_ADDRESS, 0, 0
+#define WHO "ADDRESS", NULL, PART_TEXT, 0, 0
+
+static const struct grid_column LAYOUT_COLUMNS[] = {{"name", "{name}"},
+                                                    {">unit", "{unit_ms:n}"},
+                                                    {">time", "{time_bits:n}"},
+                                                    {">worker", "{worker_bits:n}"},
+                                                    {">sequence", "{sequence_bits:n}"},
+                                                    {"order", "{order}"},
+                                                    {"epoch", "{epoch_ms:date}"},
+                                                    {"state", "{deleted:!deleted}"},
+                                                    {NULL, NULL}};
+
+static const struct grid_column CUT_COLUMNS[] = {{"client", "{who}"},
+                                                 {"cut until", "{until}"},
+                                                 {"by", "{by}"},
+                                                 {"reason", "{reason}"},
+                                                 {NULL, NULL}};
+
 const struct command COMMANDS[] = {
     {"status", NULL, NULL,
      "the cluster on one screen: members, leader, quorum, lag, clocks, disk, alarms",
-     "It is what one node sees.", STATUS_OPTIONS, run_status, false, false},
+     "It is what one node sees.", STATUS_OPTIONS, .run = run_status},
     {"check", NULL, NULL,
      "is the cluster healthy and well set up? reasons, what to do, and an exit code",
      "It asks every server that --server names, so name all nodes. Exit code 0: nothing to "
      "say; 1: warnings; 2: something is critical.",
-     CHECK_OPTIONS, run_check, false, false},
+     CHECK_OPTIONS, .run = run_check},
     {"top", NULL, "[PREFIX]",
      "the busiest tags: rates, and how long the ids that nodes hold will last",
-     "A node knows only its own rates: name all nodes with --server.", TOP_OPTIONS, run_top, false,
-     false},
+     "A node knows only its own rates: name all nodes with --server.", TOP_OPTIONS, .run = run_top},
     {"events", NULL, NULL, "what happened: elections, members, links, level, alarms",
      "A node knows what it saw since its start: name all nodes with --server.", EVENTS_OPTIONS,
-     run_history, false, false},
+     .run = run_history},
     {"audit", NULL, NULL, "what was changed and what was refused, and by whom",
      "A node keeps what came to it since its start: name all nodes with --server.", AUDIT_OPTIONS,
-     run_history, false, false},
+     .run = run_history},
     {"tags", "list", "[PREFIX]", "tags, in the order of their names",
      "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
      "/api/tags of another cluster takes them as they are.",
-     TAGS_LIST_OPTIONS, run_tags_list, true, false},
-    {"tags", "get", "TAG", "one tag", NULL, NULL, run_tags_get, false, false},
+     TAGS_LIST_OPTIONS, .run = run_tags_list, .is_default = true},
+    {"tags", "get", "TAG", "one tag", NULL, NULL, .path = "/api/tags/*", TAKES({TAG}),
+     .put = put_tag},
     {"tags", "put", "TAG", "make a tag, or change it", "What no option names stays as it is.",
-     TAGS_PUT_OPTIONS, run_tags_put, false, false},
+     TAGS_PUT_OPTIONS, .run = run_tags_put, .method = "PUT", .path = "/api/tags/*", TAKES({TAG})},
     {"tags", "pause", "TAG", "no node hands out ids of a tag until it is resumed",
      "What nodes hold of it is kept. A node that is cut off does not learn of it.",
-     TAGS_PAUSE_OPTIONS, run_tags_put, false, false},
+     TAGS_PAUSE_OPTIONS, .run = run_tags_put, .method = "PUT", .path = "/api/tags/*", TAKES({TAG})},
     {"tags", "resume", "TAG", "hand out ids of a paused tag again", NULL, TAGS_DELETE_OPTIONS,
-     run_tags_put, false, false},
+     .run = run_tags_put, .method = "PUT", .path = "/api/tags/*", TAKES({TAG})},
     {"tags", "delete", "TAG", "delete a tag; its ids never come again", NULL, TAGS_DELETE_OPTIONS,
-     run_tags_delete, false, false},
+     .run = run_tags_delete, .method = "DELETE", .path = "/api/tags/*", TAKES({TAG})},
     {"next", NULL, "TAG", "take ids, one a line",
      "A request without an answer is asked again, at another node too: the ids of the first "
      "one are skipped, and none is printed twice.",
-     NEXT_OPTIONS, run_next, false, false},
+     NEXT_OPTIONS, .run = run_next},
     {"decode", NULL, "ID",
      "take a snowflake id, also a UUID or ULID, apart: time, worker id, sequence", NULL,
-     DECODE_OPTIONS, run_decode, false, false},
+     DECODE_OPTIONS, .run = run_decode, .path = "/api/snowflake/decode/*",
+     TAKES({"ID", NULL, PART_TEXT, 0, 0}),
+     .form = "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
+             "sequence  {sequence:n}\n"},
     {"at", NULL, "TIME",
      "the smallest snowflake id of a time: RFC 3339 with its zone, or Unix milliseconds", NULL,
-     DECODE_OPTIONS, run_at, false, false},
+     DECODE_OPTIONS, .path = "/api/snowflake/at?format=json",
+     TAKES({"TIME", "time", PART_TEXT, 0, 0}), .form = "{id}\n"},
     {"workers", "list", NULL, "worker ids of snowflake ids: what holds each, until when", NULL,
-     WORKERS_LIST_OPTIONS, run_workers_list, true, false},
+     WORKERS_LIST_OPTIONS, .run = run_workers_list, .is_default = true},
     {"workers", "acquire", "NAME",
      "get a worker id for a generator outside of leafd, or keep one from being used", NULL,
-     WORKERS_ACQUIRE_OPTIONS, run_workers_acquire, false, false},
+     WORKERS_ACQUIRE_OPTIONS, .method = "POST", .path = "/api/workers",
+     TAKES({"NAME", "name", PART_TEXT, 0, 0}), .put = put_worker},
     {"workers", "renew", "ID", "hold a worker id longer", NULL, WORKERS_RENEW_OPTIONS,
-     run_workers_change, false, false},
+     .run = run_workers_change, .method = "PUT", .path = "/api/workers/*", TAKES({WORKER}),
+     .put = put_worker},
     {"workers", "release", "ID", "give a worker id back", NULL, WORKERS_RELEASE_OPTIONS,
-     run_workers_change, false, false},
+     .run = run_workers_change, .method = "DELETE", .path = "/api/workers/*", TAKES({WORKER}),
+     .put = put_worker},
     {"workers", "pools", "[POOLS]", "worker ids of each zone; with POOLS: these instead",
      "POOLS is like a=0-31,b=32-63, or empty for none. A zone with a pool takes from that alone, "
      "all "
      "others from what is in none. What is held stays so.",
-     NULL, run_workers_pools, false, false},
-    {"layouts", "list", NULL, "layouts of snowflake ids by name", NULL, NULL, run_layouts_list,
-     true, false},
-    {"members", "list", NULL, "the members of the cluster", NULL, NULL, run_members_list, true,
-     false},
+     NULL, .method = "PUT", .path = "/api/workers/pools",
+     TAKES({"POOLS", "pools", PART_TEXT, 0, 0}), .form = "{pools}\n"},
+    {"layouts", "list", NULL, "layouts of snowflake ids by name", NULL, NULL,
+     .path = "/api/layouts", .columns = LAYOUT_COLUMNS, .is_default = true},
+    {"members", "list", NULL, "the members of the cluster", NULL, NULL, .run = run_members_list,
+     .is_default = true},
     {"members", "add", "ID HOST:PORT", "let a node in, by its peer address",
      "Start it with an empty directory and --join, before or after. It votes once it has "
      "caught up.",
-     CHANGE_OPTIONS, run_members_add, false, false},
+     CHANGE_OPTIONS, .method = "POST", .path = "/api/cluster/members", TAKES({MEMBER}, {PEER}),
+     .waits = true},
     {"members", "remove", "ID", "remove a node, which may be dead; its id never comes back",
      "Of a voter that is healthy it says how many voters are left and how many of them may "
      "fail then, and asks.",
-     MEMBERS_REMOVE_OPTIONS, run_members_remove, false, false},
+     MEMBERS_REMOVE_OPTIONS, .run = run_members_remove, .method = "DELETE",
+     .path = "/api/cluster/members/*", TAKES({MEMBER}), .waits = true},
     {"members", "replace", "OLD-ID NEW-ID HOST:PORT", "remove a dead node, then let a new one in",
-     NULL, CHANGE_OPTIONS, run_members_replace, false, false},
+     NULL, CHANGE_OPTIONS, .run = run_members_replace, .path = "/api/cluster/members/*",
+     TAKES({MEMBER}, {MEMBER}, {PEER})},
     {"members", "address", "ID HOST:PORT", "say where the others reach a node from now on", NULL,
-     CHANGE_OPTIONS, run_members_address, false, false},
+     CHANGE_OPTIONS, .method = "PUT", .path = "/api/cluster/members/*", TAKES({MEMBER}, {PEER}),
+     .waits = true},
     {"members", "drain", "ID", "give a node's work to the others, until it is resumed",
      "Its /readyz refuses, its HTTP connections end after their answers, and it leads no more. It "
      "stays so over its restarts.",
-     PLACE_OPTIONS, run_members_work, false, false},
+     PLACE_OPTIONS, .method = "POST", .path = "/api/nodes/*/drain", TAKES({MEMBER}), .waits = true},
     {"members", "resume", "ID", "a drained node takes work again", NULL, WAIT_OPTIONS,
-     run_members_work, false, false},
+     .method = "POST", .path = "/api/nodes/*/resume", TAKES({MEMBER}), .waits = true},
     {"members", "weight", "ID WEIGHT", "how much of its zone's work a node is given, 0 to 1000",
-     NULL, PLACE_OPTIONS, run_members_work, false, false},
+     NULL, PLACE_OPTIONS, .method = "PUT", .path = "/api/nodes/*",
+     TAKES({MEMBER}, {"WEIGHT", "weight", PART_NUMBER, 0, 1000}), .waits = true},
     {"clients", "list", NULL, "clients that are cut, until when, and by whom", NULL, NULL,
-     run_clients_list, true, false},
+     .path = "/api/clients/cuts", .columns = CUT_COLUMNS, .is_default = true},
     {"clients", "cut", "ADDRESS[/PREFIX]|TOKEN", "no node serves a client for a time",
      "TOKEN is the name in the tokens file. It ends by itself.", CLIENTS_CUT_OPTIONS,
-     run_clients_cut, false, false},
+     .run = run_clients_cut, .method = "PUT", .path = "/api/clients/cuts/*", TAKES({WHO}),
+     .put = put_cut},
     {"clients", "restore", "ADDRESS[/PREFIX]|TOKEN", "serve a client that was cut again", NULL,
-     NULL, run_clients_restore, false, false},
+     NULL, .method = "DELETE", .path = "/api/clients/cuts/*", TAKES({WHO}), .put = put_cut},
     {"leader", NULL, "[ID]", "which node leads; with ID: move the leadership there", NULL,
-     WAIT_OPTIONS, run_leader, false, false},
+     WAIT_OPTIONS, .run = run_leader, .method = "POST", .path = "/api/cluster/leader",
+     TAKES({MEMBER}), .waits = true},
     {"level", "show", NULL, "the cluster's level, and which node keeps it from rising", NULL, NULL,
-     run_level_show, true, false},
+     .path = "/api/cluster/level", .put = put_level, .is_default = true},
     {"level", "raise", "[LEVEL]", "raise the level by one; there is no way back", NULL,
-     WAIT_OPTIONS, run_level_raise, false, false},
+     WAIT_OPTIONS, .run = run_level_raise, .method = "POST", .path = "/api/cluster/level",
+     TAKES({"LEVEL", "level", PART_NUMBER, 1, 65535}), .waits = true},
     {"backup", NULL, "FILE", "the whole state as a file, for leafd restore",
      "FILE is replaced once the new backup is whole, verified and on the disk; until then it "
      "is FILE.part.",
-     BACKUP_OPTIONS, run_backup, false, false},
+     BACKUP_OPTIONS, .run = run_backup},
     {"restore", NULL, "...", "make the data of a new cluster out of a backup: leafd restore",
-     "Runs leafd restore with what follows, on this machine.", NULL, run_offline_misplaced, false,
-     true},
+     "Runs leafd restore with what follows, on this machine.", NULL, .run = run_offline_misplaced,
+     .is_offline = true},
     {"recover", NULL, "...", "make up for a lost majority, out of what is left: leafd recover",
-     "Runs leafd recover with what follows, on this machine.", NULL, run_offline_misplaced, false,
-     true},
+     "Runs leafd recover with what follows, on this machine.", NULL, .run = run_offline_misplaced,
+     .is_offline = true},
     {"import", "leaf", "[FILE]",
      "take over Leaf's table leaf_alloc: each tag continues at its row's max_id",
      "Stop all Leaf servers before the rows are read, or let them run on with --mysql and --ahead. "
      "FILE is a dump of mysqldump, columns between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. "
      "All is checked before anything is sent, and a run that was broken off is run again.",
-     IMPORT_OPTIONS, run_import, false, false},
+     IMPORT_OPTIONS, .run = run_import},
     {"import", "tinyid", "[FILE]",
      "take over TinyID's table tiny_id_info: each tag continues above its row's max_id",
      "Stop all TinyID servers, and clients that hold segments, before the rows are read, or let "
      "them run on with --mysql and --ahead. A row with a delta other than 1 is refused: leafd "
      "hands "
      "out every number.",
-     IMPORT_OPTIONS, run_import, false, false},
+     IMPORT_OPTIONS, .run = run_import},
     {"import", "cosid", "[FILE]",
      "take over CosId's table cosid: each tag continues above its row's last_max_id",
      "Stop all programs with CosId before the rows are read, or let them run on with --mysql and "
      "--ahead.",
-     IMPORT_OPTIONS, run_import, false, false},
+     IMPORT_OPTIONS, .run = run_import},
     {"import", "sql", NULL,
      "take over AUTO_INCREMENT of MySQL, sequences of PostgreSQL, counters of Redis, or a query",
      "It asks by the database's own tool (mysql, psql, redis-cli), whose own configuration has the "
      "password. A tag has the name of its table, sequence or key.",
-     IMPORT_SQL_OPTIONS, run_import, false, false},
+     IMPORT_SQL_OPTIONS, .run = run_import},
     {"import", "csv", "FILE", "take over any counters: a file with the columns tag and max_id",
      "max_id is the next id. The columns step and description may be there, too.",
-     IMPORT_CSV_OPTIONS, run_import, false, false},
+     IMPORT_CSV_OPTIONS, .run = run_import},
     {"token", "new", NULL, "a new token, and its line for auth.tokens-file",
      "The line has only the token's hash. Put it into the file of each node, and send SIGHUP.",
-     TOKEN_NEW_OPTIONS, run_token_new, false, true},
-    {NULL, NULL, NULL, NULL, NULL, NULL, NULL, false, false},
+     TOKEN_NEW_OPTIONS, .run = run_token_new, .is_offline = true},
+    {.family = NULL},
 };
 
 /* --- the table as text --- */
@@ -554,53 +595,6 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
     } else if (file || is_file(value)) {
         buf_printf(out, ":file\n");
     }
-}
-
-const char *complete_script(const char *shell)
-{
-    static const char *const scripts[][2] = {
-        {"bash", "# leafctl completion for bash; made by leafctl --print-completion bash\n"
-                 "_leafctl() {\n"
-                 "    local cur=${COMP_WORDS[COMP_CWORD]} offered\n"
-                 "    offered=$(\"${COMP_WORDS[0]}\" --complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" "
-                 "2>/dev/null | cut -f 1)\n"
-                 "    if [ \"$offered\" = :file ]; then\n"
-                 "        compopt -o filenames 2>/dev/null\n"
-                 "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-                 "    else\n"
-                 "        mapfile -t COMPREPLY < <(compgen -W \"$offered\" -- \"$cur\")\n"
-                 "    fi\n"
-                 "}\n"
-                 "complete -F _leafctl leafctl\n"},
-        {"zsh", "#compdef leafctl\n# made by leafctl --print-completion zsh\n"
-                "_leafctl() {\n"
-                "    local offered\n"
-                "    offered=$(${~words[1]} --complete \"${(@)words[2,CURRENT]}\" 2>/dev/null | "
-                "cut -f 1)\n"
-                "    if [ \"$offered\" = :file ]; then _files\n"
-                "    else compadd -- ${=offered}\n"
-                "    fi\n"
-                "}\n"
-                "_leafctl \"$@\"\n"},
-        {"fish", "# leafctl completion for fish; made by leafctl --print-completion fish\n"
-                 "function __leafctl\n"
-                 "    set -l words (commandline -opc) (commandline -ct)\n"
-                 "    set -l offered ($words[1] --complete $words[2..-1] 2>/dev/null)\n"
-                 "    if test \"$offered\" = :file\n"
-                 "        __fish_complete_path (commandline -ct)\n"
-                 "    else\n"
-                 "        string join \\n -- $offered\n"
-                 "    end\n"
-                 "end\n"
-                 "complete -c leafctl -f -a '(__leafctl)'\n"},
-    };
-
-    for (size_t i = 0; i < COUNT_OF(scripts); i++) {
-        if (strcmp(scripts[i][0], shell) == 0) {
-            return scripts[i][1];
-        }
-    }
-    return NULL;
 }
 
 /* --- the manual page --- */

@@ -172,21 +172,7 @@ enum ctl_exit run_tags_list(struct ctl *ctl)
 
 /* --- one tag --- */
 
-/* The target of the tag that the first operand names. */
-static enum ctl_exit tag_target(struct ctl *ctl, struct buf *target)
-{
-    const char *name = ctl->args.operands[0];
-    size_t len = strlen(name);
-
-    if (len == 0 || len > LIMIT_TAG_NAME_BYTES) {
-        return ctl_fail(CTL_USAGE, "a tag's name has 1 to %d bytes, not %zu", LIMIT_TAG_NAME_BYTES,
-                        len);
-    }
-    target_put(target, "/api/tags/", name);
-    return CTL_DONE;
-}
-
-static void tag_put(struct ctl *ctl, json_t *tag)
+void put_tag(struct ctl *ctl, json_t *tag)
 {
     for (size_t i = 0; FIELDS[i] != NULL; i++) {
         const json_t *field = json_object_get(tag, FIELDS[i]);
@@ -206,14 +192,6 @@ static void tag_put(struct ctl *ctl, json_t *tag)
     }
 }
 
-enum ctl_exit run_tags_get(struct ctl *ctl)
-{
-    BUF_LOCAL(target);
-    enum ctl_exit code = tag_target(ctl, &target);
-
-    return code == CTL_DONE ? ctl_ask(ctl, NULL, buf_text(&target), NULL, NULL, tag_put) : code;
-}
-
 /* Send the fields, which are freed, and show the tag. */
 static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *body)
 {
@@ -221,8 +199,6 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
-    target_add(target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
-    target_add(target, "force", force ? "1" : NULL);
     code = ctl_send(ctl, "PUT", buf_text(target), body, force, &answer);
     json_decref(body);
     if (code != CTL_DONE) {
@@ -233,11 +209,12 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
     }
     code = ctl_must_be_object(&answer);
     if (code == CTL_DONE) {
-        buf_printf(&ctl->out, "%s",
-                   ctl->json              ? ""
-                   : answer.status == 201 ? "made:\n"
-                                          : "changed:\n");
-        ctl_put(ctl, answer.json, NULL, tag_put);
+        if (ctl->json) {
+            ctl_put_json(ctl, answer.json);
+            return code;
+        }
+        buf_printf(&ctl->out, answer.status == 201 ? "made:\n" : "changed:\n");
+        put_tag(ctl, answer.json);
     }
     return code;
 }
@@ -246,23 +223,12 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
  * not made. */
 enum ctl_exit run_tags_put(struct ctl *ctl)
 {
-    static const struct body_field fields[] = {{"max-id", "max_id", 0, INT64_MAX},
-                                               {"step", "step", 0, INT64_MAX},
-                                               {"max-step", "max_step", 0, INT64_MAX},
-                                               {"max", "max", 0, INT64_MAX},
-                                               {"shape-key", "key", 0, INT64_MAX},
-                                               {"mode", "mode", 0, 0},
-                                               {"increment", "increment", 0, INT64_MAX},
-                                               {"offset", "offset", 0, INT64_MAX},
-                                               {"cover-s", "cover_s", 0, INT64_MAX},
-                                               {"description", "description", 0, 0},
-                                               {"shape", "shape", 0, 0},
-                                               {"reason", "reason", 0, 0}};
     bool may_make = strcmp(ctl->command->name, "put") == 0;
     bool paused = strcmp(ctl->command->name, "pause") == 0;
     json_t *body = MUST_HAVE(may_make ? json_object() : json_pack("{s:b}", "paused", paused));
     BUF_LOCAL(target);
-    enum ctl_exit code = tag_target(ctl, &target);
+    BUF_LOCAL(path);
+    enum ctl_exit code;
 
     for (size_t i = 0; i < COMMAND_OPTIONS_MAX; i++) {
         const char *value = ctl->args.values[i];
@@ -272,11 +238,12 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
             ctl->args.values[i] = "9223372036854775807";
         }
     }
-    code = code == CTL_DONE ? ctl_add_fields(ctl, fields, COUNT_OF(fields), body) : code;
+    code = ctl_fill(ctl, "PUT", &target, &body);
     if (code == CTL_DONE && !may_make) {
         ANSWER_LOCAL(answer);
 
-        code = ctl_send(ctl, "GET", buf_text(&target), NULL, false, &answer);
+        target_put(&path, "/api/tags/", ctl->args.operands[0]);
+        code = ctl_send(ctl, "GET", buf_text(&path), NULL, false, &answer);
         code = code != CTL_DONE ? ctl_failed(code, &answer) : CTL_DONE;
     }
     if (code != CTL_DONE) {
@@ -290,12 +257,12 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
 {
     BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = tag_target(ctl, &target);
+    json_t *body = NULL;
+    enum ctl_exit code = ctl_fill(ctl, "DELETE", &target, &body);
 
     if (code != CTL_DONE) {
         return code;
     }
-    target_add(&target, "wait", ctl_has(ctl, "wait-all") ? "all" : NULL);
     code = ctl_send(ctl, "DELETE", buf_text(&target), NULL, false, &answer);
     /* 404 after a repeat: an earlier try without an answer did it. */
     if (code != CTL_DONE && !(code == CTL_NOT_FOUND && answer.repeated)) {
@@ -455,29 +422,11 @@ enum ctl_exit run_decode(struct ctl *ctl)
     struct snowflake_parts parts;
     enum id_form form;
     uint64_t id = 0;
-    BUF_LOCAL(target);
 
-    if (!long_id_read(text, strlen(text), &form, &parts) &&
-        ctl_number("ID", text, 0, INT64_MAX, &id) != CTL_DONE) {
-        return CTL_USAGE;
-    }
-    target_put(&target, "/api/snowflake/decode/", text);
-    target_add(&target, "layout", ctl_option(ctl, "layout"));
-    return ctl_ask(ctl, NULL, buf_text(&target), NULL,
-                   "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
-                   "sequence  {sequence:n}\n",
-                   NULL);
-}
-
-enum ctl_exit run_at(struct ctl *ctl)
-{
-    BUF_LOCAL(target);
-
-    target_put(&target, "/api/snowflake/at", NULL);
-    target_add(&target, "time", ctl->args.operands[0]);
-    target_add(&target, "format", "json");
-    target_add(&target, "layout", ctl_option(ctl, "layout"));
-    return ctl_ask(ctl, NULL, buf_text(&target), NULL, "{id}\n", NULL);
+    return long_id_read(text, strlen(text), &form, &parts) ||
+                   ctl_number("ID", text, 0, INT64_MAX, &id) == CTL_DONE
+               ? ctl_request(ctl, NULL)
+               : CTL_USAGE;
 }
 
 /* --- worker ids --- */
@@ -524,7 +473,7 @@ enum ctl_exit run_workers_list(struct ctl *ctl)
     return pages_end(&pages);
 }
 
-static void worker_put(struct ctl *ctl, json_t *json)
+void put_worker(struct ctl *ctl, json_t *json)
 {
     if (json == NULL) {
         buf_printf(&ctl->out, "released\n");
@@ -536,94 +485,15 @@ static void worker_put(struct ctl *ctl, json_t *json)
     ctl_put_form(&ctl->out, " up to {until_ms:time}\n", json);
 }
 
-/* Send a change of a worker id, or for a new one (id NULL); show the granted id. body: freed. */
-static enum ctl_exit worker_send(struct ctl *ctl, const char *method, const char *id, json_t *body)
-{
-    static const struct body_field fields[] = {
-        {"worker-id", "worker_id", 0, LIMIT_WORKER_IDS - 1},
-        {"from-ms", "from_ms", 0, INT64_MAX},
-        {"layout", "layout", 0, 0},
-        {"zone", "zone", 0, 0},
-        {"address", "address", 0, 0},
-        {"epoch", "epoch", 1, INT64_MAX},
-        {"window-ms", "window_ms", LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS},
-        {"last-timestamp-ms", "last_timestamp_ms", 0, INT64_MAX}};
-    BUF_LOCAL(target);
-
-    if (ctl_add_fields(ctl, fields, COUNT_OF(fields), body) != CTL_DONE) {
-        json_decref(body);
-        return CTL_USAGE;
-    }
-    target_put(&target, id != NULL ? "/api/workers/" : "/api/workers", id);
-    target_add(&target, "force", ctl_has(ctl, "force") ? "1" : NULL);
-    return ctl_ask(ctl, method, buf_text(&target), body, NULL, worker_put);
-}
-
-enum ctl_exit run_workers_acquire(struct ctl *ctl)
-{
-    json_t *body = json_pack("{s:s}", "name", ctl->args.operands[0]);
-
-    return body != NULL ? worker_send(ctl, "POST", NULL, body)
-                        : ctl_fail(CTL_USAGE, "the name is not UTF-8");
-}
-
 /* `renew` or `release` an acquired id: needs its epoch. */
 enum ctl_exit run_workers_change(struct ctl *ctl)
 {
-    const char *method = strcmp(ctl->command->name, "renew") == 0 ? "PUT" : "DELETE";
-    const char *text = ctl->args.operands[0];
     uint64_t id = 0;
 
-    if (ctl_number("ID", text, 0, LIMIT_WORKER_IDS - 1, &id) != CTL_DONE) {
+    if (ctl_number("ID", ctl->args.operands[0], 0, LIMIT_WORKER_IDS - 1, &id) != CTL_DONE) {
         return CTL_USAGE;
     }
     return ctl_has(ctl, "epoch")
-               ? worker_send(ctl, method, text, MUST_HAVE(json_object()))
+               ? ctl_request(ctl, NULL)
                : ctl_fail(CTL_USAGE, "--epoch is missing: leafctl workers list shows it");
-}
-
-enum ctl_exit run_workers_pools(struct ctl *ctl)
-{
-    const char *pools = ctl->args.operands[0];
-    json_t *body = pools != NULL ? json_pack("{s:s}", "pools", pools) : NULL;
-
-    if (pools != NULL && body == NULL) {
-        return ctl_fail(CTL_USAGE, "POOLS is not UTF-8");
-    }
-    return ctl_ask(ctl, pools != NULL ? "PUT" : NULL, "/api/workers/pools", body, "{pools}\n",
-                   NULL);
-}
-
-/* --- layouts --- */
-
-static void layouts_put(struct ctl *ctl, json_t *json)
-{
-    static const struct grid_column titles[] = {{"name", "{name}"},
-                                                {">unit", "{unit_ms:n}"},
-                                                {">time", "{time_bits:n}"},
-                                                {">worker", "{worker_bits:n}"},
-                                                {">sequence", "{sequence_bits:n}"},
-                                                {"order", "{order}"},
-                                                {"epoch", "{epoch}"},
-                                                {"state", "{state}"},
-                                                {NULL, NULL}};
-    json_t *rows = json_object_get(json, "layouts");
-    char text[TEXT_TIME_BYTES];
-    GRID_LOCAL(grid, titles);
-
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        json_t *row = json_array_get(rows, i);
-        int64_t epoch_ms = field_number(row, "epoch_ms", 0);
-
-        (void)json_object_set_new(row, "epoch",
-                                  json_string(text_time_rfc3339((uint64_t)epoch_ms, text)));
-        (void)json_object_set_new(row, "state",
-                                  json_string(field_true(row, "deleted") ? "deleted" : ""));
-    }
-    ctl_put_rows(&ctl->out, &grid, rows, 0);
-}
-
-enum ctl_exit run_layouts_list(struct ctl *ctl)
-{
-    return ctl_ask(ctl, NULL, "/api/layouts", NULL, NULL, layouts_put);
 }

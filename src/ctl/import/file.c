@@ -155,7 +155,7 @@ static const char *field_bytes(const struct separated *in, const struct field *f
 /* The columns that the first line names. False: it lacks a required one. */
 static bool record_take_names(struct separated *in, const struct record *record)
 {
-    in->columns.count = 0;
+    in->columns = (struct columns){.count = 0};
     for (size_t i = 0; i < record->count && i < TABLE_COLUMNS_MAX; i++) {
         const char *name = field_bytes(in, &record->fields[i]);
         size_t len = record->fields[i].value.len;
@@ -408,7 +408,7 @@ static void json_take_row(struct file_reading *file, json_t *object, uint32_t nu
         if (column == NO_COLUMN || why.len > 0) {
             continue;
         }
-        if (columns_have(&there, column)) {
+        if ((there.have & 1U << column) != 0) {
             buf_printf(&why, "the column %s twice", file->source->columns[column]);
         } else if (json_take_value(file, value, column, &row, &why)) {
             columns_add(&there, column);

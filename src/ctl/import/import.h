@@ -66,11 +66,11 @@ int source_column(const struct source *source, const char *name, size_t len);
 struct columns {
     int meaning[TABLE_COLUMNS_MAX];
     size_t count;
+    unsigned have; /* a bit for each column that is among them */
     bool too_many;
 };
 
 void columns_add(struct columns *columns, int meaning);
-bool columns_have(const struct columns *columns, int meaning);
 
 /* Set the columns of the table, in its order. */
 void columns_in_order(struct columns *columns, const struct source *source);

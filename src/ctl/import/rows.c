@@ -106,24 +106,15 @@ void columns_add(struct columns *columns, int meaning)
 {
     if (columns->count == TABLE_COLUMNS_MAX) {
         columns->too_many = true;
-    } else {
-        columns->meaning[columns->count++] = meaning;
+        return;
     }
-}
-
-bool columns_have(const struct columns *columns, int meaning)
-{
-    for (size_t i = 0; i < columns->count; i++) {
-        if (columns->meaning[i] == meaning) {
-            return true;
-        }
-    }
-    return false;
+    columns->meaning[columns->count++] = meaning;
+    columns->have |= meaning != NO_COLUMN ? 1U << meaning : 0;
 }
 
 void columns_in_order(struct columns *columns, const struct source *source)
 {
-    columns->count = 0;
+    *columns = (struct columns){.count = 0};
     for (size_t i = 0; source->order[i] != NULL; i++) {
         columns_add(columns, source_column(source, source->order[i], strlen(source->order[i])));
     }
@@ -132,7 +123,7 @@ void columns_in_order(struct columns *columns, const struct source *source)
 const char *columns_lack(const struct source *source, const struct columns *columns)
 {
     for (int column = 0; column < COLUMNS; column++) {
-        if (source->needed[column] && !columns_have(columns, column)) {
+        if (source->needed[column] && (columns->have & 1U << column) == 0) {
             return source->columns[column];
         }
     }
@@ -143,7 +134,6 @@ const char *columns_lack(const struct source *source, const struct columns *colu
 
 void messages_add(struct messages *messages, const char *format, ...)
 {
-    char *text = NULL;
     va_list args;
 
     messages->count++;
@@ -151,11 +141,10 @@ void messages_add(struct messages *messages, const char *format, ...)
         return;
     }
     va_start(args, format);
-    ASSERT(vasprintf(&text, format, args) >= 0);
+    buf_vprintf(&messages->texts, format, args);
     va_end(args);
-    buf_put(&messages->texts, text, strlen(text) + 1);
+    buf_put(&messages->texts, "", 1);
     messages->kept++;
-    free(text);
 }
 
 void rows_free(struct rows *rows)
@@ -189,16 +178,14 @@ const char *row_place(const struct row *row, char out[ROW_PLACE_BYTES])
 
 int reading_fail(struct file_reading *reading, uint32_t line, const char *format, ...)
 {
-    char *text = NULL;
     va_list args;
 
-    va_start(args, format);
-    ASSERT(vasprintf(&text, format, args) >= 0);
-    va_end(args);
     if (reading->why->len == 0) {
-        buf_printf(reading->why, "line %u: %s", (unsigned)line, text);
+        buf_printf(reading->why, "line %u: ", (unsigned)line);
+        va_start(args, format);
+        buf_vprintf(reading->why, format, args);
+        va_end(args);
     }
-    free(text);
     return ERR_INVALID;
 }
 

@@ -556,8 +556,7 @@ static void insert_read_wanted(struct sql_reading *in, struct token token)
     const char *missing;
 
     if (token_is_char(&token, '(')) {
-        columns.count = 0;
-        columns.too_many = false;
+        columns = (struct columns){.count = 0};
         for (; token.kind != TOKEN_END && !token_is_char(&token, ')'); token = sql_next(in)) {
             if (token.kind == TOKEN_WORD || token.kind == TOKEN_NAME) {
                 columns_add(&columns, sql_meaning_of(in, &token));

@@ -15,7 +15,7 @@ static void test_names_are_their_own(void **state)
     (void)state;
     for (const struct command *one = COMMANDS; one->family != NULL; one++) {
         assert_non_null(one->summary);
-        assert_non_null(one->run);
+        assert_true(one->run != NULL || one->path != NULL);
         for (const struct command *other = one + 1; other->family != NULL; other++) {
             bool same_family = strcmp(one->family, other->family) == 0;
 
@@ -23,6 +23,28 @@ static void test_names_are_their_own(void **state)
             assert_true(!same_family || (one->name != NULL && other->name != NULL &&
                                          strcmp(one->name, other->name) != 0));
         }
+    }
+}
+
+/* A row with a path takes an operand for each word of its usage, the first one in place of '*'. */
+static void test_rows_take_their_operands(void **state)
+{
+    (void)state;
+    for (const struct command *command = COMMANDS; command->family != NULL; command++) {
+        size_t words = command->operands != NULL ? 1 : 0;
+        size_t takes = 0;
+
+        for (const char *c = command->operands; c != NULL && *c != '\0'; c++) {
+            words += *c == ' ';
+        }
+        while (takes < COMMAND_OPERANDS_MAX && command->takes[takes].given != NULL) {
+            takes++;
+        }
+        assert_int_equal(takes, command->path != NULL ? words : 0);
+        assert_true(command->path == NULL || strchr(command->path, '*') == NULL || takes > 0);
+        assert_true(command->path == NULL || command->run != NULL || command->waits ||
+                    (command->form != NULL) + (command->columns != NULL) + (command->put != NULL) ==
+                        1);
     }
 }
 
@@ -145,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_are_their_own),
+        cmocka_unit_test(test_rows_take_their_operands),
         cmocka_unit_test(test_no_option_hides_a_setting),
         cmocka_unit_test(test_an_option_has_a_value_everywhere_or_nowhere),
         cmocka_unit_test(test_command_lines),

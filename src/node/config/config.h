@@ -87,8 +87,6 @@ struct config_tls_files {
     char ca[LIMIT_PATH_BYTES + 1]; /* "" also if no certificate is checked against it */
 };
 
-#define CONFIG_TLS_PATHS 6 /* of both directories */
-
 /* Quotas of one client. */
 struct quota_settings {
     struct client_quotas clients; /* of one node */
@@ -172,8 +170,16 @@ struct config {
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */
 void config_release(struct config *config);
 
-/* All files of both directories, "" among them. */
-void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS]);
+/* A file that the node may read again: it, and what names it. path: "" if there is none. */
+struct config_file {
+    const char *what;
+    const char *path;
+};
+
+#define CONFIG_FILES_MAX (CONFIG_SETTINGS_MAX + 7) /* the config file, and those of certificates */
+
+/* All of them; returns the number. */
+size_t config_files(const struct config *config, struct config_file ret_files[CONFIG_FILES_MAX]);
 
 struct config_error {
     char text[768];

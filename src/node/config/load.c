@@ -41,16 +41,24 @@ void config_release(struct config *config)
     explicit_bzero(config, sizeof *config);
 }
 
-void config_tls_paths(const struct config *config, const char *ret_paths[CONFIG_TLS_PATHS])
+size_t config_files(const struct config *config, struct config_file ret_files[CONFIG_FILES_MAX])
 {
-    const struct config_tls_files *const both[] = {&config->tls.files, &config->peer_tls.files};
+    const struct config_tls_files *const tls[] = {&config->tls.files, &config->peer_tls.files};
     size_t count = 0;
 
-    for (size_t i = 0; i < 2; i++) {
-        ret_paths[count++] = both[i]->certificate;
-        ret_paths[count++] = both[i]->key;
-        ret_paths[count++] = both[i]->ca;
+    ret_files[count++] = (struct config_file){"config file", config->file};
+    for (size_t row = 0; row < setting_count; row++) {
+        if (settings[row].type == &setting_path) {
+            ret_files[count++] =
+                (struct config_file){settings[row].name, config->origins[row].text};
+        }
     }
+    for (size_t i = 0; i < COUNT_OF(tls); i++) {
+        ret_files[count++] = (struct config_file){"file of a tls-dir", tls[i]->certificate};
+        ret_files[count++] = (struct config_file){"file of a tls-dir", tls[i]->key};
+        ret_files[count++] = (struct config_file){"file of a tls-dir", tls[i]->ca};
+    }
+    return count;
 }
 
 /* --- files --- */
@@ -260,36 +268,30 @@ static int read_tls_file(const char *path, bool is_private, struct tls_file *ret
     return rv == 0 ? 0 : config_fail_at(ret_error, "http.tls-dir %s", path);
 }
 
-static void tls_file_release(struct tls_file *file)
-{
-    if (file->data != NULL) {
-        explicit_bzero((void *)(uintptr_t)file->data, file->len);
-        free((void *)(uintptr_t)file->data);
-    }
-}
-
 int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
                    struct config_error *ret_error)
 {
     const struct config_tls_files *paths = &config->tls.files;
     struct tls_files files = {.client = config->tls.client};
     struct tls_error error = {""};
-    int rv;
+    struct tls_file *const read[] = {&files.certificate, &files.key, &files.client_ca};
+    const char *const from[] = {paths->certificate, paths->key, paths->ca};
+    size_t count = files.client != TLS_CLIENT_NONE ? 3 : 2;
+    int rv = 0;
 
     ASSERT(tls_files_are_set(config));
-    rv = read_tls_file(paths->certificate, false, &files.certificate, ret_error);
-    if (rv == 0) {
-        rv = read_tls_file(paths->key, true, &files.key, ret_error);
-    }
-    if (rv == 0 && files.client != TLS_CLIENT_NONE) {
-        rv = read_tls_file(paths->ca, false, &files.client_ca, ret_error);
+    for (size_t i = 0; rv == 0 && i < count; i++) {
+        rv = read_tls_file(from[i], read[i] == &files.key, read[i], ret_error);
     }
     if (rv == 0 && tls_context_make(tls, &files, ret_context, &error) != 0) {
         rv = config_fail(ret_error, "http.tls-dir: %s", error.text);
     }
-    tls_file_release(&files.certificate);
-    tls_file_release(&files.key);
-    tls_file_release(&files.client_ca);
+    for (size_t i = 0; i < COUNT_OF(read); i++) {
+        if (read[i]->data != NULL) {
+            explicit_bzero((void *)(uintptr_t)read[i]->data, read[i]->len);
+            free((void *)(uintptr_t)read[i]->data);
+        }
+    }
     return rv;
 }
 
@@ -325,11 +327,10 @@ static const char *cite(const struct config *config, const char *name, struct ci
     size_t row = setting_row(name);
     const char *value = config->origins[row].text;
     BUF_LOCAL(where);
-    char quoted[128];
 
     config_where(config, row, &where);
-    (void)snprintf(out->text, sizeof out->text, "%s = %s (%s)", name,
-                   log_quote(value, strlen(value), quoted, sizeof quoted), buf_text(&where));
+    (void)snprintf(out->text, sizeof out->text, "%s = %s (%s)", name, LOG_QUOTED(value, 128),
+                   buf_text(&where));
     return out->text;
 }
 
@@ -584,17 +585,11 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
                                rules[i].how, cite(config, rules[i].second, &second));
         }
     }
-    return 0;
-}
-
-/* The other nodes must be able to dial it, and it is permanent. */
-static int check_peer_address(struct config *config, struct config_error *ret_error)
-{
-    if (config->node.peer_address[0] == '\0') {
-        return config_fail(ret_error, "peer.listen is not set: a node that joins a cluster needs "
-                                      "an address where the others reach it");
-    }
-    return 0;
+    /* The other nodes must be able to dial it, and it is permanent. */
+    return node->peer_address[0] != '\0'
+               ? 0
+               : config_fail(ret_error, "peer.listen is not set: a node that joins a cluster needs "
+                                        "an address where the others reach it");
 }
 
 int rules_layout(const struct config *config, uint64_t now_ms, struct config_error *ret_error)
@@ -743,9 +738,8 @@ static int check_certificate(struct config *config, struct config_error *ret_err
 static int apply_rules(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required,    set_defaults,     check_pairs,  check_peer_address,
-        read_secret,       check_peer_files, check_layout, check_secret,
-        check_certificate, check_tokens,     check_open};
+        check_required, set_defaults, check_pairs,       read_secret,  check_peer_files,
+        check_layout,   check_secret, check_certificate, check_tokens, check_open};
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {

@@ -54,10 +54,7 @@ struct setting_type {
      * not empty); the field is unchanged. */
     int (*parse)(const struct setting *setting, const char *text, void *field,
                  struct config_error *why);
-    /* The rule: this text, then the range if `between` is set. */
-    const char *rule;
-    const char *between;
-    const char *after;
+    const char *rule;         /* with the ends of the range in place of {} and {} */
     const char *brief;        /* the rule in a table's cell; NULL: `rule` */
     const char *const *words; /* of parse_word(); ends with NULL */
     bool is_bytes;            /* of parse_number(): with KiB, MiB, ... */
@@ -65,7 +62,7 @@ struct setting_type {
     bool is_address;          /* of parse_text(): host:port, */
     const char *or_word;      /* or this; or NULL */
     bool with_id;             /* of parse_peers(): id=host:port */
-    /* Of parse_list(): is it a list? If not, the error, and the invalid item. */
+    /* Of parse_text(): is it a list? If not, the error, and the invalid item. */
     bool (*is_list)(const char *text, const char **ret_item);
     const char *not_item;
 };
@@ -94,25 +91,22 @@ static void put_end(const struct setting *setting, uint64_t end, struct buf *out
 
 static void setting_rule(const struct setting *setting, struct buf *out)
 {
-    const struct setting_type *type = setting->type;
+    const char *at = setting->type->rule;
+    uint64_t end = setting->min;
 
-    buf_printf(out, "%s", type->rule);
-    if (type->between != NULL) {
-        put_end(setting, setting->min, out);
-        buf_printf(out, "%s", type->between);
-        put_end(setting, setting->max, out);
-        buf_printf(out, "%s", type->after);
+    for (const char *mark; (mark = strstr(at, "{}")) != NULL; at = mark + 2) {
+        buf_put(out, at, (size_t)(mark - at));
+        put_end(setting, end, out);
+        end = setting->max;
     }
-    if (setting->unit != NULL) {
-        buf_printf(out, " %s", setting->unit);
-    }
+    buf_printf(out, "%s%s%s", at, setting->unit != NULL ? " " : "",
+               setting->unit != NULL ? setting->unit : "");
 }
 
 /* Check the text and put it into its field. A text field is set to the text itself. */
 static int setting_parse(const struct setting *setting, const char *text, struct config *config,
                          struct config_error *ret_error)
 {
-    char quoted[QUOTED_BYTES];
     BUF_LOCAL(rule);
 
     ret_error->text[0] = '\0';
@@ -121,8 +115,8 @@ static int setting_parse(const struct setting *setting, const char *text, struct
     }
     if (ret_error->text[0] == '\0') {
         setting_rule(setting, &rule);
-        (void)config_fail(ret_error, "%s is not valid: must be %s",
-                          log_quote(text, strlen(text), quoted, sizeof quoted), buf_text(&rule));
+        (void)config_fail(ret_error, "%s is not valid: must be %s", LOG_QUOTED(text, QUOTED_BYTES),
+                          buf_text(&rule));
     }
     return config_fail_at(ret_error, "%s", setting->name);
 }
@@ -242,7 +236,6 @@ static bool is_host_of_address(const char *host)
 static int check_address(const char *text, struct config_error *why)
 {
     struct address address;
-    char quoted[QUOTED_BYTES];
 
     if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0' &&
         is_host_of_address(address.host)) {
@@ -251,13 +244,15 @@ static int check_address(const char *text, struct config_error *why)
     return config_fail(why,
                        "address %s must be host:port or [IPv6]:port, in %d bytes: the host a name, "
                        "an IPv4 address, or an IPv6 address in brackets, the port in 1..65535",
-                       log_quote(text, strlen(text), quoted, sizeof quoted), LIMIT_ADDRESS_BYTES);
+                       LOG_QUOTED(text, QUOTED_BYTES), LIMIT_ADDRESS_BYTES);
 }
 
+/* A name, a path, an address, or a list. */
 static int parse_text(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
     const struct setting_type *type = setting->type;
+    const char *item = text;
     bool is_address =
         type->is_address && (type->or_word == NULL || strcmp(text, type->or_word) != 0);
 
@@ -266,11 +261,17 @@ static int parse_text(const struct setting *setting, const char *text, void *fie
         (is_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
     }
+    if (type->is_list != NULL && !type->is_list(text, &item)) {
+        char quoted[QUOTED_BYTES];
+
+        return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
+                           type->not_item);
+    }
     *(const char **)field = text;
     return 0;
 }
 
-/* --- roles and lists --- */
+/* --- roles --- */
 
 int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
 {
@@ -300,23 +301,6 @@ static bool are_roles(const char *text, const char **ret_item)
     unsigned roles;
 
     return config_roles(text, &roles, ret_item) == 0;
-}
-
-static int parse_list(const struct setting *setting, const char *text, void *field,
-                      struct config_error *why)
-{
-    const char *item = text;
-    char quoted[QUOTED_BYTES];
-
-    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
-        return ERR_INVALID;
-    }
-    if (!setting->type->is_list(text, &item)) {
-        return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
-                           setting->type->not_item);
-    }
-    *(const char **)field = text;
-    return 0;
 }
 
 /* --- quotas --- */
@@ -354,7 +338,6 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     size_t key_len = strcspn(item, "=");
     char *value = item + key_len + (item[key_len] == '=');
     size_t len = strlen(value);
-    char quoted[QUOTED_BYTES];
     uint64_t number;
     size_t i = 0;
 
@@ -365,7 +348,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
         return config_fail(why,
                            "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
                            "workers or tags, then = and a number",
-                           log_quote(item, strlen(item), quoted, sizeof quoted));
+                           LOG_QUOTED(item, QUOTED_BYTES));
     }
     if ((*given & 1U << i) != 0) {
         return config_fail(why, "%s is given twice", quotas[i].key);
@@ -379,7 +362,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     if (!setting_digits(value, len, &number) || number < 1 ||
         number > (quotas[i].percent ? 100 : setting->max)) {
         return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
-                           log_quote(value, strlen(value), quoted, sizeof quoted),
+                           LOG_QUOTED(value, QUOTED_BYTES),
                            quotas[i].percent ? "100 with a % after it, as 25%" : "1000000000");
     }
     *quotas[i].to = (uint32_t)number;
@@ -417,36 +400,18 @@ static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
 {
     const char *equals = with_id ? strchr(item, '=') : NULL;
     const char *address = equals != NULL ? equals + 1 : item;
-    char quoted[QUOTED_BYTES];
 
     if (with_id &&
         (equals == NULL || !setting_digits(item, (size_t)(equals - item), &ret_peer->id) ||
          ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
         return config_fail(why, "%s is not id=host:port with an id in 1..%d",
-                           log_quote(item, strlen(item), quoted, sizeof quoted), LIMIT_NODE_ID);
+                           LOG_QUOTED(item, QUOTED_BYTES), LIMIT_NODE_ID);
     }
     if (check_address(address, why) != 0) {
         return ERR_INVALID;
     }
     ASSERT(strlen(address) < sizeof ret_peer->address);
     memcpy(ret_peer->address, address, strlen(address) + 1);
-    return 0;
-}
-
-/* Check the last member against the earlier ones. */
-static int check_new(const struct node_peers *members, struct config_error *why)
-{
-    const struct net_peer *last = &members->peers[members->count - 1];
-
-    for (const struct net_peer *other = members->peers; other < last; other++) {
-        if (other->id == last->id) {
-            return config_fail(why, "id %" PRIu64 " is given twice", last->id);
-        }
-        if (strcmp(other->address, last->address) == 0) {
-            return config_fail(why, "ids %" PRIu64 " and %" PRIu64 " have the same address %s",
-                               other->id, last->id, last->address);
-        }
-    }
     return 0;
 }
 
@@ -462,13 +427,23 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
     ASSERT(strlen(text) < sizeof list);
     memcpy(list, text, strlen(text) + 1);
     while ((item = strsep(&rest, ",")) != NULL) {
+        const struct net_peer *last = &peers.peers[peers.count];
+
         if (peers.count == setting->max) {
             return config_fail(why, "more than %" PRIu64 " %s", setting->max,
                                with_id ? "members" : "addresses");
         }
-        if (parse_peer(trim_item(item), with_id, &peers.peers[peers.count++], why) != 0 ||
-            (with_id && check_new(&peers, why) != 0)) {
+        if (parse_peer(trim_item(item), with_id, &peers.peers[peers.count++], why) != 0) {
             return ERR_INVALID;
+        }
+        for (const struct net_peer *other = peers.peers; with_id && other < last; other++) {
+            if (other->id == last->id) {
+                return config_fail(why, "id %" PRIu64 " is given twice", last->id);
+            }
+            if (strcmp(other->address, last->address) == 0) {
+                return config_fail(why, "ids %" PRIu64 " and %" PRIu64 " have the same address %s",
+                                   other->id, last->id, last->address);
+            }
         }
     }
     *(struct node_peers *)field = peers;
@@ -506,7 +481,6 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
 {
     struct snowflake_layout layout = {.epoch_ms = SNOWFLAKE_EPOCH_MS};
     size_t len = strcspn(text, "@");
-    char quoted[QUOTED_BYTES];
     const char *rule;
 
     (void)setting;
@@ -521,11 +495,10 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
         (!setting_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
          layout.epoch_ms > EPOCH_MAX_MS)) {
         return config_fail(why, "%s is not valid: after the @ must be a Unix time in ms, 0..%llu",
-                           log_quote(text, strlen(text), quoted, sizeof quoted), EPOCH_MAX_MS);
+                           LOG_QUOTED(text, QUOTED_BYTES), EPOCH_MAX_MS);
     }
     if (snowflake_layout_check(&layout, layout.epoch_ms, &rule) != 0) {
-        return config_fail(why, "%s is not valid: %s",
-                           log_quote(text, strlen(text), quoted, sizeof quoted), rule);
+        return config_fail(why, "%s is not valid: %s", LOG_QUOTED(text, QUOTED_BYTES), rule);
     }
     *(struct snowflake_layout *)field = layout;
     return 0;
@@ -549,10 +522,9 @@ static int parse_hold(const struct setting *setting, const char *text, void *fie
     return 0;
 }
 
-const struct setting_type setting_number = {
-    .parse = parse_number, .rule = "", .between = "..", .after = ""};
+const struct setting_type setting_number = {.parse = parse_number, .rule = "{}..{}"};
 static const struct setting_type setting_bytes = {
-    .parse = parse_number, .is_bytes = true, .rule = "", .between = "..", .after = ""};
+    .parse = parse_number, .is_bytes = true, .rule = "{}..{}"};
 const struct setting_type setting_boolean = {WORDS("false", "true"), .rule = "true or false"};
 static const struct setting_type setting_level = {
     WORDS([LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARN] = "warn",
@@ -574,13 +546,10 @@ static const struct setting_type setting_bootstrap = {
     .rule = "members, single or never"};
 static const struct setting_type setting_name = {.parse = parse_text,
                                                  .is_name = true,
-                                                 .rule = "",
-                                                 .between = " to ",
-                                                 .after = " of A-Z a-z 0-9 . _ -",
+                                                 .rule = "{} to {} of A-Z a-z 0-9 . _ -",
                                                  .brief = "a name"};
 #define PATH_RULE                                                                                  \
-    .parse = parse_text, .rule = "a path of ", .between = " to ",                                  \
-    .after = " bytes, without control characters and quotes"
+    .parse = parse_text, .rule = "a path of {} to {} bytes, without control characters and quotes"
 
 const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
 static const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};
@@ -591,15 +560,13 @@ static const struct setting_type setting_address = {.parse = parse_text,
                                                     .brief = "host:port"};
 const struct setting_type setting_members = {.parse = parse_peers,
                                              .with_id = true,
-                                             .rule = "",
-                                             .between = " to ",
-                                             .after = " of id=host:port, separated by commas",
+                                             .rule =
+                                                 "{} to {} of id=host:port, separated by commas",
                                              .brief = "id=host:port, ..."};
-static const struct setting_type setting_targets = {.parse = parse_peers,
-                                                    .rule = "",
-                                                    .between = " to ",
-                                                    .after = " of host:port, separated by commas",
-                                                    .brief = "host:port, ..."};
+static const struct setting_type setting_targets = {
+    .parse = parse_peers,
+    .rule = "{} to {} of host:port, separated by commas",
+    .brief = "host:port, ..."};
 static const struct setting_type setting_listener = {
     .parse = parse_text,
     .is_address = true,
@@ -607,27 +574,27 @@ static const struct setting_type setting_listener = {
     .rule = "host:port or [IPv6]:port, port 1..65535, or `" CONFIG_ADMIN_SAME "`",
     .brief = "host:port, or `" CONFIG_ADMIN_SAME "`"};
 static const struct setting_type setting_roles = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = are_roles,
     .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
             "none",
     .brief = "roles, or none",
     .not_item = "is no role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
 static const struct setting_type setting_hosts = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = web_is_hosts,
     .rule = "hosts without ports, separated by commas, or *",
     .brief = "hosts, without ports",
     .not_item = "is no host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
                 "port; or *"};
 static const struct setting_type setting_origins = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = web_is_origins,
     .rule = "scheme://host[:port], separated by commas, or *",
     .brief = "scheme://host[:port], ...",
     .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
 static const struct setting_type setting_proxies = {
-    .parse = parse_list,
+    .parse = parse_text,
     .is_list = proxy_is_list,
     .rule = "addresses and networks, separated by commas",
     .brief = "addresses, networks",
@@ -643,8 +610,8 @@ static const struct setting_type setting_quota = {
     .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
             "1..1000000000, keys, workers, tags of 1%..100%",
     .brief = "name=number, ..."};
-static const struct setting_type setting_hold = {
-    .parse = parse_hold, .rule = "", .between = "..", .after = " ms, or never"};
+static const struct setting_type setting_hold = {.parse = parse_hold,
+                                                 .rule = "{}..{} ms, or never"};
 
 /* --- the rows --- */
 

@@ -56,13 +56,6 @@ static int set_number(struct options *options, const struct flag *flag, const ch
     return read_number(flag, value, member_of(options, flag), ret_error);
 }
 
-static int set_raise_ids(struct options *options, const struct flag *flag, const char *value,
-                         struct config_error *ret_error)
-{
-    options->renew.raise.by_ids = true;
-    return set_number(options, flag, value, ret_error);
-}
-
 /* "90s", "15m", "1h", "2d". */
 static int set_raise_time(struct options *options, const struct flag *flag, const char *value,
                           struct config_error *ret_error)
@@ -74,7 +67,6 @@ static int set_raise_time(struct options *options, const struct flag *flag, cons
     size_t len = strlen(value);
     uint64_t number = 0;
 
-    options->renew.raise.by_time = true;
     for (size_t i = 0; len > 1 && i < sizeof units / sizeof units[0]; i++) {
         if (value[len - 1] == units[i].unit &&
             text_parse_decimal(value, len - 1, 1, RAISE_TIME_MAX_MS / units[i].ms, &number) == 0) {
@@ -163,7 +155,7 @@ static const struct flag flags[] = {
     {"--node-id", OF_BOTH, AT(node_id), set_number, 1, LIMIT_NODE_ID},
     {"--peer-address", OF_BOTH, AT(peer_address), set_address, 0, 0},
     {"--cluster-id", OF_BOTH, AT(cluster_id), set_cluster, 0, 0},
-    {"--raise-ids", OF_BOTH, AT(renew.raise.ids), set_raise_ids, 0, TAG_MAX_ID_END},
+    {"--raise-ids", OF_BOTH, AT(renew.raise.ids), set_number, 0, TAG_MAX_ID_END},
     {"--raise-time", OF_RESTORE, AT(renew.raise.time_ms), set_raise_time, 0, 0},
     {"--raise-factor", OF_RESTORE, AT(renew.raise.factor), set_number, 1, FACTOR_MAX},
     {"--compare", OF_RECOVER, AT(compare), set_path, 0, 0},
@@ -201,6 +193,8 @@ static int options_take(struct options *options, char *const argv[], unsigned *r
         return config_fail(ret_error, "%s: the value is missing", flag->name);
     }
     *ret_used = argument[len] == '=' ? 1 : 2;
+    options->renew.raise.by_ids |= flag->at == AT(renew.raise.ids);
+    options->renew.raise.by_time |= flag->at == AT(renew.raise.time_ms);
     return flag->set(options, flag, value, ret_error);
 }
 

@@ -26,6 +26,7 @@
 /* The old cluster may have changed to the next key since, and handed out texts by it. */
 #define KEYS_AHEAD 2
 #define SHOWN_BYTES (4 * LIMIT_TAG_NAME_BYTES + 3)
+#define SHOWN(tag) log_quote((tag)->name, (tag)->name_len, (char[SHOWN_BYTES]){0}, SHOWN_BYTES)
 
 struct renewing {
     const struct renew_options *options;
@@ -96,10 +97,9 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_
 /* "order continues from 2001 (was 1001, " */
 static void put_tag_begin(struct renewing *renewing, const struct tag_row *tag, uint64_t was)
 {
-    char shown[SHOWN_BYTES];
 
     buf_printf(&renewing->to->tags, "  %s continues from %" PRIu64 " (was %" PRIu64 ", ",
-               log_quote(tag->name, tag->name_len, shown, sizeof shown), tag->max_id, was);
+               SHOWN(tag), tag->max_id, was);
 }
 
 static void put_tag_end(struct renewing *renewing, const struct saved_row *row,
@@ -225,7 +225,6 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
     bool by_time = raise->by_time && growth.span_ms >= SPAN_MIN_MS;
     uint64_t of_time = by_time ? numbers_of_time(raise, &growth, shape, now) : 0;
     uint64_t of_ids = raise->by_ids ? raise->ids : 0;
-    char shown[SHOWN_BYTES];
 
     if (!by_time && !raise->by_ids) {
         return raise_of(renewing, row, tag, ret_numbers);
@@ -236,8 +235,7 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
         buf_printf(&renewing->to->limits,
                    "- Numbers of %s: raised by %" PRIu64 " alone, by --raise-time, since %" PRIu64
                    " would use up %" PRIu32 ".\n",
-                   log_quote(tag->name, tag->name_len, shown, sizeof shown), of_time, of_ids,
-                   now->period);
+                   SHOWN(tag), of_time, of_ids, now->period);
     }
     return 0;
 }
@@ -247,7 +245,6 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
 static int raise_dated(struct renewing *renewing, const struct saved_row *row,
                        const struct shape *shape, struct tag_row *tag)
 {
-    char shown[SHOWN_BYTES];
     struct moment now;
     uint64_t was = tag->max_id;
     uint64_t first;
@@ -283,7 +280,7 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
         buf_printf(&renewing->to->limits,
                    "- %s has no number of %" PRIu32 " left. If you know the last one that was "
                    "given out, set\n  max_id above it, with force=1.\n",
-                   log_quote(tag->name, tag->name_len, shown, sizeof shown), now.period);
+                   SHOWN(tag), now.period);
     }
     put_tag_end(renewing, row, tag);
     return 0;
@@ -299,7 +296,6 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
     uint8_t number = (uint8_t)(shape->key_count - 1 + KEYS_AHEAD);
     uint64_t was = tag->max_id;
     struct saved_row growth = *row;
-    char shown[SHOWN_BYTES];
 
     if (number >= SHAPE_KEYS_MAX) {
         uint64_t of_key = was - shape_key_first(shape, shape->key_count - 1U);
@@ -308,7 +304,7 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
             buf_printf(&renewing->to->limits,
                        "- Texts of %s by key %u, the last one: if it was in force, never set it "
                        "here. Take a new name.\n",
-                       log_quote(tag->name, tag->name_len, shown, sizeof shown), shape->key_count);
+                       SHOWN(tag), shape->key_count);
         }
         growth.grew = growth.grew < of_key ? growth.grew : of_key; /* the rest was a jump */
         return raise_plain(renewing, &growth, tag);

@@ -328,9 +328,11 @@ static void test_forms(void **state)
         {"{a:3}|{b:1}|", "x  |y\\x0a|"},
         {"{n:signed} {big:age} {big:bytes} {big:ms} {big:time} {zero:time} {no:bytes}",
          "+7 ms 2 min 117.7 KiB 120.5 ms 1970-01-01T00:02:00.500Z - -"},
+        {"{zero:date} {no:date}", "1970-01-01T00:00:00.000Z -"},
+        {"{yes:!word}{no:!word}{n:!word}", "word"},
     };
     json_t *json = load("{\"a\":\"x\",\"b\":\"y\\n\",\"c\":{\"d\":\"z\"},\"n\":7,\"s\":\"8\","
-                        "\"big\":120500,\"zero\":0}");
+                        "\"big\":120500,\"zero\":0,\"yes\":true}");
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {

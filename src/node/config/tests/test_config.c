@@ -221,15 +221,25 @@ static void test_what_follows_the_election_timeout(void **state)
 {
     struct config_fixture *f = *state;
     const struct replica_config *replica = &f->config.node.replica;
+    const uint32_t *timeout_ms = &f->config.http.default_timeout_ms;
+    const uint32_t *cover_ms = &f->config.ids.allocator.cover_ms;
 
     expect_flag_ok(f, "--raft-election-ms", "30");
     assert_int_equal(replica->driver.heartbeat_ms, 10);
     assert_int_equal(replica->catch_up_ms, 1800);
+    assert_true(*timeout_ms == 3000 && *cover_ms == 5000);
     expect_flag_ok(f, "--raft-election-ms", "300");
     assert_int_equal(replica->driver.heartbeat_ms, 30);
+    expect_flag_ok(f, "--raft-election-ms", "1001");
+    assert_true(*timeout_ms == 3003 && *cover_ms == 5005);
+    expect_flag_ok(f, "--raft-election-ms", "3333");
+    assert_int_equal(*timeout_ms, 9999);
+    expect_flag_ok(f, "--raft-election-ms", "3334");
+    assert_int_equal(*timeout_ms, LIMIT_TIMEOUT_MS);
     expect_flag_ok(f, "--raft-election-ms", "60000");
     assert_int_equal(replica->driver.heartbeat_ms, 6000);
     assert_int_equal(replica->catch_up_ms, 3600000);
+    assert_true(*timeout_ms == LIMIT_TIMEOUT_MS && *cover_ms == 300000);
 }
 
 /* Its parts at the default are those of limits.h, and of service.h. */
