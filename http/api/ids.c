@@ -743,7 +743,6 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
 {
     struct id_backend *backend = loop->backend;
     uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
-    uint32_t max_step = atomic_load_explicit(&tag->max_step, memory_order_relaxed);
     struct segment_range range;
     struct segment_view view;
     enum claim_result result;
@@ -752,8 +751,12 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     if (state != ID_TAG_ACTIVE && state != ID_TAG_EXHAUSTED) {
         return claim_short(backend, tag, claim);
     }
-    if (claim->contiguous && max_step != 0 && claim->count > max_step) {
-        return CLAIM_NOT_CONTIGUOUS;
+    if (claim->contiguous) {
+        uint32_t max_step = atomic_load_explicit(&tag->refill.max_step, memory_order_relaxed);
+
+        if (max_step != 0 && claim->count > max_step) {
+            return CLAIM_NOT_CONTIGUOUS;
+        }
     }
     /* No more ids will come, or there is room for them beside the present ones: a part taken now
      * would be burnt if the rest did not come. */
@@ -839,7 +842,7 @@ COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_
         return reply_error(conn, 409, "not_contiguous",
                            "count=%u does not fit one segment of tag %s: its max_step is %u, and "
                            "near its max, or 2^63, a segment has what is left",
-                           claim->count, shown, atomic_load(&tag->max_step));
+                           claim->count, shown, atomic_load(&tag->refill.max_step));
     case CLAIM_SCATTERED:
         return reply_error(conn, 503, "overloaded",
                            "count=%u would take more than %d ranges of tag %s", claim->count,
@@ -926,8 +929,9 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
 static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                      enum claim_result result)
 {
-    bool is_near_end = result == CLAIM_EXHAUSTED || (result == CLAIM_NOT_CONTIGUOUS &&
-                                                     claim->count <= atomic_load(&tag->max_step));
+    bool is_near_end =
+        result == CLAIM_EXHAUSTED ||
+        (result == CLAIM_NOT_CONTIGUOUS && claim->count <= atomic_load(&tag->refill.max_step));
 
     if (is_near_end && !claim->judged) {
         claim->judged = true;
@@ -1031,7 +1035,7 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
     }
     if (claim->by_step) {
         claim->by_step = false;
-        claim->count = atomic_load_explicit(&tag->step, memory_order_relaxed);
+        claim->count = atomic_load_explicit(&tag->refill.step, memory_order_relaxed);
         claim->count = claim->count < LIMIT_COUNT ? claim->count : LIMIT_COUNT;
         claim->count = claim->count > 0 ? claim->count : 1;
         claim->left = claim->count;

@@ -129,7 +129,7 @@ static void grant(struct fake *fake, struct id_tag *tag)
     ASSERT(results_decode(RESULT_GRANTS, reply.data, reply.len, &result, 1, &count) == 0 &&
            count == 1);
     if (result.status == 0) {
-        atomic_store(&tag->max_step, result.max_step);
+        atomic_store(&tag->refill.max_step, result.max_step);
         segment_publish(&tag->buffer, result.first, result.size, result.increment,
                         result.generation);
     } else if (result.status == ERR_EXHAUSTED) {
@@ -162,8 +162,8 @@ static int open_tag(struct fake *fake, const struct id_request *request)
     tag = id_table_insert(fake->backend.table, name, len);
     ASSERT(tag != NULL);
     id_tag_take_shape(tag, row);
-    atomic_store(&tag->max_step, row->max_step);
-    atomic_store(&tag->step, row->step);
+    atomic_store(&tag->refill.max_step, row->max_step);
+    atomic_store(&tag->refill.step, row->step);
     atomic_store(&tag->increment, row->increment);
     if (row->mode == TAG_MODE_STRICT) {
         atomic_store(&tag->state, ID_TAG_STRICT);

@@ -582,7 +582,7 @@ static void test_contiguous(void **state)
     /* The rest of the first slot is skipped. */
     client_expect(f->client, "GET", GET "t?count=7&contiguous=1", 200,
                   "100\n101\n102\n103\n104\n105\n106\n");
-    atomic_store(&tag->max_step, 60);
+    atomic_store(&tag->refill.max_step, 60);
     client_expect_error(f->client, "GET", GET "t?count=61&contiguous=1", NULL, 409,
                         "not_contiguous");
     /* As many as a segment can hold: waits for the next one. */

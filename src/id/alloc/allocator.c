@@ -98,11 +98,11 @@ static void usage_look(struct usage *usage, struct id_tag *tag)
 {
     uint64_t now_ms = clock_now_ms(usage->clock);
     uint32_t left = (uint32_t)segment_left(&tag->buffer);
-    uint32_t used = tag->unseen > left ? tag->unseen - left : 0;
+    uint32_t used = tag->buffer.unseen > left ? tag->buffer.unseen - left : 0;
 
     timer_arm_by(usage->timers, &usage->next, now_ms + USAGE_LOOK_MS);
     if (meter_note(&tag->refill.rate, used, USAGE_HALF_MS, now_ms)) {
-        tag->unseen -= used;
+        tag->buffer.unseen -= used;
     }
     if (tag->refill.rate.per_s > 0) {
         offer(usage, tag);
@@ -137,14 +137,14 @@ static void usage_add(struct usage *usage, struct id_tag *tag, uint32_t count)
     if (at_ms == 0 || (uint32_t)clock_now_ms(usage->clock) - at_ms >= USAGE_LOOK_MS) {
         usage_look(usage, tag);
     }
-    tag->unseen += count <= UINT32_MAX - tag->unseen ? count : 0;
+    tag->buffer.unseen += count <= UINT32_MAX - tag->buffer.unseen ? count : 0;
 }
 
 /* Ids were taken out of the slots, and no client gets them. */
 static void usage_burnt(struct id_tag *tag, uint64_t count)
 {
     ASSERT(count <= 2ULL * LIMIT_TAG_STEP);
-    tag->unseen -= count < tag->unseen ? (uint32_t)count : tag->unseen;
+    tag->buffer.unseen -= count < tag->buffer.unseen ? (uint32_t)count : tag->buffer.unseen;
 }
 
 /* --- segments --- */
@@ -190,10 +190,8 @@ static void tag_end(struct allocator *allocator, struct id_tag *tag)
 
 static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
 {
-    tag->refill.step = step;
-    tag->refill.max_step = max_step;
-    atomic_store_explicit(&tag->max_step, max_step, memory_order_relaxed);
-    atomic_store_explicit(&tag->step, step, memory_order_relaxed);
+    atomic_store_explicit(&tag->refill.step, step, memory_order_relaxed);
+    atomic_store_explicit(&tag->refill.max_step, max_step, memory_order_relaxed);
 }
 
 /* Set the ids that can still be granted, if all below max_id were. This node may know its own

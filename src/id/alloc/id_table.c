@@ -5,6 +5,10 @@
  * entry in the arena. An entry is complete before its slot is stored (release), and never changes
  * its name. The place in the index comes from the same 32 bits, so growing reads only the old
  * index, in order, and touches no entry.
+ *
+ * The order of names is a skip list: after its name an entry has the handles of the next entries,
+ * one for each of its levels. One entry in four has one level more, by a hash of the name with
+ * another seed. There is nothing to balance, and a tag needs five bytes for it on average.
  */
 #include "src/id/alloc/id_table.h"
 
@@ -24,8 +28,9 @@
 #define FIRST_BITS 10
 #endif
 
-/* A slot is 8 bytes, at most half of them are taken, and older indexes together are as large. */
-_Static_assert(sizeof(struct id_tag) + 64 + ARENA_UNIT_BYTES <= LIMIT_TAG_USED_BYTES,
+/* At least three eighths of the slots of 8 bytes are taken, older indexes together are as large,
+ * and links are few. */
+_Static_assert(sizeof(struct id_tag) + 64 + 2 * ARENA_UNIT_BYTES <= LIMIT_TAG_USED_BYTES,
                "what a tag in use takes is counted with it");
 
 /* The fields that a claim reads, the word first, fill one cache line; those that the raft loop
@@ -43,20 +48,16 @@ struct index {
     _Atomic uint64_t slots[]; /* hash:32 | handle:32; 0: empty */
 };
 
-RB_HEAD(id_tags, id_tag);
+#define LEVELS 12 /* of links; 4^12 names */
+#define LINK_BYTES sizeof(uint32_t)
 
 struct id_table {
     _Atomic(struct index *) index;
     uint64_t seed; /* of hashes */
     struct arena arena;
-    struct id_tags by_name;
+    uint32_t first[LEVELS]; /* handles: the first name of each level; 0: none */
     size_t count;
 };
-
-static int tag_order(const struct id_tag *a, const struct id_tag *b)
-{
-    return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
-}
 
 static struct index *index_new(unsigned bits)
 {
@@ -67,15 +68,11 @@ static struct index *index_new(unsigned bits)
     return index;
 }
 
-/* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
-RB_GENERATE_INTERNAL(id_tags, id_tag, by_name, tag_order, __attribute__((unused)) static)
-
 struct id_table *id_table_new(uint64_t seed)
 {
     struct id_table *table = MUST_HAVE(calloc(1, sizeof *table));
 
     table->seed = seed;
-    RB_INIT(&table->by_name);
     atomic_init(&table->index, index_new(FIRST_BITS));
     return table;
 }
@@ -108,7 +105,7 @@ void id_table_free(struct id_table *table)
         free(index);
         index = older;
     }
-    RB_FOREACH (tag, id_tags, &table->by_name) {
+    for (tag = id_table_after(table, NULL); tag != NULL; tag = id_table_after(table, tag)) {
         struct id_pause *pause = atomic_load_explicit(&tag->pause, memory_order_relaxed);
 
         if (pause != NULL) {
@@ -181,14 +178,53 @@ static void table_grow(struct id_table *table)
     atomic_store_explicit(&table->index, index, memory_order_release);
 }
 
-/* Make an entry with its name, else all zeros (no segments, ID_TAG_ACTIVE), in the tree of names
+/* Of an entry with a name of this length. */
+static size_t links_at(size_t len)
+{
+    return (offsetof(struct id_tag, name) + len + LINK_BYTES) / LINK_BYTES * LINK_BYTES;
+}
+
+/* The handles of the next entries, by level; of NULL: the first ones. */
+static uint32_t *links_of(struct id_table *table, struct id_tag *tag)
+{
+    return tag != NULL ? (uint32_t *)(void *)((char *)tag + links_at(tag->name_len)) : table->first;
+}
+
+static struct id_tag *tag_at(const struct id_table *table, uint32_t handle)
+{
+    return handle != 0 ? arena_at(&table->arena, handle) : NULL;
+}
+
+/* The first entry whose name is >= name, or > name. ret_links: by level the link that leads to it
+ * or past it; or NULL. */
+static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond,
+                               uint32_t *ret_links[LEVELS])
+{
+    uint32_t *links = table->first;
+    struct id_tag *next = NULL;
+
+    for (unsigned level = LEVELS; level-- > 0;) {
+        while ((next = tag_at(table, links[level])) != NULL &&
+               tag_name_compare(next->name, next->name_len, name, len) < (beyond ? 1 : 0)) {
+            links = links_of(table, next);
+        }
+        if (ret_links != NULL) {
+            ret_links[level] = &links[level];
+        }
+    }
+    return next;
+}
+
+/* Make an entry with its name, else all zeros (no segments, ID_TAG_ACTIVE), in the order of names
  * but not yet in the index. NULL: no room. */
 static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
                               uint32_t *ret_handle)
 {
-    uint32_t handle = arena_alloc(&table->arena, offsetof(struct id_tag, name) + len + 1);
+    uint64_t chance = hash_bytes(name, len, ~table->seed) | 1ULL << (2 * LEVELS - 1);
+    unsigned levels = (unsigned)__builtin_ctzll(chance) / 2 + 1;
+    uint32_t handle = arena_alloc(&table->arena, links_at(len) + levels * LINK_BYTES);
+    uint32_t *links[LEVELS];
     struct id_tag *tag;
-    struct id_tag *twin;
 
     if (handle == 0) {
         return NULL;
@@ -198,8 +234,11 @@ static struct id_tag *tag_new(struct id_table *table, const char *name, size_t l
     tag->bound = UINT64_MAX;
     atomic_init(&tag->room, UINT64_MAX);
     memcpy(tag->name, name, len);
-    twin = RB_INSERT(id_tags, &table->by_name, tag);
-    ASSERT(twin == NULL);
+    (void)tag_seek(table, name, len, false, links);
+    for (unsigned level = 0; level < levels; level++) {
+        links_of(table, tag)[level] = *links[level];
+        *links[level] = handle;
+    }
     *ret_handle = handle;
     return tag;
 }
@@ -223,7 +262,7 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
         return NULL;
     }
     index = atomic_load_explicit(&table->index, memory_order_relaxed);
-    if ((table->count + 1) * 2 > (size_t)1 << index->bits) {
+    if ((table->count + 1) * 4 >= (size_t)3 << index->bits) {
         table_grow(table);
         index = atomic_load_explicit(&table->index, memory_order_relaxed);
     }
@@ -314,27 +353,7 @@ size_t id_table_count(const struct id_table *table)
 
 struct id_tag *id_table_after(struct id_table *table, const struct id_tag *tag)
 {
-    return tag != NULL ? RB_NEXT(id_tags, &table->by_name, (struct id_tag *)tag)
-                       : RB_MIN(id_tags, &table->by_name);
-}
-
-/* The first entry whose name is >= name, or > name. */
-static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond)
-{
-    struct id_tag *at = RB_ROOT(&table->by_name);
-    struct id_tag *found = NULL;
-
-    while (at != NULL) {
-        int order = tag_name_compare(name, len, at->name, at->name_len);
-
-        if (order < 0 || (order == 0 && !beyond)) {
-            found = at;
-            at = RB_LEFT(at, by_name);
-        } else {
-            at = RB_RIGHT(at, by_name);
-        }
-    }
-    return found;
+    return tag_at(table, *links_of(table, (struct id_tag *)(uintptr_t)tag));
 }
 
 struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t prefix_len,
@@ -344,9 +363,9 @@ struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t 
 
     /* Names up to and including after, and all that begin below the prefix, come first. */
     if (after_len > 0 && tag_name_compare(after, after_len, prefix, prefix_len) >= 0) {
-        tag = tag_seek(table, after, after_len, true);
+        tag = tag_seek(table, after, after_len, true, NULL);
     } else {
-        tag = tag_seek(table, prefix, prefix_len, false);
+        tag = tag_seek(table, prefix, prefix_len, false, NULL);
     }
     if (tag == NULL || tag->name_len < prefix_len ||
         (prefix_len > 0 && memcmp(tag->name, prefix, prefix_len) != 0)) {

@@ -6,9 +6,10 @@
  * state), so a pointer to an entry stays valid; growing publishes a larger index and keeps the old
  * ones until the table is freed (together less than the size of the newest).
  *
- * Lookup: open addressing over XXH3 of the name with a seed, load at most one half. 32 bits of the
- * hash are stored beside the entry's handle, so that a miss touches one cache line. allocator.h
- * says how to wait for a refill without losing the wake-up (refill_wanted, demand, waiting_loops).
+ * Lookup: open addressing over XXH3 of the name with a seed, load below three quarters. 32 bits
+ * of the hash are stored beside the entry's handle, so that a miss touches one or two cache lines.
+ * allocator.h says how to wait for a refill without losing the wake-up (refill_wanted, demand,
+ * waiting_loops).
  *
  * Threads: id_table_find and want_list_push from any; everything else from the owner (the raft
  * loop).
@@ -16,7 +17,6 @@
 #ifndef LEAFD_ID_ALLOC_ID_TABLE_H
 #define LEAFD_ID_ALLOC_ID_TABLE_H
 
-#include <bsd/sys/tree.h>
 #include <pthread.h>
 #include <stddef.h>
 
@@ -26,8 +26,6 @@
 #include "src/id/alloc/segment.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
-
-struct prefetch_entry;
 
 /* Why a tag is paused, for its clients. A claim never takes this lock. */
 struct id_pause {
@@ -49,12 +47,10 @@ struct id_tag {
     /* any thread */
     struct segment_buffer buffer;
     _Atomic uint32_t state;         /* enum id_tag_state */
-    _Atomic uint32_t max_step;      /* largest segment; 0 until known */
     _Atomic bool refill_wanted;     /* set by the asking claimer; cleared as the request ends */
     uint16_t name_len;              /* fixed at insertion, as the name */
     _Atomic uint32_t increment;     /* of the row seen last; 0: 1 */
-    _Atomic uint32_t step;          /* as last seen; 0: unknown */
-    uint32_t unseen;                /* raft loop's: ids left at its last look, and come since */
+    uint32_t offset;                /* raft loop's: of the row seen last, as increment */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
     /* The shape of its ids' texts, owned; NULL: they are numbers. Set once, before there are ids.
@@ -71,11 +67,8 @@ struct id_tag {
     struct id_pause *_Atomic pause; /* owned; NULL: never paused here */
     /* raft loop alone */
     struct refill refill;
-    uint64_t bound;                  /* exclusive end of its ids; UINT64_MAX: not known */
-    uint32_t offset;                 /* of the row seen last, as increment */
-    struct prefetch_entry *prefetch; /* its place among the tags in use (prefetch.h), or NULL */
-    RB_ENTRY(id_tag) by_name;
-    char name[]; /* name_len bytes and a NUL */
+    uint64_t bound; /* exclusive end of its ids; UINT64_MAX: not known */
+    char name[];    /* name_len bytes and a NUL; then its links (id_table.c) */
 };
 
 /*

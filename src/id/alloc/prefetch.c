@@ -69,28 +69,26 @@ RB_GENERATE_INTERNAL(prefetch_tree, prefetch_entry, by_name, entry_order,
 
 /* --- entries --- */
 
-static struct prefetch_entry *entry_new(const char *name, size_t len)
+static struct prefetch_entry *entry_find(struct prefetch *prefetch, const char *name, size_t len)
+{
+    struct prefetch_entry *at = RB_ROOT(&prefetch->entries);
+    int order = 0;
+
+    while (at != NULL && (order = tag_name_compare(name, len, at->name, at->name_len)) != 0) {
+        at = order < 0 ? RB_LEFT(at, by_name) : RB_RIGHT(at, by_name);
+    }
+    return at;
+}
+
+/* An entry of a name that has none. */
+static struct prefetch_entry *entry_new(struct prefetch *prefetch, const char *name, size_t len)
 {
     struct prefetch_entry *entry = MUST_HAVE(calloc(1, sizeof *entry + len + 1));
 
     ASSERT(len <= LIMIT_TAG_NAME_BYTES);
     memcpy(entry->name, name, len);
     entry->name_len = (uint16_t)len;
-    return entry;
-}
-
-/* The entry of the name; a new one if there was none. */
-static struct prefetch_entry *entry_get(struct prefetch *prefetch, const char *name, size_t len,
-                                        bool *ret_new)
-{
-    struct prefetch_entry *entry = entry_new(name, len);
-    struct prefetch_entry *known = RB_INSERT(prefetch_tree, &prefetch->entries, entry);
-
-    *ret_new = known == NULL;
-    if (known != NULL) {
-        free(entry);
-        return known;
-    }
+    ASSERT(RB_INSERT(prefetch_tree, &prefetch->entries, entry) == NULL);
     prefetch->count++;
     return entry;
 }
@@ -98,9 +96,6 @@ static struct prefetch_entry *entry_get(struct prefetch *prefetch, const char *n
 static void entry_drop(struct prefetch *prefetch, struct prefetch_entry *entry)
 {
     (void)RB_REMOVE(prefetch_tree, &prefetch->entries, entry);
-    if (entry->tag != NULL) {
-        entry->tag->prefetch = NULL;
-    }
     prefetch->count--;
     free(entry);
 }
@@ -310,10 +305,9 @@ int prefetch_resume(struct prefetch *prefetch, unsigned number, const void *byte
     (void)reader_u8(&reader);
     while (prefetch->count < prefetch->config.tags &&
            entry_read(&reader, &name, &name_len, &last_ms, &busy)) {
-        bool is_new;
-        struct prefetch_entry *entry = entry_get(prefetch, name, name_len, &is_new);
+        if (entry_find(prefetch, name, name_len) == NULL) {
+            struct prefetch_entry *entry = entry_new(prefetch, name, name_len);
 
-        if (is_new) {
             entry->last_ms = last_ms;
             entry->busy = busy;
             entry->hour = last_ms / HOUR_MS;
@@ -413,26 +407,20 @@ void prefetch_free(struct prefetch *prefetch)
 
 void prefetch_served(struct prefetch *prefetch, struct id_tag *tag)
 {
-    struct prefetch_entry *entry = tag->prefetch;
-    bool is_new = false;
+    struct prefetch_entry *entry = entry_find(prefetch, tag->name, tag->name_len);
 
     if (prefetch->config.tags == 0) {
         return;
     }
-    if (entry != NULL && entry->generation == tag->refill.generation) {
+    if (entry != NULL && entry->tag == tag && entry->generation == tag->refill.generation) {
         entry->granted += tag->refill.size;
         return;
     }
-    if (entry != NULL) {
-        entry_count_anew(entry);
-        return;
-    }
-    if (prefetch->count >= 2 * (size_t)prefetch->config.tags) {
+    if (entry == NULL && prefetch->count >= 2 * (size_t)prefetch->config.tags) {
         return; /* until the next look has removed the lower half */
     }
-    entry = entry_get(prefetch, tag->name, tag->name_len, &is_new);
+    entry = entry != NULL ? entry : entry_new(prefetch, tag->name, tag->name_len);
     entry->tag = tag;
-    tag->prefetch = entry;
     entry_count_anew(entry);
 }
 

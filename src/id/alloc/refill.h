@@ -33,8 +33,9 @@
 #define REFILL_GRACE_LOADS 2 /* refills after which a tag lasts for its cover_s */
 
 struct refill {
-    uint32_t step;       /* the tag's own step, as last seen; 0: unknown */
-    uint32_t max_step;   /* as last seen; 0: unknown */
+    /* The tag's, as last seen; 0: unknown. Any thread reads them. */
+    _Atomic uint32_t step;
+    _Atomic uint32_t max_step;
     uint32_t size;       /* size of the last segment received; 0: none yet */
     uint32_t generation; /* the tag's generation the slots belong to */
     uint32_t unused;     /* ids unused just after it arrived, its own included */

@@ -16,8 +16,8 @@
  * Failure modes: none that lose ids; a process that dies burns the ids left.
  *
  * Threads: segment_claim, segment_left, segment_make_room from any; publish, can_publish, burn
- * from the owner (the raft loop) alone. All fields are atomics, so the sanitizer can check the
- * order of accesses.
+ * from the owner (the raft loop) alone. All fields but the owner's are atomics, so the sanitizer
+ * can check the order of accesses.
  */
 #ifndef LEAFD_ID_ALLOC_SEGMENT_H
 #define LEAFD_ID_ALLOC_SEGMENT_H
@@ -35,6 +35,7 @@ struct segment_buffer {
     _Atomic uint64_t first[2]; /* of each slot: first id of the range */
     _Atomic uint32_t size[2];  /* ids in the range */
     _Atomic uint32_t ready;    /* newest generation that was published */
+    uint32_t unseen;           /* the owner's: ids left at its last look, and come since */
     /* Of both slots: the tag's generation that they were granted under:32 | from one id to the
      * next:32, > 0 once one was filled. */
     _Atomic uint64_t terms;

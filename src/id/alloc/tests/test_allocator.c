@@ -62,7 +62,7 @@ static void test_first_segment_is_published_and_wakes(void **state)
     struct id_world *w = *state;
     struct id_tag *tag = id_world_tag(w, "order", 10);
 
-    assert_int_equal(tag->max_step, TAG_DEFAULT_MAX_STEP);
+    assert_int_equal(tag->refill.max_step, TAG_DEFAULT_MAX_STEP);
     assert_true(id_world_next_ms(w) == UINT64_MAX);
     id_world_park(w, tag, 3);
     assert_int_equal(w->request_count, 0); /* only at the end of the turn */

@@ -309,7 +309,7 @@ static void test_steps_are_adopted(void **state)
     id_world_put(w, "order", 2000000, 1);
     hear(w, "order");
     assert_int_equal(tag->refill.step, 2000000);
-    assert_int_equal(tag->max_step, 2000000);
+    assert_int_equal(tag->refill.max_step, 2000000);
     id_world_load(w, tag);
     assert_int_equal(segment_left(&tag->buffer), 2000000);
 }
