@@ -336,8 +336,8 @@ def test_worker_ids_of_a_zone_and_a_layout(make_cluster, tmp_path):
     assert "no_worker_id" in ctl("workers", "acquire", "w", "--zone", "b", code=76).err
     refused = ctl("workers", "acquire", "w", "--worker-id", 31, code=76)
     assert "GET /api/workers/pools" in refused.err
-    wide = ctl("workers", "acquire", "w", "--layout", "wide", "--worker-id", 65534, "--json").json
-    assert wide["worker_id"] == 65534 and wide["layout"]["name"] == "wide"
+    wide = ctl("workers", "acquire", "w", "--layout", "wide", "--worker-id", 65535, "--json").json
+    assert wide["worker_id"] == 65535 and wide["layout"]["name"] == "wide"
     assert "unknown_layout" in ctl("workers", "acquire", "w", "--layout", "none", code=None).err
     assert ctl("workers", "pools", "").out == "\n"
 

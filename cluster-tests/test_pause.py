@@ -3,6 +3,7 @@ hold of it comes after the pause, and no id comes twice. And a tag with a cover_
 so long without a majority."""
 
 import itertools
+import os
 import threading
 import time
 
@@ -15,6 +16,7 @@ from wait import wait_until
 
 MODES = ["trend", "strict", "monotonic"]
 SEGMENT = "/api/segment/get/"
+LONG = "LEAFD_TESTS_LONG" in os.environ
 
 
 @pytest.fixture
@@ -176,11 +178,15 @@ def held_of(node, tag):
     return node.get_json(f"/api/node/segments?prefix={tag}")["segments"][0]
 
 
-def test_ids_without_a_majority(start, tag):
+@pytest.mark.parametrize("cover_s, rate", [
+    (15, 500),
+    pytest.param(600, 5000, marks=[pytest.mark.bound(900), pytest.mark.skipif(
+        not LONG, reason="ten minutes: only with LEAFD_TESTS_LONG")]),
+])
+def test_ids_without_a_majority(start, tag, cover_s, rate):
     """The other nodes die while ids are asked of one: at the same rate it goes on for cover_s."""
     cluster = start()
     node = cluster.nodes[0]
-    cover_s, rate = 15, 500
     assert put(node, tag, step=10, cover_s=cover_s).status == 201
     began, taken = time.monotonic(), 0
 
@@ -207,3 +213,5 @@ def test_ids_without_a_majority(start, tag):
     gone = time.monotonic()
     refused = take_until(lambda: time.monotonic() - gone > cover_s)
     assert refused is None, (time.monotonic() - gone, refused)
+    left_s = held_of(node, tag)["lasts_s"]
+    print(f"{taken} ids, {cover_s} s without a majority, {left_s} s are left")

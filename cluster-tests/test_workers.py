@@ -242,7 +242,7 @@ BAD_BODIES = [
     ('{"name":"x","address":"a","window_ms":true}', "bad_request"),
     ('{"name":"x","address":"a","window_ms":5000,"worker_id":1024}', "bad_request"),
     ('{"name":"x","address":"a","window_ms":5000,"worker_id":-1}', "bad_request"),
-    ('{"name":"x","address":"a","window_ms":5000,"worker_id":65535}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000,"worker_id":4194304}', "bad_request"),
     ('{"name":"x","address":"a","window_ms":5000,"from_ms":-1}', "bad_request"),
     ('{"name":"x","address":"a","window_ms":5000,"owner":"me"}', "bad_request"),
     ('{"name":"x\\u202ey","address":"a","window_ms":5000}', "bad_request"),
@@ -291,7 +291,8 @@ def test_a_time_that_was_never_granted(shared, name):
     check_error(renew(shared.nodes[1], grant, last_timestamp_ms=far), 400, "bad_request")
 
 
-@pytest.mark.parametrize("path", ["65535", "65536", "x", "-1", "+1", "1.0", "01x", "1/2", "%31x"])
+@pytest.mark.parametrize("path", ["4194304", "4294967296", "x", "-1", "+1", "1.0", "01x", "1/2",
+                                  "%31x"])
 def test_bad_worker_id_in_the_path(shared, path):
     for method, body in (("PUT", {"epoch": 1}), ("DELETE", {"epoch": 1})):
         answer = shared.nodes[0].http(method, f"/api/workers/{path}", body)
@@ -595,22 +596,96 @@ def test_worker_ids_of_a_wider_layout(shared, tag):
     assert node.http("PUT", f"/api/layouts/{name}", {"preset": "sonyflake"}).status == 200
     wait_until(lambda: node.http("GET", f"/api/layouts/{name}").status == 200, 30, "it is known")
     got = node.http("POST", "/api/workers", {"name": tag, "layout": name, "window_ms": 1000})
-    assert got.status == 201 and 1024 <= got.json()["worker_id"] < 65535, got
+    assert got.status == 201 and 1024 <= got.json()["worker_id"] < 65536, got
     assert got.json()["layout"]["worker_bits"] == 16 and got.json()["layout"]["name"] == name
     own = node.http("POST", "/api/workers", {"name": tag, "window_ms": 1000}).json()
     assert own["worker_id"] < 1024
-    last = node.http("POST", "/api/workers", {"name": tag, "layout": name, "worker_id": 65534,
+    last = node.http("POST", "/api/workers", {"name": tag, "layout": name, "worker_id": 65535,
                                               "window_ms": 1000})
     assert last.status == 201, last
-    for bad in ({"worker_id": 65535, "layout": name}, {"worker_id": 1024}, {"zone": ""}):
+    for bad in ({"worker_id": 65536, "layout": name}, {"worker_id": 1024}, {"zone": ""}):
         assert node.http("POST", "/api/workers", {"name": tag, **bad}).code == "bad_request"
     assert node.http("POST", "/api/workers", {"name": tag, "layout": "none"}).status == 404
-    row = node.get_json("/api/workers?after=65533")
-    assert [each["worker_id"] for each in row["workers"]] == [65534] and row["next"] is None
+    row = node.get_json("/api/workers?after=65534")
+    assert row["workers"][0]["worker_id"] == 65535
     for held in (got.json(), own, last.json()):
         path = f"/api/workers/{held['worker_id']}"
         assert node.http("PUT", path, {"epoch": held["epoch"], "window_ms": 1000}).status == 200
         assert node.http("DELETE", f"{path}?epoch={held['epoch']}").status == 204
+
+
+BAIDU = {"preset": "baidu", "epoch_ms": 1_700_000_000_000}  # 28 bits of seconds, 22, 13
+
+
+@pytest.fixture
+def baidu(shared):
+    node = shared.leader()
+    assert node.http("PUT", "/api/layouts/baidu-22", BAIDU).status == 200
+    wait_until(lambda: all(n.http("GET", "/api/layouts/baidu-22").status == 200
+                           for n in shared.nodes), 30, "all know the layout")
+    return "baidu-22"
+
+
+def test_worker_ids_of_22_bits(shared, baidu, tag):
+    """Above 65,535: a given one, the last one, and a zone's pool; and their ids decode rightly."""
+    one, two, three = shared.nodes
+    given = {"name": tag, "layout": baidu, "window_ms": 60000}
+    pool = "wide=70000-70001"
+    assert one.http("PUT", "/api/workers/pools", {"pools": pool}).json() == {"pools": pool}
+    try:
+        for number, zone in ((65_536, None), (4_194_303, None), (70_000, "wide"), (None, "wide")):
+            body = given | ({"worker_id": number} if number else {}) | \
+                ({"zone": zone} if zone else {})
+            got = one.http("POST", "/api/workers", body)
+            assert got.status == 201, got
+            grant = got.json()
+            assert grant["worker_id"] == (number or 70_001), grant
+            other = two.http("POST", "/api/workers",
+                             body | {"name": tag + "x", "worker_id": grant["worker_id"]})
+            assert (other.status, other.code) == (409, "conflict") and tag in other.text, other
+            path = f"/api/workers/{grant['worker_id']}"
+            assert two.http("PUT", path, {"epoch": grant["epoch"]}).status == 200
+            seconds = grant["from_ms"] // 1000 + 1 if grant["from_ms"] else now_ms() // 1000
+            id_ = (seconds - BAIDU["epoch_ms"] // 1000) << 35 | grant["worker_id"] << 13 | 8191
+            found = three.get_json(f"/api/snowflake/decode/{id_}?layout={baidu}")
+            assert (found["worker_id"], found["sequence"]) == (grant["worker_id"], 8191), found
+            assert found["timestamp_ms"] == seconds * 1000
+            row = three.get_json(f"/api/workers?after={grant['worker_id'] - 1}&limit=1")
+            assert [each["name"] for each in row["workers"]] == [tag]
+            assert three.http("DELETE", f"{path}?epoch={grant['epoch']}").status == 204
+        beyond = one.http("POST", "/api/workers", given | {"worker_id": 4_194_304})
+        assert beyond.code == "bad_request" and "from 0 to 4194303" in beyond.text, beyond
+    finally:
+        assert one.http("PUT", "/api/workers/pools", {"pools": ""}).status == 200
+
+
+def test_two_thousand_names_come_and_go(shared, baidu, tag):
+    """Over HTTP, at all nodes at once: each gets an id of its own, and gives it back."""
+    count = 2000
+
+    def come(number):
+        node = shared.nodes[number % 3]
+        began = time.monotonic()
+        got = node.http("POST", "/api/workers", {"name": f"{tag}/{number}", "layout": baidu,
+                                                 "window_ms": 300_000})
+        assert got.status == 201, got
+        return got.json(), time.monotonic() - began
+
+    def go(grant):
+        node = shared.nodes[grant["worker_id"] % 3]
+        path = f"/api/workers/{grant['worker_id']}?epoch={grant['epoch']}"
+        assert node.http("DELETE", path).status == 204
+
+    with ThreadPoolExecutor(8) as pool:
+        came = list(pool.map(come, range(count)))
+        ids = {grant["worker_id"] for grant, _ in came}
+        assert len(ids) == count and min(ids) >= ALL and max(ids) < 2 * count + 2 * ALL
+        list(pool.map(go, (grant for grant, _ in came)))
+    took = sorted(took for _, took in came)
+    print(f"an acquire took {took[count // 2] * 1000:.1f} ms, of 99 of 100 "
+          f"{took[count * 99 // 100] * 1000:.1f} ms")
+    listed = shared.nodes[0].get_json(f"/api/workers?limit=1024&after={min(ids) - 1}")["workers"]
+    assert all(row["state"] == "released" for row in listed if row["name"].startswith(tag + "/"))
 
 
 def acquired_or_none(node, name, zone):

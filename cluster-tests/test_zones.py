@@ -100,13 +100,15 @@ def drain(node, number, what="drain", **more):
 
 class Load:
     """Threads that take ids of a tag from a node over one connection each, and dial anew only where
-    an answer said that it was the last. Every request must be answered with an id."""
+    an answer said that it was the last; and some that do so over RESP. Every request must be answered
+    with an id."""
 
-    def __init__(self, node, tag, threads=3):
+    def __init__(self, node, tag, threads=3, resp=0):
         self.node, self.tag = node, tag
         self.ids, self.closed, self.faults = [], [], []
         self.going = True
-        self.threads = [threading.Thread(target=self.run) for _ in range(threads)]
+        self.threads = [threading.Thread(target=target)
+                        for target in [self.run] * threads + [self.run_resp] * resp]
         for thread in self.threads:
             thread.start()
 
@@ -123,6 +125,14 @@ class Load:
                     if last:
                         self.closed.append(self.ids[-1])
         except Exception as error:  # of a thread: the test is to see it
+            self.faults.append(error)
+
+    def run_resp(self):
+        try:
+            with connect(self.node) as client:
+                while self.going:
+                    self.ids.append(int(client.execute_command("INCR", self.tag)))
+        except Exception as error:  # noqa: BLE001
             self.faults.append(error)
 
     def end(self, closed=0):
@@ -146,7 +156,7 @@ def test_a_node_is_drained_and_resumed_under_load(make_cluster):
     leader = cluster.wait_leader()
     other = next(node for node in cluster.nodes if node is not leader)
     cluster.create_tag("order", step=1000)
-    load = Load(leader, "order")
+    load = Load(leader, "order", resp=2)
     with connect(leader) as resp:
         resp.execute_command("INCR", "order")
         answer = drain(other, leader.id)

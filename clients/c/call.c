@@ -363,7 +363,20 @@ static int run(const struct call *call, struct attempts *attempts, struct line *
         if (atomic_load(&call->client->closed) && !call->after_close) {
             return fault(error, "closed", 0, false, "the client was closed");
         }
-        switch (attempt(call, attempts, line, answer, error)) {
+        char why[FOREIGN_BYTES] = "", text[FOREIGN_BYTES + 16];
+        enum foreign foreign = discover_foreign(call->client, attempts->nodes, attempts->at, why);
+        if (foreign == FOREIGN_ALL) {
+            return fault(
+                error, "other_cluster", 0, false,
+                "the nodes are of %s: ids of the two may be the same. If that is meant, make "
+                "a new client; else correct endpoints",
+                why);
+        }
+        if (foreign == FOREIGN_ONE) {
+            (void)snprintf(text, sizeof text, "it is of %s", why);
+            note(attempts, "", text);
+        }
+        switch (foreign == FOREIGN_ONE ? ELSEWHERE : attempt(call, attempts, line, answer, error)) {
         case DONE:
             return 0;
         case REFUSED:

@@ -129,21 +129,62 @@ static bool is_foreign(struct leafd *client, const struct node *node, const char
 {
     struct known_cluster *cluster = &client->cluster;
     char text[NODE_TEXT_BYTES];
-    if (uid == NULL || !text_is_visible(uid, UID_BYTES - 1)) {
-        return false;
-    }
+    bool has = uid != NULL && text_is_visible(uid, UID_BYTES - 1);
     pthread_mutex_lock(&client->lock);
-    if (learns && cluster->uid[0] == 0) {
+    if (has && learns && cluster->uid[0] == 0) {
         (void)snprintf(cluster->uid, sizeof cluster->uid, "%s", uid);
     }
-    bool foreign = cluster->uid[0] != 0 && strcmp(cluster->uid, uid) != 0;
+    bool foreign = has && cluster->uid[0] != 0 && strcmp(cluster->uid, uid) != 0;
+    node_text(node, text);
+    unsigned at = 0;
+    while (at < NODES_MAX && strcmp(cluster->others[at].node, text) != 0) {
+        at++;
+    }
+    if (foreign) {
+        at = at < NODES_MAX ? at : cluster->next++ % NODES_MAX;
+        memcpy(cluster->others[at].node, text, sizeof text);
+        (void)snprintf(cluster->others[at].uid, UID_BYTES, "%s", uid);
+    } else if (at < NODES_MAX) {
+        cluster->others[at].node[0] = 0;
+    }
     bool tells = foreign && !cluster->told;
     cluster->told |= foreign;
     pthread_mutex_unlock(&client->lock);
     if (tells) {
-        node_text(node, text);
         client_event(client, (struct leafd_event){.kind = "other_cluster", .from = text});
     }
+    return foreign;
+}
+
+/* The uid of the other cluster that the node is of; NULL: it is not. Under the client's lock. */
+static const char *other_of(const struct leafd *client, const struct nodes *nodes, unsigned at)
+{
+    char text[NODE_TEXT_BYTES];
+    struct node node = node_of(nodes, at);
+    node_text(&node, text);
+    for (unsigned i = 0; i < NODES_MAX; i++) {
+        if (strcmp(client->cluster.others[i].node, text) == 0) {
+            return client->cluster.others[i].uid;
+        }
+    }
+    return NULL;
+}
+
+enum foreign discover_foreign(struct leafd *client, const struct nodes *nodes, unsigned at,
+                              char why[FOREIGN_BYTES])
+{
+    enum foreign foreign = FOREIGN_NOT;
+    pthread_mutex_lock(&client->lock);
+    const char *uid = client->cluster.told ? other_of(client, nodes, at) : NULL;
+    if (uid != NULL) {
+        (void)snprintf(why, FOREIGN_BYTES, "cluster %s, and this client's is %s", uid,
+                       client->cluster.uid);
+        foreign = FOREIGN_ALL;
+        for (unsigned i = 0; i < nodes->count; i++) {
+            foreign = other_of(client, nodes, i) != NULL ? foreign : FOREIGN_ONE;
+        }
+    }
+    pthread_mutex_unlock(&client->lock);
     return foreign;
 }
 

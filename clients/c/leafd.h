@@ -39,8 +39,8 @@ extern "C" {
 struct leafd;
 
 /* Why a call failed. code is the server's ("unknown_tag") or the library's: "bad_setting",
- * "unreachable", "untrusted", "bad_answer", "window_over", "fenced", "layout_unknown", "closed",
- * "no_memory".
+ * "unreachable", "untrusted", "other_cluster", "bad_answer", "window_over", "fenced",
+ * "layout_unknown", "closed", "no_memory".
  * status is HTTP's, 0 where no server answered. retryable: it would make sense to come again. key:
  * of strict ids and texts, if the request had one, the key under which to come again for the ids
  * that may be in a lost answer, for a day; else "". */

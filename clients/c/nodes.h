@@ -65,6 +65,12 @@ struct discovery {
 struct known_cluster {
     char uid[UID_BYTES]; /* "": not known yet */
     bool told;           /* that a listing has another one */
+    /* Nodes whose last listing has another one; the oldest gives its place away. */
+    struct {
+        char node[NODE_TEXT_BYTES]; /* "": none */
+        char uid[UID_BYTES];
+    } others[NODES_MAX];
+    unsigned next;
 };
 
 /* An endpoints' nodes, and which of them is asked. */

@@ -1,6 +1,7 @@
 /* See second.h. */
 #include "second.h"
 
+#include "discover.h"
 #include "fault.h"
 #include "text.h"
 
@@ -112,7 +113,9 @@ static struct second *make_pair(const struct call *call, struct node node, struc
 enum ask second_ask(const struct call *call, const struct nodes *nodes, unsigned *at,
                     struct line **line, const struct limits *limits, struct answer *answer)
 {
+    char why[FOREIGN_BYTES];
     unsigned other = nodes_beside(nodes, *at);
+    other = discover_foreign(call->client, nodes, other, why) == FOREIGN_NOT ? other : *at;
     struct node node = node_of(nodes, *at);
     struct second *second = other != *at && call->request.key != NULL
                                 ? make_pair(call, node_of(nodes, other), *line, limits)

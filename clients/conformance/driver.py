@@ -83,16 +83,10 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads"}}
 # Tests, or files of them, of what a library does not do, and why.
 NOT_DONE = {"php": {
-    "test_second_requests_stay_in_the_zone": "php sends no second requests",
-    "test_what_is_held_of_a_paused_tag": "php asks only once it holds nothing",
     "test_nodes_of_a_cluster": "php asks a listed node only once it needs it",
-    "test_hedges.py": "php sends no second requests",
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
-    "test_a_spare_range_that_is_too_old": "php has no spare ranges",
-    "test_a_newer_generation_with_a_spare_range": "php has no spare ranges",
     "test_ranges_that_are_dropped": "php drops what is too old at the next call",
     "test_a_worker_id_that_is_anothers": "php renews with the next call",
-    "test_a_source_that_is_closed_while_it_asks": "php asks for nothing in the background",
 }}
 
 

@@ -389,6 +389,46 @@ def test_another_cluster_with_the_same_addresses(start, fake):
     assert not client.events().get("other_cluster"), "it is told once"
 
 
+def test_one_node_of_another_cluster(start, fake):
+    """The node that calls go to has become one: it gets no more requests, and others serve."""
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.url, discover="true", **PATIENT)
+    used = cluster.used(client)
+    cluster.says = lambda number: nodes_of(number + 1, cluster.rows,
+                                           "another" if number == used else cluster.uid)
+    within(lambda: cluster.used(client) != used, BACK_S + SLACK_S, "the other one is asked")
+    asked = len(cluster.asked(used))
+    client.ids("strict1 orders 10")
+    assert len(cluster.asked(used)) == asked
+    assert client.stats()["errors"] == 0
+
+
+def test_a_cluster_that_was_rebuilt(start, fake):
+    """All addresses lead to another one, whose ids may be the same: nothing is asked of it, and calls
+    fail at once, whatever the deadline, with both uids. A new client takes it; the old one goes on
+    once its own cluster is back."""
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.url, zone="a", **SMALL, **PATIENT)
+    ids = client.ids("segment orders 2")
+    own, cluster.uid = cluster.uid, "0f1a7c52-rebuilt"
+    within(lambda: client.ask_any("strict orders 1").startswith("error other_cluster "),
+           BACK_S + SLACK_S, "it is seen")
+    asked = cluster.asked(0) + cluster.asked(1)
+    for line in ("strict orders 1", "texts orders 1", "range orders 5", "segment others 1",
+                 "snowflake 1"):
+        error_ = client.refused(line, "other_cluster")
+        assert client.took_s - client.waited_s < 1 + SLACK_S
+        assert error_.status == 0 and own in error_.message and cluster.uid in error_.message
+        assert "new client" in error_.message
+    check_once(ids + client.ids("segment orders 2"))  # they are held
+    assert cluster.asked(0) + cluster.asked(1) == asked
+    other = start().open(endpoints=cluster.url, zone="a", **SMALL, **PATIENT)
+    other.ids("strict1 orders 1")
+    cluster.uid = own
+    within(lambda: client.ask_any("strict orders 1").startswith("ids"), BACK_S + SLACK_S,
+           "it is back")
+
+
 def test_an_endpoint_that_leads_to_another_cluster(start, fake):
     """Its listing is ignored: no node of it is asked. A listing without uid (of an older node) is
     taken."""
@@ -397,18 +437,14 @@ def test_an_endpoint_that_leads_to_another_cluster(start, fake):
     client = start().open(endpoints=cluster.url, zone="a", **PATIENT)
     client.ids("strict1 orders 1")
     cluster.says = lambda number: nodes_of(1, other.rows, other.uid)
-    asked = len(cluster.servers[0].requests)
-
-    def listed():
-        client.ids("strict1 orders 1")
-        return sum(map(is_listing, cluster.servers[0].requests[asked:])) > 1
-
-    within(listed, 30, "it was asked again")
+    within(lambda: client.ask_any("strict orders 1").startswith("error other_cluster "),
+           BACK_S + SLACK_S, "it is seen")
     assert not any(server.requests for server in other.servers)
     cluster.rows = other.rows
     cluster.says = lambda number: nodes_of(1, other.rows)
     other.uid = None
-    within(lambda: client.ids("strict1 orders 1") and other.servers[0].requests, 30, "it is taken")
+    within(lambda: client.ask_any("strict orders 1").startswith("ids") and
+           other.servers[0].requests, 30, "it is taken")
 
 
 # --- paused tags ---

@@ -160,6 +160,17 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 			if ctx.Err() != nil {
 				return nil, t.end(ctx, d)
 			}
+			why, all := c.foreignTo(nodes, at)
+			if all {
+				return nil, failure(CodeOtherCluster, false, "the nodes are of %s: ids of the two may be the "+
+					"same. If that is meant, make a new client; else correct Endpoints", why)
+			}
+			if why != "" {
+				t.add(ctx, nodes[at].String(), failure(CodeUnreachable, true, "it is of %s", why))
+				c.leave(d, list, at, following(at))
+				at = following(at)
+				continue
+			}
 			if attempts++; attempts > 1 {
 				if goOn != nil && !goOn(round) {
 					return nil, nil

@@ -3,6 +3,7 @@ package leafd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,7 +17,8 @@ import (
 //
 // The happy path: a goroutine asks GET /api/nodes; the nodes of the answer become the door's, by tiers, each once
 // it has shown to be of the same cluster. Failure modes: nodes that refuse (older servers), whose endpoints alone
-// are asked then for a minute; an answer that is no listing, or none, after which what was known stays.
+// are asked then for a minute; an answer that is no listing, or none, after which what was known stays; a node of
+// another cluster than the first listing's, which gets no other request.
 
 const (
 	listedMost    = 48 // nodes of a listing that are kept; others of nodesMost are for endpoints
@@ -27,6 +29,7 @@ const (
 	listingsTime  = 5 * time.Second // for all that are asked for a listing, and then for those of it
 	weightMost    = 1000
 	addressMost   = 255
+	uidMost       = 64
 )
 
 // row is a node as another one lists it.
@@ -238,11 +241,37 @@ func (c *Client) isForeign(n node, uid string, learns bool) bool {
 	foreign := uid != "" && c.cluster != "" && uid != c.cluster
 	tell := foreign && !c.foreign
 	c.foreign = c.foreign || foreign
+	if foreign && (c.others == nil || len(c.others) == nodesMost) {
+		c.others = map[string]string{}
+	}
+	if foreign {
+		c.others[n.place()] = shown(uid, uidMost)
+	} else {
+		delete(c.others, n.place())
+	}
 	c.mu.Unlock()
 	if tell {
 		c.event(Event{Kind: "other_cluster", From: n.String()})
 	}
 	return foreign
+}
+
+// foreignTo: of which cluster the node at is, if its last listing was of another one than the client's; all: so are
+// all others.
+func (c *Client) foreignTo(nodes []node, at int) (why string, all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.others) == 0 {
+		return "", false
+	}
+	all = true
+	for _, n := range nodes {
+		all = all && c.others[n.place()] != ""
+	}
+	if uid := c.others[nodes[at].place()]; uid != "" {
+		why = fmt.Sprintf("cluster %s, and this client's is %s", uid, c.cluster)
+	}
+	return why, all
 }
 
 // meet asks the nodes of a listing, from the node asked, that are not known yet; and, where calls go to a worse

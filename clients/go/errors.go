@@ -10,6 +10,7 @@ import (
 const (
 	CodeBadSetting    = "bad_setting"    // a setting, tag, count or key breaks its rule; nothing was sent
 	CodeUnreachable   = "unreachable"    // no node answered by the deadline
+	CodeOtherCluster  = "other_cluster"  // the nodes are of another cluster than the client's
 	CodeUntrusted     = "untrusted"      // no node's certificate is trusted (ca_file)
 	CodeBadAnswer     = "bad_answer"     // what came is no answer of leafd
 	CodeWindowOver    = "window_over"    // no time of the worker id's window could be used by the deadline

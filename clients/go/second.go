@@ -49,7 +49,7 @@ func (c *Client) attempts(ctx context.Context, d *door, list *nodeList, at int, 
 	*outcome, int) {
 	nodes := list.nodes
 	other := beside(nodes, at)
-	if rq.key == "" || other == at {
+	if foreign, _ := c.foreignTo(nodes, other); rq.key == "" || other == at || foreign != "" {
 		got, out := c.attempt(ctx, nodes[at], rq, l)
 		return got, out, at
 	}

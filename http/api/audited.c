@@ -265,6 +265,14 @@ static int submit_looked(struct conn *conn, struct call *call)
     return call_submit_for(conn, change, change->wait_ms);
 }
 
+uint32_t worker_id_end(struct conn *conn)
+{
+    return atomic_load(&api_loop(conn)->backend->health->level) >=
+                   command_since(COMMAND_WORKER_ACQUIRE_OF)
+               ? LIMIT_WORKER_IDS
+               : WORKER_IDS_NARROW;
+}
+
 static int worker_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
@@ -432,7 +440,8 @@ static int look_at_command(struct conn *conn, struct call *change)
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_ACQUIRE_OF:
     case COMMAND_WORKER_RELEASE:
-        if (change->worker.worker_id >= LIMIT_WORKER_IDS) {
+    case COMMAND_WORKER_RELEASE_OF:
+        if (change->worker.worker_id >= worker_id_end(conn)) {
             break; /* the cluster chooses a free one */
         }
         call = call_new(ID_REQUEST_QUERY, worker_before_cb);

@@ -283,7 +283,7 @@ int handle_worker_acquire(struct conn *conn)
         {.name = "name", .needed = true, .kind = PARAM_TEXT},
         {.name = "address", .kind = PARAM_TEXT, .text = ""},
         WINDOW_MS,
-        {.name = "worker_id", .max = LIMIT_WORKER_IDS - 1, .number = WORKER_ID_ANY},
+        {.name = "worker_id", .max = worker_id_end(conn) - 1, .number = WORKER_ID_ANY},
         {.name = "from_ms", .max = TIME_MAX_MS},
         {.name = "layout", .kind = PARAM_TEXT},
         {.name = "zone", .kind = PARAM_TEXT, .text = ""},
@@ -304,7 +304,7 @@ int handle_worker_acquire(struct conn *conn)
     } else if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
         acquire = (struct worker_acquire){
             .kind = WORKER_CLIENT,
-            .worker_id = (uint16_t)fields[3].number,
+            .worker_id = (uint32_t)fields[3].number,
             .floor_ms = fields[4].number,
             .window_ms = fields[2].number,
             .wall_ms = clock_wall_ms(loop->backend->clock),
@@ -313,7 +313,7 @@ int handle_worker_acquire(struct conn *conn)
             .address = fields[1].text,
             .address_len = (uint16_t)fields[1].len,
             .client = share.client,
-            .most = (uint16_t)(share.workers < LIMIT_WORKER_IDS ? share.workers : LIMIT_WORKER_IDS),
+            .most = (uint16_t)(share.workers < UINT16_MAX ? share.workers : UINT16_MAX),
             .percent = (uint8_t)loop->api->settings->worker_percent,
             .force = force.number == 1,
         };
@@ -344,7 +344,7 @@ int handle_worker_renew(struct conn *conn)
     json_t *body;
     uint64_t id;
 
-    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+    if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
         !request_options(conn, NULL, 0)) {
         return ANSWERED;
     }
@@ -355,7 +355,7 @@ int handle_worker_renew(struct conn *conn)
     json_decref(body); /* it has no texts */
     call = worker_change_new(200);
     call->worker = (struct worker_renew){
-        .worker_id = (uint16_t)id,
+        .worker_id = (uint32_t)id,
         .epoch = fields[0].number,
         .expected_until_ms = fields[3].number,
         .window_ms = fields[1].number,
@@ -364,7 +364,7 @@ int handle_worker_renew(struct conn *conn)
         .kind = WORKER_CLIENT,
         .client = share_of(conn).client,
     };
-    command_put(&call->request.payload, COMMAND_WORKER_RENEW, &call->worker);
+    command_put(&call->request.payload, command_renew_type(call->worker.worker_id), &call->worker);
     return call_submit(conn, call);
 }
 
@@ -413,14 +413,14 @@ int handle_worker_release(struct conn *conn)
     struct call *call;
     uint64_t id;
 
-    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+    if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
         !read_release(conn, &release)) {
         return ANSWERED;
     }
-    release.worker_id = (uint16_t)id;
+    release.worker_id = (uint32_t)id;
     call = worker_change_new(204);
     call->worker.worker_id = release.worker_id;
-    command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
+    command_put(&call->request.payload, command_release_type(release.worker_id), &release);
     return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }
 
@@ -465,7 +465,7 @@ int handle_workers_list(struct conn *conn)
 {
     struct param options[] = {
         {.name = "after",
-         .max = LIMIT_WORKER_IDS - 1,
+         .max = worker_id_end(conn) - 1,
          .may_be_empty = true, /* from the start, as for tags */
          .number = UINT64_MAX},
         {.name = "limit", .min = 1, .max = LIMIT_WORKERS_PER_PAGE, .number = PAGE_LIMIT_DEFAULT},
@@ -485,7 +485,7 @@ int handle_workers_list(struct conn *conn)
     call->request.local = options[2].number == 1;
     call->list_limit = (uint32_t)limit;
     query_workers_encode(
-        &call->request.payload, (uint16_t)(options[0].number + 1),
+        &call->request.payload, (uint32_t)(options[0].number + 1),
         (uint16_t)(limit < LIMIT_WORKERS_PER_PAGE || has_more ? limit + 1 : limit));
     return call_submit(conn, call);
 }

@@ -30,7 +30,8 @@ enum field_kind {
     FIELD_KIND_U16 = 2,
     FIELD_KIND_U32 = 4,
     FIELD_KIND_U64 = 8,
-    FIELD_KIND_SHORT,  /* of 2 bytes, in a uint64_t */
+    FIELD_KIND_SHORT,  /* of 2 bytes, in a uint64_t or uint32_t */
+    FIELD_KIND_GROWN,  /* of 2 bytes below 65535, else 65535 and 4 bytes more; in a uint32_t */
     FIELD_KIND_BOOL,   /* a byte, 0 or 1 */
     FIELD_KIND_BYTES,  /* const uint8_t *x and size_t of any name, u32 before them; read in place */
     FIELD_KIND_STRING, /* const char *x and uint16_t x_len; read in place */
@@ -52,6 +53,7 @@ struct field {
 #define FIELD_NUMBER(type, member)                                                                 \
     FIELD_OF((enum field_kind)sizeof(((type *)NULL)->member), type, member, 0)
 #define FIELD_SHORT(type, member) FIELD_OF(FIELD_KIND_SHORT, type, member, 0)
+#define FIELD_GROWN(type, member) FIELD_OF(FIELD_KIND_GROWN, type, member, 0)
 #define FIELD_BOOL(type, member) FIELD_OF(FIELD_KIND_BOOL, type, member, 0)
 #define FIELD_TEXT(type, member) FIELD_OF(FIELD_KIND_TEXT, type, member, 0)
 #define FIELD_BYTES(type, member, len) FIELD_OF(FIELD_KIND_BYTES, type, member, offsetof(type, len))
@@ -63,6 +65,14 @@ struct field {
 #define FLAT static inline __attribute__((always_inline))
 
 /* --- writing --- */
+
+static inline void grown_put(struct buf *buf, uint32_t number)
+{
+    buf_put_number(buf, number < UINT16_MAX ? number : UINT16_MAX, 2);
+    if (number >= UINT16_MAX) {
+        buf_put_number(buf, number, 4);
+    }
+}
 
 FLAT void field_put(struct buf *buf, const struct field *field, const char *record)
 {
@@ -83,7 +93,14 @@ FLAT void field_put(struct buf *buf, const struct field *field, const char *reco
         buf_put_number(buf, *(const uint64_t *)(const void *)member, 8);
         return;
     case FIELD_KIND_SHORT:
-        buf_put_number(buf, *(const uint64_t *)(const void *)member & UINT16_MAX, 2);
+        buf_put_number(buf,
+                       (field->size == 4 ? *(const uint32_t *)(const void *)member
+                                         : *(const uint64_t *)(const void *)member) &
+                           UINT16_MAX,
+                       2);
+        return;
+    case FIELD_KIND_GROWN:
+        grown_put(buf, *(const uint32_t *)(const void *)member);
         return;
     case FIELD_KIND_BOOL:
         buf_put_number(buf, *(const bool *)(const void *)member, 1);
@@ -109,6 +126,16 @@ FLAT void field_put(struct buf *buf, const struct field *field, const char *reco
 }
 
 /* --- reading --- */
+
+static inline bool grown_read(struct reader *reader, uint32_t *ret_number)
+{
+    *ret_number = reader_u16(reader);
+    if (*ret_number < UINT16_MAX) {
+        return true;
+    }
+    *ret_number = reader_u32(reader);
+    return *ret_number >= UINT16_MAX;
+}
 
 /* Into a member of zeros. */
 static inline bool chars_take(const struct field *field, const uint8_t *text, size_t len,
@@ -144,8 +171,14 @@ FLAT bool field_read(struct reader *reader, const struct field *field, char *rec
         *(uint64_t *)(void *)member = reader_u64(reader);
         return true;
     case FIELD_KIND_SHORT:
-        *(uint64_t *)(void *)member = reader_u16(reader);
+        if (field->size == 4) {
+            *(uint32_t *)(void *)member = reader_u16(reader);
+        } else {
+            *(uint64_t *)(void *)member = reader_u16(reader);
+        }
         return true;
+    case FIELD_KIND_GROWN:
+        return grown_read(reader, (uint32_t *)(void *)member);
     case FIELD_KIND_STRING:
         *(const char **)(void *)member = (const char *)reader_str16(reader, &len);
         *ret_len = (uint16_t)len;

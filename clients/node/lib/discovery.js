@@ -5,16 +5,18 @@
 // worse tier than the listing has moves to a better one once that one has answered the same request.
 // So has each node that is listed before it is asked for ids: an address may lead to another cluster.
 // Failure modes: a node without an answer is left for the next; where all that answer do not know
-// the request (404), they are older servers, and none is asked for OLDER_MS; whatever fails, calls go
-// on with what is known. Only the first call waits, as long as one attempt may take. None of it is in the
+// the request (404), they are older servers, and none is asked for OLDER_MS; a node of another cluster
+// than the first listing's gets no other request; whatever fails, calls go on with what is known. Only the first call waits, as long as one attempt may take. None of it is in the
 // counters.
 
 import * as api from "./api.js";
+import { NODES_MAX } from "./door.js";
 
 const AGAIN_MS = 5000;
 const OLDER_MS = 60000;
 const AFTER_FAILURES_MS = 1000;
 const LISTED_MAX = 48;
+const UID_MAX = 64;
 
 const keyOf = ({ id, address }) => `${id} ${address.url}`;
 
@@ -29,6 +31,7 @@ export class Discovery {
     #found; // the last listing: {self, uid, rows}
     #uid; // of the client's cluster: that of the first listing which had one
     #told = false; // that another has another
+    #foreign = new Map(); // nodes whose last listing has another, by URL: of which cluster they are
     #proven = new Set(); // nodes by number and address
     #answered = new Set(); // of these, since the last listing
 
@@ -36,7 +39,10 @@ export class Discovery {
     constructor(core, doors) {
         this.#core = core;
         this.#doors = doors;
-        doors.forEach((door) => { door.discovers = true; });
+        doors.forEach((door) => {
+            door.discovers = true;
+            door.foreign = this.#foreign;
+        });
     }
 
     /** What one request may take. */
@@ -141,10 +147,19 @@ export class Discovery {
     /** What the node answered; undefined: no listing, or one of another cluster. */
     #listing(node, reply) {
         const listing = reply && api.listingOf(reply, node.secure);
-        const uid = listing?.uid;
+        if (listing === undefined) {
+            return undefined;
+        }
+        const { uid } = listing;
         if (uid === undefined || this.#uid === undefined || uid === this.#uid) {
+            this.#foreign.delete(node.url);
             return listing;
         }
+        if (this.#foreign.size === NODES_MAX) {
+            this.#foreign.clear();
+        }
+        this.#foreign.set(node.url,
+            `cluster ${uid.slice(0, UID_MAX)}, and this client's is ${this.#uid}`);
         if (!this.#told) {
             this.#told = true;
             this.#core.tell({ kind: "other_cluster", from: node.url });

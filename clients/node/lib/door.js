@@ -7,7 +7,8 @@
 
 import { isIP } from "node:net";
 
-const NODES_MAX = 64;const LAST_TIER = 3; // also of an endpoint that no listing has
+export const NODES_MAX = 64;
+const LAST_TIER = 3; // also of an endpoint that no listing has
 
 /** The node after this one, which is one of them. */
 export function after(nodes, node) {
@@ -46,6 +47,7 @@ export class Door {
         this.addresses = addresses;
         this.resolvedAt = -Infinity; // when a call last had names resolved
         this.discovers = false;
+        this.foreign = new Map(); // nodes of another cluster, by their URL; discovery.js puts them there
         this.forSnowflakes = forSnowflakes;
         this.count = count;
         this.tell = tell;

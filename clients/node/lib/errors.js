@@ -6,6 +6,7 @@ const OWN_RETRYABLE = {
     bad_setting: false,
     unreachable: true,
     untrusted: false,
+    other_cluster: false,
     bad_answer: false,
     window_over: true,
     fenced: true,

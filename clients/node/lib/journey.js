@@ -156,6 +156,18 @@ export class Journey {
             this.askedAt = Infinity;
             return { waitMs, node: this.node };
         }
+        const { foreign } = this.door;
+        if (foreign.size > 0) {
+            if (this.nodes.every(({ url }) => foreign.has(url))) {
+                throw new LeafdError("other_cluster", `the nodes are of ${foreign.get(this.node.url)}: ` +
+                    "ids of the two may be the same. If that is meant, make a new client; else correct " +
+                    "endpoints");
+            }
+            if (foreign.has(this.node.url)) {
+                this.failed(`it is of ${foreign.get(this.node.url)}`);
+                return this.move(now);
+            }
+        }
         this.tries++;
         this.askedAt = now;
         return { waitMs: 0, node: this.node };

@@ -32,6 +32,10 @@ final class Client
         $shared = $transport === null && function_exists('apcu_enabled') && apcu_enabled();
         $this->shelf = $shared ? new SharedShelf($checked) : new OwnShelf();
         $this->nodes = new Nodes($checked, $this->shelf, $onEvent, $transport);
+        if ($shared) { // a destructor is too late for it
+            $self = \WeakReference::create($this);
+            register_shutdown_function(static fn () => $self->get()?->finish());
+        }
     }
 
     /** @internal What is held of the tag is dropped. */
@@ -71,6 +75,7 @@ final class Client
             foreach ($this->sources as $source) {
                 $source->close();
             }
+            $this->finish();
             $this->nodes->end();
         }
     }
@@ -85,6 +90,7 @@ final class Client
     /** @return array<string, int> docs/clients.md, Counters */
     public function stats(): array
     {
+        array_map(static fn (Segment $segment) => $segment->settle(), $this->segments());
         return $this->nodes->counters;
     }
 
@@ -92,7 +98,7 @@ final class Client
     public function statsText(): string
     {
         $text = '';
-        foreach ($this->nodes->counters as $name => $value) {
+        foreach ($this->stats() as $name => $value) {
             $text .= "# TYPE leafd_client_{$name}_total counter\nleafd_client_{$name}_total $value\n";
         }
         foreach ($this->sources as $source) {
@@ -106,6 +112,21 @@ final class Client
             }
         }
         return $text;
+    }
+
+    /** Requests under way may end yet, for the processes that share what they bring. */
+    private function finish(): void
+    {
+        $until = hrtime(true) + $this->nodes->settings->numbers['connect_ms'] * 1_000_000;
+        foreach ($this->segments() as $segment) {
+            $segment->end($until);
+        }
+    }
+
+    /** @return array<string, Segment> */
+    private function segments(): array
+    {
+        return array_filter($this->sources, static fn ($source) => $source instanceof Segment);
     }
 
     private function source(string $name, callable $make): Segment|Strict|Texts|Snowflake

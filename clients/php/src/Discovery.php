@@ -9,7 +9,8 @@ namespace Leafd;
  *
  * The happy path: look() asks for the listing once AGAIN_MS have passed; order() has its nodes before
  * the endpoints. Failure modes: a node without an answer is left for the next; where all that answer do
- * not know the request (404), they are older servers, and none is asked for OLDER_MS. A listed node is
+ * not know the request (404), they are older servers, and none is asked for OLDER_MS. A node of another
+ * cluster than the first listing's gets no other request. A listed node is
  * asked for ids once prove() is true: its address may lead to another cluster. None of it is counted.
  */
 final class Discovery
@@ -20,6 +21,7 @@ final class Discovery
     private const LISTED_MAX = 48;
     private const RESOLVE_AGAIN_MS = 30000;
     private const SERVICES_MAX = 64;
+    private const UID_MAX = 64;
     private const TIME_LEAST_MS = 1000; // that one call spends on it
     private const LAST_TIER = 3;
     private const REQUEST = ['GET', '/api/nodes', [], null];
@@ -34,7 +36,7 @@ final class Discovery
         private readonly \Closure $attempt, private readonly \Closure $tell)
     {
         $this->state = ['asked' => null, 'again' => self::AGAIN_MS, 'self' => 0, 'rows' => [],
-            'proven' => [], 'uid' => null];
+            'proven' => [], 'uid' => null, 'foreign' => []];
     }
 
     /** A round begins, at the node of this URL; true: there is a new listing. */
@@ -120,6 +122,17 @@ final class Discovery
             fn ($url) => $this->tier($url, $which) < $tier));
     }
 
+    /** The next one of its tier, which may be asked at once, for a second request; null: there is none. */
+    public function beside(string $which, string $url): ?string
+    {
+        foreach (array_slice($this->order($which, $url), 1) as $next) {
+            if ($this->tier($next, $which) === $this->tier($url, $which) && $this->isProven($next)) {
+                return $next;
+            }
+        }
+        return null;
+    }
+
     /** 1: of the zone, or of any without one; 2: of another; 3: only when all else failed */
     public function tier(?string $url, string $which): int
     {
@@ -131,6 +144,12 @@ final class Discovery
             return self::LAST_TIER;
         }
         return $this->settings->zone === null || $row['zone'] === $this->settings->zone ? 1 : 2;
+    }
+
+    /** Of which cluster the node is, if its last listing was of another one than the client's. */
+    public function foreign(string $url): ?string
+    {
+        return $this->state['foreign'][$url] ?? null;
     }
 
     public function isProven(string $url): bool
@@ -190,9 +209,17 @@ final class Discovery
         $older = $older || ($answer->broken === null && $answer->status === 404);
         $listing = $answer->broken === null
             ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
-        if (!isset($listing['uid'], $this->state['uid']) || $listing['uid'] === $this->state['uid']) {
+        if ($listing === null) {
+            return null;
+        }
+        $own = $this->state['uid'];
+        if (!isset($listing['uid'], $own) || $listing['uid'] === $own) {
+            unset($this->state['foreign'][$url]);
             return $listing;
         }
+        $this->state['foreign'] = [$url => 'cluster ' . substr($listing['uid'], 0, self::UID_MAX) .
+            ", and this client's is $own"] + array_slice($this->state['foreign'], 0, self::LISTED_MAX);
+        $this->shelf->put('nodes', $this->state);
         if (!$this->told) {
             $this->told = true;
             ($this->tell)('other_cluster', ['from' => $url]);

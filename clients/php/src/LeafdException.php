@@ -24,6 +24,12 @@ final class LeafdException extends \RuntimeException
         $this->retryable = $status === 503 || in_array($code, self::RETRYABLE, true);
     }
 
+    /** @internal Whether another node would refuse it as well. */
+    public function isFinal(): bool
+    {
+        return $this->status > 0 && $this->code !== 'bad_answer';
+    }
+
     /** A setting or an argument that breaks its rule. */
     public static function badSetting(string $name, mixed $value, string $rule): self
     {

@@ -18,6 +18,7 @@ final class Nodes
     private const FIRST_WAIT_MS = 20;
     private const LONGEST_WAIT_MS = 1000;
     private const FIRST_PATIENCE_MS = 1000;
+    private const SECOND_LEAST_NS = 20_000_000; // before a second request
 
     /** @var array<string, int> docs/clients.md, Counters */
     public array $counters = ['ids_segment' => 0, 'ids_strict' => 0, 'ids_snowflake' => 0,
@@ -27,21 +28,20 @@ final class Nodes
     /** @var array<string, ?string> the URL of the node that is kept to: of "ids" and of "admin" */
     private array $current = ['ids' => null, 'admin' => null];
     private readonly Discovery $discovery;
-    private ?\CurlMultiHandle $multi = null;
+    public readonly Wire $wire;
     private int $process;
-    /** @var list<\CurlMultiHandle> of a parent: ending them would end its TLS connections */
-    private static array $inherited = [];
 
     private const TIER_PATIENCE = 1.5; // so many times as long as a node a whole tier may be silent
 
     /** @var list<array{string, array}> events that the hook is given once no lock is held */
     private array $events = [];
-    private bool $quiet = false;
+    public bool $quiet = false; // events wait for giveEvents()
     private readonly ?\Closure $hook;
 
-    public function __construct(public readonly Settings $settings, Shelf $shelf, ?callable $onEvent = null,
-        private readonly ?\Closure $transport = null)
+    public function __construct(public readonly Settings $settings, private readonly Shelf $shelf,
+        ?callable $onEvent = null, private readonly ?\Closure $transport = null)
     {
+        $this->wire = new Wire($this->giveEvents(...));
         $this->hook = $onEvent === null ? null : $onEvent(...);
         $this->discovery = new Discovery($settings, $shelf, $this->attempt(...), $this->tell(...));
         $this->process = getmypid();
@@ -53,10 +53,6 @@ final class Nodes
         if ($this->process !== getmypid()) {
             $this->process = getmypid();
             $this->counters = array_map(static fn () => 0, $this->counters);
-            if ($this->multi !== null) {
-                self::$inherited[] = $this->multi;
-                $this->multi = null;
-            }
         }
         if ($this->closed) {
             throw $this->failed(new LeafdException('closed', 'the client was closed'));
@@ -66,32 +62,22 @@ final class Nodes
         }
     }
 
-    /** Gives the hook an event. What it throws is logged, and harms nothing. */
+    /** Gives the hook an event, once no task runs. What it throws is logged, and harms nothing. */
     public function tell(string $kind, array $with): void
     {
         if ($this->hook !== null) {
             $this->events[] = [$kind, $with];
+            $this->giveEvents();
         }
-        while (!$this->quiet && $this->events !== []) {
+    }
+
+    public function giveEvents(): void
+    {
+        while (!$this->quiet && $this->wire->running === null && $this->events !== []) {
             try {
                 ($this->hook)(...array_shift($this->events));
             } catch (\Throwable $error) {
                 error_log("leafd: the hook for events failed: {$error->getMessage()}");
-            }
-        }
-    }
-
-    /** Does it, with a lock of the shelf that $unlock gives back; the hook has its events afterwards. */
-    public function quietly(callable $do, callable $unlock): mixed
-    {
-        $this->quiet = true;
-        try {
-            return $do();
-        } finally {
-            $unlock();
-            $this->quiet = false;
-            if ($this->events !== []) {
-                $this->tell(...array_pop($this->events));
             }
         }
     }
@@ -113,23 +99,30 @@ final class Nodes
      * Ask nodes until one answers with one of the statuses of $success.
      * $request: [method, target, headers, body or null]. $tries: at most, 0: by the deadline alone.
      * $judge: why an answer is as if the node had failed; null: it is taken. $round: all have failed once.
+     * In a task its deadline counts, and its node is asked first.
      */
     public function call(array $request, int $deadline, array $success = [200], string $which = 'ids',
         int $tries = 0, ?callable $judge = null, ?callable $round = null): Answer
     {
-        $urls = $this->route($which, false);
+        $task = $this->wire->running ?? new Task(static fn () => null, $deadline);
+        $urls = $this->route($which, false, $task->url);
         $at = 0;
         $sent = $failedNow = $untrusted = $rounds = 0;
         $roundMs = self::FIRST_WAIT_MS;
         $leastMs = 0;
-        $failures = [];
         $quota = null;
         for (;;) {
-            $leftMs = ($deadline - hrtime(true)) / 1e6;
+            $leftMs = ($task->until() - hrtime(true)) / 1e6;
             if ($leftMs <= 0 || ($tries > 0 && $sent >= $tries)) {
-                throw $quota ?? new LeafdException('unreachable', 'no node answered by the deadline; ' .
-                    (self::told($failures) ?: 'none was asked in time'));
+                throw $quota ?? self::unreachable($task);
             }
+            $foreign = array_filter(array_map($this->discovery->foreign(...), $urls));
+            if (count($foreign) === count($urls)) {
+                throw new LeafdException('other_cluster', "the nodes are of $foreign[0]: ids of the two may be " .
+                    'the same. If that is meant, make a new client (of a web server: empty APCu, as its ' .
+                    'restart does); else correct endpoints');
+            }
+            [$task->url, $task->askedAt] = [$urls[$at], hrtime(true)];
             $answer = $this->ask($urls[$at], $request, $this->limits($leftMs, $rounds,
                 count($urls) - $failedNow, $this->sharers($urls, $at, $which)), $sent);
             $error = $answer->broken === null ? $answer->error($success) : null;
@@ -137,18 +130,24 @@ final class Nodes
                 $answer->broken = $judge($answer);
             }
             if ($answer->broken === null && $error === null) {
+                if (str_contains($request[1], 'format=range')) {
+                    $took = hrtime(true) - $task->askedAt;
+                    $usual = $this->shelf->get('usual') ?? $took;
+                    $this->shelf->put('usual', $usual + intdiv($took - $usual, 8));
+                }
                 return $answer;
             }
             if ($error !== null && $error->status === 429 && $error->getCode() === 'quota') {
                 $quota = $error;
-                $this->pause(max($answer->retryAfterMs(1000), self::FIRST_WAIT_MS), $deadline);
+                $task->askedAt = null;
+                $this->pause(max($answer->retryAfterMs(1000), self::FIRST_WAIT_MS), $task->until());
                 continue;
             }
             if ($error !== null && $error->status !== 503) {
                 throw $error;
             }
             $quota = null;
-            $failures[$urls[$at]] = $error === null ? $answer->broken
+            $task->failures[$urls[$at]] = $error === null ? $answer->broken
                 : "{$error->getCode()} (503): {$error->getMessage()}";
             $untrusted += $answer->untrusted ? 1 : 0;
             $leastMs = max($leastMs, $error === null ? 0 : $answer->retryAfterMs(0));
@@ -160,13 +159,14 @@ final class Nodes
             }
             if ($untrusted === count($urls)) {
                 throw new LeafdException('untrusted', 'no node has a certificate that is trusted here ' .
-                    '(ca_file); ' . self::told($failures));
+                    '(ca_file); ' . self::told($task->failures));
             }
             if ($round !== null) {
                 $round();
             }
+            $task->askedAt = null;
             if ($tries === 0) {
-                $this->pause((int)max($roundMs * random_int(500, 1000) / 1000, $leastMs), $deadline);
+                $this->pause((int)max($roundMs * random_int(500, 1000) / 1000, $leastMs), $task->until());
             }
             $roundMs = min($roundMs * 2, self::LONGEST_WAIT_MS);
             $failedNow = $untrusted = $leastMs = $at = 0;
@@ -178,10 +178,12 @@ final class Nodes
     /** One request to one node, for which $sent counts; a listed node is proven first. */
     private function ask(string $url, array $request, array $limits, int &$sent): Answer
     {
-        if ($this->settings->discover && !$this->discovery->isProven($url) &&
-            !$this->discovery->prove($url, 1)) {
+        $foreign = $this->discovery->foreign($url);
+        if ($foreign !== null || ($this->settings->discover && !$this->discovery->isProven($url) &&
+            !$this->discovery->prove($url, 1))) {
             $answer = new Answer();
-            $answer->broken = 'it is not the node that was listed, or gives no answer';
+            $answer->broken = $foreign !== null ? "it is of $foreign"
+                : 'it is not the node that was listed, or gives no answer';
             return $answer;
         }
         $this->counters['requests']++;
@@ -189,8 +191,72 @@ final class Nodes
         return $this->attempt($url, $request, $limits);
     }
 
-    /** @return list<string> URLs in the order in which a round asks them, of what is known by now */
-    private function route(string $which, bool $failed): array
+    /**
+     * As call(), for what may be asked twice: a second request goes beside one that takes long. $call is
+     * run as a task, perhaps twice at the same time.
+     */
+    public function callTwice(\Closure $call, int $deadline): Answer
+    {
+        $tasks = [$this->wire->begin($call, $deadline)];
+        try {
+            for (;;) {
+                $over = array_filter($tasks, static fn (Task $task) => $task->isOver);
+                $tasks = array_diff_key($tasks, $over);
+                foreach ($over as $task) {
+                    if ($task->error === null) {
+                        $this->prefer($task, reset($tasks) ?: null);
+                        return $task->value;
+                    }
+                    if ($tasks === [] || $task->error->isFinal()) {
+                        throw $task->error;
+                    }
+                }
+                $until = $this->second($tasks, $call, $deadline, $deadline);
+                $this->wire->waitUntil($until);
+            }
+        } finally {
+            array_map($this->wire->abandon(...), $tasks);
+        }
+    }
+
+    /** Begins a second task beside the only one, which ends by $ends, where that is due. When to look again,
+     * $deadline at most. */
+    public function second(array &$tasks, \Closure $call, int $deadline, int $ends): int
+    {
+        $first = reset($tasks);
+        $beside = count($tasks) === 1 && $first->wanted && $first->askedAt !== null
+            ? $this->discovery->beside('ids', $first->url) : null;
+        if ($beside === null) {
+            return $deadline;
+        }
+        $usual = $this->shelf->get('usual');
+        $patience = $usual === null ? $this->settings->numbers['connect_ms'] * 1_000_000
+            : max($usual, intdiv(self::SECOND_LEAST_NS, 2));
+        $due = $first->askedAt + 2 * $patience;
+        if (hrtime(true) < $due) {
+            return min($due, $deadline);
+        }
+        $this->counters['hedges']++;
+        $tasks[] = $this->wire->begin($call, $ends, $beside);
+        return hrtime(true);
+    }
+
+    /** Calls begin at the node of this task, which answered before the other one's. */
+    public function prefer(Task $task, ?Task $other): void
+    {
+        if ($other !== null) {
+            $this->leave('ids', $other->url, $task->url);
+        }
+    }
+
+    public static function unreachable(?Task $task): LeafdException
+    {
+        return new LeafdException('unreachable', 'no node answered by the deadline; ' .
+            (self::told($task->failures ?? []) ?: 'none was asked in time'));
+    }
+
+    /** @return list<string> URLs in the order in which a round asks them, of what is known by now; $first: begins */
+    private function route(string $which, bool $failed, ?string $first = null): array
     {
         $this->discovery->resolve($failed);
         if ($this->settings->discover && $this->discovery->look($this->current['ids'], $failed)) {
@@ -208,7 +274,7 @@ final class Nodes
         if ($this->current[$which] === null || !in_array($this->current[$which], $route, true)) {
             $this->current[$which] = $route[0];
         }
-        return $route;
+        return $first === null ? $route : $this->discovery->order($which, $first);
     }
 
     /** How many nodes share the time that the tier of $urls[$at] has; 1: there is no other tier. */
@@ -245,9 +311,9 @@ final class Nodes
 
     public function pause(int|float $ms, int $deadline): void
     {
-        $us = (int)min($ms * 1000, ($deadline - hrtime(true)) / 1000);
-        if ($us > 0) {
-            usleep($us);
+        $until = min(hrtime(true) + (int)($ms * 1e6), $deadline);
+        while (hrtime(true) < $until) {
+            $this->wire->waitUntil($until);
         }
     }
 
@@ -261,9 +327,7 @@ final class Nodes
     public function end(): void
     {
         $this->closed = true;
-        if ($this->process === getmypid()) {
-            $this->multi = null;
-        }
+        $this->wire->end();
     }
 
     private function leave(string $which, string $url, string $next): void
@@ -303,10 +367,7 @@ final class Nodes
             return $answer;
         }
         $handle = $this->handle($url, $request, $answer);
-        $this->multi ??= curl_multi_init();
-        curl_multi_add_handle($this->multi, $handle);
-        $answer->broken = $this->run($handle, $limits, $answer);
-        curl_multi_remove_handle($this->multi, $handle);
+        $answer->broken = $this->wire->exchange($handle, $limits, $answer);
         $answer->status = curl_getinfo($handle, CURLINFO_RESPONSE_CODE);
         if (strlen($answer->body) > self::BODY_MAX) {
             throw new LeafdException('bad_answer', "$url: a body of more than " . self::BODY_MAX .
@@ -357,34 +418,5 @@ final class Nodes
             CURLOPT_SSLKEY => $this->settings->keyFile];
         curl_setopt_array($handle, $options + array_filter($files) + [CURLOPT_HTTPHEADER => $headers]);
         return $handle;
-    }
-
-    /** Why it failed; null: there is an answer. */
-    private function run(\CurlHandle $handle, array $limits, Answer $answer): ?string
-    {
-        [$connectMs, $withinMs] = $limits;
-        $began = hrtime(true);
-        for (;;) {
-            curl_multi_exec($this->multi, $running);
-            $message = curl_multi_info_read($this->multi);
-            if ($message !== false) {
-                $answer->untrusted = $message['result'] === CURLE_SSL_PEER_CERTIFICATE;
-                return $message['result'] === CURLE_OK ? null
-                    : (curl_error($handle) ?: curl_strerror($message['result']));
-            }
-            $tookMs = (hrtime(true) - $began) / 1e6;
-            if ($tookMs >= $withinMs) {
-                return 'no answer within ' . (int)$withinMs . ' ms';
-            }
-            $connected = curl_getinfo($handle, CURLINFO_CONNECT_TIME_T) > 0 ||
-                curl_getinfo($handle, CURLINFO_PRETRANSFER_TIME_T) > 0;
-            if (!$connected && $tookMs >= $connectMs) {
-                return 'no connection within ' . (int)$connectMs . ' ms';
-            }
-            $leftMs = ($connected ? $withinMs : min($connectMs, $withinMs)) - $tookMs;
-            if (curl_multi_select($this->multi, min($leftMs, 1000) / 1000) < 1) {
-                usleep(200); // it may have nothing to wait for yet
-            }
-        }
     }
 }

@@ -26,7 +26,7 @@ final class OwnShelf implements Shelf
 
     public function change(string $name, int $old, int $new): bool
     {
-        if ($this->get($name) !== $old) {
+        if (($this->all[$name] ?? null) !== $old) { // of this process, as $old is from get()
             return false;
         }
         $this->all[$name] = $new;

@@ -4,21 +4,32 @@ declare(strict_types=1);
 namespace Leafd;
 
 /**
- * Ids of a tag, from ranges that were fetched ahead.
+ * Ids of a tag, from ranges that were fetched ahead: one in use and a spare one.
  *
  * Of each range there is a counter, the next id, under a name with the range's last id; the state has
- * the ranges of an answer. An id belongs to the process that moved the counter on from it. No two
+ * the ranges of the answers. An id belongs to the process that moved the counter on from it. No two
  * ranges have the same last id, so a counter never comes back with other ids: what was read before it
  * was dropped cannot be taken afterwards.
  *
- * PHP has no threads, so ranges are asked for by the call that finds none.
+ * PHP has no threads: a request for ids is a task of Wire's, which goes on with each call. The one that
+ * asks has the tag's lock; of two requests the answer of the second, if it comes at all, is the spare one.
  */
 final class Segment
 {
-    private const LOOK_MS = 2; // while another process asks
+    private const LOOK_NS = 2_000_000; // while another process asks
+    private const ERROR_NS = 1_000_000_000; // for which an error holds
+    private const HELD_MAX = 2; // answers
+    private const NOTHING = ['held' => [], 'size' => 0, 'base' => 0, 'since' => 0, 'generation' => null,
+        'stepped' => false];
 
     private bool $closed = false;
     private bool $failing = false; // refill_failed was told
+    private bool $locked = false;
+    /** @var list<Task> two at most, one of them wanted at most but for a second one */
+    private array $asking = [];
+    private ?LeafdException $error = null; // of the last request
+    private int $errorUntil = 0;
+    private ?LeafdException $unreachable = null;
 
     /** @internal */
     public function __construct(private readonly Nodes $nodes, private readonly Shelf $shelf,
@@ -29,7 +40,7 @@ final class Segment
     public function next(?int $deadlineMs = null): int
     {
         $this->nodes->enter($this->closed);
-        $id = $this->held() ?? $this->fetched($this->nodes->deadline($deadlineMs));
+        $id = $this->held() ?? $this->waited($this->nodes->deadline($deadlineMs));
         $this->nodes->counters['ids_segment']++;
         return $id;
     }
@@ -43,7 +54,7 @@ final class Segment
         $ids = [];
         try {
             while (count($ids) < $count) {
-                $ids[] = $this->held() ?? $this->fetched($deadline);
+                $ids[] = $this->held() ?? $this->waited($deadline);
             }
         } catch (LeafdException $error) {
             $this->nodes->counters['burnt'] += count($ids);
@@ -61,11 +72,11 @@ final class Segment
         $deadline = $this->nodes->deadline($deadlineMs);
         $this->nodes->counters['waits']++;
         try {
-            $answer = $this->ask($count, '&contiguous=1', $deadline, $stepped);
+            [$answer, $stepped] = $this->ask($count, '&contiguous=1', $deadline);
             $range = $answer->range($count, $stepped);
         } catch (LeafdException $error) {
             if ($error->getCode() === 'paused') {
-                $this->drop($this->state());
+                $this->drop();
             }
             throw $this->nodes->failed($error);
         }
@@ -77,16 +88,30 @@ final class Segment
     /** What is held is dropped, if nobody shares it; calls fail with "closed" from then on. */
     public function close(): void
     {
-        if (!$this->closed && !$this->shelf->isShared()) {
-            $this->drop($this->state());
+        if (!$this->closed) {
+            $this->settle();
+            if (!$this->shelf->isShared()) {
+                $this->drop();
+            }
+            $this->closed = true;
         }
-        $this->closed = true;
+    }
+
+    /** @internal What the requests under way bring is left to the processes that share it; $until: no longer. */
+    public function end(int $until): void
+    {
+        while ($this->shelf->isShared() && $this->locked && hrtime(true) < $until) {
+            $this->nodes->wire->waitUntil($until);
+            $this->settle();
+        }
+        $this->unlock();
     }
 
     /** @internal What is held is dropped. */
     public function forget(): void
     {
-        $this->drop($this->state());
+        $this->settle();
+        $this->drop();
     }
 
     /** @internal */
@@ -98,10 +123,9 @@ final class Segment
     /** @internal @return array<string, float|string> */
     public function gauges(): array
     {
-        $state = $this->state();
-        $left = $this->left($state);
-        return ['tag' => $this->tag, 'ids_left' => $left,
-            'range_age_seconds' => $left === 0 ? 0 : (hrtime(true) - $state['sent']) / 1e9];
+        $held = $this->filled($this->state());
+        return ['tag' => $this->tag, 'ids_left' => $this->left($held),
+            'range_age_seconds' => $held === [] ? 0 : (hrtime(true) - min(array_column($held, 'sent'))) / 1e9];
     }
 
     private function counter(int $last): string
@@ -109,53 +133,77 @@ final class Segment
         return "next $last $this->tag";
     }
 
-    /** Null, or: ranges (last, increment), size, sent and got (hrtime), generation, stepped. */
-    private function state(): ?array
+    /**
+     * As NOTHING: held (sent, size, and its ranges: last, increment, ids of those after it), the size last
+     * asked for; of the rate: ids that were held at a time, and that time; generation, stepped.
+     */
+    private function state(): array
     {
-        return $this->shelf->get("state $this->tag");
+        return $this->shelf->get("state $this->tag") ?? self::NOTHING;
+    }
+
+    private function put(array $state): void
+    {
+        $this->shelf->put("state $this->tag", $state);
     }
 
     /** An id of those that are held; null: there is none. */
     private function held(): ?int
     {
-        $state = $this->state();
-        if ($state === null || $state['ranges'] === []) {
-            return null;
+        if ($this->asking !== []) {
+            $this->settle();
         }
-        if (hrtime(true) - $state['sent'] > $this->nodes->settings->numbers['max_age_ms'] * 1_000_000) {
-            $this->drop($state, 'aged');
-            return null;
-        }
-        foreach ($state['ranges'] as [$last, $step]) {
-            $counter = $this->counter($last);
-            while (($id = $this->shelf->get($counter)) !== null && $id <= $last) {
-                if ($id === $last ? $this->shelf->drop($counter)
-                    : $this->shelf->change($counter, $id, $id + $step)) {
-                    return $id;
+        $held = $this->state()['held'];
+        $oldest = hrtime(true) - $this->nodes->settings->numbers['max_age_ms'] * 1_000_000;
+        foreach ($held as $at => $answer) {
+            if ($answer['sent'] < $oldest) {
+                $this->drop('aged', [$answer]);
+                continue;
+            }
+            foreach ($answer['ranges'] as [$last, $step, $after]) {
+                $counter = $this->counter($last);
+                while (($id = $this->shelf->get($counter)) !== null && $id <= $last) {
+                    if ($id === $last ? $this->shelf->drop($counter)
+                        : $this->shelf->change($counter, $id, $id + $step)) {
+                        if (!isset($held[$at + 1]) && 2 * (intdiv($last - $id, $step) + $after) < $answer['size']) {
+                            $this->begin();
+                        }
+                        return $id;
+                    }
                 }
             }
         }
         return null;
     }
 
-    private function left(?array $state): int
+    /** The answers of which ids are left. */
+    private function filled(array $state): array
+    {
+        return array_values(array_filter($state['held'], fn ($answer) => $this->left([$answer]) > 0));
+    }
+
+    private function left(array $held): int
     {
         $left = 0;
-        foreach ($state['ranges'] ?? [] as [$last, $step]) {
-            $id = $this->shelf->get($this->counter($last));
-            $left += $id === null ? 0 : intdiv($last - $id, $step) + 1;
+        foreach ($held as $answer) {
+            foreach ($answer['ranges'] as [$last, $step]) {
+                $id = $this->shelf->get($this->counter($last));
+                $left += $id === null ? 0 : intdiv($last - $id, $step) + 1;
+            }
         }
         return $left;
     }
 
-    /** What is held of this state is burnt, by this event; what was learnt stays. */
-    private function drop(?array $state, ?string $event = null): void
+    /** What is held, or of these answers, is burnt, by this event; what was learnt stays. */
+    private function drop(?string $event = null, ?array $held = null): void
     {
         $ids = 0;
-        foreach ($state['ranges'] ?? [] as [$last, $step]) {
-            $id = $this->shelf->get($this->counter($last));
-            if ($this->shelf->drop($this->counter($last)) && $id !== null) {
-                $ids += intdiv($last - $id, $step) + 1;
+        foreach ($held ?? $this->state()['held'] as $answer) {
+            foreach ($answer['ranges'] as [$last, $step]) {
+                $id = $this->shelf->get($this->counter($last));
+                if ($this->shelf->drop($this->counter($last)) && $id !== null) {
+                    $ids += intdiv($last - $id, $step) + 1;
+                }
             }
         }
         $this->nodes->counters['burnt'] += $ids;
@@ -175,38 +223,37 @@ final class Segment
     /** An answer's generation ends what is held of an older one; it and the steps are kept. */
     private function see(Answer $answer, bool $stepped): void
     {
-        $state = $this->state() ?? ['ranges' => [], 'size' => 0, 'sent' => 0, 'got' => 0,
-            'generation' => null, 'stepped' => false];
+        $state = $this->state();
         if ($answer->generation !== null && $answer->generation > ($state['generation'] ?? -1)) {
             if ($state['generation'] !== null) {
-                $this->drop($state, 'generation');
+                $this->drop('generation');
             }
             $state['generation'] = $answer->generation;
         } elseif ($stepped === $state['stepped']) {
             return;
         }
-        $this->shelf->put("state $this->tag", ['stepped' => $stepped] + $state);
+        $this->put(['stepped' => $stepped] + $state);
     }
 
-    /** An id of a new range, or of one that another process fetched meanwhile. */
-    private function fetched(int $deadline): int
+    /** An id that is held, or comes by the deadline. */
+    private function waited(int $deadline): int
     {
         $this->nodes->counters['waits']++;
         try {
             for (;;) {
-                if ($this->shelf->lock("lock $this->tag")) {
-                    // Meanwhile another one may have.
-                    return $this->nodes->quietly(fn () => $this->held() ?? $this->fetch($deadline),
-                        fn () => $this->shelf->drop("lock $this->tag"));
-                }
-                if (hrtime(true) >= $deadline) {
-                    throw new LeafdException('unreachable', 'no ids came by the deadline: another ' .
-                        'process asks for them');
-                }
-                $this->nodes->pause(self::LOOK_MS, $deadline);
-                if (($id = $this->held()) !== null) {
+                if (($id = $this->settle(true) ?? $this->held()) !== null) {
                     return $id;
                 }
+                if ($this->error !== null && hrtime(true) < $this->errorUntil) {
+                    throw new LeafdException($this->error->getCode(), $this->error->getMessage(),
+                        $this->error->status);
+                }
+                if (hrtime(true) >= $deadline) {
+                    $task = reset($this->asking) ?: null;
+                    throw $task?->failures ? Nodes::unreachable($task)
+                        : $this->unreachable ?? Nodes::unreachable($task);
+                }
+                $this->nodes->wire->waitUntil($this->askedUntil($deadline));
             }
         } catch (LeafdException $error) {
             $this->noIds($error->getCode());
@@ -214,17 +261,149 @@ final class Segment
         }
     }
 
-    /** The first id of a new range, whose others are put down. */
-    private function fetch(int $deadline): int
+    /** Ids are asked for, for a caller who waits until then at most: when to look again. */
+    private function askedUntil(int $deadline): int
     {
-        $before = $this->state();
-        $size = $this->size($before);
+        $wanted = array_filter($this->asking, static fn (Task $task) => $task->wanted);
+        if ($wanted === []) {
+            $began = $this->begin();
+            return $began ? hrtime(true) : min($deadline, hrtime(true) + self::LOOK_NS);
+        }
+        $size = $this->state()['size'];
+        $until = $this->nodes->second($this->asking, fn () => $this->grant($size), $deadline,
+            $this->nodes->deadline(null));
+        foreach ($this->asking as $task) {
+            $task->callerUntil = $deadline;
+        }
+        return $until;
+    }
+
+    /** Asks for ids, unless this or another process does, or a spare answer is here; false: another one does. */
+    private function begin(): bool
+    {
+        $wanted = array_filter($this->asking, static fn (Task $task) => $task->wanted);
+        if ($this->closed || $wanted !== [] || ($this->error !== null && hrtime(true) < $this->errorUntil)) {
+            return true;
+        }
+        if (!$this->shelf->lock("lock $this->tag")) {
+            return false;
+        }
+        $this->locked = true;
+        $state = $this->state();
+        $held = $this->filled($state);
+        $left = $this->left($held);
+        if (count($held) > 1 || ($held !== [] && 2 * $left >= $held[0]['size'])) {
+            $this->unlock(); // meanwhile another one has
+            return true;
+        }
+        $size = $this->size($state, $left);
+        $this->put(['held' => $held, 'size' => $size, 'base' => $left, 'since' => hrtime(true)] + $state);
+        $this->error = null;
+        $this->asking[] = $this->nodes->wire->begin(fn () => $this->grant($size), $this->nodes->deadline(null));
+        return true;
+    }
+
+    private function unlock(): void
+    {
+        if ($this->locked) {
+            $this->locked = false;
+            $this->shelf->drop("lock $this->tag");
+        }
+    }
+
+    /** @internal Takes what requests under way have brought. $waits: the first id is for a caller. */
+    public function settle(bool $waits = false): ?int
+    {
+        $this->nodes->wire->pump();
+        $id = null;
+        $this->nodes->quiet = true; // the hook may ask for ids
+        foreach ($this->asking as $at => $task) {
+            if ($task->isOver) {
+                unset($this->asking[$at]);
+                if ($task->isLost()) {
+                    $this->locked = false; // its parent has the lock
+                } elseif ($task->error !== null) {
+                    $this->refused($task);
+                } else {
+                    $id = $this->take($task, $waits && $id === null) ?? $id;
+                }
+            }
+        }
+        if (array_filter($this->asking, static fn (Task $task) => $task->wanted) === []) {
+            $this->unlock();
+        }
+        $this->nodes->quiet = false;
+        $this->nodes->giveEvents();
+        return $id;
+    }
+
+    private function refused(Task $task): void
+    {
+        if (!$task->wanted) {
+            return;
+        }
+        $error = $task->error;
+        $this->noIds($error->getCode());
+        if ($error->getCode() === 'unreachable') {
+            $this->unreachable = $error;
+        } elseif ($error->isFinal() || $this->asking === []) {
+            [$this->error, $this->errorUntil] = [$error, hrtime(true) + self::ERROR_NS];
+            if ($error->getCode() === 'paused') {
+                $this->drop();
+            }
+        }
+    }
+
+    /** Puts down what the task brought; $waits: but for the first id, which is for a caller. */
+    private function take(Task $task, bool $waits): ?int
+    {
+        [$answer, $stepped, $ranges, $size] = $task->value;
+        $this->see($answer, $stepped);
+        $state = $this->state();
+        $held = $this->filled($state);
+        $last = $held === [] ? -1 : end($held[0]['ranges'])[0];
+        // One that was answered second is below, and none of a right server is at it.
+        $low = $task->wanted ? end($ranges)[1] === $last : $ranges[0][0] <= $last;
+        if (($this->closed && !$this->shelf->isShared()) || $low || count($held) === self::HELD_MAX ||
+            ($answer->generation ?? PHP_INT_MAX) < $state['generation']) {
+            $this->nodes->counters['burnt'] += $size;
+            return null;
+        }
+        $this->unreachable = null;
+        if ($this->failing) {
+            $this->failing = false;
+            $this->nodes->tell('recovered', ['tag' => $this->tag]);
+        }
+        $id = $waits && $held === [] ? $ranges[0][0] : null;
+        $after = $size;
+        // The state names a range once its counter is there.
+        foreach ($ranges as $at => [$first, $last, $step]) {
+            $after -= intdiv($last - $first, $step) + 1;
+            $ranges[$at] = [$last, $step, $after];
+            $first += $first === $id ? $step : 0;
+            if ($first <= $last) {
+                $this->shelf->put($this->counter($last), $first);
+            }
+        }
+        $idle = $held === [] ? ['since' => hrtime(true), 'base' => $size] : ['base' => $state['base'] + $size];
+        $held[] = ['sent' => $task->askedAt, 'size' => $size, 'ranges' => $ranges];
+        $this->put(['held' => $held] + $idle + ($task->wanted ? ['size' => $size] : []) + $state);
+        $other = null;
+        foreach ($task->wanted ? $this->asking : [] as $one) {
+            $other = $one->wanted ? $one : $other;
+            $one->wanted = false;
+        }
+        $this->nodes->prefer($task, $other);
+        return $id;
+    }
+
+    /** In a task: ids of this size, or of less where the tag has no more. */
+    private function grant(int $size): array
+    {
         for (;;) {
-            $sent = hrtime(true);
             try {
-                $answer = $this->ask($size, '', $deadline, $stepped);
-                $ranges = $answer->ranges($size, $stepped);
-                break;
+                [$answer, $stepped] = $this->ask($size, '', 0);
+                return [$answer, $stepped, $answer->ranges($size, $stepped), $size];
             } catch (LeafdException $error) {
                 if ($error->getCode() !== 'exhausted' || $size === 1) {
                     throw $error;
@@ -232,30 +411,14 @@ final class Segment
                 $size = intdiv($size, 2);
             }
         }
-        if ($this->failing) {
-            $this->failing = false;
-            $this->nodes->tell('recovered', ['tag' => $this->tag]);
-        }
-        $this->drop($before);
-        // The state names a range once its counter is there.
-        foreach ($ranges as $at => [$first, $last, $step]) {
-            if ($at > 0 || $first < $last) {
-                $this->shelf->put($this->counter($last), $at > 0 ? $first : $first + $step);
-            }
-        }
-        $generation = $answer->generation ?? $before['generation'] ?? null;
-        $this->shelf->put("state $this->tag", ['size' => $size, 'sent' => $sent, 'got' => hrtime(true),
-            'generation' => $generation, 'stepped' => $stepped,
-            'ranges' => array_map(static fn ($range) => [$range[1], $range[2]], $ranges)]);
-        return $ranges[0][0];
     }
 
-    /** $stepped: have the lines increments? */
-    private function ask(int $count, string $more, int $deadline, ?bool &$stepped): Answer
+    /** @return array{Answer, bool} have its lines increments? */
+    private function ask(int $count, string $more, int $deadline): array
     {
-        $stepped = $this->state()['stepped'] ?? false;
+        $stepped = $this->state()['stepped'];
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count&format=range$more";
-        return $this->nodes->callForSteps(['GET', $target, [], null], $deadline, $stepped,
+        $answer = $this->nodes->callForSteps(['GET', $target, [], null], $deadline, $stepped,
             function (Answer $answer) use ($count): ?string {
                 $seen = $this->state()['generation'] ?? 0;
                 if ($answer->generation === null || $answer->generation >= $seen) {
@@ -264,18 +427,20 @@ final class Segment
                 $this->nodes->counters['burnt'] += $count;
                 return "ids of generation $answer->generation, older than $seen";
             }, fn () => $this->noIds('unreachable'));
+        return [$answer, $stepped];
     }
 
-    /** How many to ask for: the rate since the last answer, within half and twice its size. */
-    private function size(?array $before): int
+    /** How many to ask for: the rate while ids were held, since the last request or the answer after it,
+     * within half and twice its size. */
+    private function size(array $state, int $left): int
     {
         $set = $this->nodes->settings->numbers;
-        if ($before === null || $before['size'] === 0) {
+        if ($state['size'] === 0) {
             return $set['min_count'];
         }
-        $rate = $before['size'] / max(1, hrtime(true) - $before['got']); // a nanosecond
+        $rate = max(0, $state['base'] - $left) / max(1, hrtime(true) - $state['since']); // a nanosecond
         $wanted = $rate * $set['cover_ms'] * 1e6;
-        $wanted = (int)max(intdiv($before['size'], 2), min(2 * $before['size'], $wanted));
+        $wanted = (int)max(intdiv($state['size'], 2), min(2 * $state['size'], $wanted));
         return max($set['min_count'], min($set['max_count'], $wanted));
     }
 }

@@ -17,7 +17,7 @@ final class SharedShelf implements Shelf
     public function __construct(Settings $settings)
     {
         $whose = json_encode([$settings->endpoints, $settings->token()]);
-        $this->prefix = 'leafd1:' . substr(hash('sha256', $whose), 0, 32) . ':';
+        $this->prefix = 'leafd2:' . substr(hash('sha256', $whose), 0, 32) . ':';
     }
 
     public function get(string $name): mixed

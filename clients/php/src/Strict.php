@@ -44,7 +44,8 @@ final class Strict
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count&format=range";
         $header = ["Idempotency-Key: $key"];
         try {
-            $answer = $this->nodes->callForSteps(['GET', $target, $header, null], $deadline, $this->stepped);
+            $answer = $this->nodes->callTwice(fn () => $this->nodes->callForSteps(['GET', $target, $header, null],
+                $deadline, $this->stepped), $deadline);
             [$first, $last, $increment] = $answer->range($count, $this->stepped);
         } catch (LeafdException $error) {
             $error->key = $key;

@@ -84,9 +84,11 @@ final class Texts
     private function askWith(int $count, ?string $key, int $deadline): array
     {
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count";
-        $headers = $key === null ? [] : ["Idempotency-Key: $key"];
+        $request = ['GET', $target, $key === null ? [] : ["Idempotency-Key: $key"], null];
+        $call = fn () => $this->nodes->call($request, $deadline);
         try {
-            $answer = $this->nodes->call(['GET', $target, $headers, null], $deadline);
+            // Two answers without a key would be ids of two calls.
+            $answer = $key === null ? $call() : $this->nodes->callTwice($call, $deadline);
             return ['texts' => $answer->texts($count), 'replayed' => $answer->replayed];
         } catch (LeafdException $error) {
             $error->key = $key;

@@ -100,6 +100,7 @@ function in_children(int $processes, Client $client, int $count, callable $betwe
                     $between();
                 }
             }
+            $client->close(); // which ends what it asks for
             posix_kill(getmypid(), SIGKILL);
         }
     }
@@ -131,7 +132,7 @@ function test_processes_share_a_range(): void
 {
     [$url, $pipe] = node();
     $client = new Client(['endpoints' => $url, 'min_count' => 1000, 'max_count' => 1000,
-        'deadline_ms' => 60000]);
+        'deadline_ms' => 60000, 'connect_ms' => 30000]);
     check_once(in_children(6, $client, 500, static fn () => null), 3000, 'shared');
     fwrite($pipe, "how many\n");
     $requests = (int)fgets($pipe);
@@ -176,6 +177,64 @@ function test_a_child_has_nothing_of_its_parent(): void
     pcntl_waitpid($child, $status);
     check(pcntl_wtermsig($status) === SIGKILL, 'a child sees a range of its parent');
     check($shelf->get('next') === 5, 'the parent has lost it');
+}
+
+/** An answer that came before a fork is its parent's alone, whatever the child calls first. */
+function test_a_child_leaves_what_its_parent_asked_for(): void
+{
+    foreach (['stats', 'statsText', 'segment'] as $first) {
+        $fake = new Fake();
+        $client = $fake->client(['min_count' => 10, 'max_count' => 10]);
+        $orders = $client->segment('order');
+        for ($i = 1; $i <= 6; $i++) { // less than half is left: the spare range was asked for
+            $orders->next();
+        }
+        $child = pcntl_fork();
+        if ($child === 0) {
+            $fake->fail(PHP_INT_MAX, 503, 'no_leader');
+            $client->$first('order');
+            try {
+                $orders->next(50);
+                posix_kill(getmypid(), SIGTERM);
+            } catch (LeafdException) {
+                posix_kill(getmypid(), SIGKILL);
+            }
+        }
+        pcntl_waitpid($child, $status);
+        check(pcntl_wtermsig($status) === SIGKILL, "after $first() a child has an id of its parent's");
+        $fake->fail(PHP_INT_MAX, 503, 'no_leader');
+        for ($i = 7; $i <= 20; $i++) {
+            check($orders->next(50) === $i, 'its parent goes on');
+        }
+    }
+}
+
+/** Before PHP 8.4 a destructor runs no fibers. */
+function test_ids_in_a_destructor(): void
+{
+    [$url, $pipe] = node();
+    $client = new Client(['endpoints' => $url, 'deadline_ms' => 60000]);
+    $ids = [];
+    foreach (['fresh', 'asked'] as $tag) {
+        $orders = $client->segment($tag);
+        for ($i = 0; $tag === 'asked' && $i < 60; $i++) { // the spare range is asked for
+            $ids[] = $orders->next();
+        }
+        $last = new class ($orders, $ids) {
+            public function __construct(private $orders, private array &$ids)
+            {
+            }
+
+            public function __destruct()
+            {
+                for ($i = 0; $i < 150; $i++) {
+                    $this->ids[] = $this->orders->next();
+                }
+            }
+        };
+        unset($last);
+    }
+    check(count(array_unique($ids)) === 360, 'a destructor gets ids');
 }
 
 /** Numbers that PHP would round, or take for the largest one. */
@@ -239,6 +298,21 @@ function test_the_fake(): void
     refused('unreachable', 'the connection broke', static fn () => $invoice->next(100));
 }
 
+/** An id, once an error that holds is forgotten. */
+function comes(Leafd\Segment $source): int
+{
+    for ($until = hrtime(true) + 30_000_000_000;;) {
+        try {
+            return $source->next();
+        } catch (LeafdException $error) {
+            if (hrtime(true) > $until) {
+                throw $error;
+            }
+            usleep(10000);
+        }
+    }
+}
+
 /** Each kind of event, once; with what belongs to it; and a hook that calls the client, or fails. */
 function test_events(): void
 {
@@ -253,12 +327,12 @@ function test_events(): void
     $log = ini_set('error_log', '/dev/null');
     $orders = $client->segment('order');
     $orders->next();
-    $fake->fail(2, 404, 'unknown_tag');
+    $fake->fail(1, 404, 'unknown_tag');
     $others = $client->segment('other');
     refused('unknown_tag', '', $others->next(...));
-    refused('unknown_tag', '', $others->next(...));
-    $others->next();
-    check($told === [['refill_failed', ['tag' => 'other', 'code' => 'unknown_tag']],
+    refused('unknown_tag', '', $others->next(...)); // the error holds for a second
+    comes($others);
+    check(array_slice($told, 0, 2) === [['refill_failed', ['tag' => 'other', 'code' => 'unknown_tag']],
         ['recovered', ['tag' => 'other']]], 'refill_failed and recovered: ' . json_encode($told));
     $told = [];
     usleep(30000);
@@ -294,6 +368,8 @@ test_a_counter_that_was_lost(new OwnShelf());
 test_a_counter_that_was_lost(new SharedShelf(new Settings(['endpoints' => 'http://a'])));
 test_what_is_shared_by_whom();
 test_a_child_has_nothing_of_its_parent();
+test_a_child_leaves_what_its_parent_asked_for();
+test_ids_in_a_destructor();
 test_ranges_at_the_bounds();
 test_arguments();
 test_the_fake();

@@ -6,7 +6,8 @@ begin with is asked for the listing, and the doors take it. A door whose calls b
 worse tier than the listing has moves to a better one once that one has answered the same request. So
 has each node that is listed before it is asked for ids: an address may lead to another cluster.
 Failure modes: a node without an answer is left for the next; where all that answer do not know the
-request (404), they are older servers, and none is asked for OLDER_S; whatever fails, calls go on with
+request (404), they are older servers, and none is asked for OLDER_S; a node of another cluster than
+the first listing's gets no other request; whatever fails, calls go on with
 what is known. Only the first call waits, for wait_s() at most. None of it is in the counters.
 """
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import threading
 from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, Set, Tuple
 
-from ._door import LAST_TIER, NEVER, Door, Listed
+from ._door import LAST_TIER, NEVER, NODES_MAX, Door, Listed
 from ._errors import LeafdError
 from ._events import Event
 from ._http import Reply, Request
@@ -30,6 +31,7 @@ AFTER_FAILURES_S = 1.0
 ATTEMPT_LEAST_S = 1.0
 LISTED_MAX = 48
 WEIGHT_MAX = 1000
+UID_MAX = 64
 _AT = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
 
 # The nodes to be asked at once; their replies come back in the same order.
@@ -102,8 +104,10 @@ class Discovery:
         self._found: Optional[Listing] = None
         self._proven: Set[Tuple[int, Address]] = set()
         self._answered: Set[Tuple[int, Address]] = set()  # of these, since the last listing
+        self._foreign: Dict[Address, str] = {}  # whose last listing was of another cluster: of which
         for door in doors:
             door.discovers = True
+            door.foreign = self._foreign
         self.reset()
 
     def reset(self) -> None:
@@ -185,8 +189,14 @@ class Discovery:
     def _listing(self, node: Address, reply: Optional[Reply]) -> Optional[Listing]:
         """None also for one of another cluster."""
         listing = listing_of(reply, node.secure)
-        if listing is None or not self._uid or not listing.uid or listing.uid == self._uid:
+        if listing is None:
+            return None
+        if not self._uid or not listing.uid or listing.uid == self._uid:
+            self._foreign.pop(node, None)
             return listing
+        if len(self._foreign) == NODES_MAX:
+            self._foreign.clear()
+        self._foreign[node] = f"cluster {listing.uid[:UID_MAX]}, and this client's is {self._uid}"
         if not self._told:
             self._told = True
             self._tell(Event("other_cluster", from_url=str(node)))

@@ -55,6 +55,7 @@ class Door:
         self.names: List[Address] = []
         self.known: Tuple[Address, ...] = ()  # also those that are not proven
         self.nodes: Tuple[Address, ...] = ()  # which may be asked for ids
+        self.foreign: Dict[Address, str] = {}  # nodes of another cluster; _discovery.py puts them there
         self._listed: Dict[Address, Listed] = {}
         self._places: Dict[Address, Sequence[Optional[str]]] = {}
         self._began = False  # where the first listing says

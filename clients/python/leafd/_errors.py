@@ -8,6 +8,7 @@ OWN_RETRYABLE = {
     "bad_setting": False,
     "unreachable": True,
     "untrusted": False,
+    "other_cluster": False,
     "bad_answer": False,
     "window_over": True,
     "fenced": True,

@@ -3,7 +3,8 @@
 It decides, and does nothing: both clients (threads, asyncio) drive it. The happy path: begin()
 takes the nodes, move() says try one, it answers. Failure modes: failed() and cut() go to the next
 node, and after all of them to a wait that doubles; quota() waits and stays; past the deadline
-move() raises unreachable, or the quota's error; untrusted once no node of a round was trusted.
+move() raises unreachable, or the quota's error; untrusted once no node of a round was trusted, and
+other_cluster where all are of another one.
 """
 from __future__ import annotations
 
@@ -128,6 +129,15 @@ class Journey:
             wait_s, self._wait_s = min(self._wait_s, left), 0.0
             self.asked_at = NEVER
             return Move(wait_s, self.node)
+        if self.door.foreign:
+            others = [self.door.foreign.get(node) for node in self.nodes]
+            if all(others):
+                raise LeafdError("other_cluster", f"the nodes are of {others[0]}: ids of the two may be "
+                                 "the same. If that is meant, make a new client; else correct endpoints")
+            why = self.door.foreign.get(self.node)
+            if why is not None:
+                self.failed(f"it is of {why}")
+                return self.move(now)
         self.tries += 1
         self.asked_at = now
         return Move(0.0, self.node)

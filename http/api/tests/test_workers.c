@@ -219,6 +219,29 @@ static void test_row_of_a_node_is_its_own(void **state)
     expect(f, "GET", WORKERS, NULL, 200, row);
 }
 
+/* Below level 3 no id has more than 16 bits, and no message can name one (test_bad_requests). */
+static void test_ids_of_22_bits(void **state)
+{
+    static const char many[] = "a whole number from 0 to 4194303";
+    struct fixture *f = *state;
+
+    fake_log_level(&f->fake, 3);
+    client_expect_message(f->client, "PUT", WORKERS "/4194304", "{\"epoch\":1}", 400, "bad_request",
+                          many);
+    client_expect_message(f->client, "DELETE", WORKERS "/4194304?epoch=1", NULL, 400, "bad_request",
+                          many);
+    client_expect_message(f->client, "GET", WORKERS "?after=4194304", NULL, 400, "bad_request",
+                          many);
+    client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"a\",\"worker_id\":4194304}", 400,
+                          "bad_request", many);
+    client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"a\",\"worker_id\":4194303}", 400,
+                          "bad_request", "worker_id=4194303 is beyond this cluster's layout");
+    client_expect_message(f->client, "PUT", WORKERS "/4194303", "{\"epoch\":1}", 404,
+                          "unknown_worker", "4194303");
+    client_expect_message(f->client, "DELETE", WORKERS "/65535?epoch=1", NULL, 404,
+                          "unknown_worker", "65535");
+}
+
 /* At every limit, also the largest: whether rows follow is what `next` says. */
 static void test_next_at_the_largest_page(void **state)
 {
@@ -231,6 +254,7 @@ static void test_next_at_the_largest_page(void **state)
         {WORKERS "?limit=1024&after=64", "\"next\":null}"}, /* exactly so many */
         {WORKERS "?limit=1023&after=64", "\"next\":1087}"},
         {WORKERS "?limit=1024&after=1087", "\"next\":null}"},
+        {WORKERS "?limit=1024&after=4194303", "\"next\":null}"},
         {WORKERS "?limit=1024&after=65534", "\"next\":null}"},
     };
     struct fixture *f = *state;
@@ -243,7 +267,7 @@ static void test_next_at_the_largest_page(void **state)
                                                            .wall_ms = T0,
                                                            .name = "wide",
                                                            .client = 1,
-                                                           .most = LIMIT_WORKER_IDS,
+                                                           .most = UINT16_MAX,
                                                            .percent = 100,
                                                            .bits = 16});
     }
@@ -517,6 +541,7 @@ int main(void)
         TEST_WORKERS(test_repeated_commands),
         TEST_WORKERS(test_release_by_body),
         TEST_WORKERS(test_row_of_a_node_is_its_own),
+        TEST_WORKERS(test_ids_of_22_bits),
         TEST_WORKERS(test_next_at_the_largest_page),
         TEST_WORKERS(test_all_held),
         TEST_WORKERS(test_clocks_apart),

@@ -25,6 +25,10 @@ struct all {
     char text[4];
     char chars[4];
     uint16_t chars_len;
+    uint64_t two_of_8;
+    uint32_t two_of_4;
+    uint32_t grown_low;
+    uint32_t grown_high;
     uint32_t no_field;
 };
 
@@ -38,6 +42,10 @@ static const struct field ALL_FIELDS[] = {
     FIELD_STRING(struct all, string),
     FIELD_TEXT(struct all, text),
     FIELD_CHARS(struct all, chars),
+    FIELD_SHORT(struct all, two_of_8),
+    FIELD_SHORT(struct all, two_of_4),
+    FIELD_GROWN(struct all, grown_low),
+    FIELD_GROWN(struct all, grown_high),
 };
 #define ALL_FIELD_COUNT (sizeof ALL_FIELDS / sizeof *ALL_FIELDS)
 FIELDS_FLAT(all, ALL_FIELDS, ALL_FIELD_COUNT)
@@ -47,7 +55,9 @@ static const struct fields ALL[] = {FIELDS(ALL_FIELDS),
                                     {ALL_FIELDS, ALL_FIELD_COUNT, all_put, all_read}};
 #define WAYS (sizeof ALL / sizeof *ALL)
 
-#define BYTES "07 0102030405060708 0203 feffffff 01 00 0200 6162 0300 787a79 0300 610062"
+#define HEAD "07 0102030405060708 0203 feffffff "
+#define TAIL "fdff ffff feff "
+#define BYTES HEAD "01 00 0200 6162 0300 787a79 0300 610062 " TAIL "ffff ffff0000"
 
 static const struct all VALUE = {
     .narrow = 7,
@@ -60,6 +70,10 @@ static const struct all VALUE = {
     .text = "xzy",
     .chars = {'a', 0, 'b', 0},
     .chars_len = 3,
+    .two_of_8 = 0xfffd,
+    .two_of_4 = 0xffff,
+    .grown_low = 0xfffe,
+    .grown_high = 0xffff,
 };
 
 static void there_and_back(const struct fields *all)
@@ -77,6 +91,8 @@ static void there_and_back(const struct fields *all)
     assert_true(fields_read(&reader, all, &back));
     assert_true(reader_done(&reader));
     assert_true(back.wide == VALUE.wide && back.narrow == 7 && back.signed_number == -2);
+    assert_true(back.two_of_8 == 0xfffd && back.two_of_4 == 0xffff);
+    assert_true(back.grown_low == 0xfffe && back.grown_high == 0xffff);
     assert_true(back.short_number == 0x0302 && back.yes && !back.no && back.no_field == 5);
     assert_int_equal(back.string_len, 2);
     assert_memory_equal(back.string, "ab", 2);
@@ -136,11 +152,13 @@ static void refuse(const char *hex)
 static void test_what_does_not_fit(void **state)
 {
     (void)state;
-    /* a bool of 2; texts that are too long by one; a NUL within a text */
-    refuse("07 0102030405060708 0203 feffffff 02 00 0200 6162 0300 787a79 0300 610062");
-    refuse("07 0102030405060708 0203 feffffff 01 00 0200 6162 0400 787a7979 0300 610062");
-    refuse("07 0102030405060708 0203 feffffff 01 00 0200 6162 0300 787a79 0400 61006262");
-    refuse("07 0102030405060708 0203 feffffff 01 00 0200 6162 0300 780079 0300 610062");
+    /* a bool of 2; texts that are too long by one; a NUL within a text; more bytes than
+     * the number needs */
+    refuse(HEAD "02 00 0200 6162 0300 787a79 0300 610062 " TAIL "ffff ffff0000");
+    refuse(HEAD "01 00 0200 6162 0400 787a7979 0300 610062 " TAIL "ffff ffff0000");
+    refuse(HEAD "01 00 0200 6162 0300 787a79 0400 61006262 " TAIL "ffff ffff0000");
+    refuse(HEAD "01 00 0200 6162 0300 780079 0300 610062 " TAIL "ffff ffff0000");
+    refuse(HEAD "01 00 0200 6162 0300 787a79 0300 610062 " TAIL "ffff feff0000");
 }
 
 static void test_rows(void **state)

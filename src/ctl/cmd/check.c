@@ -591,7 +591,7 @@ static void check_pools(struct check *checking, const json_t *status)
     }
 }
 
-/* As a node warns itself (raft/cluster/membership.c). */
+/* As a node warns itself (raft/cluster/announce.c). */
 static void check_zones(struct check *checking, const json_t *status)
 {
     const char *preferred = field_text(status, "prefer_zone");

@@ -174,7 +174,7 @@ static const struct field DELETE_FIELDS[] = {
 
 static const struct field ACQUIRE_FIELDS[] = {
     FIELD_NUMBER(struct worker_acquire, kind),
-    FIELD_NUMBER(struct worker_acquire, worker_id),
+    FIELD_SHORT(struct worker_acquire, worker_id),
     FIELD_NUMBER(struct worker_acquire, floor_ms),
     FIELD_NUMBER(struct worker_acquire, window_ms),
     FIELD_NUMBER(struct worker_acquire, wall_ms),
@@ -184,11 +184,13 @@ static const struct field ACQUIRE_FIELDS[] = {
     FIELD_NUMBER(struct worker_acquire, most),
     FIELD_NUMBER(struct worker_acquire, percent),
     FIELD_BOOL(struct worker_acquire, force),
-    FIELD_NUMBER(struct worker_acquire, bits), /* of WORKER_ACQUIRE_OF, as the next */
+    /* Of WORKER_ACQUIRE_OF, which begins after the first two: */
+    FIELD_NUMBER(struct worker_acquire, bits),
     FIELD_STRING(struct worker_acquire, zone),
+    FIELD_NUMBER(struct worker_acquire, kind),
+    FIELD_NUMBER(struct worker_acquire, worker_id),
 };
-#define ACQUIRE_OF_FIELDS (sizeof ACQUIRE_FIELDS / sizeof *ACQUIRE_FIELDS)
-#define ACQUIRE_FIELD_COUNT (ACQUIRE_OF_FIELDS - 2)
+#define ACQUIRE_FIELD_COUNT (sizeof ACQUIRE_FIELDS / sizeof *ACQUIRE_FIELDS)
 
 /* A client's worker id has an owner; a node's has none. */
 static bool has_owner(uint8_t kind, uint64_t client)
@@ -215,7 +217,7 @@ static bool acquire_of_is_sound(const void *data)
 static const struct field POOLS_FIELDS[] = {FIELD_STRING(struct worker_pools_put, pools)};
 
 static const struct field RENEW_FIELDS[] = {
-    FIELD_NUMBER(struct worker_renew, worker_id),
+    FIELD_SHORT(struct worker_renew, worker_id),
     FIELD_NUMBER(struct worker_renew, epoch),
     FIELD_NUMBER(struct worker_renew, expected_until_ms),
     FIELD_NUMBER(struct worker_renew, window_ms),
@@ -223,7 +225,9 @@ static const struct field RENEW_FIELDS[] = {
     FIELD_NUMBER(struct worker_renew, wall_ms),
     FIELD_NUMBER(struct worker_renew, kind),
     FIELD_NUMBER(struct worker_renew, client),
+    FIELD_NUMBER(struct worker_renew, worker_id), /* of _OF, in place of the first */
 };
+#define RENEW_FIELD_COUNT (sizeof RENEW_FIELDS / sizeof *RENEW_FIELDS - 1)
 
 static bool renew_is_sound(const void *data)
 {
@@ -233,13 +237,15 @@ static bool renew_is_sound(const void *data)
 }
 
 static const struct field RELEASE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_release, worker_id),
+    FIELD_SHORT(struct worker_release, worker_id),
     FIELD_NUMBER(struct worker_release, epoch),
     FIELD_NUMBER(struct worker_release, last_timestamp_ms),
     FIELD_NUMBER(struct worker_release, kind),
     FIELD_NUMBER(struct worker_release, client),
     FIELD_BOOL(struct worker_release, force),
+    FIELD_NUMBER(struct worker_release, worker_id), /* of _OF, in place of the first */
 };
+#define RELEASE_FIELD_COUNT (sizeof RELEASE_FIELDS / sizeof *RELEASE_FIELDS - 1)
 
 static bool release_is_sound(const void *data)
 {
@@ -254,10 +260,12 @@ static const struct form FORMS[] = {
     [COMMAND_TAGS_PUT] = {1, FIELDS(PUT_LIST_FIELDS), NULL, &PUTS},
     [COMMAND_TAG_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
     [COMMAND_LAYOUT] = {1, FIELDS(snowflake_layout_fields), NULL, NULL},
-    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT),
+    [COMMAND_WORKER_ACQUIRE] = {1, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_FIELD_COUNT - 4),
                                 acquire_is_sound, NULL},
-    [COMMAND_WORKER_RENEW] = {1, FIELDS(RENEW_FIELDS), renew_is_sound, NULL},
-    [COMMAND_WORKER_RELEASE] = {1, FIELDS(RELEASE_FIELDS), release_is_sound, NULL},
+    [COMMAND_WORKER_RENEW] = {1, FIELDS_FIRST(RENEW_FIELDS, RENEW_FIELD_COUNT), renew_is_sound,
+                              NULL},
+    [COMMAND_WORKER_RELEASE] = {1, FIELDS_FIRST(RELEASE_FIELDS, RELEASE_FIELD_COUNT),
+                                release_is_sound, NULL},
     [COMMAND_STRICT] = {1, FIELDS(STRICT_LIST_FIELDS), NULL, &STRICTS},
     [COMMAND_GIVE_BACK] = {1, FIELDS(LIST_FIELDS), NULL, &GIVE_BACKS},
     [COMMAND_RECALLED] = {.since = 1, .items = &RECALLS},
@@ -267,9 +275,13 @@ static const struct form FORMS[] = {
     [COMMAND_LAYOUT_DELETE] = {1, FIELDS(DELETE_FIELDS), NULL, NULL},
     [COMMAND_TAGS_PUT_BY] = {2, FIELDS(PUT_BY_LIST_FIELDS), put_by_is_sound, &PUTS},
     [COMMAND_TAGS_PUT_STEPPED] = {3, FIELDS(PUT_BY_LIST_FIELDS), NULL, &STEPPED_PUTS},
-    [COMMAND_WORKER_ACQUIRE_OF] = {3, FIELDS_FIRST(ACQUIRE_FIELDS, ACQUIRE_OF_FIELDS),
+    [COMMAND_WORKER_ACQUIRE_OF] = {3, FIELDS_FIRST(ACQUIRE_FIELDS + 2, ACQUIRE_FIELD_COUNT - 2),
                                    acquire_of_is_sound, NULL},
     [COMMAND_WORKER_POOLS] = {3, FIELDS(POOLS_FIELDS), NULL, NULL},
+    [COMMAND_WORKER_RENEW_OF] = {3, FIELDS_FIRST(RENEW_FIELDS + 1, RENEW_FIELD_COUNT),
+                                 renew_is_sound, NULL},
+    [COMMAND_WORKER_RELEASE_OF] = {3, FIELDS_FIRST(RELEASE_FIELDS + 1, RELEASE_FIELD_COUNT),
+                                   release_is_sound, NULL},
 };
 
 /* --- writing --- */
@@ -362,6 +374,9 @@ int command_read(const void *data, size_t len, struct command *ret_command)
         (form->items != NULL && !command_walk(&reader, form->items, &ret_command->list))) {
         return ERR_BAD_MESSAGE;
     }
+    if (type == COMMAND_WORKER_ACQUIRE && ret_command->acquire.worker_id == UINT16_MAX) {
+        ret_command->acquire.worker_id = WORKER_ID_ANY; /* it has 2 bytes there */
+    }
     return reader_done(&reader) ? 0 : ERR_BAD_MESSAGE;
 }
 
@@ -392,8 +407,8 @@ static const struct field QUERY_LIST_FIELDS[] = {
 };
 
 static const struct field QUERY_WORKERS_FIELDS[] = {
-    FIELD_NUMBER(struct query, first),
-    FIELD_NUMBER(struct query, limit),
+    FIELD_SHORT(struct query, first), FIELD_NUMBER(struct query, limit),
+    FIELD_NUMBER(struct query, first), /* of WORKERS_WIDE, in place of the first */
 };
 
 /* By type; and the highest limit. */
@@ -403,7 +418,8 @@ static const struct {
 } QUERIES[] = {
     [QUERY_TAG_GET] = {FIELDS(QUERY_GET_FIELDS), 0},
     [QUERY_TAG_LIST] = {FIELDS(QUERY_LIST_FIELDS), LIMIT_TAGS_PER_PAGE},
-    [QUERY_WORKERS] = {FIELDS(QUERY_WORKERS_FIELDS), WORKER_ROWS_MAX},
+    [QUERY_WORKERS] = {FIELDS_FIRST(QUERY_WORKERS_FIELDS, 2), WORKER_ROWS_MAX},
+    [QUERY_WORKERS_WIDE] = {FIELDS_FIRST(QUERY_WORKERS_FIELDS + 1, 2), WORKER_ROWS_MAX},
     [QUERY_POOLS] = {FIELDS(QUERY_GET_FIELDS), 0},
 };
 
@@ -434,9 +450,11 @@ void query_pools_encode(struct buf *buf)
     query_put(buf, &(struct query){.type = QUERY_POOLS, .name = ""});
 }
 
-void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
+void query_workers_encode(struct buf *buf, uint32_t first, uint16_t limit)
 {
-    query_put(buf, &(struct query){.type = QUERY_WORKERS, .first = first, .limit = limit});
+    query_put(buf, &(struct query){.type = first <= UINT16_MAX ? QUERY_WORKERS : QUERY_WORKERS_WIDE,
+                                   .first = first,
+                                   .limit = limit});
 }
 
 int query_decode(const void *data, size_t len, struct query *ret_query)
@@ -446,9 +464,11 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
 
     if (type >= sizeof QUERIES / sizeof QUERIES[0] || QUERIES[type].fields.count == 0 ||
         !message_fields_read(data, len, QUERY_BASE + type, &QUERIES[type].fields, &query) ||
-        query.limit > QUERIES[type].limit || (query.limit < 1) != (QUERIES[type].limit == 0)) {
+        query.limit > QUERIES[type].limit || (query.limit < 1) != (QUERIES[type].limit == 0) ||
+        (type == QUERY_WORKERS_WIDE && query.first <= UINT16_MAX)) {
         return ERR_BAD_MESSAGE;
     }
+    query.type = type == QUERY_WORKERS_WIDE ? QUERY_WORKERS : query.type;
     *ret_query = query;
     return 0;
 }

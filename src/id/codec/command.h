@@ -48,7 +48,9 @@ enum command_type {
     COMMAND_TAGS_PUT_BY = 24,       /* TAGS_PUT by a client, which its new tags count for */
     COMMAND_TAGS_PUT_STEPPED = 25,  /* the same, with items that may have fields of level 3 */
     COMMAND_WORKER_ACQUIRE_OF = 46, /* WORKER_ACQUIRE of a layout's worker ids, or a zone's */
-    COMMAND_WORKER_POOLS = 47       /* worker_pools_put */
+    COMMAND_WORKER_POOLS = 47,      /* worker_pools_put */
+    COMMAND_WORKER_RENEW_OF = 48,   /* WORKER_RENEW of a wide worker id (worker.h) */
+    COMMAND_WORKER_RELEASE_OF = 49  /* WORKER_RELEASE of one */
 };
 
 /* Is it one of the three types that put tags? */
@@ -66,8 +68,20 @@ static inline bool command_acquires(int type)
 /* The type for this acquire: the older one where that is enough. */
 static inline enum command_type command_acquire_type(const struct worker_acquire *acquire)
 {
-    return acquire->bits != 0 || acquire->zone_len != 0 ? COMMAND_WORKER_ACQUIRE_OF
-                                                        : COMMAND_WORKER_ACQUIRE;
+    return acquire->bits != 0 || acquire->zone_len != 0 || worker_id_is_wide(acquire->worker_id)
+               ? COMMAND_WORKER_ACQUIRE_OF
+               : COMMAND_WORKER_ACQUIRE;
+}
+
+/* The type for a renewal or a release of this worker id. */
+static inline enum command_type command_renew_type(uint32_t id)
+{
+    return worker_id_is_wide(id) ? COMMAND_WORKER_RENEW_OF : COMMAND_WORKER_RENEW;
+}
+
+static inline enum command_type command_release_type(uint32_t id)
+{
+    return worker_id_is_wide(id) ? COMMAND_WORKER_RELEASE_OF : COMMAND_WORKER_RELEASE;
 }
 
 /* Numbers of messages, besides the cluster's (session.h) and those of worker ids. */
@@ -337,14 +351,20 @@ struct recalled_item {
 };
 
 /* --- queries: answered by the leader (or locally when asked so) from applied state --- */
-enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2, QUERY_WORKERS = 3, QUERY_POOLS = 23 };
+enum query_type {
+    QUERY_TAG_GET = 1,
+    QUERY_TAG_LIST = 2,
+    QUERY_WORKERS = 3,
+    QUERY_POOLS = 23,
+    QUERY_WORKERS_WIDE = 24 /* QUERY_WORKERS from an id beyond 65535 on; decoded as that */
+};
 
 /* The strings of a decoded query are borrowed from its bytes. */
 struct query {
     enum query_type type;
     uint16_t name_len;
     uint16_t after_len;
-    uint16_t first;    /* of workers: the smallest worker id */
+    uint32_t first;    /* of workers: the smallest worker id */
     uint32_t limit;    /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..WORKER_ROWS_MAX */
     const char *name;  /* the tag, or the prefix of a list (tombstones are not listed) */
     const char *after; /* of a list: only names greater (byte order); empty: from the start */
@@ -354,7 +374,8 @@ void query_get_encode(struct buf *buf, const char *name, size_t name_len);
 void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
                        size_t after_len, uint32_t limit);
 void query_pools_encode(struct buf *buf);
-void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit);
+/* first beyond 65535: not below level 3. */
+void query_workers_encode(struct buf *buf, uint32_t first, uint16_t limit);
 /* 0, or ERR_BAD_MESSAGE if the bytes are not a query. */
 int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHECK;
 

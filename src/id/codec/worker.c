@@ -24,7 +24,7 @@ enum worker_message { RESULT_WORKER = 0x85, RESULT_WORKERS = 0x86 };
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
 static const struct field ROW_FIELDS[] = {
-    FIELD_NUMBER(struct worker_row, id), /* in storage it is in the key */
+    FIELD_GROWN(struct worker_row, id), /* in storage it is in the key */
     FIELD_NUMBER(struct worker_row, state),
     FIELD_NUMBER(struct worker_row, kind),
     FIELD_NUMBER(struct worker_row, epoch),
@@ -60,6 +60,32 @@ static const struct row_format PLAIN =
     ROW_FORMAT(2, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 2), worker_row_is_sound);
 static const struct row_format COUNTED =
     ROW_FORMAT(3, FIELDS_FIRST(ROW_FIELDS + 1, ROW_FIELD_COUNT - 1), worker_row_is_sound);
+
+void worker_key_put(struct buf *buf, uint32_t id)
+{
+    uint32_t first = id < WORKER_IDS_NARROW ? id : WORKER_IDS_NARROW;
+
+    buf_put_u8(buf, (uint8_t)(first >> 8));
+    buf_put_u8(buf, (uint8_t)first);
+    for (int bits = 24; id >= WORKER_IDS_NARROW && bits >= 0; bits -= 8) {
+        buf_put_u8(buf, (uint8_t)(id >> bits));
+    }
+}
+
+bool worker_key_read(const uint8_t *key, size_t len, uint32_t *ret_id)
+{
+    uint32_t id = len >= 2 ? (uint32_t)key[0] << 8 | key[1] : 0;
+
+    if (len == 2) {
+        *ret_id = id;
+        return id < WORKER_IDS_NARROW;
+    }
+    if (len != 6 || id != WORKER_IDS_NARROW) {
+        return false;
+    }
+    *ret_id = (uint32_t)key[2] << 24 | (uint32_t)key[3] << 16 | (uint32_t)key[4] << 8 | key[5];
+    return *ret_id >= WORKER_IDS_NARROW;
+}
 
 void worker_row_put(struct buf *buf, const struct worker_row *row)
 {
@@ -191,7 +217,7 @@ const struct worker_pool *worker_pool_with(const struct worker_pools *pools, uin
 }
 
 /* Take digits up to the end or the mark as a worker id; *at is moved past both. */
-static bool take_worker_id(const char **at, const char *end, char mark, uint16_t *ret_id)
+static bool take_worker_id(const char **at, const char *end, char mark, uint32_t *ret_id)
 {
     uint32_t id = 0;
     const char *first = *at;
@@ -199,7 +225,7 @@ static bool take_worker_id(const char **at, const char *end, char mark, uint16_t
     for (; *at < end && **at >= '0' && **at <= '9' && id < LIMIT_WORKER_IDS; (*at)++) {
         id = id * 10 + (uint32_t)(**at - '0');
     }
-    *ret_id = (uint16_t)id;
+    *ret_id = id;
     if (*at == first || id >= LIMIT_WORKER_IDS || (*at < end && **at != mark)) {
         return false;
     }

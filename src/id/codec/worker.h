@@ -30,13 +30,21 @@
 #include "src/base/limits.h"
 #include "src/id/codec/snowflake_layout.h"
 
-#define WORKER_ID_ANY 0xffffu
+#define WORKER_ID_ANY UINT32_MAX
+
+/* Worker ids from here on need level 3, and messages of that level. */
+#define WORKER_IDS_NARROW 65535u
+
+static inline bool worker_id_is_wide(uint32_t id)
+{
+    return id >= WORKER_IDS_NARROW && id != WORKER_ID_ANY;
+}
 
 enum worker_state { WORKER_HELD = 1, WORKER_RELEASED = 2 };
 enum worker_kind { WORKER_NODE = 1, WORKER_CLIENT = 2 }; /* held by a leafd node, or by a client */
 
 struct worker_row {
-    uint16_t id;
+    uint32_t id;    /* below LIMIT_WORKER_IDS */
     uint8_t state;  /* enum worker_state */
     uint8_t kind;   /* enum worker_kind */
     uint64_t epoch; /* grows by 1 with every acquire */
@@ -50,6 +58,11 @@ struct worker_row {
     char name[LIMIT_WORKER_NAME_BYTES + 1];
     char address[LIMIT_ADDRESS_BYTES + 1];
 };
+
+/* The rest of its row's key, after the table: the id, of 2 bytes, or from WORKER_IDS_NARROW on of
+ * 6. Keys are in the order of ids. _read: false: no such key. */
+void worker_key_put(struct buf *buf, uint32_t id);
+bool worker_key_read(const uint8_t *key, size_t len, uint32_t *ret_id) MUST_CHECK;
 
 /* The value of its row, whose key holds the id. Names keep the tag's rule (tag_name_check). */
 void worker_row_put(struct buf *buf, const struct worker_row *row);
@@ -70,15 +83,15 @@ static inline bool client_is_named(uint64_t client)
 /*
  * Pools: the worker ids reserved for a zone; ids in no pool are for all others. Written as
  * "a=0-31,b=32-63". They are part of one setting of the cluster, as are the epoch and time at which
- * a worker id begins that was never held: a restored cluster does not know which were held since
- * its backup.
+ * a worker id begins that has no row: a restored cluster does not know which were held since its
+ * backup, and a full table forgets rows.
  *
  * A pool limits which worker ids an acquire may take, and never affects a held one: its holder
  * keeps and renews it as before, until its window is over.
  */
 struct worker_pool {
-    uint16_t first;
-    uint16_t last;
+    uint32_t first;
+    uint32_t last;
     uint16_t zone_len;
     char zone[LIMIT_ZONE_BYTES + 1];
 };
@@ -101,7 +114,7 @@ const struct worker_pool *worker_pool_of(const struct worker_pools *pools, const
 const struct worker_pool *worker_pool_with(const struct worker_pools *pools, uint32_t id);
 
 struct worker_rules {
-    uint64_t epoch;    /* of a worker id that was never held */
+    uint64_t epoch;    /* of a worker id that has no row */
     uint64_t until_ms; /* its first window begins at or above it */
     uint16_t pools_len;
     char pools[LIMIT_POOLS_BYTES + 1];
@@ -121,6 +134,11 @@ struct worker_pools_put {
  * released one whose window ends first. It is in a new epoch and above the old window:
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
  *
+ * Each id that was ever held has a row, up to LIMIT_WORKER_ROWS. Then an id without a row takes the
+ * place of a client's row whose window is over: a released one first, of these the one that ended
+ * first. The rules' epoch and time (worker_rules) become at least those of the forgotten row, so
+ * that id also begins above all that it ever had.
+ *
  * A node's name gets its id back, even while it holds it. A node that names another free id than
  * its own gets that one if it holds none; the id that it leaves is released.
  *
@@ -132,7 +150,8 @@ struct worker_pools_put {
  *
  * A client's id counts for it until its window is over or another client takes it, even when
  * released, since no other gets it before. A client may hold `most` ids, or that percentage of the
- * worker ids of the layout, the cluster's own or a larger one (at least one). When a client with
+ * worker ids of the layout, the cluster's own or a larger one (of LIMIT_WORKER_ROWS at most; at
+ * least one). When a client with
  * that many asks for one more, its id whose window ended first is released, since the old epoch
  * could still renew it. ERR_SHARE: it has no such id; see the result's held and most. An id that it
  * already holds is granted again in any case.
@@ -142,7 +161,7 @@ struct worker_pools_put {
  * use only the others. An acquire that names a zone with a pool takes only from that pool, any
  * other only from ids in no pool (ERR_CONFLICT without a row: the given id is not among these).
  *
- * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
+ * ERR_NO_WORKER_ID (all held, or as many as there may be rows), ERR_CONFLICT (the given one is
  * held by another name, the name holds another one, or the holder is of another kind: the result's
  * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
  * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also for a
@@ -151,7 +170,7 @@ struct worker_pools_put {
  */
 struct worker_acquire {
     uint8_t kind;
-    uint16_t worker_id; /* WORKER_ID_ANY: any */
+    uint32_t worker_id; /* WORKER_ID_ANY: any */
     uint64_t floor_ms;  /* 0: none */
     uint64_t window_ms; /* LIMIT_WINDOW_MIN_MS..LIMIT_WINDOW_MAX_MS */
     uint64_t wall_ms;
@@ -175,7 +194,7 @@ struct worker_acquire {
  * row), ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above the new
  * bound); ERR_NOT_OWNER (another client's; the result's row). */
 struct worker_renew {
-    uint16_t worker_id;
+    uint32_t worker_id;
     uint64_t epoch;
     uint64_t expected_until_ms;
     uint64_t window_ms;
@@ -191,7 +210,7 @@ struct worker_renew {
  * last_timestamp_ms 0: unknown, the window stays used up; else the part above it, and above the
  * value reported before, is given back. Only for nodes: a client's value is only displayed. */
 struct worker_release {
-    uint16_t worker_id;
+    uint32_t worker_id;
     uint64_t epoch;
     uint64_t last_timestamp_ms;
     uint8_t kind;    /* of the sender */

@@ -186,6 +186,8 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
     case COMMAND_WORKER_ACQUIRE_OF:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
+    case COMMAND_WORKER_RENEW_OF:
+    case COMMAND_WORKER_RELEASE_OF:
         fsm_workers_apply(&fsm->workers, command, result);
         return;
     case COMMAND_STRICT:
@@ -282,7 +284,7 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
     }
 }
 
-const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id)
+const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id)
 {
     return fsm_workers_find(&fsm->workers, worker_id);
 }

@@ -49,7 +49,7 @@ const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t na
 void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks);
 
 /* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
-const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
+const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id);
 
 /* Row number `at` of these, in the order of the worker ids; NULL: no more. */
 const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at);

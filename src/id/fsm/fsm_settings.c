@@ -100,6 +100,17 @@ int fsm_settings_pools(struct fsm_settings *settings, const struct worker_pools_
     return 0;
 }
 
+void fsm_settings_raise(struct fsm_settings *settings, uint64_t epoch, uint64_t until_ms)
+{
+    struct worker_rules rules = settings->rules;
+
+    rules.epoch = later_of(rules.epoch, epoch);
+    rules.until_ms = later_of(rules.until_ms, until_ms);
+    if (rules.epoch != settings->rules.epoch || rules.until_ms != settings->rules.until_ms) {
+        set_rules(settings, &rules);
+    }
+}
+
 /* --- loading --- */
 
 static int load_rules(struct fsm_settings *settings, const struct row_loaded *row)

@@ -29,7 +29,7 @@ enum fsm_table {
     /* named layout: its name. After the settings, so that an older leafd first reads the level
      * needed */
     FSM_TABLE_LAYOUTS = 'v',
-    FSM_TABLE_WORKERS = 'w' /* worker id: the id (2) */
+    FSM_TABLE_WORKERS = 'w' /* worker id: worker_key_put() */
 };
 
 /* Called with each row after a command changed it, on the owner's thread, during state_apply().
@@ -73,6 +73,9 @@ int fsm_settings_layout(struct fsm_settings *settings,
 /* 0 or ERR_INVALID. */
 int fsm_settings_pools(struct fsm_settings *settings,
                        const struct worker_pools_put *put) MUST_CHECK;
+
+/* A worker id that has no row begins at or above this epoch and time. */
+void fsm_settings_raise(struct fsm_settings *settings, uint64_t epoch, uint64_t until_ms);
 
 /* The names of the settings, after the table in their keys. */
 #define FSM_SETTING_LAYOUT "layout"

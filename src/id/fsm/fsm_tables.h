@@ -254,7 +254,7 @@ void fsm_keyed_apply(struct fsm *fsm, const struct machine_entry *entry,
  * Failure modes are in the result, and then nothing was changed.
  *
  * A list points to the rows in the order of their ids, and has beside each the fields that a search
- * reads: an acquire among 65,535 takes about 1 ms (docs/snowflake.md).
+ * reads: an acquire among 65,536 takes about 1 ms (docs/snowflake.md).
  */
 
 /* A row, and those of its fields that a search through all rows reads. */
@@ -269,25 +269,25 @@ struct fsm_worker {
 struct fsm_workers {
     struct journal *journal;
     struct fsm_listener *const *listener; /* the machine's */
-    const struct fsm_settings *settings;
+    struct fsm_settings *settings;
     uint64_t seed; /* of hashes of names, so that clients cannot choose names that collide */
-    struct fsm_worker *list; /* by id, of each ever held */
+    struct fsm_worker *list; /* by id, of each ever held and not forgotten */
     size_t count;
     size_t room; /* of the list */
 };
 
-void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
+void fsm_workers_init(struct fsm_workers *workers, struct fsm_settings *settings,
                       struct journal *journal, struct fsm_listener *const *listener);
 void fsm_workers_clear(struct fsm_workers *workers);
 
-/* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
-const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id);
+/* The row of a worker id, or NULL. Borrowed until the next apply. */
+const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint32_t id);
 
 /* Row number `at` in the order of ids; NULL: no more. Borrowed until the next apply. */
 const struct worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at);
 
 /* How many are held; and how many names have several whose windows are not over. Takes a
- * millisecond for 65,535. */
+ * millisecond for 65,536. */
 void fsm_workers_count(const struct fsm_workers *workers, uint64_t *ret_held, uint64_t *ret_shared);
 
 /* The command is an acquire, renew or release. */

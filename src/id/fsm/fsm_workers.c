@@ -11,7 +11,6 @@
 #include "src/base/prng.h"
 #include "src/base/utf8.h"
 
-#define WORKER_KEY_BYTES 3
 #define LIST_ROOM_MIN 64
 
 /* --- the list --- */
@@ -42,7 +41,7 @@ const struct worker_row *fsm_workers_at(const struct fsm_workers *workers, size_
     return at < workers->count ? workers->list[at].row : NULL;
 }
 
-const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id)
+const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint32_t id)
 {
     const struct worker_row *row = fsm_workers_at(workers, list_place(workers, id));
 
@@ -97,10 +96,7 @@ static bool window_fits(uint64_t window_ms)
 /* The first worker id that the layout has no room for. */
 static uint32_t id_end(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
-    uint32_t end =
-        1u << (acquire->bits != 0 ? acquire->bits : workers->settings->layout.worker_bits);
-
-    return end < LIMIT_WORKER_IDS ? end : LIMIT_WORKER_IDS;
+    return 1u << (acquire->bits != 0 ? acquire->bits : workers->settings->layout.worker_bits);
 }
 
 /* The checks that need no rows. */
@@ -175,9 +171,9 @@ static bool is_offered(const struct fsm_workers *workers, const struct worker_ac
 /* 0 with the worker id to grant, ERR_CONFLICT with its holder, or ERR_NOT_OWNER: it is in another
  * zone's pool. */
 static int choose_given(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                        const struct worker_row *own, uint16_t *ret_id)
+                        const struct worker_row *own, uint32_t *ret_id)
 {
-    uint16_t id = acquire->worker_id;
+    uint32_t id = acquire->worker_id;
     const struct worker_row *row = fsm_workers_find(workers, id);
 
     *ret_id = id;
@@ -201,7 +197,7 @@ struct choice {
 
 /* The lowest free id in [from, end); if there is none, update the choice. */
 static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32_t end,
-                        struct choice *choice, uint16_t *ret_id)
+                        struct choice *choice, uint32_t *ret_id)
 {
     size_t at = list_place(workers, from);
 
@@ -210,7 +206,7 @@ static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32
         const struct worker_row *row;
 
         if (worker == NULL || worker->row->id != id || is_over(workers, worker)) {
-            *ret_id = (uint16_t)id;
+            *ret_id = id;
             return true;
         }
         row = worker->row;
@@ -224,7 +220,7 @@ static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32
 
 /* The same, without ids in a pool. */
 static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint32_t end,
-                          struct choice *choice, uint16_t *ret_id)
+                          struct choice *choice, uint32_t *ret_id)
 {
     const struct worker_pools *pools = &workers->settings->pools;
 
@@ -251,7 +247,7 @@ static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint
 
 /* 0 with the worker id to grant, or ERR_NO_WORKER_ID. */
 static int choose_any(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                      const struct worker_row *own, uint16_t *ret_id)
+                      const struct worker_row *own, uint32_t *ret_id)
 {
     const struct worker_pool *pool = pool_of(workers, acquire);
     uint32_t end = id_end(workers, acquire);
@@ -344,8 +340,7 @@ static void worker_journal(struct fsm_workers *workers, const struct worker_row 
     struct journal *journal = workers->journal;
 
     journal_key(journal, FSM_TABLE_WORKERS);
-    buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
-    buf_put_u8(&journal->row, (uint8_t)row->id);
+    worker_key_put(&journal->row, row->id);
     journal_value(journal);
     worker_row_put(&journal->row, row);
 }
@@ -393,12 +388,14 @@ static unsigned share_of(const struct fsm_workers *workers, const struct worker_
 {
     uint32_t own_end = 1u << workers->settings->layout.worker_bits;
     uint32_t end = id_end(workers, acquire);
-    unsigned share = (end > own_end ? end : own_end) * acquire->percent / 100;
+    uint32_t ids = end > own_end ? end : own_end;
+    unsigned share =
+        (ids < LIMIT_WORKER_ROWS ? ids : LIMIT_WORKER_ROWS) * (unsigned)acquire->percent / 100;
 
     if (acquire->most > 0) {
         return acquire->most;
     }
-    return share > 0 ? share : 1;
+    return share < 1 ? 1 : share < UINT16_MAX ? share : UINT16_MAX;
 }
 
 static bool is_same_client(uint64_t a, uint64_t b)
@@ -414,13 +411,13 @@ struct holding {
 };
 
 static bool counts_for(const struct fsm_workers *workers, const struct fsm_worker *worker,
-                       uint64_t client, uint16_t but)
+                       uint64_t client, uint32_t but)
 {
     return is_same_client(worker->client, client) && worker->row->id != but &&
            (worker->row->state == WORKER_HELD || !is_over(workers, worker));
 }
 
-static struct holding holding_of(const struct fsm_workers *workers, uint64_t client, uint16_t but)
+static struct holding holding_of(const struct fsm_workers *workers, uint64_t client, uint32_t but)
 {
     struct holding holding = {0};
 
@@ -456,12 +453,12 @@ static int ends_order(const void *a, const void *b)
 
     return left->until_ms != right->until_ms
                ? (left->until_ms > right->until_ms) - (left->until_ms < right->until_ms)
-               : left->row->id - right->row->id;
+               : (left->row->id > right->row->id) - (left->row->id < right->row->id);
 }
 
 /* Release `excess` ids of the client whose windows are over, those that ended first. In one pass:
  * after a lowered share there may be tens of thousands. */
-static void share_cut(struct fsm_workers *workers, uint64_t client, uint16_t but, unsigned excess)
+static void share_cut(struct fsm_workers *workers, uint64_t client, uint32_t but, unsigned excess)
 {
     struct fsm_worker *over = MUST_HAVE(malloc(workers->count * sizeof *over));
     size_t count = 0;
@@ -483,7 +480,7 @@ static void share_cut(struct fsm_workers *workers, uint64_t client, uint16_t but
 /* Make room for one more worker id of the client; or ERR_SHARE, and nothing is changed. leaves: the
  * id that its name leaves for it, or WORKER_ID_ANY. */
 static int share_room(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                      uint16_t leaves, struct worker_result *result)
+                      uint32_t leaves, struct worker_result *result)
 {
     unsigned most = share_of(workers, acquire);
     struct holding holding = holding_of(workers, acquire->client, leaves);
@@ -501,6 +498,40 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
     return 0;
 }
 
+/* --- a full table --- */
+
+/* The row that a new one takes the place of (worker.h). NULL: none can be forgotten. */
+static const struct worker_row *spare_row(const struct fsm_workers *workers)
+{
+    const struct fsm_worker *best = NULL;
+
+    for (size_t at = 0; at < workers->count; at++) {
+        const struct fsm_worker *worker = &workers->list[at];
+
+        if (is_over(workers, worker) && worker->row->kind == WORKER_CLIENT &&
+            (best == NULL || worker->held < best->held ||
+             (worker->held == best->held && worker->until_ms < best->until_ms))) {
+            best = worker;
+        }
+    }
+    return best != NULL ? best->row : NULL;
+}
+
+/* Nothing may begin below what the row had: the rules are raised before it goes. */
+static void worker_forget(struct fsm_workers *workers, const struct worker_row *row)
+{
+    size_t at = list_place(workers, row->id);
+
+    ASSERT(workers->list[at].row == row && is_free(workers, row) && row->kind == WORKER_CLIENT);
+    fsm_settings_raise(workers->settings, row->epoch, row->granted_until_ms);
+    worker_journal(workers, row);
+    journal_delete(workers->journal);
+    free(workers->list[at].row);
+    workers->count--;
+    memmove(&workers->list[at], &workers->list[at + 1],
+            (workers->count - at) * sizeof *workers->list);
+}
+
 /* Set a status, and the row that it is about, if any. */
 static int show(struct worker_result *result, const struct worker_row *row, int status)
 {
@@ -514,6 +545,7 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
 {
     const struct worker_row *own = find_name(workers, acquire);
     const struct worker_row *old;
+    const struct worker_row *spare = NULL;
     struct worker_row row = {0};
     bool is_given = acquire->worker_id != WORKER_ID_ANY;
     bool counts_already;
@@ -541,6 +573,12 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
         ASSERT(err == ERR_CONFLICT && old != NULL);
         return show(result, old, err);
     }
+    if (old == NULL && workers->count >= LIMIT_WORKER_ROWS) {
+        spare = spare_row(workers);
+        if (spare == NULL) {
+            return ERR_NO_WORKER_ID;
+        }
+    }
     if (old != NULL) {
         row = *old;
     } else {
@@ -565,6 +603,9 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
 
         worker_row_release(workers, &left);
         worker_put(workers, &left);
+    }
+    if (spare != NULL) {
+        worker_forget(workers, spare);
     }
     worker_put(workers, &row);
     return show(result, &row, 0);
@@ -658,9 +699,11 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
         answer.status = apply_acquire(workers, &command->acquire, &answer);
         break;
     case COMMAND_WORKER_RENEW:
+    case COMMAND_WORKER_RENEW_OF:
         answer.status = apply_renew(workers, &command->renew, &answer);
         break;
     case COMMAND_WORKER_RELEASE:
+    case COMMAND_WORKER_RELEASE_OF:
         answer.status = apply_release(workers, &command->release, &answer);
         break;
     default:
@@ -731,10 +774,9 @@ int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loade
     struct worker_row row = {0};
     int err;
 
-    if (loaded->key_len != WORKER_KEY_BYTES) {
+    if (!worker_key_read(loaded->key + 1, loaded->key_len - 1, &row.id)) {
         return ERR_CORRUPT;
     }
-    row.id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
     err = worker_row_read(loaded->value, loaded->value_len, &row);
     if (err == 0 && fsm_workers_find(workers, row.id) != NULL) {
         err = ERR_EXISTS;
@@ -752,7 +794,7 @@ void fsm_workers_notify(const struct fsm_workers *workers)
     }
 }
 
-void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
+void fsm_workers_init(struct fsm_workers *workers, struct fsm_settings *settings,
                       struct journal *journal, struct fsm_listener *const *listener)
 {
     *workers = (struct fsm_workers){

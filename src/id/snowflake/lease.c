@@ -103,7 +103,7 @@ struct lease_slot {
     /* The log. */
     bool asking; /* `request` is under way */
     bool asked_renewal;
-    uint16_t asked_worker; /* of a renewal */
+    uint32_t asked_worker; /* of a renewal */
     uint64_t asked_epoch;
     uint64_t asked_ms;    /* monotonic; of an acquire */
     uint64_t next_ask_ms; /* monotonic */
@@ -139,8 +139,8 @@ struct lease {
 };
 
 static const struct field RECORD_FIELDS[] = {
-    FIELD_NUMBER(struct lease_record, worker_id), FIELD_NUMBER(struct lease_record, epoch),
-    FIELD_NUMBER(struct lease_record, from_ms),   FIELD_NUMBER(struct lease_record, until_ms),
+    FIELD_GROWN(struct lease_record, worker_id), FIELD_NUMBER(struct lease_record, epoch),
+    FIELD_NUMBER(struct lease_record, from_ms),  FIELD_NUMBER(struct lease_record, until_ms),
     FIELD_NUMBER(struct lease_record, mark_ms),
 };
 
@@ -583,7 +583,7 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
     struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
     struct worker_acquire command = {
         .kind = WORKER_NODE,
-        .worker_id = lease->config.fixed > 0 ? (uint16_t)(lease->config.fixed - 1) : WORKER_ID_ANY,
+        .worker_id = lease->config.fixed > 0 ? lease->config.fixed - 1 : WORKER_ID_ANY,
         .window_ms = lease->config.window_ms,
         .wall_ms = wall_ms,
         .name = slot->name,
@@ -620,7 +620,7 @@ static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_m
     slot->asked_renewal = true;
     slot->asked_worker = command.worker_id;
     slot->asked_epoch = command.epoch;
-    command_put(&request->payload, COMMAND_WORKER_RENEW, &command);
+    command_put(&request->payload, command_renew_type(command.worker_id), &command);
     lease->proposer->propose(lease->proposer, request);
 }
 

@@ -61,7 +61,7 @@ struct lease_config {
 
 /* A record on this node's disk, one for each of its worker ids. Storage adds a checksum. */
 struct lease_record {
-    uint16_t worker_id;
+    uint32_t worker_id;
     uint64_t epoch;
     uint64_t from_ms;
     uint64_t until_ms;

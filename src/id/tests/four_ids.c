@@ -46,7 +46,7 @@ struct worker_result four_ids_acquire(struct id_apply *a, const char *name)
     return id_apply_acquire(a, four_ids_asking(name));
 }
 
-void four_ids_granted(struct worker_result result, uint16_t id, uint64_t epoch, uint64_t from_ms,
+void four_ids_granted(struct worker_result result, uint32_t id, uint64_t epoch, uint64_t from_ms,
                       uint64_t until_ms)
 {
     assert_int_equal(result.status, 0);
@@ -65,7 +65,7 @@ void four_ids_refused(struct id_apply *a, struct worker_result result, int statu
     assert_int_equal(a->changed, 0);
 }
 
-struct worker_renew four_ids_renewal(uint16_t id, uint64_t epoch, uint64_t wall_ms)
+struct worker_renew four_ids_renewal(uint32_t id, uint64_t epoch, uint64_t wall_ms)
 {
     return (struct worker_renew){
         .worker_id = id, .epoch = epoch, .window_ms = WINDOW, .wall_ms = wall_ms};

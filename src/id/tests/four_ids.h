@@ -22,9 +22,9 @@ int four_ids_teardown(void **state);
 struct worker_acquire four_ids_asking(const char *name);
 struct worker_result four_ids_acquire(struct id_apply *a, const char *name);
 
-struct worker_renew four_ids_renewal(uint16_t id, uint64_t epoch, uint64_t wall_ms);
+struct worker_renew four_ids_renewal(uint32_t id, uint64_t epoch, uint64_t wall_ms);
 
-void four_ids_granted(struct worker_result result, uint16_t id, uint64_t epoch, uint64_t from_ms,
+void four_ids_granted(struct worker_result result, uint32_t id, uint64_t epoch, uint64_t from_ms,
                       uint64_t until_ms);
 
 /* Refused, and nothing changed. */

@@ -454,7 +454,7 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
     return apply_worker(apply, &command);
 }
 
-static uint64_t owner_of(const struct id_apply *apply, uint16_t worker_id)
+static uint64_t owner_of(const struct id_apply *apply, uint32_t worker_id)
 {
     const struct worker_row *row = fsm_worker(apply->fsm, worker_id);
 
@@ -473,7 +473,7 @@ struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew 
     if (renew.kind == WORKER_CLIENT && renew.client == 0) {
         renew.client = owner_of(apply, renew.worker_id);
     }
-    command_put(&command, COMMAND_WORKER_RENEW, &renew);
+    command_put(&command, command_renew_type(renew.worker_id), &renew);
     return apply_worker(apply, &command);
 }
 
@@ -484,7 +484,7 @@ struct worker_result id_apply_release(struct id_apply *apply, struct worker_rele
     if (release.kind == WORKER_CLIENT && release.client == 0) {
         release.client = owner_of(apply, release.worker_id);
     }
-    command_put(&command, COMMAND_WORKER_RELEASE, &release);
+    command_put(&command, command_release_type(release.worker_id), &release);
     return apply_worker(apply, &command);
 }
 

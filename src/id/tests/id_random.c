@@ -547,7 +547,7 @@ static struct worker_acquire drawn_acquire(struct prng *prng, enum worker_kind k
     id_random_name(prng, name);
     return (struct worker_acquire){
         .kind = (uint8_t)kind,
-        .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint16_t)prng_below(prng, 9),
+        .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint32_t)prng_below(prng, 9),
         .floor_ms = prng_below(prng, 2) * (wall_ms - prng_below(prng, 5000)),
         .window_ms = 500 + prng_below(prng, 20000),
         .wall_ms = wall_ms,
@@ -572,19 +572,47 @@ static void random_acquire(struct prng *prng, enum worker_kind kind, uint64_t wa
 
 void id_random_workers(struct prng *prng, struct buf *buf)
 {
-    static const char *const pools[] = {"a=0-3,b=4-5", "a=2-2", "", "b=3-9,a=12-40", "a=1-2,b=2-3"};
+    static const char *const pools[] = {"a=0-3,b=4-5", "a=2-2", "", "b=3-9,a=12-70000",
+                                        "a=1-2,b=2-3"};
     static const char *const zones[] = {"a", "b", "none"};
     const char *text = pools[prng_below(prng, 5)];
+    uint64_t wall_ms = SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000);
+    uint32_t wide = (uint32_t)(WORKER_IDS_NARROW + prng_below(prng, 6));
+    uint8_t kind = (uint8_t)(1 + prng_below(prng, 2));
+    uint64_t client = kind == WORKER_CLIENT ? 1 + prng_below(prng, 3) : 0;
     struct worker_acquire acquire;
 
-    if (prng_below(prng, 4) == 0) {
+    switch (prng_below(prng, 8)) {
+    case 0:
+    case 1:
         command_put(buf, COMMAND_WORKER_POOLS,
                     &(struct worker_pools_put){text, (uint16_t)strlen(text)});
         return;
+    case 2:
+        command_put(buf, COMMAND_WORKER_RENEW_OF,
+                    &(struct worker_renew){.worker_id = wide,
+                                           .epoch = 1 + prng_below(prng, 3),
+                                           .window_ms = 500 + prng_below(prng, 20000),
+                                           .wall_ms = wall_ms,
+                                           .kind = kind,
+                                           .client = client});
+        return;
+    case 3:
+        command_put(buf, COMMAND_WORKER_RELEASE_OF,
+                    &(struct worker_release){.worker_id = wide,
+                                             .epoch = 1 + prng_below(prng, 3),
+                                             .kind = kind,
+                                             .client = client});
+        return;
+    default:
+        break;
     }
-    acquire = drawn_acquire(prng, (enum worker_kind)(1 + prng_below(prng, 2)),
-                            SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000));
+    acquire = drawn_acquire(prng, (enum worker_kind)kind, wall_ms);
     acquire.bits = (uint8_t)(2 + prng_below(prng, 4));
+    if (prng_below(prng, 2) == 0) {
+        acquire.bits = WORKER_BITS_MAX;
+        acquire.worker_id = wide;
+    }
     acquire.zone = zones[prng_below(prng, 3)];
     acquire.zone_len = (uint16_t)(prng_below(prng, 3) > 0 ? strlen(acquire.zone) : 0);
     command_put(buf, COMMAND_WORKER_ACQUIRE_OF, &acquire);

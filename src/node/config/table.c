@@ -776,7 +776,7 @@ const struct setting settings[] = {
     {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},
-    {"snowflake.worker-id", NUMBER(worker_id, 0, WORKER_ID_ANY, NULL),
+    {"snowflake.worker-id", NUMBER(worker_id, 0, CONFIG_WORKER_ID_ANY, NULL),
      DEFAULT_SHOWN("65535", "any free one"),
      "This worker id alone. While another holds it: no snowflake ids here; the log says who."},
     {"snowflake.window-ms",

@@ -25,7 +25,6 @@
 #define SPAN_MIN_MS 60000
 /* The old cluster may have changed to the next key since, and handed out texts by it. */
 #define KEYS_AHEAD 2
-#define WORKER_KEY_BYTES 3
 #define SHOWN_BYTES (4 * LIMIT_TAG_NAME_BYTES + 3)
 #define SHOWN(tag) log_quote((tag)->name, (tag)->name_len, (char[SHOWN_BYTES]){0}, SHOWN_BYTES)
 
@@ -356,17 +355,19 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
 
 static int put_worker(struct renewing *renewing, struct worker_row *row)
 {
-    uint8_t key[WORKER_KEY_BYTES] = {FSM_TABLE_WORKERS, (uint8_t)(row->id >> 8), (uint8_t)row->id};
+    BUF_LOCAL(key);
     BUF_LOCAL(value);
     int err;
 
+    buf_put_u8(&key, FSM_TABLE_WORKERS);
+    worker_key_put(&key, row->id);
     row->state = WORKER_RELEASED;
     row->client = 0; /* counts for the client that acquires it next */
     row->epoch += EPOCHS_AHEAD;
     row->granted_until_ms = later_of(row->granted_until_ms, renewing->now_ms);
     row->updated_ms = later_of(row->updated_ms, renewing->now_ms);
     worker_row_put(&value, row);
-    err = put_renewed_row(renewing, key, sizeof key, value.data, value.len);
+    err = put_renewed_row(renewing, key.data, key.len, value.data, value.len);
     renewing->worker_next = row->id + 1u;
     renewing->to->workers++;
     return err == 0
@@ -380,7 +381,7 @@ static int put_unknown_workers(struct renewing *renewing, uint32_t below)
     int err = 0;
 
     while (err == 0 && renewing->worker_next < below) {
-        struct worker_row row = {.id = (uint16_t)renewing->worker_next, .kind = WORKER_CLIENT};
+        struct worker_row row = {.id = renewing->worker_next, .kind = WORKER_CLIENT};
 
         row.name_len = (uint16_t)snprintf(row.name, sizeof row.name, "restored/%u", row.id);
         err = put_worker(renewing, &row);
@@ -392,15 +393,14 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
 {
     struct worker_row worker = {0};
     char name[sizeof worker.name];
-    uint16_t id;
+    uint32_t id;
     int err;
     int len;
 
-    if (row->key_len != WORKER_KEY_BYTES) {
+    if (!worker_key_read((const uint8_t *)row->key + 1, row->key_len - 1, &worker.id)) {
         return fail_row(renewing, row, ERR_CORRUPT);
     }
-    id = (uint16_t)(row->key[1] << 8 | row->key[2]);
-    worker.id = id;
+    id = worker.id;
     err = worker_row_read(saved_value(row), row->value_len, &worker);
     if (err != 0) {
         return fail_row(renewing, row, err);

@@ -514,7 +514,7 @@ static void test_command_type_by_head_alone(void **state)
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_STEPPED) ||
                      type == COMMAND_BIRTH_AT || type == COMMAND_PLACEMENT || type == COMMAND_CUT ||
-                     type == COMMAND_WORKER_ACQUIRE_OF || type == COMMAND_WORKER_POOLS;
+                     (type >= COMMAND_WORKER_ACQUIRE_OF && type <= COMMAND_WORKER_RELEASE_OF);
         bool is_clusters = cluster_command_since(type) > 0;
         int since = type >= COMMAND_TAGS_PUT_STEPPED ? 3 : type == COMMAND_TAGS_PUT_BY ? 2 : 1;
 

@@ -31,7 +31,7 @@ struct golden {
     const char *bytes;
 };
 
-static struct worker_row sample_row(uint16_t id)
+static struct worker_row sample_row(uint32_t id)
 {
     return (struct worker_row){
         .id = id,
@@ -104,6 +104,39 @@ static void encode_release(struct buf *buf)
                 &(struct worker_release){1023, 3, T, WORKER_NODE, 0, 0});
 }
 
+static void encode_acquire_wide(struct buf *buf)
+{
+    command_put(buf, COMMAND_WORKER_ACQUIRE_OF,
+                &(struct worker_acquire){.kind = WORKER_CLIENT,
+                                         .worker_id = 0x3fffff,
+                                         .window_ms = 600000,
+                                         .wall_ms = T,
+                                         .name = "n/1",
+                                         .name_len = 3,
+                                         .client = 0x1122334455667788,
+                                         .percent = 25,
+                                         .bits = 22,
+                                         .zone = "z",
+                                         .zone_len = 1});
+}
+
+static void encode_renew_wide(struct buf *buf)
+{
+    command_put(buf, COMMAND_WORKER_RENEW_OF,
+                &(struct worker_renew){0x10002, 3, 4, 5, 6, T, WORKER_CLIENT, 0x1122334455667788});
+}
+
+static void encode_release_wide(struct buf *buf)
+{
+    command_put(buf, COMMAND_WORKER_RELEASE_OF,
+                &(struct worker_release){0xffff, 3, T, WORKER_CLIENT, 0x1122334455667788, true});
+}
+
+static void encode_query_wide(struct buf *buf)
+{
+    query_workers_encode(buf, 0x10002, 1024);
+}
+
 static void encode_acquire_client(struct buf *buf)
 {
     command_put(buf, COMMAND_WORKER_ACQUIRE,
@@ -170,6 +203,12 @@ static void encode_fenced(struct buf *buf)
     worker_result_encode(
         &(struct worker_result){.status = ERR_FENCED, .has_row = true, .row = sample_row(0x0102)},
         buf);
+}
+
+static void encode_result_wide(struct buf *buf)
+{
+    worker_result_encode(
+        &(struct worker_result){.has_row = true, .row = sample_row(LIMIT_WORKER_IDS - 1)}, buf);
 }
 
 static void encode_refusal(struct buf *buf)
@@ -241,10 +280,21 @@ static const struct golden GOLDEN[] = {
      "0600000000000000 " T_HEX "02 8877665544332211"},
     {"release of a client", encode_release_client, again_command,
      "03 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02 8877665544332211 01"},
+    {"acquire of a wide id", encode_acquire_wide, again_command,
+     "03 2e " ID_STAMP_EMPTY "0000000000000000 c027090000000000 " T_HEX
+     "0300 6e2f31 0000 8877665544332211 0000 19 00 16 0100 7a 02 ffff3f00"},
+    {"renew of a wide id", encode_renew_wide, again_command,
+     "03 30 " ID_STAMP_EMPTY "0300000000000000 0400000000000000 0500000000000000 "
+     "0600000000000000 " T_HEX "02 8877665544332211 02000100"},
+    {"release of a wide id", encode_release_wide, again_command,
+     "03 31 " ID_STAMP_EMPTY "0300000000000000 " T_HEX "02 8877665544332211 01 ffff0000"},
+    {"query from a wide id", encode_query_wide, again_query, "01 58 00040000 02000100"},
     {"layout", encode_layout, again_command, "03 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
     {"clock", encode_clock, again_clock, "03 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 00040000"},
     {"result", encode_result, again_result, "01 85 00000000 01 0201 " FIELDS_HEX},
+    {"result of a wide id", encode_result_wide, again_result,
+     "01 85 00000000 01 ffff ffff3f00 " FIELDS_HEX},
     {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " FIELDS_HEX},
     {"refusal", encode_refusal, again_result, "01 85 dfffffff 00"},
     {"share", encode_share, again_result, "01 85 cfffffff 00 0001 ff00"},
@@ -388,11 +438,12 @@ static void test_query_limits(void **state)
 static void test_results_keep_their_rules(void **state)
 {
     static const char *const bad[] = {
-        "01 85 00000000 00",                  /* 0 without a row */
-        "01 85 01000000 00",                  /* no error is positive */
-        "01 85 dfffffff 02",                  /* neither with a row nor without */
-        "01 85 00000000 01 ffff " FIELDS_HEX, /* worker id 65535 */
-        "01 85 cfffffff 00 0001",             /* a share without an end */
+        "01 85 00000000 00",                           /* 0 without a row */
+        "01 85 01000000 00",                           /* no error is positive */
+        "01 85 dfffffff 02",                           /* neither with a row nor without */
+        "01 85 00000000 01 ffff 00004000 " FIELDS_HEX, /* worker id 4194304 */
+        "01 85 00000000 01 ffff feff0000 " FIELDS_HEX, /* 65534, which has two bytes */
+        "01 85 cfffffff 00 0001",                      /* a share without an end */
         "01 86 " T_HEX "02000000 0700 " FIELDS_HEX "0700 " FIELDS_HEX, /* twice the same */
         "01 86 " T_HEX "02040000",                                     /* 1026 rows */
         "01 86 " T_HEX "01000000",                                     /* fewer rows than said */
@@ -413,10 +464,45 @@ static void test_results_keep_their_rules(void **state)
 
 /* --- rows --- */
 
-static int decode_row(uint16_t id, const void *data, size_t len, struct worker_row *ret_row)
+static int decode_row(uint32_t id, const void *data, size_t len, struct worker_row *ret_row)
 {
     *ret_row = (struct worker_row){.id = id};
     return worker_row_read(data, len, ret_row);
+}
+
+/* Keys are in the order of the ids, and each id has one. */
+static void test_keys(void **state)
+{
+    static const struct {
+        uint32_t id;
+        const char *key;
+    } cases[] = {
+        {0, "0000"},
+        {0x0102, "0102"},
+        {WORKER_IDS_NARROW - 1, "fffe"},
+        {WORKER_IDS_NARROW, "ffff 0000ffff"},
+        {WORKER_IDS_NARROW + 1, "ffff 00010000"},
+        {LIMIT_WORKER_IDS - 1, "ffff 003fffff"},
+    };
+    static const char *const bad[] = {
+        "", "00", "ffff", "010203", "ffff 0000fffe", "fffe 0000ffff", "ffff 0000ffff00"};
+    uint32_t id;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        BUF_LOCAL(key);
+
+        worker_key_put(&key, cases[i].id);
+        assert_true(hex_equal(&key, cases[i].key));
+        assert_true(worker_key_read(key.data, key.len, &id));
+        assert_int_equal(id, cases[i].id);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        BUF_LOCAL(key);
+
+        hex_put(&key, bad[i]);
+        assert_false(worker_key_read(key.data, key.len, &id));
+    }
 }
 
 static void test_row_golden_and_damage(void **state)
@@ -613,6 +699,7 @@ int main(void)
         cmocka_unit_test(test_no_message_is_taken_for_another),
         cmocka_unit_test(test_query_limits),
         cmocka_unit_test(test_results_keep_their_rules),
+        cmocka_unit_test(test_keys),
         cmocka_unit_test(test_row_golden_and_damage),
         cmocka_unit_test(test_row_rules),
         cmocka_unit_test(test_row_of_a_client),

@@ -54,7 +54,7 @@ static struct worker_result acquire(struct id_apply *a, const char *name, uint64
 
 /* This very worker id. */
 static struct worker_result acquire_id(struct id_apply *a, const char *name, uint64_t client,
-                                       uint16_t id, bool force)
+                                       uint32_t id, bool force)
 {
     struct worker_acquire ask = asking(name, client);
 
@@ -63,7 +63,7 @@ static struct worker_result acquire_id(struct id_apply *a, const char *name, uin
     return id_apply_acquire(a, ask);
 }
 
-static struct worker_result renew(struct id_apply *a, uint64_t client, uint16_t id, uint64_t epoch)
+static struct worker_result renew(struct id_apply *a, uint64_t client, uint32_t id, uint64_t epoch)
 {
     struct worker_renew ask = four_ids_renewal(id, epoch, T);
 
@@ -71,7 +71,7 @@ static struct worker_result renew(struct id_apply *a, uint64_t client, uint16_t 
     return id_apply_renew(a, ask);
 }
 
-static struct worker_result release(struct id_apply *a, uint64_t client, uint16_t id,
+static struct worker_result release(struct id_apply *a, uint64_t client, uint32_t id,
                                     uint64_t epoch, uint64_t used_ms, bool force)
 {
     return id_apply_release(a, (struct worker_release){.worker_id = id,
@@ -169,7 +169,7 @@ static void test_a_released_one_counts_until_it_is_over(void **state)
     struct worker_result result;
 
     ask.most = 2;
-    for (uint16_t id = 0; id < 2; id++) {
+    for (uint32_t id = 0; id < 2; id++) {
         four_ids_granted(id_apply_acquire(a, ask), id, 1, 0, T + WINDOW);
         assert_int_equal(release(a, ALICE, id, 1, 1, false).status, 0);
     }
@@ -188,11 +188,11 @@ static void test_one_name_in_many_processes(void **state)
 {
     struct id_apply *a = *state;
 
-    for (uint16_t id = 0; id < 4; id++) {
+    for (uint32_t id = 0; id < 4; id++) {
         four_ids_granted(acquire(a, "billing", ALICE), id, 1, 0, T + WINDOW);
     }
     four_ids_refused(a, acquire(a, "billing", ALICE), ERR_NO_WORKER_ID);
-    for (uint16_t id = 0; id < 4; id++) {
+    for (uint32_t id = 0; id < 4; id++) {
         assert_int_equal(renew(a, ALICE, id, 1).status, 0);
     }
     /* One that is over comes back by its name, and not the lowest one. */
@@ -256,7 +256,7 @@ static void test_released_ones_serve_before_none(void **state)
 {
     struct id_apply *a = *state;
 
-    for (uint16_t id = 0; id < 4; id++) {
+    for (uint32_t id = 0; id < 4; id++) {
         four_ids_granted(acquire(a, "a", ALICE), id, 1, 0, T + WINDOW);
     }
     assert_int_equal(release(a, ALICE, 2, 1, 1, false).status, 0);
@@ -275,7 +275,7 @@ static void test_random_clients_never_get_a_time_twice(void **state)
 
     prng_seed(&prng, 20261128);
     for (int step = 0; step < 20000; step++) {
-        uint16_t id = (uint16_t)prng_below(&prng, 4);
+        uint32_t id = (uint16_t)prng_below(&prng, 4);
         uint64_t client = 11 + prng_below(&prng, 4);
         const struct worker_row *row = fsm_worker(a->fsm, id);
         uint64_t epoch = row != NULL && prng_below(&prng, 4) > 0 ? row->epoch : 1;

@@ -48,7 +48,7 @@ static struct worker_result acquire(struct id_apply *a, const char *name, uint64
     return id_apply_acquire(a, asking(name, client, 0));
 }
 
-static void obtains(struct worker_result result, uint16_t id)
+static void obtains(struct worker_result result, uint32_t id)
 {
     assert_int_equal(result.status, 0);
     assert_int_equal(result.row.id, id);
@@ -68,7 +68,7 @@ static unsigned held_by(const struct id_apply *a, uint64_t client)
 {
     unsigned count = 0;
 
-    for (uint16_t id = 0; id < 4; id++) {
+    for (uint32_t id = 0; id < 4; id++) {
         const struct worker_row *row = fsm_worker(a->fsm, id);
 
         count += row != NULL && row->client == client;
@@ -190,7 +190,7 @@ static void test_more_than_one_may_have_to_go(void **state)
     struct id_apply *a = *state;
 
     obtains(acquire(a, "m", MODEST), 0);
-    for (uint16_t id = 1; id < 4; id++) {
+    for (uint32_t id = 1; id < 4; id++) {
         obtains(id_apply_acquire(a, asking("a", GREEDY, 3)), id);
     }
     (void)id_apply_clock(a, T + WINDOW + 1);

@@ -19,7 +19,7 @@
 
 #define DAY 86400000ULL
 
-static struct worker_result acquire_id(struct id_apply *a, const char *name, uint16_t id)
+static struct worker_result acquire_id(struct id_apply *a, const char *name, uint32_t id)
 {
     struct worker_acquire ask = four_ids_asking(name);
 

@@ -48,7 +48,7 @@ static int teardown(void **state)
 }
 
 static struct worker_result acquire(struct id_apply *a, enum worker_kind kind, const char *name,
-                                    uint16_t id)
+                                    uint32_t id)
 {
     return id_apply_acquire(a, (struct worker_acquire){.kind = (uint8_t)kind,
                                                        .worker_id = id,
@@ -57,7 +57,7 @@ static struct worker_result acquire(struct id_apply *a, enum worker_kind kind, c
                                                        .name = name});
 }
 
-static struct worker_result renew(struct id_apply *a, enum worker_kind kind, uint16_t id,
+static struct worker_result renew(struct id_apply *a, enum worker_kind kind, uint32_t id,
                                   uint64_t epoch)
 {
     return id_apply_renew(a, (struct worker_renew){.worker_id = id,
@@ -67,7 +67,7 @@ static struct worker_result renew(struct id_apply *a, enum worker_kind kind, uin
                                                    .kind = (uint8_t)kind});
 }
 
-static struct worker_result release(struct id_apply *a, enum worker_kind kind, uint16_t id,
+static struct worker_result release(struct id_apply *a, enum worker_kind kind, uint32_t id,
                                     uint64_t epoch)
 {
     return id_apply_release(a, (struct worker_release){id, epoch, T + 1, (uint8_t)kind, 0, false});
@@ -175,7 +175,7 @@ static void client_step(struct world *world)
     struct prng *prng = &world->prng;
     uint64_t log_ms = world->log_ms;
     char name[32] = "client-x";
-    uint16_t id = (uint16_t)prng_below(prng, 8);
+    uint32_t id = (uint32_t)prng_below(prng, 8);
     const struct worker_row *row = fsm_worker(a->fsm, id);
     uint64_t epoch = row != NULL ? row->epoch - prng_below(prng, 2) : 1;
     uint64_t until_ms = row != NULL ? row->granted_until_ms : 0;
@@ -245,13 +245,13 @@ static void test_no_clients_command_moves_a_window_of_a_node(void **state)
         if (prng_below(&world.prng, 32) == 0) {
             node_step(&world);
         }
-        for (uint16_t id = 0; id < 8; id++) {
+        for (uint32_t id = 0; id < 8; id++) {
             const struct worker_row *row = fsm_worker(fsm, id);
 
             before[id] = row != NULL ? *row : (struct worker_row){.id = id};
         }
         client_step(&world);
-        for (uint16_t id = 0; id < 8; id++) {
+        for (uint32_t id = 0; id < 8; id++) {
             check_step(&before[id], fsm_worker(fsm, id), world.log_ms, &lost);
         }
     }

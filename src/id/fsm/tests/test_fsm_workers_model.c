@@ -57,7 +57,7 @@ struct past {
  * began. */
 struct holder {
     bool alive;
-    uint16_t id;
+    uint32_t id;
     uint64_t epoch;
     uint64_t from;
     uint64_t until;

@@ -43,7 +43,7 @@ static int teardown(void **state)
 }
 
 static struct worker_result take(struct id_apply *a, const char *name, uint8_t bits,
-                                 const char *zone, uint16_t id)
+                                 const char *zone, uint32_t id)
 {
     return id_apply_acquire(a, (struct worker_acquire){.kind = WORKER_CLIENT,
                                                        .worker_id = id,
@@ -54,7 +54,7 @@ static struct worker_result take(struct id_apply *a, const char *name, uint8_t b
                                                        .zone = zone});
 }
 
-static uint16_t taken(struct id_apply *a, const char *name, uint8_t bits, const char *zone)
+static uint32_t taken(struct id_apply *a, const char *name, uint8_t bits, const char *zone)
 {
     struct worker_result result = take(a, name, bits, zone, WORKER_ID_ANY);
 
@@ -76,8 +76,10 @@ static void test_a_wide_layout_leaves_the_nodes_theirs(void **state)
     assert_int_equal(taken(a, "narrow", 2, NULL), 3);
     assert_int_equal(take(a, "narrow", 2, NULL, WORKER_ID_ANY).status, ERR_NO_WORKER_ID);
     assert_int_equal(take(a, "w", 22, NULL, LIMIT_WORKER_IDS - 1).status, 0);
-    assert_int_equal(take(a, "w", 16, NULL, LIMIT_WORKER_IDS - 1).status, 0); /* its own, again */
-    assert_int_equal(take(a, "w", 15, NULL, LIMIT_WORKER_IDS - 1).status, ERR_INVALID);
+    assert_int_equal(take(a, "w", 22, NULL, LIMIT_WORKER_IDS - 1).status, 0); /* its own, again */
+    assert_int_equal(take(a, "w", 21, NULL, LIMIT_WORKER_IDS - 1).status, ERR_INVALID);
+    assert_int_equal(take(a, "w", 16, NULL, 65535).status, 0);
+    assert_int_equal(take(a, "w", 16, NULL, 65536).status, ERR_INVALID);
     assert_int_equal(take(a, "w", 0, NULL, 1024).status, ERR_INVALID);
 }
 
@@ -106,9 +108,9 @@ static void test_rows_of_any_ids_are_found(void **state)
 
     prng_seed(&prng, 34);
     for (unsigned i = 0; i < 500; i++) {
-        uint16_t id = (uint16_t)prng_below(&prng, LIMIT_WORKER_IDS);
+        uint32_t id = (uint32_t)prng_below(&prng, i < 250 ? 70000 : LIMIT_WORKER_IDS);
 
-        assert_int_equal(take(a, "n", 16, NULL, id).status, 0);
+        assert_int_equal(take(a, "n", 22, NULL, id).status, 0);
         assert_int_equal(fsm_worker(a->fsm, id)->id, id);
     }
     id_apply_load(a, loaded);
@@ -178,8 +180,8 @@ static void test_what_pools_are(void **state)
     } cases[] = {
         {"", 0, ""},
         {"a=0-0", 0, ""},
-        {"zone-1=0-31,zone-2=32-65534", 0, ""},
-        {"a=0-65535", ERR_INVALID, "pool 1 is not"},
+        {"zone-1=0-31,zone-2=32-4194303", 0, ""},
+        {"a=0-4194304", ERR_INVALID, "pool 1 is not"},
         {"a=5-4", ERR_INVALID, "pool 1 is not"},
         {"a=1", ERR_INVALID, "pool 1 is not"},
         {"a=1-2 ", ERR_INVALID, "pool 1 is not"},

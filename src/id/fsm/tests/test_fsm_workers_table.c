@@ -41,7 +41,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct worker_result acquire(struct id_apply *a, const char *name, uint16_t id,
+static struct worker_result acquire(struct id_apply *a, const char *name, uint32_t id,
                                     uint64_t wall_ms)
 {
     return id_apply_acquire(a, (struct worker_acquire){.kind = WORKER_NODE,
@@ -200,7 +200,7 @@ static void test_counts_of_held_ids_and_shared_names(void **state)
     id_apply_load(a, loaded);
     expect_counts(loaded, 7, 2);
     state_free(fsm_state(loaded));
-    for (uint16_t id = 2; id <= 4; id += 2) { /* "other" has 6 alone */
+    for (uint32_t id = 2; id <= 4; id += 2) { /* "other" has 6 alone */
         struct worker_release release = {id, 1, 0, WORKER_CLIENT, 0x1001, false};
 
         assert_int_equal(id_apply_release(a, release).status, 0);
@@ -213,7 +213,7 @@ static void test_counts_of_held_ids_and_shared_names(void **state)
 /* --- the query --- */
 
 /* The ids of an answer, joined by blanks. */
-static const char *query(struct id_apply *a, uint16_t first, uint16_t limit)
+static const char *query(struct id_apply *a, uint32_t first, uint16_t limit)
 {
     static char ids[256];
     struct buf asked = BUF_INIT;

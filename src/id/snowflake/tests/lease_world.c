@@ -399,12 +399,8 @@ void lease_world_start(struct lease_node *node)
     if (fsm_layout(node->fsm, &layout)) {
         lease_layout(node->lease, &layout);
     }
-    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = fsm_worker(node->fsm, id);
-
-        if (row != NULL) {
-            lease_worker_changed(node->lease, row);
-        }
+    for (size_t at = 0; fsm_worker_at(node->fsm, at) != NULL; at++) {
+        lease_worker_changed(node->lease, fsm_worker_at(node->fsm, at));
     }
 }
 

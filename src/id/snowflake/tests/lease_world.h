@@ -121,10 +121,10 @@ void lease_world_entry(struct lease_world *world, struct buf *command);
 struct worker_result lease_world_command(struct lease_world *world, struct buf *command);
 /* A client takes the worker id that this name has; its status. */
 int lease_world_steal(struct lease_world *world, enum worker_kind kind, const char *name,
-                      uint16_t worker_id);
+                      uint32_t worker_id);
 /* A worker id is released in the name of its holder, which knows nothing of it; used_ms 0: nothing
  * is said of what was used. */
-void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t used_ms);
+void lease_world_release(struct lease_world *world, uint32_t worker_id, uint64_t used_ms);
 /* The log is what it was after its first entries, as after a restore from a backup; the nodes hear
  * nothing of that but by the answers to their commands. */
 void lease_world_restore(struct lease_world *world, size_t entries);

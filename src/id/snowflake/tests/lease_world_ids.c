@@ -16,7 +16,7 @@ static void check_range(const struct lease_node *node, struct segment_range rang
     struct snowflake_parts parts = snowflake_decode(&node->snowflake.layout, range.first);
     struct snowflake_parts last =
         snowflake_decode(&node->snowflake.layout, range.first + range.count - 1);
-    const struct worker_row *row = fsm_worker(node->world->log, (uint16_t)parts.worker);
+    const struct worker_row *row = fsm_worker(node->world->log, parts.worker);
     bool durable = false;
 
     ASSERT(last.unix_ms == parts.unix_ms && last.worker == parts.worker);
@@ -145,7 +145,7 @@ void lease_world_check(const struct lease_world *world)
 /* --- others --- */
 
 int lease_world_steal(struct lease_world *world, enum worker_kind kind, const char *name,
-                      uint16_t worker_id)
+                      uint32_t worker_id)
 {
     struct worker_acquire acquire = {.kind = (uint8_t)kind,
                                      .worker_id = worker_id,
@@ -165,7 +165,7 @@ int lease_world_steal(struct lease_world *world, enum worker_kind kind, const ch
     return result.status;
 }
 
-void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t used_ms)
+void lease_world_release(struct lease_world *world, uint32_t worker_id, uint64_t used_ms)
 {
     const struct worker_row *row = fsm_worker(world->log, worker_id);
     struct worker_release release = {.worker_id = worker_id, .last_timestamp_ms = used_ms};

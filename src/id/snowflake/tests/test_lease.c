@@ -431,7 +431,7 @@ static void test_expired_and_taken_by_another(void **state)
 {
     struct lease_world *world = served(3, 1);
     struct lease_node *node = &world->nodes[0];
-    uint16_t old = lease_world_record(node, 0).worker_id;
+    uint32_t old = lease_world_record(node, 0).worker_id;
 
     (void)state;
     (void)lease_world_id(node);

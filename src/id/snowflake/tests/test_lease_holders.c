@@ -60,7 +60,7 @@ static void test_fenced_off(void **state)
     struct lease_world *world = served(3, 1);
     struct lease_node *node = &world->nodes[1];
     struct snowflake_parts id = lease_world_id(node);
-    uint16_t old = (uint16_t)id.worker;
+    uint32_t old = id.worker;
     struct segment_range range;
 
     (void)state;
@@ -84,7 +84,7 @@ static void test_fenced_off_by_a_renewal(void **state)
     struct lease_world *world = served(3, 1);
     struct lease_node *node = &world->nodes[1];
     struct snowflake_parts id = lease_world_id(node);
-    uint16_t old = (uint16_t)id.worker;
+    uint32_t old = id.worker;
 
     (void)state;
     node->lagging = true;
@@ -111,7 +111,7 @@ static void test_released_with_a_wrong_time(void **state)
     (void)state;
     lease_world_run(world, 100);
     before = lease_world_id(node);
-    lease_world_release(world, (uint16_t)before.worker, before.unix_ms - 90);
+    lease_world_release(world, before.worker, before.unix_ms - 90);
     lease_world_run(world, SOON_MS);
     lease_world_step_clock(node, -80);
     assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_LEAD_MS, &after), 0);
@@ -136,7 +136,7 @@ static void test_name_stolen(void **state)
     memcpy(name, lease_world_row(world, node, 0)->name, sizeof name);
     assert_int_equal(lease_world_steal(world, WORKER_CLIENT, name, WORKER_ID_ANY), ERR_CONFLICT);
     assert_int_equal(lease_world_steal(world, WORKER_NODE, name, WORKER_ID_ANY), 0);
-    theirs_ms = fsm_worker(world->log, (uint16_t)id.worker)->granted_until_ms;
+    theirs_ms = fsm_worker(world->log, id.worker)->granted_until_ms;
     lease_world_run(world, SOON_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), ERR_CLOCK_BACKWARDS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_BACKWARDS);
@@ -162,7 +162,7 @@ static void test_released_with_a_wrong_time_while_down(void **state)
     lease_world_run(world, 600);
     before = lease_world_id(node);
     lease_world_crash(node, false, false);
-    lease_world_release(world, (uint16_t)before.worker, before.unix_ms - 500);
+    lease_world_release(world, before.worker, before.unix_ms - 500);
     lease_world_step_clock(node, -300);
     lease_world_start(node);
     assert_int_equal(lease_world_wait_id(node, 3 * LEASE_WORLD_LEAD_MS, &after), 0);

@@ -175,7 +175,7 @@ static void toggle(struct chaos *chaos)
 /* Somebody takes a worker id that is free, or a name, or has one released. */
 static void operate(struct chaos *chaos)
 {
-    uint16_t id = (uint16_t)below(chaos, 8);
+    uint32_t id = (uint16_t)below(chaos, 8);
     const struct worker_row *row = fsm_worker(chaos->world->log, id);
     char name[LIMIT_WORKER_NAME_BYTES + 1] = "client";
 

@@ -38,7 +38,7 @@ static void over(struct lease_world *world)
 /* --- rows --- */
 
 /* A row of this name that is held, as the log would have it. */
-static struct worker_row own_row(const struct lease_node *node, uint16_t id)
+static struct worker_row own_row(const struct lease_node *node, uint32_t id)
 {
     struct worker_row row = {.id = id,
                              .state = WORKER_HELD,
@@ -146,7 +146,7 @@ static void test_older_rows_change_nothing(void **state)
     node->lagging = true;
     lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
     id = lease_world_id(node);
-    lease_world_release(world, (uint16_t)id.worker, id.unix_ms);
+    lease_world_release(world, id.worker, id.unix_ms);
     lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
     assert_int_equal(node->snowflake.slot_count, 2);
@@ -297,7 +297,7 @@ static void restored(enum lost lost)
     before = lease_world_id(node);
     if (lost == LOST_EPOCH) { /* it holds the next one */
         entries = world->entry_count;
-        lease_world_release(world, (uint16_t)before.worker, before.unix_ms);
+        lease_world_release(world, before.worker, before.unix_ms);
         lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
         before = lease_world_id(node);
     }

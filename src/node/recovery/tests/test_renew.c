@@ -146,7 +146,7 @@ static void test_no_worker_id_may_stamp_what_is_over(void **state)
     fixture_acquire(&fixture, "long", DAY_MS);
     fsm = renewed(&fixture, &by_ids, &of);
     assert_int_equal(of.workers, 16);
-    for (uint16_t id = 0; id < 16; id++) {
+    for (uint32_t id = 0; id < 16; id++) {
         const struct worker_row *row = fsm_worker(fsm, id);
         const struct worker_row *old = fsm_worker(fixture.fsm, id);
 

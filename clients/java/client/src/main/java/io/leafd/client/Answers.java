@@ -36,6 +36,10 @@ final class Answers {
             case UNTRUSTED:
                 throw new LeafdException("untrusted", 0, false, "no node has a certificate that is"
                         + " trusted here (ca_file): " + outcome.text(), null);
+            case FOREIGN:
+                throw new LeafdException("other_cluster", 0, false, "the nodes are of "
+                        + outcome.text() + ": ids of the two may be the same. If that is meant, make"
+                        + " a new client; else correct endpoints", null);
             case GARBAGE:
                 throw LeafdException.badAnswer(0, outcome.text());
             default:

@@ -4,7 +4,7 @@ package io.leafd.client;
  * Why no id could be given.
  *
  * <p>{@link #code} is the server's, such as {@code unknown_tag}, or one of the library's:
- * {@code bad_setting}, {@code unreachable}, {@code untrusted}, {@code bad_answer},
+ * {@code bad_setting}, {@code unreachable}, {@code untrusted}, {@code other_cluster}, {@code bad_answer},
  * {@code window_over}, {@code fenced}, {@code layout_unknown}, {@code overloaded} (too many calls wait in this process),
  * {@code interrupted}, {@code closed}.
  */

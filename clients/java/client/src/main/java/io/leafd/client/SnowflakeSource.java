@@ -592,7 +592,7 @@ public final class SnowflakeSource implements IdSource {
             if (map == null) {
                 throw new IllegalArgumentException("no JSON object");
             }
-            Layout.number(map, "worker_id", 0, 65535);
+            Layout.number(map, "worker_id", 0, 4194303);
             Layout.number(map, "epoch", 1, Long.MAX_VALUE);
             long fromMs = Layout.number(map, "from_ms", 0, MAX_MS);
             Layout.number(map, "until_ms", fromMs, MAX_MS);

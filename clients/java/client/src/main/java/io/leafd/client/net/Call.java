@@ -192,6 +192,15 @@ public final class Call {
             unreachable();
             return;
         }
+        if (cluster.discovery != null && cluster.discovery.isForeign(endpoint)) {
+            String of = cluster.discovery.foreign(endpoint);
+            if (only == null && endpoints.stream().allMatch(cluster.discovery::isForeign)) {
+                end(new Outcome(Outcome.Kind.FOREIGN, null, endpoint, of));
+            } else {
+                fail("it is of " + of);
+            }
+            return;
+        }
         cluster.counters.requests.increment();
         if (!first) {
             cluster.counters.retries.increment();

@@ -3,7 +3,9 @@ package io.leafd.client.net;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Consumer;
 
@@ -16,13 +18,16 @@ import java.util.function.Consumer;
  * once that one has answered the same request. So has each node that is listed before it is asked
  * for ids: an address may lead to another cluster. Failure modes: a node without an answer is left
  * for the next; where all that answer do not know the request (404), they are older servers, and
- * none is asked for {@value #OLDER_MS} ms; whatever fails, calls go on with what is known. Only the
+ * none is asked for {@value #OLDER_MS} ms; a node of another cluster than the
+ * first listing's gets no other request; whatever fails, calls go on with what is known. Only the
  * first call waits, as long as one attempt may take. None of it is in the counters. Owner: the loop's thread.
  */
 public final class Discovery {
     private static final long AGAIN_MS = 5_000;
     private static final long OLDER_MS = 60_000;
     private static final long AFTER_FAILURES_MS = 1_000;
+    private static final int OTHERS_MAX = 64;
+    private static final int UID_MAX = 64;
     private static final Request REQUEST = Request.get("/api/nodes", null);
 
     private final Loop loop;
@@ -37,6 +42,12 @@ public final class Discovery {
     private final Consumer<String> foreign; // is told once of a node of another cluster
     private boolean told;
     private String uid; // of the client's cluster: that of the first listing which had one
+    private final Map<String, String> others = new LinkedHashMap<>() { // uids of others, by the node
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, String> eldest) {
+            return size() > OTHERS_MAX;
+        }
+    };
     private final Set<String> proven = new HashSet<>(); // nodes by number and address
     private final Set<String> answered = new HashSet<>(); // of these, since the last listing
     private List<Runnable> waiting = new ArrayList<>();
@@ -125,8 +136,23 @@ public final class Discovery {
         });
     }
 
+    /** Is its last listing of another cluster than the client's? */
+    boolean isForeign(Endpoint node) {
+        return others.containsKey(node.toString());
+    }
+
+    /** Of which one, for people. */
+    String foreign(Endpoint node) {
+        return "cluster " + others.get(node.toString()) + ", and this client's is " + uid;
+    }
+
     private boolean isForeign(Endpoint node, Listing listing) {
         boolean is = uid != null && listing.uid != null && !uid.equals(listing.uid);
+        if (is) {
+            others.put(node.toString(), listing.uid.substring(0, Math.min(UID_MAX, listing.uid.length())));
+        } else {
+            others.remove(node.toString());
+        }
         if (is && !told) {
             told = true;
             foreign.accept(node.address().toString());

@@ -10,6 +10,8 @@ public final class Outcome {
         UNREACHABLE,
         /** No node of a round has a certificate that is trusted. */
         UNTRUSTED,
+        /** All nodes are of another cluster than the client's; the text says of which. */
+        FOREIGN,
         /** What came is no answer of HTTP. */
         GARBAGE,
         /** Nobody wants it any more. */
