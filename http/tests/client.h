@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLIENT_TIMEOUT_S 20
+#define CLIENT_TIMEOUT_S 60
 
 struct client {
     int fd;

@@ -209,13 +209,14 @@ void put_level(struct ctl *ctl, json_t *json)
 enum ctl_exit run_level_raise(struct ctl *ctl)
 {
     ANSWER_LOCAL(answer);
+    uint64_t next; /* unsigned: the answer may have any number */
     enum ctl_exit code;
 
     if (ctl->args.operands[0] != NULL) {
         return ctl_request(ctl, NULL);
     }
     code = ctl_get(ctl, "/api/cluster/level", &answer);
-    return code == CTL_DONE ? ctl_request(ctl, json_pack("{s:I}", "level",
-                                                         field_number(answer.json, "level", 0) + 1))
+    next = (uint64_t)field_number(answer.json, "level", 0) + 1;
+    return code == CTL_DONE ? ctl_request(ctl, json_pack("{s:I}", "level", (json_int_t)next))
                             : code;
 }

@@ -248,7 +248,7 @@ static int load_token(struct settings *settings, struct buf *why)
     if (path != NULL) {
         err = settings_read_file(path, 077, "others may read a token in it", &text, why);
         err = err == 0 ? settings_take_token(settings, path, (char *)text.data, why) : ERR_INVALID;
-        explicit_bzero(text.data, text.capacity);
+        explicit_bzero(buf_text(&text), text.capacity);
     } else if (given != NULL && *given != '\0') {
         buf_put(&text, given, strlen(given) + 1);
         err = settings_take_token(settings, "LEAFCTL_TOKEN", (char *)text.data, why);
@@ -270,7 +270,7 @@ static int check_key(const struct settings *settings, struct buf *why)
     }
     if (key != NULL) {
         err = settings_read_file(key, 077, "others may read a key in it", &text, why);
-        explicit_bzero(text.data, text.capacity);
+        explicit_bzero(buf_text(&text), text.capacity);
     }
     return err == 0 ? 0 : ERR_INVALID;
 }
