@@ -51,7 +51,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 45 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 46 /* rows of the table; checked at compile time */
 
 #define CONFIG_ADMIN_SAME "same" /* of admin.listen */
 #define CONFIG_ROOT "root"       /* of user */

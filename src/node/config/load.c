@@ -417,8 +417,10 @@ static void set_followers(struct node_settings *node, struct id_service_config *
     driver->applier.trailing_entries = driver->applier.snapshot_entries / SNAPSHOTS_PER_TRAIL;
     node->replica.catch_up_ms = driver->election_ms * CATCH_UP_ELECTIONS;
     ids->refill_percent = REFILL_DEFAULT_PERCENT;
-    ids->allocator.cover_ms =
-        at_least(driver->election_ms * COVER_ELECTIONS, REFILL_DEFAULT_COVER_MS);
+    if (ids->allocator.cover_ms == 0) {
+        ids->allocator.cover_ms =
+            at_least(driver->election_ms * COVER_ELECTIONS, REFILL_DEFAULT_COVER_MS);
+    }
     ids->allocator.request_ms = GRANT_REQUEST_MS;
     ids->allocator.retry_ms = GRANT_RETRY_MS;
     /* As many as there is room for: age and rate bound them, and a clean stop returns unused
@@ -794,8 +796,6 @@ static int refuse_name(enum config_source source, const char *name, size_t len,
     } gone[] = {
         {"prefetch.tags", "after a restart a node fetches a segment of each tag that it served "
                           "within a day, of 10000 at most"},
-        {"segment.cover-ms", "a segment lasts five times raft.election-ms, at least 5 s; where a "
-                             "tag needs more, give it cover_s or a larger step"},
         {"http.timeout-ms", "a request waits three times raft.election-ms, 3 to 10 s; where a "
                             "client needs another time, let it send timeout_ms"},
     };

@@ -620,6 +620,7 @@ static const struct setting_type setting_hold = {.parse = parse_hold,
 
 /* Of a directory, with room for a file's name. */
 #define TLS_DIR_BYTES (LIMIT_PATH_BYTES - (sizeof CONFIG_TLS_CERTIFICATE - 1))
+#define MAX_COVER_MS 600000
 #define MAX_IDLE_MS 86400000  /* a day */
 #define MAX_HOLD_MS 604800000 /* a week */
 #define QUOTA_MAX 1000000000  /* the maximum in a line of the tokens file, too */
@@ -757,10 +758,9 @@ const struct setting settings[] = {
      "`data.memory-bytes`, `tags`; more get 429 `share`. The same on all nodes."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
      "A follower that hears no leader for a random time, one to two times this long, starts an "
-     "election. Heartbeats come ten times as often. A segment lasts five times as long, at least 5 "
-     "s; "
-     "a request without `timeout_ms` waits three times as long, 3 to 10 s; a change of the members "
-     "without progress for sixty times as long is abandoned. The same on all nodes."},
+     "election. Heartbeats come ten times as often. A request without "
+     "`timeout_ms` waits three times as long, 3 to 10 s; a change of the members without progress "
+     "for sixty times as long is abandoned. The same on all nodes."},
     {"raft.snapshot-entries",
      NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
      DEFAULT("8192"),
@@ -770,6 +770,9 @@ const struct setting settings[] = {
      DEFAULT("600000"),
      "The [level](versions.md) rises once all members have spoken the next one for so long; the "
      "leader's setting counts. `never`: only by `POST /api/cluster/level`."},
+    {"segment.cover-ms", NUMBER(ids.allocator.cover_ms, 0, MAX_COVER_MS, "ms"),
+     DEFAULT_SHOWN("0", "0: five times `raft.election-ms`, at least 5 s"),
+     "How long a segment of a tag without `cover_s` lasts, within its `max_step`."},
     {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
      "Beyond it 503 `idempotency_full`. The same on all nodes."},

@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#define SETTINGS_WANTED 45 /* at most */
+#define SETTINGS_WANTED 46 /* at most */
 
 static void test_defaults(void **state)
 {
@@ -240,6 +240,11 @@ static void test_what_follows_the_election_timeout(void **state)
     assert_int_equal(replica->driver.heartbeat_ms, 6000);
     assert_int_equal(replica->catch_up_ms, 3600000);
     assert_true(*timeout_ms == LIMIT_TIMEOUT_MS && *cover_ms == 300000);
+    expect_flag_ok(f, "--segment-cover-ms", "1");
+    assert_int_equal(*cover_ms, 1);
+    expect_flag_ok(f, "--segment-cover-ms", "600000");
+    assert_int_equal(*cover_ms, 600000);
+    expect_flag_error(f, "--segment-cover-ms", "600001", "must be 0..600000 ms");
 }
 
 /* Its parts at the default are those of limits.h, and of service.h. */
@@ -378,9 +383,6 @@ static void test_settings_that_went(void **state)
         {{"prefetch.tags", "LEAFD_PREFETCH_TAGS", "--prefetch-tags"},
          "after a restart a node fetches a segment of each tag that it served within a day, of "
          "10000 at most"},
-        {{"segment.cover-ms", "LEAFD_SEGMENT_COVER_MS", "--segment-cover-ms"},
-         "a segment lasts five times raft.election-ms, at least 5 s; where a tag needs more, give "
-         "it cover_s or a larger step"},
         {{"http.timeout-ms", "LEAFD_HTTP_TIMEOUT_MS", "--http-timeout-ms"},
          "a request waits three times raft.election-ms, 3 to 10 s; where a client needs another "
          "time, let it send timeout_ms"},
