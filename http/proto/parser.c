@@ -97,7 +97,7 @@ static const char *const other_methods[] = {
     "UNSUBSCRIBE", "PATCH",      "PURGE",    "MKCALENDAR", "LINK",     "UNLINK", "SOURCE",
 };
 
-/* Headers with a meaning here. */
+/* Headers with a meaning here, by the length of their names. */
 enum header_kind {
     HEADER_FIELD,
     HEADER_HOST,
@@ -234,11 +234,18 @@ static enum parser_event header_transfer(struct parser *parser, const char *valu
     return PARSER_MORE;
 }
 
-/* NULL: a header without a meaning. */
+/* NULL: a header without a meaning. Bit 0x20 makes a letter small and leaves a hyphen as it is; no
+ * other byte of a token becomes one of these. */
 HOT static const struct header *header_of(const char *name, size_t len)
 {
-    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
-        if (headers[i].len == len && strncasecmp(name, headers[i].name, len) == 0) {
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0] && headers[i].len <= len; i++) {
+        size_t same = 0;
+
+        while (headers[i].len == len && same < len &&
+               (name[same] | 0x20) == headers[i].name[same]) {
+            same++;
+        }
+        if (same == len) {
             return &headers[i];
         }
     }
@@ -336,21 +343,21 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
 }
 
 /*
- * The states. Each takes the bytes of its element from parser->at on, of which there is one, and
- * moves to the next state; at the end of the bytes it stays.
+ * The states. Each takes the bytes of its element from parser->at on and moves to the next state;
+ * at the end of the bytes it stays. A line's end returns to parser_head().
  */
 
-HOT static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end,
+                                     enum scan_state next)
 {
-    static const enum scan_state next[] = {
-        [SCAN_START_LF] = SCAN_START, [SCAN_LINE_LF] = SCAN_LINE, [SCAN_END_LF] = SCAN_HEAD_DONE};
-
-    (void)end;
+    if (parser->at == end) {
+        return PARSER_MORE;
+    }
     if (data[parser->at] != '\n') {
         return malformed(parser, "a CR without its LF");
     }
     parser->at++;
-    parser->state = (int)next[parser->state];
+    parser->state = (int)next;
     return PARSER_MORE;
 }
 
@@ -378,7 +385,7 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
     parser->head.http_1_0 = version[VERSION_BYTES - 1] == '0';
     parser->at++;
     parser->state = SCAN_LINE_LF;
-    return PARSER_MORE;
+    return scan_lf(parser, data, end, SCAN_LINE);
 }
 
 /* A target without a leading slash: "*", "http://host/path", and "host:port" of CONNECT. */
@@ -437,7 +444,7 @@ HOT static enum parser_event scan_target(struct parser *parser, const char *data
         !is_other_target(data + head->target_at, head->target_len, parser->is_connect)) {
         object(parser, "invalid URL");
     }
-    return PARSER_MORE;
+    return scan_version(parser, data, end);
 }
 
 const char *method_name(enum method method)
@@ -493,7 +500,7 @@ HOT static enum parser_event scan_method(struct parser *parser, const char *data
     parser->at++;
     parser->head.target_at = (uint32_t)parser->at;
     parser->state = SCAN_TARGET;
-    return PARSER_MORE;
+    return scan_target(parser, data, end);
 }
 
 /* A request begins, or another empty line before it. */
@@ -501,22 +508,23 @@ HOT static enum parser_event scan_start(struct parser *parser, const char *data,
 {
     char c = data[parser->at];
 
-    (void)end;
     parser->mark = parser->at;
     if (c == '\r') {
         parser->at++;
         parser->state = SCAN_START_LF;
-        return PARSER_MORE;
+        return scan_lf(parser, data, end, SCAN_START);
     }
     if (c < 'A' || c > 'Z') {
         return malformed(parser, "the request does not begin with a method");
     }
     parser->state = SCAN_METHOD;
-    return PARSER_MORE;
+    return scan_method(parser, data, end);
 }
 
 HOT static enum parser_event scan_value(struct parser *parser, const char *data, size_t end)
 {
+    enum parser_event event;
+
     parser->at = run_end(data, parser->at, end, VALUE);
     if (parser->at == end) {
         return PARSER_MORE;
@@ -524,12 +532,10 @@ HOT static enum parser_event scan_value(struct parser *parser, const char *data,
     if (data[parser->at] != '\r') {
         return malformed(parser, "a header value with a control character or a bare LF");
     }
-    if (header_done(parser, data) == PARSER_REJECT) {
-        return PARSER_REJECT;
-    }
+    event = header_done(parser, data);
     parser->at++;
     parser->state = SCAN_LINE_LF;
-    return PARSER_MORE;
+    return event == PARSER_MORE ? scan_lf(parser, data, end, SCAN_LINE) : event;
 }
 
 HOT static enum parser_event scan_name(struct parser *parser, const char *data, size_t end)
@@ -545,7 +551,7 @@ HOT static enum parser_event scan_name(struct parser *parser, const char *data, 
     parser->at++;
     parser->mark = parser->at;
     parser->state = SCAN_VALUE;
-    return PARSER_MORE;
+    return scan_value(parser, data, end);
 }
 
 /* A line begins: a header, or the empty one that ends the head. */
@@ -553,11 +559,10 @@ HOT static enum parser_event scan_line(struct parser *parser, const char *data, 
 {
     unsigned char c = (unsigned char)data[parser->at];
 
-    (void)end;
     if (c == '\r') {
         parser->at++;
         parser->state = SCAN_END_LF;
-        return PARSER_MORE;
+        return scan_lf(parser, data, end, SCAN_HEAD_DONE);
     }
     if (c == ' ' || c == '\t') {
         return malformed(parser, "a header folded over lines");
@@ -572,7 +577,37 @@ HOT static enum parser_event scan_line(struct parser *parser, const char *data, 
     }
     parser->name_at = parser->at;
     parser->state = SCAN_NAME;
-    return PARSER_MORE;
+    return scan_name(parser, data, end);
+}
+
+/* Continue where the last bytes ended. There is a byte at parser->at. */
+HOT static enum parser_event scan(struct parser *parser, const char *data, size_t end)
+{
+    switch ((enum scan_state)parser->state) {
+    case SCAN_START:
+        return scan_start(parser, data, end);
+    case SCAN_START_LF:
+        return scan_lf(parser, data, end, SCAN_START);
+    case SCAN_METHOD:
+        return scan_method(parser, data, end);
+    case SCAN_TARGET:
+        return scan_target(parser, data, end);
+    case SCAN_VERSION:
+        return scan_version(parser, data, end);
+    case SCAN_LINE_LF:
+        return scan_lf(parser, data, end, SCAN_LINE);
+    case SCAN_LINE:
+        return scan_line(parser, data, end);
+    case SCAN_NAME:
+        return scan_name(parser, data, end);
+    case SCAN_VALUE:
+        return scan_value(parser, data, end);
+    case SCAN_END_LF:
+        return scan_lf(parser, data, end, SCAN_HEAD_DONE);
+    case SCAN_HEAD_DONE:
+        break;
+    }
+    UNREACHABLE("a state of the scanner");
 }
 
 /* All lines have come: check the rules over several lines. */
@@ -608,19 +643,15 @@ HOT static enum parser_event head_done(struct parser *parser)
 
 HOT enum parser_event parser_head(struct parser *parser, const char *data, size_t len)
 {
-    static enum parser_event (*const scans[])(struct parser * parser, const char *data,
-                                              size_t end) = {
-        [SCAN_START] = scan_start,   [SCAN_START_LF] = scan_lf,     [SCAN_METHOD] = scan_method,
-        [SCAN_TARGET] = scan_target, [SCAN_VERSION] = scan_version, [SCAN_LINE_LF] = scan_lf,
-        [SCAN_LINE] = scan_line,     [SCAN_NAME] = scan_name,       [SCAN_VALUE] = scan_value,
-        [SCAN_END_LF] = scan_lf};
     size_t end = min_size(len, LIMIT_HTTP_HEADERS_BYTES);
 
     ASSERT(parser->state < SCAN_HEAD_DONE);
     ASSERT(parser->at <= len);
     while (parser->at < end) {
-        if (scans[parser->state](parser, data, end) == PARSER_REJECT) {
-            return PARSER_REJECT;
+        enum parser_event event = scan(parser, data, end);
+
+        if (event != PARSER_MORE) {
+            return event;
         }
         if (parser->state == SCAN_HEAD_DONE) {
             parser->state = 0;
