@@ -57,7 +57,7 @@ class Cluster:
         return node
 
     def dismiss(self, node):
-        """It is no member any more; its log is still looked over at the end."""
+        """It is no longer a member; its log is still looked over at the end."""
         self.nodes.remove(node)
         self.spares.append(node)
 

@@ -753,8 +753,8 @@ def test_a_file_that_is_cut_or_flipped_is_refused(backup):
         flipped = bytearray(whole)
         flipped[at] ^= 1 << rng.randrange(8)
         expect(bytes(flipped), "damaged", "this is no backup", "cut off")
-    expect(whole + b"x", "behind the closing record")
-    expect(whole + whole, "behind the closing record")
+    expect(whole + b"x", "follow the closing record")
+    expect(whole + whole, "follow the closing record")
     done("restore", path, "--check")
 
 

@@ -295,7 +295,7 @@ def json_row(name='"a"', max_id="1", step="1", more=""):
     (json_row(more=',"STEP":7'), "the column step twice"),
     ('{"biz_tag":"a","step":1}', "line 1: without the column max_id"),
     ('\n{"id":1}\n', "line 2: without the column biz_tag"),
-    (f"[{PART % ('leaf_alloc', ROW + ',7')}]", "line 1, row 2: a row that is no object"),
+    (f"[{PART % ('leaf_alloc', ROW + ',7')}]", "line 1, row 2: a row that is not an object"),
 ])
 def test_json_rows_that_are_wrong(data, why):
     errors = errors_of(data)

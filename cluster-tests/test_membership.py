@@ -275,7 +275,7 @@ def test_a_leader_that_removes_itself_says_when_it_is_done(make_cluster):
     leader.expect_log("this node was removed|a peer refuses this node")
     response = remove(leader, leader.id)
     assert response.status == 200, response
-    assert f"node {leader.id} is no member any more" in response.json()["message"]
+    assert f"node {leader.id} is no longer a member" in response.json()["message"]
     assert leader.wait_exit() == REMOVED_EXIT
     cluster.dismiss(leader)
     cluster.wait_leader(among=listed)

@@ -292,7 +292,7 @@ static bool take_work(struct writer *writer)
 }
 
 /* Return a group that was carried out. */
-static void hand_back(struct writer *writer, struct store_op_list *group, size_t count)
+static void return_group(struct writer *writer, struct store_op_list *group, size_t count)
 {
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
     STAILQ_CONCAT(&writer->done, group);
@@ -318,7 +318,7 @@ static void *writer_run(void *data)
         while (!STAILQ_EMPTY(&writer->work)) {
             size_t count = writer_run_group(writer, &group);
 
-            hand_back(writer, &group, count);
+            return_group(writer, &group, count);
         }
     }
     must_settle(writer);

@@ -120,7 +120,7 @@ static void read_first(struct sim_disk *disk)
 }
 
 /* Carry out what comes first, count in all; commits may be lost. */
-static void carry_out(struct sim_disk *disk, size_t count, bool is_lost)
+static void apply_update(struct sim_disk *disk, size_t count, bool is_lost)
 {
     while (count > 0) {
         if (STAILQ_FIRST(&disk->queue)->kind == STORE_READ) {
@@ -135,23 +135,23 @@ static void carry_out(struct sim_disk *disk, size_t count, bool is_lost)
 
 void sim_disk_event(struct sim_disk *disk)
 {
-    carry_out(disk, disk->group, false);
+    apply_update(disk, disk->group, false);
     kick(disk);
 }
 
 void sim_disk_flush(struct sim_disk *disk)
 {
     while (disk->queued > 0) {
-        carry_out(disk, disk->queued, false);
+        apply_update(disk, disk->queued, false);
     }
 }
 
 void sim_disk_crash(struct sim_disk *disk)
 {
     if (disk->group > 0 && sim_percent(disk->node->world, 50)) {
-        carry_out(disk, disk->group, false);
+        apply_update(disk, disk->group, false);
     }
     while (disk->queued > 0) { /* the driver has failed: this only frees memory */
-        carry_out(disk, disk->queued, true);
+        apply_update(disk, disk->queued, true);
     }
 }

@@ -158,8 +158,8 @@ static void put_audit_entry(const struct note *note, const struct outcome *outco
 
 #define QUOTE(text, len) log_quote((text), (len), (char[VALUE_BYTES]){0}, VALUE_BYTES)
 
-static void audit_tell(struct api_loop *loop, const struct note *note,
-                       const struct outcome *outcome, uint64_t over)
+static void audit_log_change(struct api_loop *loop, const struct note *note,
+                             const struct outcome *outcome, uint64_t over)
 {
     uint64_t wall_ms = clock_wall_ms(loop->backend->clock);
     BUF_LOCAL(json);
@@ -176,7 +176,7 @@ static void audit_tell(struct api_loop *loop, const struct note *note,
              note->force ? "true" : "false", outcome->status, QUOTE(note->asked, note->asked_len),
              QUOTE(note->before, note->before_len), QUOTE(outcome->answer, outcome->answer_len));
     if (over > 0) {
-        log_warn("audit", "more requests were refused than are told of", "more=%" PRIu64, over);
+        log_warn("audit", "more requests were refused than are logged", "more=%" PRIu64, over);
     }
 }
 
@@ -190,7 +190,7 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
 
     conn->note = NULL;
     if (!note->looking && (status < 400 || status >= 500)) {
-        audit_tell(api_loop(conn), note, &outcome, 0);
+        audit_log_change(api_loop(conn), note, &outcome, 0);
     }
     free(note);
 }
@@ -216,7 +216,7 @@ void audited_refuse_as(struct conn *conn, int status, const char *reason)
     }
     if (audit_takes_refusal(&loop->api->auth->audit, clock_wall_ms(loop->backend->clock), &over)) {
         note_make(conn, &note);
-        audit_tell(loop, &note, &outcome, over);
+        audit_log_change(loop, &note, &outcome, over);
     }
 }
 
@@ -248,7 +248,7 @@ static int look(struct conn *conn, struct call *call, struct call *change)
     return call_submit_for(conn, call, BEFORE_WAIT_MS);
 }
 
-static int submit_looked(struct conn *conn, struct call *call)
+static int submit_inspected(struct conn *conn, struct call *call)
 {
     struct call *change = call->next;
 
@@ -279,7 +279,7 @@ static int worker_before_cb(struct conn *conn, struct call *call)
         }
         worker_rows_release(&rows);
     }
-    return submit_looked(conn, call);
+    return submit_inspected(conn, call);
 }
 
 /* The room for items of a list, in bytes as written in an entry; after them comes the number of the
@@ -302,7 +302,7 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
     size_t more = 0;
 
     if (call->request.status != 0) {
-        return submit_looked(conn, call);
+        return submit_inspected(conn, call);
     }
     buf_printf(&json, "{\"leader_id\":%" PRIu64 ",\"members\":[", cluster->leader_id);
     for (size_t i = 0; i < cluster->member_count; i++) {
@@ -326,7 +326,7 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
     }
     buf_printf(&json, "],\"more\":%zu}", more);
     put_before(conn->note, &json);
-    return submit_looked(conn, call);
+    return submit_inspected(conn, call);
 }
 
 /* Put a tag's state before into the list; false: no room. */
@@ -354,7 +354,7 @@ static bool put_item(struct note *note, const struct tag_put *put, const struct 
 static int tag_before_cb(struct conn *conn, struct call *call);
 
 /* Look at the next tag that a change puts. */
-static int look_at_put(struct conn *conn, struct call *change, struct call_looking looking)
+static int inspect_put(struct conn *conn, struct call *change, struct call_looking looking)
 {
     struct call *call = call_new(ID_REQUEST_QUERY, tag_before_cb);
     struct command_list items = looking.items;
@@ -387,22 +387,22 @@ static int tag_before_cb(struct conn *conn, struct call *call)
                          &json);
             put_before(note, &json);
         }
-        return submit_looked(conn, call);
+        return submit_inspected(conn, call);
     }
     ASSERT(command_next(&looking.items, &put));
     if (put_item(note, &put, rows.count == 1 ? &rows.rows[0] : NULL) &&
         ++looking.at < AUDITED_ITEMS && looking.at < looking.items.count) {
         call->next = NULL;
-        return look_at_put(conn, change, looking);
+        return inspect_put(conn, change, looking);
     }
     note->before_len += (size_t)snprintf(
         note->before + note->before_len, VALUE_BYTES - note->before_len, "%s{\"more\":%u}]",
         note->before_len > 0 ? "," : "[", looking.items.count - looking.at);
-    return submit_looked(conn, call);
+    return submit_inspected(conn, call);
 }
 
 /* Look at what the change's command names. */
-static int look_at_command(struct conn *conn, struct call *change)
+static int inspect_command(struct conn *conn, struct call *change)
 {
     const struct buf *payload = &change->request.payload;
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
@@ -416,7 +416,7 @@ static int look_at_command(struct conn *conn, struct call *change)
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BY:
     case COMMAND_TAGS_PUT_STEPPED:
-        return look_at_put(conn, change, (struct call_looking){.items = command.list});
+        return inspect_put(conn, change, (struct call_looking){.items = command.list});
     case COMMAND_TAG_DELETE:
         call = call_new(ID_REQUEST_QUERY, tag_before_cb);
         query_get_encode(&call->request.payload, command.deletion.name, command.deletion.name_len);
@@ -454,7 +454,7 @@ int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
         return call_submit_for(conn, change, wait_ms);
     }
     if (change->request.kind == ID_REQUEST_COMMAND) {
-        return look_at_command(conn, change);
+        return inspect_command(conn, change);
     }
     if (route->asks != ASK_LEVEL) {
         return look(conn, call_new(ID_REQUEST_STATUS, cluster_before_cb), change);
@@ -583,7 +583,7 @@ int deny(struct conn *conn)
     case GATE_MISDIRECTED:
         host = web_authority(&request, &len);
         return reply_error(conn, 421, "misdirected",
-                           "Host %s is no host of this node: http.hosts lists further ones",
+                           "Host %s is not a host of this node: http.hosts lists further ones",
                            text_show(host, len, shown, sizeof shown));
     case GATE_FOREIGN:
         if (head->origin.count == 0) {

@@ -293,7 +293,8 @@ static bool read_body(struct conn *conn, const struct form *form, struct member_
         return false;
     }
     if (address->present && !member_address_check(address->text, address->len, &why)) {
-        return reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
+        return reply_error(conn, 400, "bad_address",
+                           "peer_address %s is not a host:port to dial: %s",
                            text_show(address->text, address->len, shown, sizeof shown), why);
     }
     memcpy(ask->address, address->present ? address->text : "", address->len);
@@ -390,7 +391,7 @@ static bool is_certificate(struct conn *conn, const char *text)
 
 /* Read an address, in its canonical form, or the name of a line in the tokens file, from the
  * path. */
-static bool read_who(struct conn *conn, struct client_cut *cut)
+static bool read_cut_client(struct conn *conn, struct client_cut *cut)
 {
     const struct request *request = &conn->request;
     const char *raw = conn_at(conn, request->name_at);
@@ -423,7 +424,7 @@ static bool read_who(struct conn *conn, struct client_cut *cut)
     }
     return reply_error(
         conn, 400, "bad_request",
-        "%s is no address, as 10.0.0.7 or 2001:db8::/32 with zeros after the prefix, "
+        "%s is not an address, as 10.0.0.7 or 2001:db8::/32 with zeros after the prefix, "
         "and no token's name",
         text_show(raw, request->name_len, shown, sizeof shown));
 }
@@ -516,7 +517,7 @@ int handle_cut_put(struct conn *conn)
     struct client_cut cut = {0};
     const char *why;
 
-    if (!request_options(conn, options, COUNT_OF(options)) || !read_who(conn, &cut) ||
+    if (!request_options(conn, options, COUNT_OF(options)) || !read_cut_client(conn, &cut) ||
         !request_body(conn, "a cut's fields", "", fields, COUNT_OF(fields))) {
         return ANSWERED;
     }
@@ -535,7 +536,7 @@ int handle_cut_end(struct conn *conn)
     struct param options[] = {OPTION_TIMEOUT(conn)};
     struct client_cut cut = {0};
 
-    return request_options(conn, options, 1) && read_who(conn, &cut)
+    return request_options(conn, options, 1) && read_cut_client(conn, &cut)
                ? submit_cut(conn, &cut, options[0].number)
                : ANSWERED;
 }
@@ -560,7 +561,7 @@ static void backup_give_up(struct api_loop *loop, uint64_t number)
 }
 
 /* A part came, and its client has gone. */
-static void backup_gone(struct call *call)
+static void backup_client_gone(struct call *call)
 {
     if (call->request.status == 0 && !call->backup.end) {
         backup_give_up(call->loop, call->backup.number);
@@ -582,7 +583,7 @@ static struct call *backup_call(uint64_t number)
     struct call *call = call_new(ID_REQUEST_BACKUP, backup_part_cb);
 
     call->sees_errors = true;
-    call->gone = backup_gone;
+    call->gone = backup_client_gone;
     call->backup.number = number;
     return call;
 }

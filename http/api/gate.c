@@ -228,7 +228,7 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
     UNREACHABLE("a verdict on a page");
 }
 
-static void look_anew(struct api_loop *loop)
+static void recheck_connections(struct api_loop *loop)
 {
     struct conn *conn;
 
@@ -242,7 +242,7 @@ static void look_anew(struct api_loop *loop)
 void gate_take_cuts(struct api_loop *loop)
 {
     id_cuts_copy(loop->backend->figures, &loop->cuts);
-    look_anew(loop);
+    recheck_connections(loop);
 }
 
 bool gate_cuts(struct conn *conn)
@@ -260,7 +260,7 @@ void gate_renew(struct conn *conn)
     struct token_table *old = loop->tokens;
 
     loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
-    look_anew(loop);
+    recheck_connections(loop);
     tokens_unref(old);
     if (conn->request.route != NULL && conn->request.gate == GATE_OPEN) {
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);

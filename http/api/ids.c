@@ -42,7 +42,7 @@ static int ids_open(struct conn *conn, const struct id_claim *claim);
 
 /* --- a claim: its ranges --- */
 
-static bool range_goes_on(const struct segment_range *range, const struct segment_range *next)
+static bool range_continues(const struct segment_range *range, const struct segment_range *next)
 {
     return range_next(range) == next->first && range->increment == next->increment;
 }
@@ -53,7 +53,7 @@ HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
         claim->range_count > 0 ? &claim->ranges[claim->range_count - 1] : NULL;
 
     ASSERT(range->count > 0 && range->count <= claim->left);
-    if (last != NULL && range_goes_on(last, range)) {
+    if (last != NULL && range_continues(last, range)) {
         last->count += range->count;
     } else if (claim->range_count < LIMIT_RANGES_PER_REPLY) {
         claim->ranges[claim->range_count++] = *range;
@@ -103,13 +103,13 @@ HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *ran
     claim->left -= range->count;
     before = at > 0 ? &claim->ranges[at - 1] : NULL;
     after = at < claim->range_count ? &claim->ranges[at] : NULL;
-    if (before != NULL && range_goes_on(before, range)) {
+    if (before != NULL && range_continues(before, range)) {
         before->count += range->count;
-        if (after != NULL && range_goes_on(before, after)) {
+        if (after != NULL && range_continues(before, after)) {
             before->count += after->count;
             remove_range(claim, at);
         }
-    } else if (after != NULL && range_goes_on(range, after)) {
+    } else if (after != NULL && range_continues(range, after)) {
         after->first = range->first;
         after->count += range->count;
     } else {
@@ -582,7 +582,7 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
             conn, 503, err_code(ERR_CHANGING),
             "tag %s has left trend mode, and node %llu has not said yet that it holds no segment "
             "of it: start that node, remove it from the cluster, or repeat the PUT with "
-            "?force=1 if it never comes back",
+            "?force=1 if it will never return",
             shown, detail);
     case ERR_EMPTY:
         return reply_error(conn, 503, "timeout",

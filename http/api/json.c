@@ -439,7 +439,7 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
         strncmp(zone, "posix/", strlen("posix/")) == 0 || strcmp(zone, "localtime") == 0 ||
         strcmp(zone, "posixrules") == 0 || strcmp(zone, "Factory") == 0) {
         return body_fail(ret_fault, "bad_request",
-                         "shape=%s: %s is no zone that is the same on all machines",
+                         "shape=%s: %s is not a zone that is the same on all machines",
                          body_show(value, shown), zone);
     }
     field->number = shape.secret;
@@ -859,7 +859,7 @@ static bool name_is(const json_t *name, const char *text)
 
 /* Does a page begin at `at`: an object with "tags", first or after "next"? Reads a copy of the
  * bulk. */
-static bool page_begins(struct tag_bulk bulk)
+static bool is_at_page(struct tag_bulk bulk)
 {
     struct body_fault fault;
     bool is_page = false;
@@ -892,7 +892,7 @@ static int step_page(struct tag_bulk *bulk, struct body_fault *ret_fault)
                                : body_fail(ret_fault, "bad_request", "the pages hold no tags");
     }
     bulk->pages++;
-    if (!page_begins(*bulk)) {
+    if (!is_at_page(*bulk)) {
         return body_fail(ret_fault, "bad_request", "page %zu is not what GET /api/tags gives",
                          bulk->pages);
     }
@@ -984,7 +984,7 @@ static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
     if (bulk->at == bulk->len) {
         return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
     }
-    bulk->head.is_dump = first != '[' && page_begins(*bulk);
+    bulk->head.is_dump = first != '[' && is_at_page(*bulk);
     command_put(bulk->command, command_put_type(&bulk->head), &bulk->head);
     if (first == '[') {
         bulk->at++;
@@ -1016,7 +1016,7 @@ static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
         if (next != ',' && next != '}') {
             return expected(bulk, "'}'", ret_fault);
         }
-        ASSERT(next == ',' || bulk->has_tags); /* page_begins() has seen it */
+        ASSERT(next == ',' || bulk->has_tags); /* is_at_page() has seen it */
         bulk->at++;
         bulk->state = next == ',' ? TAG_BULK_MEMBER : TAG_BULK_PAGE;
         return 0;

@@ -229,7 +229,7 @@ static void put_health(struct exposition *to, const struct id_health *health)
         expose_of(to, "uid", uid_text(&uid, text), 1);
     }
     expose_one(to, "leafd_peer_implausible_total",
-               "What other nodes told this one and was refused, since it cannot be.",
+               "Reports of other nodes that were refused because they cannot be true.",
                id_count_of(&health->implausible));
 }
 
@@ -296,7 +296,7 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
          now->snapshots_sent},
         {"leafd_snapshots_received_total", "Snapshots that replaced this node's state.",
          now->snapshots_received},
-        {"leafd_log_compactions_total", "Times that the log was cut behind rows on the disk.",
+        {"leafd_log_compactions_total", "Times that the log was truncated after rows on the disk.",
          now->compactions},
         {"leafd_ids_granted_total", "Ids of segments that this node was granted.",
          now->ids_granted},
@@ -345,7 +345,8 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
     } metrics[] = {
         [REACHABLE] = {"leafd_member_reachable", "1 if this node has a link to the member."},
         [VOTER] = {"leafd_member_voter", "1 if the member votes."},
-        [LAG] = {"leafd_member_lag_entries", "Entries that the member lacks; the leader tells."},
+        [LAG] = {"leafd_member_lag_entries",
+                 "Entries that the member lacks, as the leader counts them."},
         [ROUND_TRIP] = {"leafd_link_rtt_seconds", "The way to the member and back, last measured."},
         [CLOCK] = {"leafd_member_clock_off_seconds",
                    "How far the clock of the member is ahead of this node's; behind: negative."},
@@ -592,7 +593,7 @@ static void put_burnt(struct exposition *to, const struct api *api)
     const struct id_health *health = api->backend->health;
 
     expose_family(to, "leafd_ids_burnt_total",
-                  "Ids granted to this node that nobody was given, by cause.");
+                  "Ids granted to this node that no client got, by cause.");
     for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
         uint64_t burnt = id_count_of(&health->burnt[cause]);
 

@@ -253,7 +253,7 @@ HOT bool request_tag_name(struct conn *conn, char *name, size_t *ret_len)
     rv = target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, name, LIMIT_TAG_NAME_BYTES,
                        ret_len);
     if (rv != 0) {
-        why = rv == ERR_INVALID ? "a % without two hex digits behind it"
+        why = rv == ERR_INVALID ? "a % without two hex digits after it"
                                 : "the name of a tag is longer than 128 bytes";
         return reply_bad_tag(conn, raw, request->name_len, why);
     }
@@ -265,7 +265,7 @@ HOT bool request_tag_name(struct conn *conn, char *name, size_t *ret_len)
 #define KEPT_BYTES 1024
 
 /* Each request for strict ids zeroes one. */
-_Static_assert(sizeof(struct call) <= 2048, "what is large and seldom wanted stands apart");
+_Static_assert(sizeof(struct call) <= 2048, "rarely used large parts are allocated apart");
 
 void call_free(struct call *call)
 {

@@ -104,7 +104,7 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
         return out;
     case ERR_NO_WORKER_ID:
         (void)snprintf(out, size,
-                       "%s, or none was granted to this node yet; GET /api/workers tells who holds "
+                       "%s, or none was granted to this node yet; GET /api/workers shows who holds "
                        "them",
                        err_text(err));
         return out;
@@ -236,7 +236,7 @@ static bool snowflake_answer_named(struct conn *conn, const struct id_claim *cla
     } else if (row != NULL && rv == ERR_CONFLICT) {
         (void)reply_error(conn, 409, "no_worker_id",
                           "none of this node's worker ids fits the %u worker bits of layout %s, "
-                          "which end at %u; GET /api/workers tells who holds which",
+                          "which end at %u; GET /api/workers shows who holds which",
                           row->layout.bits.worker_bits, row->name,
                           (1u << row->layout.bits.worker_bits) - 1);
     } else if (row != NULL && rv == ERR_EPOCH_EXHAUSTED) {
@@ -493,7 +493,7 @@ static int layout_put_cb(struct conn *conn, struct call *call)
                            LIMIT_LAYOUTS);
     case ERR_INVALID:
         return reply_error(conn, 400, "bad_request",
-                           "by the cluster's time epoch_ms lies ahead, or the layout's time is "
+                           "by the cluster's time epoch_ms is ahead, or the layout's time is "
                            "over");
     default:
         return status;
@@ -751,7 +751,7 @@ static int decode_by(struct conn *conn, const struct tag_row *row, const char *t
     }
     ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* checked by decoding */
     if (!shape_read(&shape, api_loop(conn)->ff1, text, len, &id)) {
-        return reply_error(conn, 400, "bad_id", "%s is no id of the shape %s%s",
+        return reply_error(conn, 400, "bad_id", "%s is not an id of the shape %s%s",
                            text_show(text, len, shown, sizeof shown),
                            text_show(row->shape, tag_shape_text_len(row->shape, row->shape_len),
                                      shown_shape, sizeof shown_shape),

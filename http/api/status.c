@@ -768,7 +768,7 @@ static void check_birth(struct checks *to, const struct id_health *health, bool 
     BUF_LOCAL(more);
 
     if (fails) {
-        buf_printf(&text, "the cluster is not born yet, as far as this node has heard");
+        buf_printf(&text, "the cluster is not born yet, as far as this node knows");
         for (size_t i = 0; i < LIMIT_NODES; i++) {
             uint32_t wait = atomic_load(&health->birth_waits[i]);
 

@@ -136,7 +136,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
 {
     char names[NAMES_BYTES] = "some node"; /* "node 2 and node 3 (cut off)" */
     char json[NAMES_BYTES] = "";           /* {"id":2,"reachable":true},... */
-    char when[32] = "yet as far as is known";
+    char when[32] = "yet, as far as this node knows";
     char why[96] = "";
     char more[NAMES_BYTES + 32];
     char message[2 * NAMES_BYTES];

@@ -131,7 +131,7 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
                                  "worker_id=%u is beyond this cluster's layout, or the one named",
                                  asked->worker_id);
     case ERR_NOT_FOUND:
-        return reply_error(conn, 404, "unknown_worker", "nobody ever held worker id %u",
+        return reply_error(conn, 404, "unknown_worker", "no client ever held worker id %u",
                            asked->worker_id);
     case ERR_EMPTY:
         return reply_error(

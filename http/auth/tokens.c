@@ -121,7 +121,7 @@ __attribute__((format(printf, 2, 3))) static int refuse_line(struct tokens_reade
 
 #define SHOW(field) text_show((field)->at, (field)->len, (char[SHOWN_BYTES]){0}, SHOWN_BYTES)
 
-static bool field_begins(const struct field *field, const char *word)
+static bool field_has_prefix(const struct field *field, const char *word)
 {
     return field->len >= strlen(word) && memcmp(field->at, word, strlen(word)) == 0;
 }
@@ -180,7 +180,7 @@ static int read_token_name(struct tokens_reader *reader, const struct field *fie
     for (size_t i = 0; i < reader->table->count - 1; i++) {
         if (strcmp(reader->table->identities[i].name, identity->name) == 0) {
             return refuse_line(reader,
-                               i == 0 ? "the name %s is taken by those who have no token"
+                               i == 0 ? "the name %s is reserved for clients without a token"
                                       : "the name %s is given twice",
                                SHOW(field));
         }
@@ -215,7 +215,7 @@ static int read_proof(struct tokens_reader *reader, const struct field *field)
     struct field rest;
     size_t len;
 
-    if (field_begins(field, HASH_FIELD)) {
+    if (field_has_prefix(field, HASH_FIELD)) {
         rest = field_after(field, HASH_FIELD);
         if (rest.len != 2 * sizeof bytes || !text_hex(rest.at, sizeof bytes, bytes)) {
             return refuse_line(reader,
@@ -225,15 +225,15 @@ static int read_proof(struct tokens_reader *reader, const struct field *field)
         memcpy(entry->hash.words, bytes, sizeof bytes);
         for (size_t i = 0; i < table->count - 1; i++) {
             if (memcmp(&table->entries[i].hash, &entry->hash, sizeof entry->hash) == 0) {
-                return refuse_line(reader,
-                                   i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
-                                   SHOW(&rest));
+                return refuse_line(
+                    reader, i == 0 ? "the hash %s is not a hash" : "the hash %s is given twice",
+                    SHOW(&rest));
             }
         }
         reader->identity->kind = IDENTITY_TOKEN;
         return 0;
     }
-    if (!field_begins(field, CERT_FIELD)) {
+    if (!field_has_prefix(field, CERT_FIELD)) {
         return refuse_line(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME",
                            SHOW(field));
     }
@@ -305,7 +305,7 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
     if (!cut_piece(&rest, "=", &key) || rest.at == NULL) {
         return refuse_line(reader, "%s must be a key, =, and a value", SHOW(field));
     }
-    if (field_begins(field, "roles=")) {
+    if (field_has_prefix(field, "roles=")) {
         if (identity->roles != 0) {
             return refuse_line(reader, "roles is given twice");
         }
@@ -313,14 +313,14 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
             unsigned role = role_named(item.at, item.len);
 
             if (role == 0) {
-                return refuse_line(reader, "%s is no role; roles are %s, and all", SHOW(&item),
+                return refuse_line(reader, "%s is not a role; roles are %s, and all", SHOW(&item),
                                    roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
             }
             identity->roles |= role;
         }
         return 0;
     }
-    if (field_begins(field, "prefix=")) {
+    if (field_has_prefix(field, "prefix=")) {
         return identity->prefix_count == 0 ? read_prefixes(reader, rest)
                                            : refuse_line(reader, "prefix is given twice");
     }
@@ -342,7 +342,7 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
     }
     return refuse_line(
         reader,
-        "%s is no key: roles, prefix, requests-per-s, ids-per-s, connections, bodies, "
+        "%s is not a key: roles, prefix, requests-per-s, ids-per-s, connections, bodies, "
         "keys, workers, tags",
         SHOW(&key));
 }

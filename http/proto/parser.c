@@ -733,7 +733,7 @@ static enum parser_event chunk_size(struct parser *parser, char c)
 }
 
 /* After a name or a value: what may follow it. */
-static enum parser_event extension_goes_on(struct parser *parser, char c)
+static enum parser_event extension_next(struct parser *parser, char c)
 {
     bool is_name = parser->state == BODY_EXT_NAME || parser->state == BODY_EXT_EQUALS;
     bool is_spaced = parser->state == BODY_EXT_EQUALS || parser->state == BODY_EXT_SEMICOLON;
@@ -770,7 +770,7 @@ static enum parser_event extension(struct parser *parser, char c)
         return PARSER_MORE;
     case BODY_EXT_NAME:
     case BODY_EXT_VALUE:
-        return is_token ? PARSER_MORE : extension_goes_on(parser, c);
+        return is_token ? PARSER_MORE : extension_next(parser, c);
     case BODY_EXT_QUOTED:
         parser->state = c == '"' ? BODY_EXT_END : c == '\\' ? BODY_EXT_ESCAPED : BODY_EXT_QUOTED;
         return (char_class[(unsigned char)c] & VALUE) != 0 ? PARSER_MORE : bad_chunk(parser);
@@ -778,7 +778,7 @@ static enum parser_event extension(struct parser *parser, char c)
         parser->state = BODY_EXT_QUOTED;
         return (char_class[(unsigned char)c] & VALUE) != 0 ? PARSER_MORE : bad_chunk(parser);
     default:
-        return extension_goes_on(parser, c);
+        return extension_next(parser, c);
     }
 }
 

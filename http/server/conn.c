@@ -104,7 +104,7 @@ void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
         return;
     }
     /* Logged, since the metrics do not name clients. */
-    if (client_tells(client, &conns->client_lines, uv_now(conns->uv), &more)) {
+    if (client_may_log(client, &conns->client_lines, uv_now(conns->uv), &more)) {
         log_warn("http", "a client is over its quota",
                  "client=%s by=%s quota=%s refused=%llu more_clients=%llu",
                  log_quote(client->name, client->name_len, name, sizeof name),
@@ -758,7 +758,7 @@ static void conn_handshake(struct conn *conn)
         conn_process(conn);
         return;
     case TLS_PLAIN: /* the first bytes of a request, answered in its own protocol */
-        is_proxied = proxy_begins(conn->wire.tls->bytes.in, conn->wire.tls->bytes.in_len);
+        is_proxied = is_proxy_header(conn->wire.tls->bytes.in, conn->wire.tls->bytes.in_len);
         wire_end_tls(&conn->wire);
         conn_move(conn, CONN_IDLE);
         if (is_proxied) {
@@ -845,7 +845,7 @@ static void write_timer_arm(struct conn *conn)
     struct conns *conns = conn->conns;
 
     timer_arm(&conns->timers, &conn->write_timer,
-              uv_now(conns->uv) + rate_look_ms(conns->settings));
+              uv_now(conns->uv) + rate_check_ms(conns->settings));
 }
 
 static void write_timer_fire(struct timer *timer, uint64_t now_ms)
@@ -857,7 +857,7 @@ static void write_timer_fire(struct timer *timer, uint64_t now_ms)
     };
     struct conn *conn = CONTAINER(timer, struct conn, write_timer);
     struct metered *metered = &conn->metered;
-    enum rate_verdict verdict = rate_look(
+    enum rate_verdict verdict = rate_check(
         &metered->rate, conn->conns->settings, conn->wire.taken_bytes, now_ms,
         wire_is_waiting(&conn->wire), metered->output, meter_output_is_short(&conn->conns->meter));
 

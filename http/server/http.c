@@ -180,7 +180,7 @@ HOT static bool http_step(struct conn *conn)
         http_head_done(conn);
         return true;
     case PARSER_REJECT:
-        if (proxy_begins(conn_at(conn, 0), wire_len(&conn->wire))) {
+        if (is_proxy_header(conn_at(conn, 0), wire_len(&conn->wire))) {
             conn_is_proxied(conn);
         } else {
             conn_reject(conn, &conn->parser.reject);

@@ -265,12 +265,12 @@ uint32_t client_charge(struct client_rate *rate, uint64_t amount, uint64_t now_m
     return 0;
 }
 
-bool client_tells(struct http_client *client, struct client_lines *lines, uint64_t now_ms,
-                  uint64_t *ret_more)
+bool client_may_log(struct http_client *client, struct client_lines *lines, uint64_t now_ms,
+                    uint64_t *ret_more)
 {
     uint64_t told_ms = atomic_load_explicit(&client->told_ms, memory_order_relaxed);
 
-    if (told_ms != 0 && now_ms < told_ms + CLIENT_TOLD_MS) {
+    if (told_ms != 0 && now_ms < told_ms + CLIENT_LOG_MS) {
         return false;
     }
     if (lines->second != now_ms / 1000) {
@@ -603,7 +603,7 @@ void rate_begin(struct rate *rate, uint64_t taken, uint64_t now_ms)
                           .look_taken = taken};
 }
 
-uint32_t rate_look_ms(const struct http_settings *settings)
+uint32_t rate_check_ms(const struct http_settings *settings)
 {
     return settings->write_ms < LOOK_MS ? settings->write_ms : LOOK_MS;
 }
@@ -614,8 +614,9 @@ static bool is_below(uint64_t bytes, uint64_t ms, uint64_t per_s)
     return bytes * 1000 < per_s * ms;
 }
 
-enum rate_verdict rate_look(struct rate *rate, const struct http_settings *settings, uint64_t taken,
-                            uint64_t now_ms, bool waits, uint64_t held, bool is_short)
+enum rate_verdict rate_check(struct rate *rate, const struct http_settings *settings,
+                             uint64_t taken, uint64_t now_ms, bool waits, uint64_t held,
+                             bool is_short)
 {
     uint64_t since_look_ms = now_ms - rate->look_ms;
     uint64_t since_look = taken - rate->look_taken;
@@ -633,7 +634,7 @@ enum rate_verdict rate_look(struct rate *rate, const struct http_settings *setti
     if (now_ms - rate->progress_ms >= settings->write_ms) {
         return RATE_STALLED;
     }
-    if (is_short && held >= LIMIT_HTTP_HELD_BYTES && since_look_ms >= rate_look_ms(settings) &&
+    if (is_short && held >= LIMIT_HTTP_HELD_BYTES && since_look_ms >= rate_check_ms(settings) &&
         is_below(since_look, since_look_ms,
                  (uint64_t)settings->min_rate_bytes * LIMIT_HTTP_SHORT_RATE)) {
         return RATE_SLOW_WHILE_SHORT;

@@ -51,7 +51,7 @@
  * meter_has_room() before a request is served, meter_output() whenever the memory held for replies
  * has changed, meter_input() at the end of a connection's turn; meter_body() before a piece of a
  * body is kept, meter_body_free() when the body is freed; rate_begin() when a client did not take
- * all at once, rate_look() every rate_look_ms() until it has nothing left to take.
+ * all at once, rate_check() every rate_check_ms() until it has nothing left to take.
  *
  * Failure modes: no room: the result says which bound is reached, and nothing is taken. A client
  * that has used up its quota is informed when to retry.
@@ -143,12 +143,12 @@ struct client_lines {
     uint64_t more;      /* clients without a line since the last one */
 };
 
-/* Is it time to log that this client is over a quota? Once in CLIENT_TOLD_MS for each, and only
+/* Is it time to log that this client is over a quota? Once in CLIENT_LOG_MS for each, and only
  * LIMIT_QUOTA_LINES_PER_S lines a second in all. *ret_more: how many were not logged since the last
  * line; they count as logged now. */
-#define CLIENT_TOLD_MS 60000
-bool client_tells(struct http_client *client, struct client_lines *lines, uint64_t now_ms,
-                  uint64_t *ret_more);
+#define CLIENT_LOG_MS 60000
+bool client_may_log(struct http_client *client, struct client_lines *lines, uint64_t now_ms,
+                    uint64_t *ret_more);
 
 /* The number of records, idle ones too. */
 size_t clients_count(struct clients *clients);
@@ -208,12 +208,13 @@ enum rate_verdict { RATE_OK, RATE_STALLED, RATE_SLOW, RATE_SLOW_WHILE_SHORT };
 void rate_begin(struct rate *rate, uint64_t taken, uint64_t now_ms);
 
 /* The time from one look to the next. */
-uint32_t rate_look_ms(const struct http_settings *settings);
+uint32_t rate_check_ms(const struct http_settings *settings);
 
 /* By write_ms and min_rate_bytes (0: none) of the settings. waits: the client has something to take
  * (else this node is slow); held: bytes in memory for it; is_short: output is short. */
-enum rate_verdict rate_look(struct rate *rate, const struct http_settings *settings, uint64_t taken,
-                            uint64_t now_ms, bool waits, uint64_t held, bool is_short);
+enum rate_verdict rate_check(struct rate *rate, const struct http_settings *settings,
+                             uint64_t taken, uint64_t now_ms, bool waits, uint64_t held,
+                             bool is_short);
 
 /* --- a connection, as it is metered --- */
 

@@ -162,7 +162,7 @@ enum proxy_step proxy_take(struct proxy_header *header, const uint8_t *data, siz
     return step;
 }
 
-bool proxy_begins(const void *data, size_t len)
+bool is_proxy_header(const void *data, size_t len)
 {
     return (len >= SIGNATURE_FOREIGN && memcmp(data, SIGNATURE, SIGNATURE_FOREIGN) == 0) ||
            (len >= strlen(LINE_BEGIN) && memcmp(data, LINE_BEGIN, strlen(LINE_BEGIN)) == 0);

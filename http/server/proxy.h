@@ -49,7 +49,7 @@ enum proxy_step proxy_take(struct proxy_header *header, const uint8_t *data, siz
                            size_t *ret_used);
 
 /* Are these bytes, which are no request, the beginning of a PROXY header? */
-bool proxy_begins(const void *data, size_t len);
+bool is_proxy_header(const void *data, size_t len);
 
 #define PROXY_NETWORK_BYTES (INET6_ADDRSTRLEN + 4)
 

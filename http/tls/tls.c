@@ -444,9 +444,8 @@ static int load_key(struct tls_context *context, const struct tls_file *file,
     BIO_free(bio);
     if (key == NULL) {
         return fail_context(error, "%s: %s", file->name,
-                            was_asked
-                                ? "the key has a pass phrase, which nobody would be there to type"
-                                : "has no private key that can be read (PEM)");
+                            was_asked ? "the key has a pass phrase, which leafd cannot ask for"
+                                      : "has no private key that can be read (PEM)");
     }
     if (SSL_CTX_use_PrivateKey(context->ssl, key) != 1 ||
         SSL_CTX_check_private_key(context->ssl) != 1) {
@@ -805,7 +804,7 @@ static void session_start(struct tls_session *session)
 }
 
 /* Is the first record complete? A client's hello is usually one record; OpenSSL handles others. */
-static enum tls_step look_at_hello(const struct tls_session *session)
+static enum tls_step check_hello(const struct tls_session *session)
 {
     const uint8_t *in = session->bytes.in;
     size_t len;
@@ -862,7 +861,7 @@ enum tls_step session_handshake(struct tls_session *session)
     int done;
 
     if (session->phase == TLS_HELLO) {
-        enum tls_step step = look_at_hello(session);
+        enum tls_step step = check_hello(session);
 
         if (step == TLS_FAILED) {
             session_die(session, "no handshake");

@@ -198,7 +198,7 @@ static void event_members(const struct look *look, const struct id_cluster_statu
     }
     for (size_t i = 0; i < before->member_count; i++) {
         if (find_member(now, before->members[i].id) == NULL) {
-            NOTE(look, EVENT_MEMBER, "node %llu is no member any more", ull(before->members[i].id));
+            NOTE(look, EVENT_MEMBER, "node %llu is no longer a member", ull(before->members[i].id));
         }
     }
     if (now->change.kind != NULL &&
@@ -331,7 +331,7 @@ static bool peer_implausible(struct alarms *alarms, const struct alarm_facts *fa
     }
     alarms->implausible = count;
     SAY(text,
-        "a peer told node %llu what cannot be (%llu times since its start); nothing of it was "
+        "a peer sent node %llu what cannot be true (%llu times since its start); nothing of it was "
         "believed",
         ull(facts->status->node_id), ull(count));
     return facts->now_ms < alarms->implausible_until;

@@ -232,11 +232,11 @@ void differences_turn(struct differences *differences)
         tell_members(differences, &conf);
     }
     if ((begun & DIFFERS_ADDRESS) != 0) {
-        log_warn(
-            "raft", "this node is not where the log says, and the others dial it there",
-            "setting=%s log=%s hint=\"it tells them by itself once it reaches one of them; PUT "
-            "/api/cluster/members/%llu on another node does it, too\"",
-            address, context_address(on, own), ull(on->node_id));
+        log_warn("raft", "this node is not where the log says, and the others dial it there",
+                 "setting=%s log=%s hint=\"it informs them automatically once it reaches one of "
+                 "them; PUT "
+                 "/api/cluster/members/%llu on another node does it, too\"",
+                 address, context_address(on, own), ull(on->node_id));
     }
     if (now == 0 && differences->now != 0) {
         log_info("raft", "the settings are what the log knows again", NULL);

@@ -340,13 +340,13 @@ static void decide(struct compare *compare)
     } else if (silent == 0 || same + silent + self < majority) {
         is_wrong(compare, "no majority has this node's state");
     } else if (context_now_ms(compare->on) >= asker->until_ms) {
-        is_wrong(compare, "too few members answered in time to tell who is right");
+        is_wrong(compare, "too few members answered in time to decide which is right");
     }
 }
 
 /* A node with another state asks. If most voters do, this node's state differs: it asks, too, and
  * will learn that. */
-static void hear_other(struct compare *compare, uint64_t from, uint64_t index)
+static void on_other_state(struct compare *compare, uint64_t from, uint64_t index)
 {
     struct driver *driver = compare->on->driver;
     struct peer_row *row = context_peer(compare->on, from);
@@ -391,7 +391,7 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
         compare_answer(compare, from,
                        &(struct wire_compared){.number = ask.number, .kind = (uint8_t)kind});
         if (kind == WIRE_COMPARED_OTHER) {
-            hear_other(compare, from, ask.index);
+            on_other_state(compare, from, ask.index);
         }
         return true;
     }
@@ -490,8 +490,8 @@ static int print_value(char *text, size_t size, const struct store_row *row)
     return len;
 }
 
-static void tell_row(struct compare *compare, const struct store_row *here,
-                     const struct store_row *there)
+static void report_row(struct compare *compare, const struct store_row *here,
+                       const struct store_row *there)
 {
     const struct store_row *named = here->key_len > 0 ? here : there;
     char text[COMPARE_TEXT_BYTES];
@@ -542,15 +542,15 @@ static void find_row(struct compare *compare, const struct wire_compared *theirs
         }
         if (has_own && has_other && same_bytes(own.key, own.key_len, other.key, other.key_len)) {
             if (!same_bytes(own.value, own.value_len, other.value, other.value_len)) {
-                tell_row(compare, &own, &other);
+                report_row(compare, &own, &other);
                 return;
             }
         } else if (has_own &&
                    (!has_other || store_key_less(own.key, own.key_len, other.key, other.key_len))) {
-            tell_row(compare, &own, &none);
+            report_row(compare, &own, &none);
             return;
         } else {
-            tell_row(compare, &none, &other);
+            report_row(compare, &none, &other);
             return;
         }
     }

@@ -84,8 +84,8 @@ struct replica_listener {
     /* Before `failed` or `removed`, if this node knows of no birth: the cluster knows its id with
      * other data, or has removed it, and this node has no data. May not return. */
     void (*lost)(struct replica_listener *listener);
-    /* The cluster has removed this node, and its id never comes back: the node must be stopped. May
-     * come several times. */
+    /* The cluster has removed this node, and its id cannot be used again: the node must be stopped.
+     * May come several times. */
     void (*removed)(struct replica_listener *listener);
     /* The log knows a later start of this node than this one, or one unknown to this directory: the
      * directory is an older copy, and the node must end (replica_mark_older()). Once. */

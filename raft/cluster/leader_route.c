@@ -229,7 +229,7 @@ void leader_route_role_changed(struct leader_route *route)
     }
 }
 
-void leader_route_heard(struct leader_route *route, uint64_t from, int status)
+void leader_route_on_answer(struct leader_route *route, uint64_t from, int status)
 {
     if (from != leader_route_target(route)) {
         return;
@@ -260,7 +260,7 @@ static void answered(struct leader_route *route, uint64_t from, uint64_t round, 
         route->direct_ms = route->heard_ms;
         route->changes++;
     } else {
-        leader_route_heard(route, from, yes ? 0 : ERR_NOT_LEADER);
+        leader_route_on_answer(route, from, yes ? 0 : ERR_NOT_LEADER);
     }
 }
 

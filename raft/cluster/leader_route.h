@@ -85,7 +85,7 @@ static inline bool leader_route_through(const struct leader_route *route, uint64
 }
 
 /* An answer of this status came from a node that was asked. */
-void leader_route_heard(struct leader_route *route, uint64_t from, int status);
+void leader_route_on_answer(struct leader_route *route, uint64_t from, int status);
 
 /* Role, term or leader changed. */
 void leader_route_role_changed(struct leader_route *route);

@@ -60,7 +60,7 @@ static bool is_adding(const struct raft_context *on)
 }
 
 /* Does every member support the level? *ret_reached: can all of them be reached? */
-static bool all_stand(const struct raft_context *on, uint16_t to, bool *ret_reached)
+static bool all_support(const struct raft_context *on, uint16_t to, bool *ret_reached)
 {
     struct node_info info;
 
@@ -122,7 +122,7 @@ static void upgrade_look(struct upgrade *upgrade)
         return;
     }
     timer_arm(on->timers, &upgrade->look, now_ms + UPGRADE_LOOK_MS);
-    if (!all_stand(on, next, &reached)) {
+    if (!all_support(on, next, &reached)) {
         upgrade->ready_ms = 0;
         return;
     }
@@ -142,7 +142,7 @@ bool upgrade_turn(struct upgrade *upgrade)
 
     upgrade_look(upgrade);
     return upgrade->command.in_flight && (!driver_leads(upgrade->on->driver) ||
-                                          !all_stand(upgrade->on, upgrade->raising, &reached));
+                                          !all_support(upgrade->on, upgrade->raising, &reached));
 }
 
 /* --- answers about the level --- */
@@ -183,7 +183,7 @@ static bool is_newest(const struct raft_context *on, uint16_t now)
 }
 
 /* Name all members that are in the way; false: none is. */
-static bool say_obstacles(const struct raft_context *on, uint16_t to, struct member_answer *answer)
+static bool list_obstacles(const struct raft_context *on, uint16_t to, struct member_answer *answer)
 {
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         const char *role = member->role == ROLE_VOTER ? "node" : "standby node";
@@ -239,7 +239,7 @@ static struct member_answer ask_level(struct upgrade *upgrade, const struct memb
     if (only_see && is_newest(on, now)) { /* there is no next level */
         return say(MEMBER_NOT_NEXT, "the level is %u, and no member speaks a newer one", now);
     }
-    if (say_obstacles(on, to, &obstacles)) {
+    if (list_obstacles(on, to, &obstacles)) {
         return obstacles;
     }
     if (only_see) {
@@ -445,7 +445,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
 }
 
 /* The change under way, NULL if there is none. */
-static const struct member_change *under_way(const struct membership *membership)
+static const struct member_change *current_change(const struct membership *membership)
 {
     const struct member_change *change = state_member_change(membership->on->state);
 
@@ -454,21 +454,22 @@ static const struct member_change *under_way(const struct membership *membership
 
 /* --- answers --- */
 
-static struct member_answer say_in_progress(const struct member_change *change)
+static struct member_answer answer_in_progress(const struct member_change *change)
 {
     return say(MEMBER_IN_PROGRESS, "node %llu is being %s: one change at a time",
                ull(change->node_id), change->kind == MEMBER_ADD ? "added" : "removed");
 }
 
-static struct member_answer say_removed(uint64_t node_id)
+static struct member_answer answer_removed(uint64_t node_id)
 {
-    return say(MEMBER_WAS_REMOVED,
-               "node %llu was removed from the cluster, and its id never comes back: give the node "
-               "an empty data directory and a new id",
-               ull(node_id));
+    return say(
+        MEMBER_WAS_REMOVED,
+        "node %llu was removed from the cluster, and its id cannot be used again: give the node "
+        "an empty data directory and a new id",
+        ull(node_id));
 }
 
-static struct member_answer say_no_quorum(const struct voter_count *count)
+static struct member_answer answer_no_quorum(const struct voter_count *count)
 {
     return say(MEMBER_NO_QUORUM,
                "only %u of the %u voters of afterwards can be reached now, and %u are needed; "
@@ -508,7 +509,7 @@ static struct member_answer membership_begin(struct membership *membership,
 {
     struct member_change change = {.kind = kind, .force = ask->force, .node_id = ask->node_id};
 
-    ASSERT(under_way(membership) == NULL || kind == MEMBER_REMOVE);
+    ASSERT(current_change(membership) == NULL || kind == MEMBER_REMOVE);
     if (kind == MEMBER_ADD) {
         memcpy(change.address, ask->address, sizeof change.address);
     }
@@ -530,13 +531,13 @@ static uint64_t member_at(const struct membership *membership, const char *addre
 
 static struct member_answer ask_add(struct membership *membership, const struct member_ask *ask)
 {
-    const struct member_change *change = under_way(membership);
+    const struct member_change *change = current_change(membership);
     uint64_t other = member_at(membership, ask->address);
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
     struct voter_count count;
 
     if (state_member_removed(membership->on->state, ask->node_id)) {
-        return say_removed(ask->node_id);
+        return answer_removed(ask->node_id);
     }
     if (member != NULL && strcmp(context_address(membership->on, member), ask->address) != 0) {
         return say(MEMBER_EXISTS, "node %llu is a member already, at %.100s", ull(ask->node_id),
@@ -564,32 +565,32 @@ static struct member_answer ask_add(struct membership *membership, const struct 
                    ull(ask->node_id), ask->address);
     }
     if (change != NULL) {
-        return say_in_progress(change);
+        return answer_in_progress(change);
     }
     if (member == NULL && driver_configuration(membership->on->driver)->count >= LIMIT_NODES) {
         return say(MEMBER_TOO_MANY, "the cluster has %d members already, the most there can be",
                    LIMIT_NODES);
     }
     if (!ask->force && !keeps_quorum(membership, ask->node_id, 0, &count)) {
-        return say_no_quorum(&count);
+        return answer_no_quorum(&count);
     }
     return membership_begin(membership, ask, MEMBER_ADD);
 }
 
 static struct member_answer ask_remove(struct membership *membership, const struct member_ask *ask)
 {
-    const struct member_change *change = under_way(membership);
+    const struct member_change *change = current_change(membership);
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
     struct voter_count count;
 
     if (state_member_removed(membership->on->state, ask->node_id)) {
-        return say(MEMBER_DONE, "node %llu is no member any more", ull(ask->node_id));
+        return say(MEMBER_DONE, "node %llu is no longer a member", ull(ask->node_id));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
         return say(MEMBER_PENDING, "node %llu is being removed", ull(ask->node_id));
     }
     if (change != NULL && change->node_id != ask->node_id) {
-        return say_in_progress(change);
+        return answer_in_progress(change);
     }
     if (member == NULL && change == NULL) {
         return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
@@ -597,7 +598,7 @@ static struct member_answer ask_remove(struct membership *membership, const stru
     if (was_given_up(membership, ask, MEMBER_REMOVE)) {
         return say(MEMBER_GIVEN_UP,
                    "node %llu could not be removed in time: are too few of the other voters "
-                   "reachable? GET /api/cluster tells",
+                   "reachable? See GET /api/cluster",
                    ull(ask->node_id));
     }
     if (member != NULL && member->role == ROLE_VOTER &&
@@ -606,14 +607,14 @@ static struct member_answer ask_remove(struct membership *membership, const stru
     }
     if (member != NULL && member->role == ROLE_VOTER && !ask->force &&
         !keeps_quorum(membership, 0, ask->node_id, &count)) {
-        return say_no_quorum(&count);
+        return answer_no_quorum(&count);
     }
     return membership_begin(membership, ask, MEMBER_REMOVE);
 }
 
 static struct member_answer ask_lead(struct membership *membership, const struct member_ask *ask)
 {
-    const struct member_change *change = under_way(membership);
+    const struct member_change *change = current_change(membership);
     struct driver *driver = membership->on->driver;
     uint64_t last = driver_last_index(driver);
     const struct conf_member *member = driver_member(driver, ask->node_id);
@@ -626,7 +627,7 @@ static struct member_answer ask_lead(struct membership *membership, const struct
         return say(MEMBER_NOT_VOTER, "node %llu is a standby and cannot lead", ull(ask->node_id));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
-        return say_in_progress(change);
+        return answer_in_progress(change);
     }
     if (ask->node_id == membership->on->node_id) {
         return say(MEMBER_DONE, "node %llu leads", ull(ask->node_id));
@@ -651,7 +652,7 @@ static struct member_answer ask_move(struct membership *membership, const struct
     struct voter_count count;
 
     if (state_member_removed(membership->on->state, ask->node_id)) {
-        return say_removed(ask->node_id);
+        return answer_removed(ask->node_id);
     }
     if (member == NULL) {
         return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
@@ -709,7 +710,7 @@ static void put_left(const struct membership *membership, uint64_t without, stru
     }
 }
 
-static struct member_answer say_placed(enum member_outcome outcome, const struct member_ask *ask)
+static struct member_answer answer_placed(enum member_outcome outcome, const struct member_ask *ask)
 {
     if (ask->place == PLACE_WEIGHT) {
         return say(outcome, "node %llu has weight %u", ull(ask->node_id), ask->weight);
@@ -728,13 +729,13 @@ static struct member_answer ask_place(struct membership *membership, const struc
     BUF_LOCAL(left);
 
     if (state_member_removed(on->state, ask->node_id)) {
-        return say_removed(ask->node_id);
+        return answer_removed(ask->node_id);
     }
     if (driver_member(on->driver, ask->node_id) == NULL) {
         return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
     }
     if (ask->place == PLACE_WEIGHT ? now.weight == ask->weight : now.drained == ask->drained) {
-        return say_placed(MEMBER_DONE, ask);
+        return answer_placed(MEMBER_DONE, ask);
     }
     if (gives_up && !ask->force) {
         put_left(membership, ask->node_id, &left);
@@ -745,7 +746,7 @@ static struct member_answer ask_place(struct membership *membership, const struc
                    ull(ask->node_id), (int)left.len, (const char *)left.data);
     }
     membership_propose(membership, COMMAND_PLACEMENT, &place, &ask->stamp);
-    return say_placed(MEMBER_PENDING, ask);
+    return answer_placed(MEMBER_PENDING, ask);
 }
 
 int membership_answer(struct membership *membership, const void *data, size_t len,

@@ -59,7 +59,7 @@ void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
     }
 }
 
-struct wire_birth birth_watch_said(const struct birth_watch *watch)
+struct wire_birth birth_watch_report(const struct birth_watch *watch)
 {
     struct birth birth;
 
@@ -130,7 +130,7 @@ void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_r
 
 int birth_watch_judge(struct birth_watch *watch, uint64_t peer, const struct wire_birth *said)
 {
-    struct wire_birth own = birth_watch_said(watch);
+    struct wire_birth own = birth_watch_report(watch);
     enum birth_wait wait = birth_compare(&own, said);
 
     note(watch, peer, wait);
@@ -371,7 +371,7 @@ bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_
 
 /* Remember a peer's reported address, if it has a row: without one, its address is the one it was
  * added with. */
-static void hear_address(struct peers *peers, uint64_t id, const char *address)
+static void note_address(struct peers *peers, uint64_t id, const char *address)
 {
     struct peers_heard *heard = &peers->heard;
     const struct net_peer *known = net_peer_find(heard->items, heard->count, id);
@@ -432,11 +432,11 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
         rv = ERR_EXISTS;
     }
     if (rv == 0) {
-        rv = driver_meet(peers->on->driver, peer, &said, is_here);
+        rv = driver_check_peer(peers->on->driver, peer, &said, is_here);
         context_wake(peers->on, WAKE_UPGRADE);
     }
     if (rv == 0) {
-        hear_address(peers, peer, said.address);
+        note_address(peers, peer, said.address);
     }
     return rv;
 }
@@ -475,7 +475,7 @@ void peers_state(const struct peers *peers, struct buf *statement)
     BUF_LOCAL(earlier);
     struct wire_statement says = {.start = driver->start,
                                   .conf = applied_conf(peers, &conf),
-                                  .birth = birth_watch_said(peers->births)};
+                                  .birth = birth_watch_report(peers->births)};
 
     memcpy(says.address, peers->on->config->info.peer_address, sizeof says.address);
     incarnations_earlier(&driver->incarnations, &earlier);
@@ -554,7 +554,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
 bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
                 struct buf *answer)
 {
-    struct wire_joined joined = {.birth = birth_watch_said(peers->births)};
+    struct wire_joined joined = {.birth = birth_watch_report(peers->births)};
     struct wire_join said;
     BUF_LOCAL(conf);
     const char *why;
@@ -579,17 +579,18 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 
 /* --- what this node reports of itself --- */
 
-static void durable_report_tell(const struct durable_report *durable, uint64_t to,
+static void durable_report_send(const struct durable_report *durable, uint64_t to,
                                 const struct peer_durable *now)
 {
     (void)context_send_durable(durable->on, to, FRAME_DURABLE, &(struct wire_durable){*now});
 }
 
-static void tell_all(const struct durable_report *durable, const struct peer_durable *now)
+static void durable_report_send_all(const struct durable_report *durable,
+                                    const struct peer_durable *now)
 {
     MEMBER_FOREACH (member, driver_configuration(durable->on->driver)) {
         if (member->id != durable->on->node_id) {
-            durable_report_tell(durable, member->id, now);
+            durable_report_send(durable, member->id, now);
         }
     }
 }
@@ -603,7 +604,7 @@ static void on_timer(struct timer *timer, uint64_t now_ms)
     if (driver_durable(durable->on->driver, &now) &&
         (memcmp(&now, &durable->told, sizeof now) != 0 ||
          now_ms >= durable->told_ms + DURABLE_REPORT_MS)) {
-        tell_all(durable, &now);
+        durable_report_send_all(durable, &now);
         durable->told = now;
         durable->told_ms = now_ms;
     }
@@ -621,7 +622,7 @@ void durable_report_stop(struct durable_report *durable)
     struct peer_durable now;
 
     if (driver_durable(durable->on->driver, &now)) {
-        tell_all(durable, &now);
+        durable_report_send_all(durable, &now);
     }
 }
 
@@ -630,6 +631,6 @@ void durable_report_link_up(struct durable_report *durable, uint64_t peer)
     struct peer_durable now;
 
     if (driver_durable(durable->on->driver, &now)) {
-        durable_report_tell(durable, peer, &now);
+        durable_report_send(durable, peer, &now);
     }
 }

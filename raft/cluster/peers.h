@@ -81,7 +81,7 @@ void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
                       const struct birth_list *list, const struct wire_birth *learned);
 
 /* What this node reports of itself. */
-struct wire_birth birth_watch_said(const struct birth_watch *watch);
+struct wire_birth birth_watch_report(const struct birth_watch *watch);
 
 /* A node proved the secret and reports this of itself: 0, ERR_OTHER_BIRTH or ERR_OTHER_LIST. */
 int birth_watch_judge(struct birth_watch *watch, uint64_t peer,

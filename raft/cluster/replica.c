@@ -148,7 +148,7 @@ static void replica_link_changed_cb(struct net_receiver *receiver, uint64_t peer
     }
 }
 
-static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
+static void replica_link_down_cb(struct net_receiver *receiver, uint64_t peer)
 {
     struct replica *replica = replica_of(receiver);
 
@@ -181,8 +181,8 @@ static int replica_birth_cb(struct net_receiver *receiver, uint64_t peer, const 
     return replica->context.stopping ? 0 : peers_birth(&replica->peers, peer, statement, len);
 }
 
-static bool replica_know_cb(struct net_receiver *receiver, uint64_t peer, const void *statement,
-                            size_t len)
+static bool replica_identify_cb(struct net_receiver *receiver, uint64_t peer, const void *statement,
+                                size_t len)
 {
     struct replica *replica = replica_of(receiver);
 
@@ -279,13 +279,13 @@ static void set_receiver(struct replica *replica)
 {
     replica->receiver = (struct net_receiver){.receive = replica_receive_cb,
                                               .link_changed = replica_link_changed_cb,
-                                              .gone = replica_gone_cb,
+                                              .gone = replica_link_down_cb,
                                               .admit = replica_admit_cb,
                                               .speaks = replica_speaks_cb,
                                               .level = replica_level_cb,
                                               .refused = replica_refused_cb,
                                               .birth = replica_birth_cb,
-                                              .know = replica_know_cb,
+                                              .know = replica_identify_cb,
                                               .check = replica_check_cb,
                                               .introduce = replica_introduce_cb,
                                               .join = replica_join_cb};

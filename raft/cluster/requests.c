@@ -371,7 +371,7 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
         forwarder_reply(&requests->forwarder, from, &reply);
         return true;
     }
-    leader_route_heard(&requests->route, from, reply.status);
+    leader_route_on_answer(&requests->route, from, reply.status);
     request = numbers_find(&requests->numbers, reply.id);
     if (request == NULL || request->sent_to != from) { /* no other node was asked */
         return true;                                   /* answered, expired or sent anew already */
@@ -541,7 +541,7 @@ static void empty(struct cluster_request *asking)
 }
 
 /* Answer the client; a request to the leader may still be under way. */
-static void member_request_tell(struct membership_request *request, int status)
+static void member_request_answer(struct membership_request *request, int status)
 {
     struct cluster_request *outer = request->outer;
 
@@ -562,7 +562,7 @@ static void member_request_finish(struct membership_request *request, int status
     struct membership_requests *all = request->all;
 
     ASSERT(all->count > 0 && !timer_is_armed(&request->again));
-    member_request_tell(request, status);
+    member_request_answer(request, status);
     TAILQ_REMOVE(request->list, request, link);
     all->count--;
     empty(&request->asking);
@@ -636,7 +636,7 @@ static bool is_removed(struct membership_request *request)
     }
     request->answer = (struct member_answer){.outcome = MEMBER_DONE};
     (void)snprintf(request->answer.why, sizeof request->answer.why,
-                   "node %" PRIu64 " is no member any more", node_id);
+                   "node %" PRIu64 " is no longer a member", node_id);
     request->answered = true;
     return true;
 }
@@ -693,7 +693,7 @@ void membership_requests_removed(struct membership_requests *all)
     all->removed = true;
     TAILQ_FOREACH (request, &all->asked, link) {
         if (request->outer != NULL && is_removed(request)) {
-            member_request_tell(request, 0);
+            member_request_answer(request, 0);
         }
     }
 }

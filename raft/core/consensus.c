@@ -119,7 +119,7 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, bool a
     return 0;
 }
 
-bool consensus_begins_alone(const struct consensus *consensus, bool stored)
+bool consensus_may_begin_alone(const struct consensus *consensus, bool stored)
 {
     return consensus->raft.state == RAFT_FOLLOWER && stored &&
            guard_sole_voter(&consensus->configuration, consensus->raft.id);
@@ -210,8 +210,8 @@ bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned electio
     return now >= leader_heard && now - leader_heard >= election_timeout;
 }
 
-static bool guard_is_behind(raft_term term, raft_index index, raft_term than_term,
-                            raft_index than_index)
+static bool guard_is_older(raft_term term, raft_index index, raft_term than_term,
+                           raft_index than_index)
 {
     return term < than_term || (term == than_term && index < than_index);
 }
@@ -222,8 +222,8 @@ bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index
     struct raft_request_vote *vote = &in->request_vote;
 
     if (in->type != RAFT_REQUEST_VOTE || before_term == 0 ||
-        guard_is_behind(vote->last_log_term, vote->last_log_index, before_term, before_index) ||
-        !guard_is_behind(vote->last_log_term, vote->last_log_index, last_term, last_index)) {
+        guard_is_older(vote->last_log_term, vote->last_log_index, before_term, before_index) ||
+        !guard_is_older(vote->last_log_term, vote->last_log_index, last_term, last_index)) {
         return false;
     }
     vote->last_log_index = last_index;
@@ -268,7 +268,7 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self)
 
 #define MISSED_HEARTBEATS 2 /* of a leader whose address refuses connections */
 
-void leader_watch_heard(struct consensus *consensus)
+void leader_watch_on_message(struct consensus *consensus)
 {
     consensus->heard_ms = clock_now_ms(consensus->clock);
     consensus->trust = LEADER_TRUSTED;
@@ -308,7 +308,7 @@ void leader_watch_forget_silent(struct consensus *consensus)
 /* Stand for election in this node's turn, counted from from_ms, if it may. Its turn is the number
  * of voters before it in a ring that begins after the leader: two candidates at once would split
  * the votes. */
-static bool stand_early(struct consensus *consensus, uint64_t leader, uint64_t from_ms)
+static bool campaign_early(struct consensus *consensus, uint64_t leader, uint64_t from_ms)
 {
     struct raft *raft = &consensus->raft;
     uint64_t now = clock_now_ms(consensus->clock);
@@ -350,7 +350,7 @@ bool leader_watch_refused(struct consensus *consensus, uint64_t peer)
         return false;
     }
     consensus->trust = LEADER_REFUSED;
-    return stand_early(consensus, peer, consensus->heard_ms + patience_ms(consensus));
+    return campaign_early(consensus, peer, consensus->heard_ms + patience_ms(consensus));
 }
 
 bool leader_watch_resigned(struct consensus *consensus, uint64_t peer, uint64_t term)
@@ -360,5 +360,5 @@ bool leader_watch_resigned(struct consensus *consensus, uint64_t peer, uint64_t 
     }
     consensus->trust = LEADER_RESIGNED;
     /* All nodes notice it at the same time, but may have heard the last heartbeat long ago. */
-    return stand_early(consensus, peer, clock_now_ms(consensus->clock));
+    return campaign_early(consensus, peer, clock_now_ms(consensus->clock));
 }

@@ -62,7 +62,7 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, bool a
  * its own vote, both written to disk. stored: its whole log is on disk, and no snapshot is on its
  * way there (else the core waits).
  */
-bool consensus_begins_alone(const struct consensus *consensus, bool stored);
+bool consensus_may_begin_alone(const struct consensus *consensus, bool stored);
 void consensus_begin_alone(struct consensus *consensus);
 
 /* Restart a follower's wait for a leader, as if it had just heard from one. */
@@ -161,8 +161,8 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self);
  * --- leader_watch: what a follower assumes about its leader: when it was heard, whether it is
  * gone.
  *
- * The happy path: each message of the leader shows that it is alive (leader_watch_heard()). If the
- * leader's process ends, its address refuses connections, which the links notice at once
+ * The happy path: each message of the leader shows that it is alive (leader_watch_on_message()). If
+ * the leader's process ends, its address refuses connections, which the links notice at once
  * (leader_watch_refused()). If it is also not heard for two heartbeats, the followers forget it and
  * stand for election one after the other, long before their election timeouts. A leader that hears
  * no majority for an election timeout steps down and reports it (leader_watch_resigned()); then
@@ -175,7 +175,7 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self);
  */
 
 /* The leader of this term, or of a later one, has sent something. */
-void leader_watch_heard(struct consensus *consensus);
+void leader_watch_on_message(struct consensus *consensus);
 
 /* A peer's address has no listener; or the peer reports that it stepped down in a term. If the peer
  * is the leader, this node may stand for election earlier: true if its timer is now due earlier. */

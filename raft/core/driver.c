@@ -180,7 +180,7 @@ static void write_vote(struct driver *driver)
     outbox_vote(&driver->outbox, driver_term(driver), raft_voted_for(raft_of(driver)));
 }
 
-static void carry_out(struct driver *driver, struct raft_update *update, bool stale)
+static void apply_update(struct driver *driver, struct raft_update *update, bool stale)
 {
     ASSERT(driver->stepping);
     if (update->flags & (unsigned)(RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR)) {
@@ -278,7 +278,7 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     driver->stepping = true;
     rv = consensus_step(driver->consensus, event, as_voter, driver->vote_floor.known, &update);
     if (rv == 0) {
-        carry_out(driver, &update, stale);
+        apply_update(driver, &update, stale);
     }
     driver->stepping = false;
     if (rv == 0) {
@@ -297,11 +297,11 @@ static int driver_step(struct driver *driver, struct raft_event *event)
     return driver->failed ? RAFT_SHUTDOWN : step_as(driver, event, false);
 }
 
-static bool begins_alone(const struct driver *driver)
+static bool may_begin_alone(const struct driver *driver)
 {
-    return consensus_begins_alone(driver->consensus,
-                                  !driver->applier.installing &&
-                                      driver->persisted == entry_log_last(&driver->log));
+    return consensus_may_begin_alone(driver->consensus,
+                                     !driver->applier.installing &&
+                                         driver->persisted == entry_log_last(&driver->log));
 }
 
 /* --- timers --- */
@@ -324,7 +324,7 @@ static void on_timeout(struct timer *timer, uint64_t now_ms)
     if ((driver->held || driver->halted) && driver_state(driver) == DRIVER_FOLLOWER) {
         timer_arm(driver->timers, timer, now_ms + driver->config.election_ms);
     } else {
-        if (begins_alone(driver)) { /* G14 */
+        if (may_begin_alone(driver)) { /* G14 */
             consensus_begin_alone(driver->consensus);
             write_vote(driver);
         }
@@ -506,7 +506,7 @@ void driver_quiesce(struct driver *driver)
         applier_write(&driver->applier, false);
     }
     end_steps(driver);
-    snapshot_drop_out(&driver->transfers);
+    snapshot_end_transfer(&driver->transfers);
 }
 
 bool driver_is_quiet(struct driver *driver)
@@ -637,7 +637,7 @@ static void step_message(struct driver *driver, struct raft_message *message)
         return;
     }
     if (message->type == RAFT_TIMEOUT_NOW &&
-        (begins_alone(driver) || driver->held || driver->halted)) {
+        (may_begin_alone(driver) || driver->held || driver->halted)) {
         return; /* G14: its timer fires soon, and no other node can be elected meanwhile */
     }
     (void)driver_step(driver, &event);
@@ -743,7 +743,7 @@ static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
 {
     trust_note_leader(&driver->trust, from, term);
     if (term >= driver_term(driver)) {
-        leader_watch_heard(driver->consensus);
+        leader_watch_on_message(driver->consensus);
     }
 }
 
@@ -819,7 +819,7 @@ static void fail_newer(struct driver *driver, uint64_t index, const void *data, 
     }
     snprintf(text, sizeof text,
              "entry %llu %s, and this leafd speaks levels %u to %u: start a newer leafd on this "
-             "node (node %llu, which wrote it, ran leafd %s); it goes on before that entry, and "
+             "node (node %llu, which wrote it, ran leafd %s); it continues before that entry, and "
              "nothing was changed",
              ull(index), what, own.min, own.max, ull(stamp.node_id), info.version);
     fail(driver, ERR_NEWER, text);
@@ -1487,8 +1487,8 @@ bool driver_durable(const struct driver *driver, struct peer_durable *ret_durabl
            (index == 0) == (ret_durable->last_term == 0);
 }
 
-int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
-                bool is_here)
+int driver_check_peer(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
+                      bool is_here)
 {
     const struct peer_durable *start = &statement->start;
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
@@ -1510,7 +1510,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statemen
         peer_memory_changed(&driver->peers);
         return ERR_EXISTS;
     }
-    rv = rollback_meet(&driver->peers.seen, peer, statement, &evidence);
+    rv = rollback_check_peer(&driver->peers.seen, peer, statement, &evidence);
     if (rv != 0) {
         rollback_log_older(peer, start, &evidence);
     } else {

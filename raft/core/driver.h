@@ -192,8 +192,8 @@ void driver_peer_refused(struct driver *driver, uint64_t peer);
  * (logged), and it must not take part; or ERR_EXISTS. is_here: its known start is connected at this
  * moment, so another start is not believed: else a clone could have the original taken for a
  * copy. */
-int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
-                bool is_here) MUST_CHECK;
+int driver_check_peer(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
+                      bool is_here) MUST_CHECK;
 
 /* What this node's disk holds now. False: a snapshot is on its way there. */
 bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable);

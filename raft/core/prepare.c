@@ -289,7 +289,7 @@ int prepare_load_row(void *data, const struct store_row *row)
 }
 
 /* Replaces the store's own text, which does not mention levels. */
-static void say_newer(const struct state *state, int rv, struct store_error *ret_error)
+static void set_newer_error(const struct state *state, int rv, struct store_error *ret_error)
 {
     const struct level_range own = state_levels(state);
 
@@ -346,7 +346,7 @@ int prepare_load(struct store *store, struct state *state, uint64_t node_id, uin
     state_load_begin(state);
     rv = store->ops->load(store, ret_loaded, prepare_load_row, state, ret_error);
     if (rv != 0) {
-        say_newer(state, rv, ret_error);
+        set_newer_error(state, rv, ret_error);
         return rv;
     }
     rv = state_load_end(state, ret_loaded->position.index);

@@ -128,8 +128,9 @@ int rollback_judge(const struct rollback *memory, uint64_t peer,
                : 0;
 }
 
-int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_statement *statement,
-                  struct rollback_evidence *ret_evidence)
+int rollback_check_peer(struct rollback *memory, uint64_t peer,
+                        const struct wire_statement *statement,
+                        struct rollback_evidence *ret_evidence)
 {
     struct peer_seen *seen = find_or_add(memory, peer);
 

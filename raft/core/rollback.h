@@ -26,7 +26,7 @@
  * docs/failure-model.md says which copies are noticed, and which cannot be.
  *
  * The happy path: rollback_load() at the start, rollback_note() as messages come in,
- * rollback_meet() at each handshake; rollback_save() to write it down.
+ * rollback_check_peer() at each handshake; rollback_save() to write it down.
  *
  * Failure modes: a record that is damaged, or of another version, is refused.
  *
@@ -86,7 +86,7 @@ struct rollback_evidence {
  * incarnation is not used. What is known of it already stays, unless this is more. */
 void rollback_note(struct rollback *memory, const struct peer_seen *shown);
 
-/* The result that rollback_meet() would have; nothing is remembered. */
+/* The result that rollback_check_peer() would have; nothing is remembered. */
 int rollback_judge(const struct rollback *memory, uint64_t peer,
                    const struct wire_statement *statement,
                    struct rollback_evidence *ret_evidence) MUST_CHECK;
@@ -94,8 +94,9 @@ int rollback_judge(const struct rollback *memory, uint64_t peer,
 /* The peer has connected with this statement. 0: its start is remembered. ERR_STALE: it has
  * forgotten what is remembered of an earlier incarnation; the evidence says which, and nothing
  * changes. */
-int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_statement *statement,
-                  struct rollback_evidence *ret_evidence) MUST_CHECK;
+int rollback_check_peer(struct rollback *memory, uint64_t peer,
+                        const struct wire_statement *statement,
+                        struct rollback_evidence *ret_evidence) MUST_CHECK;
 
 /* Log that a peer is an older copy, with the evidence. */
 void rollback_log_older(uint64_t peer, const struct peer_durable *start,

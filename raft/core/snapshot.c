@@ -100,7 +100,7 @@ void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint6
 }
 
 /* End a transfer: the view is closed by the disk, now or when the read under way comes back. */
-static void drop_out(struct snapshot_out *out)
+static void end_transfer(struct snapshot_out *out)
 {
     out->active = false;
     if (!out->reading && out->view != NULL) {
@@ -146,7 +146,7 @@ static void pump(struct snapshot_out *out)
                 out->given_index = out->from_index;
             }
             out->given_until_ms = now + LIMIT_SNAPSHOT_MS;
-            drop_out(out);
+            end_transfer(out);
         }
         return;
     }
@@ -171,7 +171,7 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
     if (!out->active || result.status != 0 || led_term == 0 ||
         (first && result.position.index < out->at_least) ||
         (first && send_head(out, &result.position, led_term) != 0)) {
-        drop_out(out);
+        end_transfer(out);
     } else {
         out->ended = result.end;
         if (first) {
@@ -182,7 +182,7 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
         wire_chunk_encode(&chunk, &payload);
         out->sent += data.len;
         if (net->ops->send(net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload) != 0) {
-            drop_out(out);
+            end_transfer(out);
         }
         pump(out);
     }
@@ -220,7 +220,7 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
             if (now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
                 return; /* one transfer per peer, and this one makes progress */
             }
-            drop_out(out);
+            end_transfer(out);
         }
     }
     place = snapshot_place_for(transfers, peer);
@@ -253,7 +253,7 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
             continue;
         }
         if (ack.abort || ack.offset > out->sent) {
-            drop_out(out);
+            end_transfer(out);
         } else if (ack.offset > out->acked) {
             out->acked = ack.offset;
             out->progress_ms = clock_now_ms(transfers->clock);
@@ -343,10 +343,10 @@ bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- ends --- */
 
-void snapshot_drop_out(struct snapshot_transfers *transfers)
+void snapshot_end_transfer(struct snapshot_transfers *transfers)
 {
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        drop_out(out);
+        end_transfer(out);
     }
 }
 
@@ -369,7 +369,7 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 
         if (out->active &&
             (out->link_lost || lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
-            drop_out(out);
+            end_transfer(out);
         }
         if (out->back) {
             snapshot_go_on(out, led_term);

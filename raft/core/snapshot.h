@@ -93,7 +93,7 @@ struct snapshot_transfers {
 };
 
 /* End all that goes out; views are closed by the disk. */
-void snapshot_drop_out(struct snapshot_transfers *transfers);
+void snapshot_end_transfer(struct snapshot_transfers *transfers);
 
 /* While transfers are busy, in each turn: take what the disk has read, and drop transfers that were
  * lost or make no progress. led_term: the term in which this node leads; 0: none. */

@@ -378,7 +378,7 @@ static void join_failed(struct net_conn *conn)
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_REMOVED) {
         join_refuse(
             join, ERR_REMOVED,
-            "this node id was removed from the cluster and never comes back: join under a new "
+            "this node id was removed from the cluster and cannot be used again: join under a new "
             "id");
         return;
     }
@@ -604,7 +604,7 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     }
     if (node->settings->join.count == 0) {
         snprintf(ret_error->text, sizeof ret_error->text,
-                 "this node was to join a cluster and was not let in yet: say again whom to ask");
+                 "this node has not been admitted to its cluster yet: set cluster.join again");
         return ERR_INVALID;
     }
     node->process->joining(node->process);
@@ -658,7 +658,7 @@ static int check_list(const struct node *node, const struct state *state,
     snprintf(
         ret_error->text, sizeof ret_error->text,
         "cluster.members is not what it was when the data directory was made, and that cluster "
-        "is not born yet, as far as this node has heard: remove the directory, which holds "
+        "is not born yet, as far as this node knows: remove the directory, which holds "
         "nothing, or put the list back");
     return ERR_INVALID;
 }

@@ -57,7 +57,7 @@ const struct handshake_reject_info *handshake_reject_info(enum handshake_reject 
                : &unknown;
 }
 
-static bool may_be_shown(const char *text)
+static bool is_loggable(const char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text < ' ' || *text > '~' || *text == '"' || *text == '\\') {
@@ -71,7 +71,7 @@ const char *handshake_reason(const struct handshake *handshake)
 {
     bool own_words = handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER;
 
-    return own_words && handshake->text[0] != '\0' && may_be_shown(handshake->text)
+    return own_words && handshake->text[0] != '\0' && is_loggable(handshake->text)
                ? handshake->text
                : handshake_reject_info(handshake->reject)->text;
 }

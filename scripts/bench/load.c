@@ -322,7 +322,7 @@ static uint64_t send_due(struct load *load)
 }
 
 /* Nothing more is to be sent or to be waited for. */
-static bool is_over(const struct load *load)
+static bool window_is_over(const struct load *load)
 {
     uint64_t grace_ns = (uint64_t)(load->options.grace_s * NS_PER_S);
     /* With a rate, requests that are due may still wait for a connection when the time is over. */
@@ -342,7 +342,7 @@ static void run(struct load *load)
     for (size_t i = 0; i < options->connections; i++) {
         conn_idle(load, &load->conns[i]);
     }
-    while (!is_over(load)) {
+    while (!window_is_over(load)) {
         uint64_t until_ns = load->now_ns + WAIT_MAX_NS;
 
         if (options->rate > 0) {

@@ -207,8 +207,8 @@ static bool majority_confirms(const struct clock_check *check, uint64_t now_ms, 
 
 /* Is there a jump that is not cleared? If so, *ret_off_ms is the wall clock's distance from the
  * anchor's line. */
-static bool jump_stands(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
-                        int64_t *ret_off_ms)
+static bool jump_is_uncleared(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
+                              int64_t *ret_off_ms)
 {
     int64_t off_ms = stepped_ms(check->anchor_now_ms, check->anchor_wall_ms, now_ms, wall_ms);
 
@@ -229,7 +229,7 @@ void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_
 {
     int64_t off_ms;
 
-    if (!jump_stands(check, now_ms, wall_ms, &off_ms)) {
+    if (!jump_is_uncleared(check, now_ms, wall_ms, &off_ms)) {
         check->anchored = true;
         check->anchor_now_ms = now_ms;
         check->anchor_wall_ms = wall_ms;
@@ -310,7 +310,7 @@ int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64
     int64_t off_ms;
     size_t samples;
 
-    if (jump_stands(check, now_ms, wall_ms, &off_ms)) {
+    if (jump_is_uncleared(check, now_ms, wall_ms, &off_ms)) {
         *ret_off_ms = off_ms;
         return off_ms < 0 ? ERR_CLOCK_BACKWARDS : ERR_CLOCK_SKEW;
     }

@@ -170,7 +170,8 @@ static void handover_look_cb(uv_timer_t *timer)
         return;
     }
     ASSERT(uv_timer_stop(timer) == 0);
-    log_info("app", gone ? "no leadership is left to hand over" : "nobody took the leadership over",
+    log_info("app",
+             gone ? "no leadership is left to hand over" : "no node took over the leadership",
              "took_ms=%" PRIu64, in_phase_ms(server));
     server_move(server, DRAINING);
     listeners_drain(&server->listeners, grace_left_ms(server), drained_cb, server);
@@ -290,7 +291,7 @@ static enum exit_code complete_sandbox(struct server *server)
 }
 
 /* The cluster says that this node's data is lost. Does the node come back under another id? */
-static bool comes_back(const struct server *server)
+static bool returns_under_new_id(const struct server *server)
 {
     struct config_error error;
     uint64_t id;
@@ -331,7 +332,7 @@ static enum exit_code start_node(struct server *server)
     if (err == ERR_SHUTTING_DOWN) { /* a signal to stop came while the node waited to be let in */
         return EXIT_CODE_STOPPED;
     }
-    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && comes_back(server)) {
+    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && returns_under_new_id(server)) {
         return EXIT_CODE_AGAIN;
     }
     if (err != 0) {
@@ -375,7 +376,7 @@ static void joining_cb(struct replica_listener *listener)
 
 static void lost_cb(struct replica_listener *listener)
 {
-    if (comes_back(CONTAINER(listener, struct server, listener))) {
+    if (returns_under_new_id(CONTAINER(listener, struct server, listener))) {
         _exit(EXIT_CODE_AGAIN);
     }
 }
@@ -397,7 +398,8 @@ static void removed_cb(struct replica_listener *listener)
 
     if (server->phase == SERVING) {
         log_error("app", "this node was removed from the cluster: stopping",
-                  "node=%" PRIu64 " exit_code=%d hint=\"its id never comes back; for a new member, "
+                  "node=%" PRIu64
+                  " exit_code=%d hint=\"its id cannot be used again; for a new member, "
                   "give it an empty data directory and a new node.id, and join\"",
                   server->config->node.node_id, EXIT_CODE_REMOVED);
         server->removed = true;

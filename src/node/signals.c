@@ -186,7 +186,7 @@ static const char *supervisor_status(const struct id_health *health)
 
     if (!id_health_uid(health, &uid)) {
         return "up; the cluster is not born yet: all of cluster.members have to meet "
-               "(/readyz?verbose says who is missing)";
+               "(/readyz?verbose names those that are missing)";
     }
     if (!atomic_load(&health->applied_once)) {
         return "up; catching up with the cluster";
@@ -271,7 +271,7 @@ void supervisor_open(struct supervisor *supervisor, uv_loop_t *loop, struct list
     }
     supervisor->fd = supervisor_connect(path);
     if (supervisor->fd < 0) {
-        log_warn("app", "the supervisor cannot be told anything", "NOTIFY_SOCKET=%s error=\"%s\"",
+        log_warn("app", "the supervisor cannot be notified", "NOTIFY_SOCKET=%s error=\"%s\"",
                  LOG_QUOTED(path, 500), strerrordesc_np(-supervisor->fd));
         supervisor->fd = -1;
         return;

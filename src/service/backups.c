@@ -388,7 +388,7 @@ static void backups_due_cb(struct timer *timer, uint64_t now_ms)
     (void)now_ms;
     ASSERT(backups->state == BACKUPS_CATCHING_UP || backups->state == BACKUPS_PAUSED);
     if (backups->state == BACKUPS_PAUSED) {
-        log_warn("backup", "a backup was given up", "reason=\"nobody asks for more of it\"");
+        log_warn("backup", "a backup was given up", "reason=\"the client asks for no more of it\"");
     }
     end(backups, ERR_TIMEOUT);
 }

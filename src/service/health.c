@@ -457,7 +457,7 @@ static const char *quoted(const char *address, char out[ADDRESS_TEXT_BYTES])
     return log_quote(address, strlen(address), out, ADDRESS_TEXT_BYTES);
 }
 
-static void tell_member(const struct change_log *log, const struct conf_member *now)
+static void log_member(const struct change_log *log, const struct conf_member *now)
 {
     const struct conf_member *before = configuration_find(&log->conf, now->id);
     char address[ADDRESS_TEXT_BYTES];
@@ -485,7 +485,7 @@ static void look_at_members(struct change_log *log, const struct replica *replic
     log->conf_index = index;
     if (tell) {
         MEMBER_FOREACH (member, &conf) {
-            tell_member(log, member);
+            log_member(log, member);
         }
         MEMBER_FOREACH (member, &log->conf) {
             if (configuration_find(&conf, member->id) == NULL) {

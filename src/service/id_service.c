@@ -249,7 +249,7 @@ static void recalls_look(struct id_service *service)
     timer_cancel(service->context.on->timers, &service->recalls.pause);
 }
 
-static void on_recalled_said(struct node_command *command, int status)
+static void on_recalled_done(struct node_command *command, int status)
 {
     struct id_service *service = CONTAINER(command, struct id_service, recalls.command);
 
@@ -609,7 +609,7 @@ static void start_views(struct id_service *service, const struct store_loaded *l
 
     service->layout = (struct layout){.command.wakes = WAKE_LAYOUT, .pause.wakes = WAKE_LAYOUT};
     service->recalls = (struct recalls){.look = true, /* also after a restart */
-                                        .command.on_done = on_recalled_said,
+                                        .command.on_done = on_recalled_done,
                                         .command.wakes = WAKE_RECALLS,
                                         .pause.wakes = WAKE_RECALLS};
     buffers_init(&service->buffers, context, service->allocator);

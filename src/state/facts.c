@@ -59,7 +59,7 @@ int facts_birth(struct facts *facts, const struct birth *birth, uint64_t index)
     if (!uid_is_none(&facts->birth.uid)) {
         return ERR_EXISTS;
     }
-    shown.wall_ms = time_shown_ms(birth->wall_ms);
+    shown.wall_ms = displayable_ms(birth->wall_ms);
     shown.level = 0;
     birth_set(facts, &shown);
     if (birth->level > facts_level(facts)) {
@@ -112,7 +112,7 @@ int facts_raise(struct facts *facts, const struct level_command *command, uint64
     ASSERT(command->to <= facts->speaks.max && index > facts->level.index);
     level_set(facts, &(struct level_row){.level = command->to,
                                          .index = index,
-                                         .wall_ms = time_shown_ms(command->wall_ms)});
+                                         .wall_ms = displayable_ms(command->wall_ms)});
     return 0;
 }
 

@@ -133,7 +133,7 @@ static inline uint64_t later_of(uint64_t a, uint64_t b)
 }
 
 /* A proposer's clock may have any value; the row keeps only a time that can be displayed. */
-static inline uint64_t time_shown_ms(uint64_t wall_ms)
+static inline uint64_t displayable_ms(uint64_t wall_ms)
 {
     return wall_ms < LIMIT_TIME_MAX_MS ? wall_ms : LIMIT_TIME_MAX_MS;
 }

@@ -237,7 +237,7 @@ static int check_page(struct walk *walk, const struct frame *frame)
         struct node node;
 
         if (!get_node(walk, page, i, &node)) {
-            return bad_page(walk, frame->page, "a node lies outside");
+            return bad_page(walk, frame->page, "a node is outside");
         }
         filled += node.bytes;
         if (first_of_branch) {
@@ -270,7 +270,7 @@ static int get_value(struct walk *walk, uint64_t page, const struct node *node,
     first = page_u64(node->data);
     count = (PAGE_HEADER_BYTES - 1 + node->size) / walk->page_bytes + 1;
     if (first > walk->last_page || count > walk->last_page + 1 - first) {
-        return bad_page(walk, page, "a large value lies outside of the database");
+        return bad_page(walk, page, "a large value is outside the database");
     }
     for (uint64_t i = 0; i < count; i++) {
         int err = claim_page(walk, first + i, false);

@@ -796,7 +796,7 @@ static int load_entry(void *data, const MDB_val *key, const MDB_val *value)
 
     if (key->mv_size != LMDB_LOG_KEY_BYTES || log_index(key->mv_data) != index) {
         return store_error_set(error, ERR_CORRUPT,
-                               "log entry %" PRIu64 " is missing: %s stands in its place", index,
+                               "log entry %" PRIu64 " is missing: %s is in its place", index,
                                lmdb_record_name(LMDB_LOG, key, name));
     }
     err = lmdb_record_open(LMDB_LOG, key, value, &reader, error);

@@ -191,7 +191,7 @@ static void test_web_pages(void **state)
     struct fixture *f = *state;
 
     denied(f, TAGS, "Host: evil.example\r\n" ROOT, NULL, 421,
-           "Host \\\"evil.example\\\" is no host of this node", "Host is none of this node's");
+           "Host \\\"evil.example\\\" is not a host of this node", "Host is none of this node's");
     guarded_expect(f, "GET /livez", "Host: evil.example\r\n", NULL, 200, NULL);
     guarded_expect(f, "GET /api/segment/get/c", "Host: evil.example\r\n", NULL, 200, NULL);
     denied(f, "PUT /api/tags/x", "Origin: http://evil.example\r\n" ROOT, "{}", 403,

@@ -367,7 +367,7 @@ static void test_what_names_a_cut(void **state)
            "\\\"dns:stranger.shop\\\" is a certificate's, and no line in this node's tokens file "
            "has it: a cut names such a line, or the client's address");
     expect("PUT /api/clients/cuts/sha256:00", "", 400, "no line in this node's tokens file has it");
-    expect("PUT /api/clients/cuts/cert:dns:reader.shop", "", 400, "is no address, as 10.0.0.7");
+    expect("PUT /api/clients/cuts/cert:dns:reader.shop", "", 400, "is not an address, as 10.0.0.7");
     expect("PUT /api/clients/cuts/boss", "", 400, "unknown field \\\"step\\\"");
     go();
 }

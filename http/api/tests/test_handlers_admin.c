@@ -601,7 +601,7 @@ static void test_settings_that_differ(void **state)
 /* Of the seven members the longest reason is told whole. */
 static void test_a_node_that_is_not_born_says_for_whom_it_waits(void **state)
 {
-    static const char why[] = "the cluster is not born yet, as far as this node has heard: node 2 "
+    static const char why[] = "the cluster is not born yet, as far as this node knows: node 2 "
                               "not met yet; node 65535 was given another cluster.members, "
                               "cluster.id or snowflake layout";
     struct fixture *f = *state;

@@ -1034,7 +1034,7 @@ static void test_what_is_refused(void **state)
     client_expect(f->client, "GET", DECODE "i?text=I1&consistency=local", 200,
                   "{\"tag\":\"i\",\"id\":\"1\",\"granted\":false}");
     client_expect_message(f->client, "GET", DECODE "i?text=i1", NULL, 400, "bad_id",
-                          "\\\"i1\\\" is no id of the shape \\\"I{id}\\\"");
+                          "\\\"i1\\\" is not an id of the shape \\\"I{id}\\\"");
     client_expect_error(f->client, "GET", DECODE "i", NULL, 400, "bad_request");
     client_expect_error(f->client, "GET", DECODE "i?text=", NULL, 400, "bad_request");
     client_expect_error(f->client, "GET", DECODE "i?id=1", NULL, 400, "bad_request");

@@ -426,8 +426,9 @@ static void test_why_it_could_not_be_waited_for(void **state)
         int status;
         const char *why;
     } rows[] = {
-        {ERR_OVERLOADED, "yet as far as is known, and may hand out older ids: 1024 requests wait "
-                         "for all already\""},
+        {ERR_OVERLOADED,
+         "yet, as far as this node knows, and may hand out older ids: 1024 requests wait "
+         "for all already\""},
         {ERR_SHUTTING_DOWN, "and may hand out older ids: the node is stopping\""},
     };
     struct fixture *f = *state;
@@ -575,9 +576,10 @@ static void test_a_server_that_drains_tells_what_it_knows(void **state)
     fake_release(&f->fake); /* the answer that nobody waits for any more comes first */
     client_read(f->client, false, &reply);
     assert_int_equal(reply.status, 503);
-    assert_non_null(strstr(reply.body, "the change is made, but node 3 and node 65535 (cut off) "
-                                       "have not followed yet as far as is known, and may hand "
-                                       "out older ids: the node is stopping\""));
+    assert_non_null(strstr(reply.body,
+                           "the change is made, but node 3 and node 65535 (cut off) "
+                           "have not followed yet, as far as this node knows, and may hand "
+                           "out older ids: the node is stopping\""));
     assert_non_null(strstr(reply.body, "\"missing\":[{\"id\":3,"));
     reply_release(&reply);
     client_expect_end(f->client);

@@ -117,7 +117,7 @@ static void test_refused(void **state)
         {LINE " roles=ids", "roles is given twice"},
         {"a sha256:" ABC " roles=", "\"\" is no role"},
         {"a sha256:" ABC " roles=ids,", "\"\" is no role"},
-        {"a sha256:" ABC " roles=tgas", "\"tgas\" is no role; roles are ids, read, tags"},
+        {"a sha256:" ABC " roles=tgas", "\"tgas\" is not a role; roles are ids, read, tags"},
         {"a sha256:" ABC " roles=admin prefix=x", "has the role admin, which sees all tags"},
         {LINE " prefix=", "\"\" must be 1 to 128 bytes"},
         {LINE " prefix=a prefix=b", "prefix is given twice"},
@@ -126,7 +126,7 @@ static void test_refused(void **state)
         {LINE " keys=1000000001", "must be a whole number"},
         {LINE " keys=+1", "must be a whole number"},
         {LINE " keys=1 keys=1", "keys is given twice"},
-        {LINE " key=1", "\"key\" is no key: roles, prefix"},
+        {LINE " key=1", "\"key\" is not a key: roles, prefix"},
         {LINE " keys", "\"keys\" must be a key, =, and a value"},
     };
 

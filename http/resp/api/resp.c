@@ -110,7 +110,7 @@ static bool caller_name(struct conn *conn, uint32_t index)
 
 /* --- requests of clients and people, other than for ids --- */
 
-static int say_ok(struct conn *conn)
+static int reply_ok(struct conn *conn)
 {
     reply_simple(reply_begin(conn), "OK");
     return 200;
@@ -144,13 +144,13 @@ static int handle_select(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "there is no database %s: there is one, 0",
                            text_show(text, len, shown, sizeof shown));
     }
-    return say_ok(conn);
+    return reply_ok(conn);
 }
 
 static int handle_quit(struct conn *conn)
 {
     conn->ending = CONN_CLOSES;
-    return say_ok(conn);
+    return reply_ok(conn);
 }
 
 /* --- CLIENT --- */
@@ -173,13 +173,13 @@ static int handle_client(struct conn *conn)
         return 200;
     }
     if (count == 3 && caller_word_is(conn, 1, "SETNAME")) {
-        return caller_name(conn, 2) ? say_ok(conn) : ANSWERED;
+        return caller_name(conn, 2) ? reply_ok(conn) : ANSWERED;
     }
     /* A client's description of itself, and its wishes for a cache. */
     if ((count == 4 && caller_word_is(conn, 1, "SETINFO")) ||
         (count == 3 &&
          (caller_word_is(conn, 1, "NO-EVICT") || caller_word_is(conn, 1, "NO-TOUCH")))) {
-        return say_ok(conn);
+        return reply_ok(conn);
     }
     return caller_wrong_words(conn);
 }
@@ -240,7 +240,7 @@ static int handle_auth(struct conn *conn)
 {
     uint32_t count = resp_caller(conn)->words.count;
 
-    return take_word_token(conn, count == 3 ? 1 : 0, count - 1) ? say_ok(conn) : ANSWERED;
+    return take_word_token(conn, count == 3 ? 1 : 0, count - 1) ? reply_ok(conn) : ANSWERED;
 }
 
 /* --- HELLO --- */
@@ -774,9 +774,9 @@ static const struct resp_method methods[] = {
      .summary = "The message."},
     {METHOD("HELLO", ROLE_NONE, TRAFFIC_RESP, handle_hello), ANY_WORDS(1),
      .usage = "HELLO [2|3 [AUTH user token] [SETNAME name]]",
-     .summary = "Choose the version of RESP, and say who asks."},
+     .summary = "Choose the version of RESP, and name the client."},
     {METHOD("AUTH", ROLE_NONE, TRAFFIC_RESP, handle_auth), WORDS(2, 3),
-     .usage = "AUTH [user] token", .summary = "Say who asks."},
+     .usage = "AUTH [user] token", .summary = "Name the client."},
     {METHOD("CLIENT", ROLE_NONE, TRAFFIC_RESP, handle_client), ANY_WORDS(2),
      .usage = "CLIENT SETNAME name|GETNAME|SETINFO attribute value|ID|NO-EVICT on|NO-TOUCH on",
      .summary = "The connection's name and number."},
@@ -1077,7 +1077,7 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "wrong number of words: %s%s%s", method->usage,
                            advice != NULL ? "; " : "", advice != NULL ? advice : "");
     }
-    if (proxy_begins(conn_at(conn, 0), wire_len(&conn->wire))) {
+    if (is_proxy_header(conn_at(conn, 0), wire_len(&conn->wire))) {
         conn_is_proxied(conn);
         return ANSWERED;
     }

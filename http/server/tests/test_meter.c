@@ -312,17 +312,17 @@ static void test_clients_over_their_quotas_are_told_of_now_and_then(void **state
         held[i] = of(clients, name);
     }
     for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S; i++) {
-        assert_true(client_tells(held[i], &lines, 5000, &more));
+        assert_true(client_may_log(held[i], &lines, 5000, &more));
         assert_int_equal(more, 0);
-        assert_false(client_tells(held[i], &lines, 5000, &more));
+        assert_false(client_may_log(held[i], &lines, 5000, &more));
     }
     for (int i = 0; i < 2; i++) { /* beyond */
-        assert_false(client_tells(held[LIMIT_QUOTA_LINES_PER_S + i], &lines, 5999, &more));
+        assert_false(client_may_log(held[LIMIT_QUOTA_LINES_PER_S + i], &lines, 5999, &more));
     }
-    assert_true(client_tells(held[LIMIT_QUOTA_LINES_PER_S], &lines, 6000, &more));
+    assert_true(client_may_log(held[LIMIT_QUOTA_LINES_PER_S], &lines, 6000, &more));
     assert_int_equal(more, 2);
-    assert_false(client_tells(held[0], &lines, 5000 + CLIENT_TOLD_MS - 1, &more));
-    assert_true(client_tells(held[0], &lines, 5000 + CLIENT_TOLD_MS, &more));
+    assert_false(client_may_log(held[0], &lines, 5000 + CLIENT_LOG_MS - 1, &more));
+    assert_true(client_may_log(held[0], &lines, 5000 + CLIENT_LOG_MS, &more));
     assert_int_equal(more, 0);
     for (int i = 0; i < LIMIT_QUOTA_LINES_PER_S + 2; i++) {
         clients_release(clients, held[i]);
@@ -629,7 +629,7 @@ static enum rate_verdict read_at(uint64_t per_s, unsigned seconds, uint64_t held
     for (unsigned i = 0; i < seconds && verdict == RATE_OK; i++) {
         now_ms += 1000;
         taken += per_s;
-        verdict = rate_look(&rate, &rule, taken, now_ms, true, held, is_short);
+        verdict = rate_check(&rate, &rule, taken, now_ms, true, held, is_short);
     }
     return verdict;
 }
@@ -643,10 +643,10 @@ static void test_who_takes_nothing_has_gone(void **state)
     assert_int_equal(read_at(0, 10, 1, false), RATE_STALLED);
     /* The time begins with the last byte. */
     rate_begin(&rate, 0, 0);
-    assert_int_equal(rate_look(&rate, &rule, 0, 9999, true, 1, false), RATE_OK);
-    assert_int_equal(rate_look(&rate, &rule, 1 << 20, 9999, true, 1, false), RATE_OK);
-    assert_int_equal(rate_look(&rate, &rule, 1 << 20, 19998, true, 1, false), RATE_OK);
-    assert_int_equal(rate_look(&rate, &rule, 1 << 20, 19999, true, 1, false), RATE_STALLED);
+    assert_int_equal(rate_check(&rate, &rule, 0, 9999, true, 1, false), RATE_OK);
+    assert_int_equal(rate_check(&rate, &rule, 1 << 20, 9999, true, 1, false), RATE_OK);
+    assert_int_equal(rate_check(&rate, &rule, 1 << 20, 19998, true, 1, false), RATE_OK);
+    assert_int_equal(rate_check(&rate, &rule, 1 << 20, 19999, true, 1, false), RATE_STALLED);
 }
 
 static void test_slow_links_are_no_offence(void **state)
@@ -680,7 +680,7 @@ static void test_nothing_to_take(void **state)
     for (uint64_t now_ms = 1000; now_ms < 100000; now_ms += 1000) {
         bool waits = now_ms % 9000 != 0;
 
-        assert_int_equal(rate_look(&rate, &rule, 0, now_ms, waits, 1 << 20, false), RATE_OK);
+        assert_int_equal(rate_check(&rate, &rule, 0, now_ms, waits, 1 << 20, false), RATE_OK);
     }
 }
 
@@ -690,13 +690,13 @@ static void test_no_rate(void **state)
     struct rate rate;
 
     (void)state;
-    assert_int_equal(rate_look_ms(&no_rate), 60);
-    assert_int_equal(rate_look_ms(&rule), 1000);
+    assert_int_equal(rate_check_ms(&no_rate), 60);
+    assert_int_equal(rate_check_ms(&rule), 1000);
     rate_begin(&rate, 0, 0);
     for (uint64_t i = 1; i < 1000; i++) {
-        assert_int_equal(rate_look(&rate, &no_rate, i, i * 60, true, 1 << 20, true), RATE_OK);
+        assert_int_equal(rate_check(&rate, &no_rate, i, i * 60, true, 1 << 20, true), RATE_OK);
     }
-    assert_int_equal(rate_look(&rate, &no_rate, 999, 1000 * 60, true, 1, true), RATE_STALLED);
+    assert_int_equal(rate_check(&rate, &no_rate, 999, 1000 * 60, true, 1, true), RATE_STALLED);
 }
 
 int main(void)

@@ -183,15 +183,15 @@ static void test_what_is_none(void **state)
 static void test_beginnings(void **state)
 {
     (void)state;
-    assert_true(proxy_begins(BYTES("PROXY TCP4 ")));
-    assert_true(proxy_begins(BYTES("PROXY ")));
-    assert_true(proxy_begins(BYTES(SIGNATURE)));
-    assert_true(proxy_begins(BYTES("\r\n\r\n\0")));
-    assert_false(proxy_begins(BYTES("PROXY")));
-    assert_false(proxy_begins(BYTES("PROXYS ")));
-    assert_false(proxy_begins(BYTES("\r\n\r\n")));
-    assert_false(proxy_begins(BYTES("\r\n\r\nGET")));
-    assert_false(proxy_begins("", 0));
+    assert_true(is_proxy_header(BYTES("PROXY TCP4 ")));
+    assert_true(is_proxy_header(BYTES("PROXY ")));
+    assert_true(is_proxy_header(BYTES(SIGNATURE)));
+    assert_true(is_proxy_header(BYTES("\r\n\r\n\0")));
+    assert_false(is_proxy_header(BYTES("PROXY")));
+    assert_false(is_proxy_header(BYTES("PROXYS ")));
+    assert_false(is_proxy_header(BYTES("\r\n\r\n")));
+    assert_false(is_proxy_header(BYTES("\r\n\r\nGET")));
+    assert_false(is_proxy_header("", 0));
 }
 
 static bool is_named(const char *list, const char *address)

@@ -266,7 +266,7 @@ static void test_members(void **state)
     world->status.change.state = "given_up";
     look_says(world, EVENT_MEMBER, "the change \"remove node 7\" was given up");
     world->status.member_count = 2;
-    look_says(world, EVENT_MEMBER, "node 7 is no member any more");
+    look_says(world, EVENT_MEMBER, "node 7 is no longer a member");
 }
 
 static void test_counts(void **state)

@@ -30,7 +30,7 @@ static size_t waits_of(struct ring *ring, uint64_t id)
 
 static struct wire_birth said_by(struct ring *ring, uint64_t id)
 {
-    return birth_watch_said(&ring_node(ring, id)->replica.births);
+    return birth_watch_report(&ring_node(ring, id)->replica.births);
 }
 
 static int judge(struct ring *ring, uint64_t id, uint64_t peer, struct wire_birth said)

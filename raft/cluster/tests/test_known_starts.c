@@ -124,16 +124,16 @@ static void test_a_later_start_is_not_believed_while_the_present_one_is_here(voi
 
     (void)state;
     rollback_forget(&driver->peers.seen, again);
-    assert_int_equal(driver_meet(driver, again, &now, true), 0); /* the first that is met */
-    assert_int_equal(driver_meet(driver, again, &now, true), 0); /* it dials again */
+    assert_int_equal(driver_check_peer(driver, again, &now, true), 0); /* the first that is met */
+    assert_int_equal(driver_check_peer(driver, again, &now, true), 0); /* it dials again */
     later.start.incarnation += UINT64_C(1) << PEER_INCARNATION_RANDOM_BITS;
-    assert_int_equal(driver_meet(driver, again, &later, true), ERR_EXISTS);
+    assert_int_equal(driver_check_peer(driver, again, &later, true), ERR_EXISTS);
     older.start.incarnation -= UINT64_C(1) << PEER_INCARNATION_RANDOM_BITS;
-    assert_int_equal(driver_meet(driver, again, &older, true),
+    assert_int_equal(driver_check_peer(driver, again, &older, true),
                      ERR_STALE); /* known for what it is */
-    assert_int_equal(driver_meet(driver, again, &now, true), 0);
-    assert_int_equal(driver_meet(driver, again, &later, false), 0);
-    assert_int_equal(driver_meet(driver, again, &now, false), ERR_STALE);
+    assert_int_equal(driver_check_peer(driver, again, &now, true), 0);
+    assert_int_equal(driver_check_peer(driver, again, &later, false), 0);
+    assert_int_equal(driver_check_peer(driver, again, &now, false), ERR_STALE);
 }
 
 /* What a node says to one that dials as the peer, in its start number `start`. */
@@ -193,7 +193,7 @@ static void test_the_address_does_not_outweigh_what_was_promised(void **state)
     assert_int_equal(dial(replica, 5, 1, HERE(.dials = 51)), 0);
     rollback_note(seen, &(struct peer_seen){.id = 5, .term = 2});
     assert_int_equal(dial(replica, 5, 2, HERE(.dials = 52, .heard = 51, .reached = 52)), ERR_STALE);
-    assert_int_equal(driver_meet(&replica->driver, again, &now, false), 0);
+    assert_int_equal(driver_check_peer(&replica->driver, again, &now, false), 0);
     buf_put_u32(&earlier, (uint32_t)now.start.incarnation);
     later.start.incarnation += UINT64_C(1) << PEER_INCARNATION_RANDOM_BITS;
     later.earlier = earlier.data;

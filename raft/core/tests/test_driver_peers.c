@@ -37,7 +37,8 @@ static struct peer_durable next_start(struct ring *ring, uint64_t id)
 
 static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct peer_durable start)
 {
-    return driver_meet(driver_of(ring, id), peer, &(struct wire_statement){.start = start}, false);
+    return driver_check_peer(driver_of(ring, id), peer, &(struct wire_statement){.start = start},
+                             false);
 }
 
 /* Three nodes that have met; the leader and one of the others. */

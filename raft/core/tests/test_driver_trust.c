@@ -134,15 +134,15 @@ static void test_a_statement_that_jumps_is_refused(void **state)
     (void)ring_elect(&ring);
     driver = &ring_node(&ring, 1)->replica.driver;
     said.start.term = driver_term(driver) + JUMP + 1;
-    assert_int_equal(driver_meet(driver, 2, &said, false), ERR_IMPLAUSIBLE);
+    assert_int_equal(driver_check_peer(driver, 2, &said, false), ERR_IMPLAUSIBLE);
     said.start.term = 1ULL << 61;
-    assert_int_equal(driver_meet(driver, 2, &said, false), ERR_IMPLAUSIBLE);
+    assert_int_equal(driver_check_peer(driver, 2, &said, false), ERR_IMPLAUSIBLE);
     said.start.term = driver_term(driver);
     said.start.index = driver_last_index(driver) + JUMP + 1;
-    assert_int_equal(driver_meet(driver, 2, &said, false), ERR_IMPLAUSIBLE);
+    assert_int_equal(driver_check_peer(driver, 2, &said, false), ERR_IMPLAUSIBLE);
     assert_int_equal(driver->trust.alarm.count, 3);
     said.start.index--;
-    assert_int_equal(driver_meet(driver, 2, &said, false), 0);
+    assert_int_equal(driver_check_peer(driver, 2, &said, false), 0);
 }
 
 static void test_a_confirmation_that_jumps_is_refused(void **state)

@@ -27,7 +27,7 @@ static int meet(struct rollback *memory, uint64_t peer, uint64_t its_incarnation
     const struct wire_statement statement = {.start = {its_incarnation, term, index, 0, term}};
     struct rollback_evidence evidence;
 
-    return rollback_meet(memory, peer, &statement, &evidence);
+    return rollback_check_peer(memory, peer, &statement, &evidence);
 }
 
 /* A start after which nothing is known yet but what the test tells. */
@@ -49,7 +49,7 @@ static void expect(struct rollback *memory, struct peer_durable start, const cha
 
     start.incarnation = incarnation(2, 7);
     memcpy(&before, memory, sizeof before);
-    rv = rollback_meet(memory, 2, &(struct wire_statement){.start = start}, &evidence);
+    rv = rollback_check_peer(memory, 2, &(struct wire_statement){.start = start}, &evidence);
     assert_int_equal(rv, what == NULL ? 0 : ERR_STALE);
     if (what != NULL) {
         assert_string_equal(evidence.what, what);
@@ -180,7 +180,7 @@ static void test_a_copy_that_was_started_as_often(void **state)
         statement.start.incarnation = incarnations_newest(&copy);
         statement.earlier = earlier.data;
         statement.earlier_len = earlier.len;
-        assert_int_equal(rollback_meet(&memory, 2, &statement, &evidence), ERR_STALE);
+        assert_int_equal(rollback_check_peer(&memory, 2, &statement, &evidence), ERR_STALE);
         assert_string_equal(evidence.what, "incarnation");
         buf_free(&earlier);
     }
@@ -194,7 +194,7 @@ static void test_a_copy_that_was_started_as_often(void **state)
             statement.start.incarnation = incarnations_newest(&own);
             statement.earlier = earlier.data;
             statement.earlier_len = earlier.len;
-            assert_int_equal(rollback_meet(&memory, 2, &statement, &evidence), 0);
+            assert_int_equal(rollback_check_peer(&memory, 2, &statement, &evidence), 0);
         }
         buf_free(&earlier);
     }

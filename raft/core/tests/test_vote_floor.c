@@ -124,7 +124,7 @@ static void meet(struct bench *bench, uint64_t peer, uint64_t count, uint64_t te
 {
     const struct wire_statement statement = {.start = {incarnation(count), term, 0, 10, 2}};
 
-    assert_int_equal(driver_meet(&bench->driver, peer, &statement, false), 0);
+    assert_int_equal(driver_check_peer(&bench->driver, peer, &statement, false), 0);
 }
 
 static void test_a_candidate_takes_the_term_after_the_one_without_votes(void **state)

@@ -179,11 +179,11 @@ static const struct option_about BACKUP_OPTIONS[] = {
 #define IMPORT_ANY                                                                                 \
     {"dry-run", 0, NULL, "check everything and print the plan, send nothing"},                     \
         {"print", 0, NULL,                                                                         \
-         "print the tags as lines of JSON, as POST /api/tags takes them; ask nobody"},             \
+         "print the tags as lines of JSON, as POST /api/tags takes them; send nothing"},           \
         {"skip-ahead", 0, NULL,                                                                    \
          "leave tags alone that are further in the cluster than in the rows"},                     \
     {                                                                                              \
-        "force", 0, NULL, "tags that leafd takes by force alone; nobody may use them meanwhile"    \
+        "force", 0, NULL, "take tags that need force; no client may use them meanwhile"            \
     }
 #define IMPORT_FILES                                                                               \
     {"stopped", 0, NULL, "of a file: the old servers are stopped, which a file cannot show"},      \
@@ -222,7 +222,8 @@ static const struct option_about IMPORT_SQL_OPTIONS[] = {
     {"table", 0, "NAME", "only this table or sequence (default: all that count)"},
     {"query", 0, "SELECT", "rows with the columns tag, max_id (the next id) and maybe step"},
     {"pattern", 0, "PATTERN", "of Redis's keys, as KEYS takes it"},
-    {"every-number", 0, NULL, "sequences with an increment above 1: nobody hands out the rest"},
+    {"every-number", 0, NULL,
+     "sequences with an increment above 1: nothing else hands out the rest"},
     {"keep-increment", 0, NULL, "the same: the tag has the same numbers (level 3)"},
     END,
 };
@@ -342,7 +343,7 @@ const struct command COMMANDS[] = {
      "caught up.",
      CHANGE_OPTIONS, .method = "POST", .path = "/api/cluster/members", TAKES({MEMBER}, {PEER}),
      .waits = true},
-    {"members", "remove", "ID", "remove a node, which may be dead; its id never comes back",
+    {"members", "remove", "ID", "remove a node, which may be dead; its id cannot be used again",
      "Of a voter that is healthy it says how many voters are left and how many of them may "
      "fail then, and asks.",
      MEMBERS_REMOVE_OPTIONS, .run = run_members_remove, .method = "DELETE",

@@ -349,7 +349,7 @@ static enum ctl_exit import_compare(struct importing *importing)
     if (forced > 0) {
         return ctl_fail(CTL_REFUSED,
                         "nothing was imported: %zu tags need force. Are these numbers "
-                        "right? --force takes them; nobody may use these tags "
+                        "right? --force takes them; no client may use these tags "
                         "meanwhile",
                         forced);
     }

@@ -119,7 +119,7 @@ static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
             return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
         }
         if (download->wrong != NULL) {
-            return ctl_fail(CTL_DATA, "what comes is no backup: it %s", download->wrong);
+            return ctl_fail(CTL_DATA, "the answer is not a backup: it %s", download->wrong);
         }
         if (code != CTL_UNKNOWN || try == BACKUP_TRIES) {
             return code != CTL_DONE ? ctl_failed(code, &answer) : CTL_DONE;

@@ -73,7 +73,7 @@ static enum ctl_exit member_ask_remove(struct ctl *ctl, uint64_t id)
         return code;
     }
     ctl_progress("node %" PRIu64 " is a voter, and is reached. Without it %u voters are left, of "
-                 "which %u may fail (now %u of %u), and its id never comes back",
+                 "which %u may fail (now %u of %u), and its id cannot be used again",
                  id, voters - 1, voters > 1 ? (voters - 2) / 2 : 0, (voters - 1) / 2, voters);
     if (!isatty(STDIN_FILENO)) {
         return ctl_fail(CTL_USAGE,
@@ -114,7 +114,7 @@ enum ctl_exit run_members_replace(struct ctl *ctl)
     }
     if (code == CTL_DONE && (int64_t)old == new) {
         code = ctl_fail(CTL_USAGE,
-                        "an id that was removed never comes back: the new node needs "
+                        "an id that was removed cannot be used again: the new node needs "
                         "another one than %" PRIu64,
                         old);
     }

@@ -399,7 +399,7 @@ static void json_take_row(struct file_reading *file, json_t *object, uint32_t nu
     json_t *value;
 
     if (!json_is_object(object)) {
-        buf_printf(&why, "a row that is no object");
+        buf_printf(&why, "a row that is not an object");
     }
     json_object_foreach(object, key, value)
     {

@@ -381,7 +381,8 @@ static int servers_add(struct servers *servers, const char *text, size_t len, bo
     /* Answers are shown as JSON with their server's address, which therefore has to be UTF-8. */
     if (len >= sizeof server->address || strpbrk(server->address, NOT_IN_ADDRESS) != NULL ||
         !text_is_utf8(text, len) || address_split(server->address, &address) != 0) {
-        buf_printf(why, "server: \"%.*s\" is not HOST:PORT (an IPv6 address stands in brackets)",
+        buf_printf(why,
+                   "server: \"%.*s\" is not HOST:PORT (an IPv6 address is written in brackets)",
                    (int)(len < 200 ? len : 200), text);
         return ERR_INVALID;
     }

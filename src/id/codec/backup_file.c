@@ -193,7 +193,7 @@ static int read_block(struct look *look, struct backup_block *block)
     if (number != reader->blocks || len > BLOCK_BYTES_MAX) {
         return backup_fail(look->error, ERR_CORRUPT,
                            "damaged at byte %zu: block %" PRIu64 " of %" PRIu32
-                           " bytes stands where block %" PRIu64 " should",
+                           " bytes is where block %" PRIu64 " should",
                            reader->at, number, len, reader->blocks);
     }
     if (left < BLOCK_HEAD_BYTES + (size_t)len + BLOCK_CRC_BYTES) {
@@ -231,8 +231,9 @@ static int read_head(struct look *look)
     int err;
 
     if (look->reader.len < MAGIC_BYTES || memcmp(look->reader.data, MAGIC, MAGIC_BYTES) != 0) {
-        return backup_fail(look->error, ERR_CORRUPT,
-                           "this is no backup of leafd: it does not begin with \"leafd backup\"");
+        return backup_fail(
+            look->error, ERR_CORRUPT,
+            "this is not a backup of leafd: it does not begin with \"leafd backup\"");
     }
     look->reader.at = MAGIC_BYTES;
     err = read_block(look, &block);
@@ -324,7 +325,7 @@ static int look_at_end(struct look *look, struct backup_block *block)
     }
     if (reader->at != reader->len) {
         return backup_fail(look->error, ERR_CORRUPT,
-                           "%zu bytes stand behind the closing record, from byte %zu on",
+                           "%zu bytes follow the closing record, from byte %zu on",
                            reader->len - reader->at, reader->at);
     }
     if (look->digest != look->head.digest) {

@@ -398,7 +398,7 @@ static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t n
 void fsm_ids_grant(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
                    struct command_list *command, struct buf *result)
 {
-    uint64_t wall_ms = time_shown_ms(command->wall_ms);
+    uint64_t wall_ms = displayable_ms(command->wall_ms);
     struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
     struct grant_item item;
     size_t count = 0;
@@ -433,7 +433,7 @@ static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *it
 
 void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command, struct buf *result)
 {
-    uint64_t wall_ms = time_shown_ms(command->wall_ms);
+    uint64_t wall_ms = displayable_ms(command->wall_ms);
     int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
     struct give_back_item item;
     size_t count = 0;
@@ -557,7 +557,7 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     if (!batch->changing) {
         fsm_tags_change_begin(&batch->fsm->tags, batch->row);
         batch->changing = true;
-        tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(batch->head->wall_ms));
+        tag->updated_ms = later_of(tag->updated_ms, displayable_ms(batch->head->wall_ms));
     }
     ASSERT(result->first >= tag->max_id);
     tag->max_id = ids_end(result->first, item->count, tag->increment);

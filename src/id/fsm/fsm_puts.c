@@ -498,7 +498,7 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     }
     if (old != NULL && (put->fields & (TAG_FIELD_MAX_ID | TAG_FIELD_MAX)) != 0) {
         return !refuse_put(result, ERR_INVALID,
-                           "another key comes without max_id and max, which it sets");
+                           "a new key is given without max_id and max, which it sets");
     }
     plan->shape = add_keys(row, put->key, count - shape.key_count);
     if ((put->fields & TAG_FIELD_MAX) == 0 || put->max == 0) {
@@ -686,7 +686,7 @@ struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
     size_t size = 16; /* of the index of names */
 
     judged->command = *command;
-    judged->wall_ms = time_shown_ms(command->wall_ms);
+    judged->wall_ms = displayable_ms(command->wall_ms);
     judged->so_far.held = fsm_owners_held(&recalls->tags->owners, command->client);
     if (command->count < 1) {
         judged->refused = refuse_put(&judged->answer, ERR_INVALID, "the list of tags is empty");
@@ -721,7 +721,7 @@ static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
     if (stood_before(judged, put, at)) {
         judged->answer = (struct put_result){.failed_at = at};
         judged->refused = judged->is_done =
-            refuse_put(&judged->answer, ERR_INVALID, "the same tag stands twice in one request");
+            refuse_put(&judged->answer, ERR_INVALID, "the same tag appears twice in one request");
     } else if (!judged->refused) {
         judged->answer.failed_at = at;
         judged->refused =
@@ -815,7 +815,7 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
     fsm_tags_change_begin(recalls->tags, row);
     tag->deleted = true;
     tag->generation++;
-    tag->updated_ms = later_of(tag->updated_ms, time_shown_ms(command->wall_ms));
+    tag->updated_ms = later_of(tag->updated_ms, displayable_ms(command->wall_ms));
     if (tag->client != 0 || tag->paused || tag->cover_s != 0) {
         /* From level 2 on; before, a tombstone kept texts that are never shown again. */
         tag->description_len = 0;

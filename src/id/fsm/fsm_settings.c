@@ -224,7 +224,7 @@ int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row, u
         return ERR_OVERLOADED;
     }
     made.deleted = false;
-    made.created_ms = time_shown_ms(row->created_ms);
+    made.created_ms = displayable_ms(row->created_ms);
     layout_add(layouts, &made);
     layout_notify(layouts, &made);
     return 0;

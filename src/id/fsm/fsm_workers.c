@@ -128,7 +128,7 @@ static bool is_free(const struct fsm_workers *workers, const struct worker_row *
     return row->granted_until_ms < workers->settings->log_ms;
 }
 
-static bool is_over(const struct fsm_workers *workers, const struct fsm_worker *worker)
+static bool window_is_over(const struct fsm_workers *workers, const struct fsm_worker *worker)
 {
     return worker->until_ms < workers->settings->log_ms;
 }
@@ -145,8 +145,8 @@ static bool has_begun(const struct fsm_workers *workers, const struct worker_row
 }
 
 /* May a client take a named worker id whose window is not over: by its own name, or by force? */
-static bool takes_over(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                       const struct worker_row *row)
+static bool may_take_over(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                          const struct worker_row *row)
 {
     return acquire->kind == WORKER_CLIENT && row->kind == WORKER_CLIENT &&
            has_begun(workers, row) &&
@@ -185,7 +185,7 @@ static int choose_given(const struct fsm_workers *workers, const struct worker_a
         return ERR_CONFLICT;
     }
     if (row != NULL && !is_free(workers, row)) {
-        return takes_over(workers, acquire, row) ? 0 : ERR_CONFLICT;
+        return may_take_over(workers, acquire, row) ? 0 : ERR_CONFLICT;
     }
     return is_offered(workers, acquire, id) ? 0 : ERR_NOT_OWNER;
 }
@@ -205,7 +205,7 @@ static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32
         const struct fsm_worker *worker = at < workers->count ? &workers->list[at] : NULL;
         const struct worker_row *row;
 
-        if (worker == NULL || worker->row->id != id || is_over(workers, worker)) {
+        if (worker == NULL || worker->row->id != id || window_is_over(workers, worker)) {
             *ret_id = id;
             return true;
         }
@@ -304,8 +304,8 @@ static int acquire_window(const struct fsm_workers *workers, const struct worker
 
 /* Does the row count for the name? Rows of nodes and clients are separate, except that no client
  * may take a name that a node has or had. A client's rows count only when free. */
-static bool is_looked_at(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                         const struct worker_row *row)
+static bool counts_for_name(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                            const struct worker_row *row)
 {
     return row->kind == WORKER_NODE || (acquire->kind == WORKER_CLIENT && is_free(workers, row));
 }
@@ -321,7 +321,7 @@ static const struct worker_row *find_name(const struct fsm_workers *workers,
         const struct worker_row *row = workers->list[at].row;
 
         if (workers->list[at].name != name || !is_named(row, acquire) ||
-            !is_looked_at(workers, acquire, row)) {
+            !counts_for_name(workers, acquire, row)) {
             continue;
         }
         if (row->state == WORKER_HELD) {
@@ -414,7 +414,7 @@ static bool counts_for(const struct fsm_workers *workers, const struct fsm_worke
                        uint64_t client, uint32_t but)
 {
     return is_same_client(worker->client, client) && worker->row->id != but &&
-           (worker->row->state == WORKER_HELD || !is_over(workers, worker));
+           (worker->row->state == WORKER_HELD || !window_is_over(workers, worker));
 }
 
 static struct holding holding_of(const struct fsm_workers *workers, uint64_t client, uint32_t but)
@@ -438,7 +438,7 @@ static struct holding holding_of(const struct fsm_workers *workers, uint64_t cli
     return holding;
 }
 
-static void release_over(struct fsm_workers *workers, const struct worker_row *held)
+static void release_expired(struct fsm_workers *workers, const struct worker_row *held)
 {
     struct worker_row row = *held;
 
@@ -465,14 +465,14 @@ static void share_cut(struct fsm_workers *workers, uint64_t client, uint32_t but
 
     for (size_t at = 0; at < workers->count; at++) {
         if (counts_for(workers, &workers->list[at], client, but) &&
-            is_over(workers, &workers->list[at])) {
+            window_is_over(workers, &workers->list[at])) {
             over[count++] = workers->list[at];
         }
     }
     ASSERT(count >= excess);
     qsort(over, count, sizeof *over, ends_order);
     for (unsigned i = 0; i < excess; i++) {
-        release_over(workers, over[i].row);
+        release_expired(workers, over[i].row);
     }
     free(over);
 }
@@ -491,7 +491,7 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
         return ERR_SHARE;
     }
     if (holding.count == most) {
-        release_over(workers, holding.first);
+        release_expired(workers, holding.first);
     } else if (holding.count > most) {
         share_cut(workers, acquire->client, leaves, holding.count - most + 1);
     }
@@ -508,7 +508,7 @@ static const struct worker_row *spare_row(const struct fsm_workers *workers)
     for (size_t at = 0; at < workers->count; at++) {
         const struct fsm_worker *worker = &workers->list[at];
 
-        if (is_over(workers, worker) && worker->row->kind == WORKER_CLIENT &&
+        if (window_is_over(workers, worker) && worker->row->kind == WORKER_CLIENT &&
             (best == NULL || worker->held < best->held ||
              (worker->held == best->held && worker->until_ms < best->until_ms))) {
             best = worker;
@@ -763,8 +763,8 @@ void fsm_workers_count(const struct fsm_workers *workers, uint64_t *ret_held, ui
         const struct fsm_worker *worker = &workers->list[at];
 
         *ret_held += worker->held;
-        *ret_shared +=
-            worker->held && !is_over(workers, worker) && is_second(seen, places, worker->name);
+        *ret_shared += worker->held && !window_is_over(workers, worker) &&
+                       is_second(seen, places, worker->name);
     }
     free(seen);
 }

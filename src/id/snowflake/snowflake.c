@@ -285,7 +285,7 @@ static int named_slot_claim(struct snowflake *snowflake, struct layout_words *na
 }
 
 /* Of two errors of a slot the one that will end sooner by itself. */
-static int sooner_over(int a, int b)
+static int briefer_error(int a, int b)
 {
     static const int soonest_first[] = {ERR_EMPTY, ERR_CLOCK_BACKWARDS, ERR_WINDOW_EXPIRED,
                                         ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID};
@@ -333,7 +333,7 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
         int slot_err = own_slot_claim(snowflake, (hint % slots + i) % slots, count, random,
                                       ret_range, &lapsed);
 
-        err = slot_err == 0 ? 0 : sooner_over(err, slot_err);
+        err = slot_err == 0 ? 0 : briefer_error(err, slot_err);
     }
     return claim_end(snowflake, err, lapsed, ret_range, ret_notify);
 }
@@ -427,7 +427,7 @@ static int named_claim_any(struct snowflake *snowflake, struct layout_words *nam
             return 0;
         }
         some_fits = some_fits || slot_err != ERR_NO_WORKER_ID;
-        err = sooner_over(err, slot_err);
+        err = briefer_error(err, slot_err);
     }
     return some_is_open && !some_fits ? ERR_CONFLICT : err;
 }

@@ -186,7 +186,7 @@ static int secret_parse_line(const char *text, size_t len, unsigned line, struct
     }
     for (size_t i = 0; i < list->count; i++) {
         if (memcmp(list->secrets[i], secret, NET_SECRET_BYTES) == 0) {
-            return secret_fail(why, line, "the secret stands there twice");
+            return secret_fail(why, line, "the secret is there twice");
         }
     }
     list->count++;
@@ -553,7 +553,7 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
         {node->bootstrap_single && !joins && node->members.count > 1, "cluster.bootstrap",
          "is for a node that is all of its cluster, and not with", "cluster.members"},
         {joins && address_is_wildcard(node->peer_address), "peer.advertise",
-         "is an address that nobody can dial; given", "join"},
+         "is an address that cannot be dialled; given", "join"},
         {strcmp(config->http.listen_address, node->listen_address) == 0, "http.listen",
          "is the same address as", "peer.listen"},
         {strcmp(config->admin.listen, node->listen_address) == 0, "admin.listen",
@@ -711,13 +711,14 @@ static int check_open(struct config *config, struct config_error *ret_error)
         (!http_open && !admin_open && !resp_open)) {
         return 0;
     }
-    return config_fail(ret_error,
-                       "%s can be reached from other machines, and auth.tokens-file is not set: "
-                       "anybody could %s. Make a token with: leafd --new-token, put its line into "
-                       "a file of mode 0600, and set auth.tokens-file to it; or, where whoever "
-                       "reaches the port may do all that, set auth.anonymous to all, or to the "
-                       "roles that they have",
-                       cite(config, name, &listen), all ? "change tags and members" : "take ids");
+    return config_fail(
+        ret_error,
+        "%s can be reached from other machines, and auth.tokens-file is not set: "
+        "any client could %s. Make a token with: leafd --new-token, put its line into "
+        "a file of mode 0600, and set auth.tokens-file to it; or, where any client that "
+        "reaches the port may do all that, set auth.anonymous to all, or to the "
+        "roles that they have",
+        cite(config, name, &listen), all ? "change tags and members" : "take ids");
 }
 
 /* Could the files be put in force? */
@@ -806,7 +807,7 @@ static int refuse_name(enum config_source source, const char *name, size_t len,
     for (size_t i = 0; i < COUNT_OF(gone); i++) {
         (void)setting_spell(gone[i].name, source, &spelled);
         if (strlen(spelled.text) == bare && memcmp(name, spelled.text, bare) == 0) {
-            return config_fail(ret_error, "%s is no setting any more: leave it out; %s",
+            return config_fail(ret_error, "%s is no longer a setting: leave it out; %s",
                                spelled.text, gone[i].how);
         }
     }

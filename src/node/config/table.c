@@ -345,10 +345,11 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
         i++;
     }
     if (i == COUNT_OF(quotas)) {
-        return config_fail(why,
-                           "%s is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
-                           "workers or tags, then = and a number",
-                           LOG_QUOTED(item, QUOTED_BYTES));
+        return config_fail(
+            why,
+            "%s is not a quota: requests-per-s, ids-per-s, connections, bodies, keys, "
+            "workers or tags, then = and a number",
+            LOG_QUOTED(item, QUOTED_BYTES));
     }
     if ((*given & 1U << i) != 0) {
         return config_fail(why, "%s is given twice", quotas[i].key);
@@ -579,27 +580,29 @@ static const struct setting_type setting_roles = {
     .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
             "none",
     .brief = "roles, or none",
-    .not_item = "is no role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
+    .not_item =
+        "is not a role: ids, read, tags, workers, admin, metrics, health, all; or none alone"};
 static const struct setting_type setting_hosts = {
     .parse = parse_text,
     .is_list = web_is_hosts,
     .rule = "hosts without ports, separated by commas, or *",
     .brief = "hosts, without ports",
-    .not_item = "is no host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
+    .not_item = "is not a host: a name, an IPv4 address, or an IPv6 address in brackets, without a "
                 "port; or *"};
 static const struct setting_type setting_origins = {
     .parse = parse_text,
     .is_list = web_is_origins,
     .rule = "scheme://host[:port], separated by commas, or *",
     .brief = "scheme://host[:port], ...",
-    .not_item = "is no origin: scheme://host or scheme://host:port; or *"};
+    .not_item = "is not an origin: scheme://host or scheme://host:port; or *"};
 static const struct setting_type setting_proxies = {
     .parse = parse_text,
     .is_list = proxy_is_list,
     .rule = "addresses and networks, separated by commas",
     .brief = "addresses, networks",
-    .not_item = "is no address and no network: 10.0.0.7, 10.1.0.0/16, 2001:db8::/32; all bits of a "
-                "network's address behind its prefix are 0"};
+    .not_item =
+        "is neither an address nor a network: 10.0.0.7, 10.1.0.0/16, 2001:db8::/32; all bits of a "
+        "network's address behind its prefix are 0"};
 static const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "

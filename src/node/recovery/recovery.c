@@ -96,8 +96,8 @@ static int set_address(struct options *options, const struct flag *flag, const c
     options->peer_address = value;
     return member_address_check(value, strlen(value), &why)
                ? 0
-               : config_fail(ret_error, "%s: \"%.60s\" is no address for the peers: %s", flag->name,
-                             value, why);
+               : config_fail(ret_error, "%s: \"%.60s\" is not an address for the peers: %s",
+                             flag->name, value, why);
 }
 
 static int set_cluster(struct options *options, const struct flag *flag, const char *value,
@@ -358,8 +358,9 @@ static void put_backup(const struct saved *saved, uint64_t now_ms, struct buf *o
                saved->node_id, saved->version, text_time_rfc3339(saved->wall_ms, time),
                span(age_ms(saved, now_ms), age));
     if (saved->local) {
-        buf_printf(out, "It was taken with consistency=local: the node asked nobody, and what the "
-                        "others knew by then may be missing.\n");
+        buf_printf(
+            out, "It was taken with consistency=local: the node asked no other node, and what the "
+                 "others knew by then may be missing.\n");
     }
 }
 

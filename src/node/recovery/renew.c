@@ -447,7 +447,7 @@ static int put_new_birth(struct renewing *renewing)
 {
     const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
                                 .list_digest = prng_entropy() | 1,
-                                .wall_ms = time_shown_ms(renewing->now_ms)};
+                                .wall_ms = displayable_ms(renewing->now_ms)};
     BUF_LOCAL(value);
 
     facts_birth_value(&birth, &value);

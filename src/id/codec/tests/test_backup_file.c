@@ -234,10 +234,10 @@ static void test_more_than_one_file_is_refused(void **state)
     make(&file);
     len = file.len;
     buf_put_u8(&file, 0);
-    expect(file.data, file.len, ERR_CORRUPT, "1 bytes stand behind the closing record");
+    expect(file.data, file.len, ERR_CORRUPT, "1 bytes follow the closing record");
     file.len = len;
     make(&file);
-    expect(file.data, file.len, ERR_CORRUPT, "stand behind the closing record");
+    expect(file.data, file.len, ERR_CORRUPT, "follow the closing record");
     buf_free(&file);
 }
 

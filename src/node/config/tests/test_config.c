@@ -302,8 +302,9 @@ static void test_quota(void **state)
         const char *text;
         const char *error;
     } bad[] = {
-        {"100", "quota: \"100\" is no quota: requests-per-s, ids-per-s, connections, bodies, keys, "
-                "workers or tags, then = and a number"},
+        {"100",
+         "quota: \"100\" is not a quota: requests-per-s, ids-per-s, connections, bodies, keys, "
+         "workers or tags, then = and a number"},
         {"id-per-s=1", "\"id-per-s=1\" is no quota"},
         {"ids-per-s=1,", "\"\" is no quota"},
         {"keys-percent=1", "is no quota"},
@@ -395,12 +396,12 @@ static void test_settings_that_went(void **state)
 
         (void)snprintf(given, sizeof given, "\n%s = 1\n", names[0]);
         file_make(f, given);
-        (void)snprintf(text, sizeof text, "%s:2: %s is no setting any more: leave it out; %s",
+        (void)snprintf(text, sizeof text, "%s:2: %s is no longer a setting: leave it out; %s",
                        f->path, names[0], gone[i].how);
         expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, text);
         for (size_t source = 1; source < 3; source++) {
             (void)snprintf(given, sizeof given, "%s=1", names[source]);
-            (void)snprintf(text, sizeof text, "%s is no setting any more: leave it out; %s",
+            (void)snprintf(text, sizeof text, "%s is no longer a setting: leave it out; %s",
                            names[source], gone[i].how);
             expect_error(f, source == 1 ? ARGS(NODE_1) : ARGS(NODE_1, given),
                          source == 1 ? ENV(given) : NO_ENV, text);

@@ -76,11 +76,11 @@ static void test_the_own_address(void **state)
     expect_error(f,
                  ARGS("--node-id", "4", "--join", "127.0.0.1:7081", "--peer-listen", "0.0.0.0:7084",
                       "--cluster-secret-file", f->path),
-                 NO_ENV, "is an address that nobody can dial");
+                 NO_ENV, "is an address that cannot be dialled");
     expect_error(f,
                  ARGS("--node-id", "4", "--join", "127.0.0.1:7081", "--peer-listen", "[::]:7084",
                       "--cluster-secret-file", f->path),
-                 NO_ENV, "is an address that nobody can dial");
+                 NO_ENV, "is an address that cannot be dialled");
     expect_ok(f,
               ARGS("--node-id", "4", "--join", "127.0.0.1:7081", "--peer-listen", "0.0.0.0:7084",
                    "--peer-advertise", "10.0.0.4:7084", "--cluster-secret-file", f->path),

@@ -63,7 +63,7 @@ static void test_forms(void **state)
     assert_good("# new\n" SOME_SECRET "\n# old\n" HEX_SECRET "\n", 2);
     assert_bad(SOME_SECRET "\n" HEX_SECRET "\n" SOME_SECRET "\n",
                "line 3: there are more than two");
-    assert_bad(SOME_SECRET "\n" SOME_SECRET "\n", "line 2: the secret stands there twice");
+    assert_bad(SOME_SECRET "\n" SOME_SECRET "\n", "line 2: the secret is there twice");
     assert_bad(SOME_SECRET SOME_SECRET, "32 random bytes");
     assert_bad(SOME_SECRET "\nmore\n", "line 2: a secret is 32 random bytes");
     assert_bad("", "there is no secret");
