@@ -64,9 +64,12 @@ class Takers:
 
 @pytest.fixture(scope="module", name="world")
 def world_fixture(binary, tmp_path_factory):  # pylint: disable=unused-argument
-    cluster = Cluster(tmp_path_factory.mktemp("page"), 3, FAST).start()
+    cluster = Cluster(tmp_path_factory.mktemp("page"), 3, FAST)
+    for node, zone in zip(cluster.nodes, "abc"):
+        node.settings["zone"] = f"zone-{zone}"
     takers = None
     try:
+        cluster.start()
         for tag, fields in TAGS.items():
             cluster.create_tag(tag, **fields)
         layout = cluster.leader().http("PUT", "/api/layouts/sony", {"preset": "sonyflake"})
@@ -121,6 +124,9 @@ def test_cluster(browser, world):
     browser.click(".command button")
     browser.until(lambda: browser.one("#said").get_property("textContent").startswith(
         ("copied", "selected")), "it is copied")
+    assert "from zone" not in browser.text()  # the leader knows what ids cost from each
+    browser.open(world.leader())
+    browser.says("from zone")
     whole(browser)
 
 

@@ -63,6 +63,27 @@ def test_nodes_and_their_zones(make_cluster):
     wait_field(cluster.nodes, "state", {1: "ready", 2: "ready", 3: "ready"})
 
 
+def test_what_ids_cost_from_each_zone(make_cluster, tmp_path):
+    """The leader tells; a strict id costs flushes as well. leafctl and the page show it."""
+    cluster = make_cluster(settings=FAST, start=False)
+    start_zones(cluster, ["a", "a", "b"])
+    cluster.create_tag("number", mode="strict")
+    assert cluster.nodes[0].get("/api/segment/get/number").status == 200
+
+    def told():
+        leader = cluster.wait_leader()
+        zones = leader.get_json("/api/status").get("zones", [])
+        assert sorted(zone["zone"] for zone in zones) == ["a", "b"]
+        assert all(0 < (zone["monotonic_us"] or 0) < (zone["strict_us"] or 0) for zone in zones)
+        return leader
+
+    leader = wait_until(told, 30, "all is measured")
+    out = leafctl.Leafctl(tmp_path, leader.http_address)("status").out
+    assert "from zone  a monotonic id  a strict id" in out
+    for other in cluster.followers():
+        assert "zones" not in other.get_json("/api/status")
+
+
 def test_a_zone_that_may_be_misspelt(make_cluster):
     cluster = make_cluster(settings=FAST, start=False)
     start_zones(cluster, ["eu-1", "eu-1", "eu1"])
@@ -100,8 +121,8 @@ def drain(node, number, what="drain", **more):
 
 class Load:
     """Threads that take ids of a tag from a node over one connection each, and dial anew only where
-    an answer said that it was the last; and some that do so over RESP. Every request must be answered
-    with an id."""
+    an answer said that it was the last; and some that do so over RESP. Every request must be
+    answered with an id."""
 
     def __init__(self, node, tag, threads=3, resp=0):
         self.node, self.tag = node, tag

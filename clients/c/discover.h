@@ -3,8 +3,8 @@
  * The happy path: discover_nodes() at the begin of a call has a job ask GET /api/nodes; the nodes
  * of the answer become the door's, by tiers, each once it has shown to be of the same cluster.
  * Failure modes: all nodes refuse (older servers), then the endpoints alone are asked for a minute;
- * an answer that is no listing, or none, after which what was known stays; a node of another cluster
- * than the first listing's, which gets no other request. Any thread. */
+ * an answer that is no listing, or none, after which what was known stays; a node of another
+ * cluster than the first listing's, which gets no other request. Any thread. */
 #ifndef LEAFD_CLIENTS_C_DISCOVER_H
 #define LEAFD_CLIENTS_C_DISCOVER_H
 
@@ -16,8 +16,8 @@ enum { FOREIGN_BYTES = 2 * UID_BYTES + 40 };
  * where none were asked for yet, up to connect_ms if failed. */
 void discover_nodes(struct leafd *client, struct door *door, bool failed, uint64_t first_ms);
 
-/* Of the nodes of a list: whether node at is of another cluster than the client's, which why says; or
- * all are. */
+/* Of the nodes of a list: whether node at is of another cluster than the client's, which why says;
+ * or all are. */
 enum foreign { FOREIGN_NOT, FOREIGN_ONE, FOREIGN_ALL };
 enum foreign discover_foreign(struct leafd *client, const struct nodes *nodes, unsigned at,
                               char why[FOREIGN_BYTES]);

@@ -65,7 +65,7 @@ struct discovery {
 struct known_cluster {
     char uid[UID_BYTES]; /* "": not known yet */
     bool told;           /* that a listing has another one */
-    /* Nodes whose last listing has another one; the oldest gives its place away. */
+    /* Nodes whose last listing has another one; the oldest is overwritten. */
     struct {
         char node[NODE_TEXT_BYTES]; /* "": none */
         char uid[UID_BYTES];

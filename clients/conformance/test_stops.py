@@ -1,7 +1,7 @@
-"""What stops ids on purpose, on real nodes, while each library takes them: a node is drained, a tag is
-paused, a client is cut. Nothing is lost, no id comes twice, and none comes after the time that is
-promised. (Plain HTTP and RESP have the same in cluster-tests: test_zones, test_pause, test_client_cuts.)
-"""
+"""What stops ids on purpose, on real nodes, while each library takes them: a node is drained, a tag
+is paused, a client is cut. Nothing is lost, no id comes twice, and none comes after the time that
+is promised. (Plain HTTP and RESP have the same in cluster-tests: test_zones, test_pause,
+test_client_cuts.)"""
 
 import itertools
 import time
@@ -116,7 +116,7 @@ def test_ids_are_stopped(ruled, tags, client, how):
         within(lambda: take(f"strict {tags[1]} 1") and time.monotonic() > stopped + 1, 1 + SLACK_S,
                "it is stopped")
         assert all(take(f"strict {tags[1]} 1") for _ in range(10)), "a strict id after the second"
-        within(lambda: take(f"segment {tags[0]} 3"), HELD_S + 1 + SLACK_S, "what is held is used up")
+        within(lambda: take(f"segment {tags[0]} 3"), HELD_S + 1 + SLACK_S, "it is used up")
         assert all(take(f"segment {tags[0]} 1") for _ in range(10)), "an id that was held"
     finally:
         if how == "pause":
@@ -124,7 +124,7 @@ def test_ids_are_stopped(ruled, tags, client, how):
                 ruled.ask("PUT", f"/api/tags/{tag}", {"paused": False})
         else:
             ruled.ask("DELETE", "/api/clients/cuts/shop")
-    for kind, tag in zip(("segment", "strict"), tags):
-        wait_until(lambda k=kind, t=tag: not take(f"{k} {t} 1"), 30, f"{kind} ids again")
+    for line in (f"segment {tags[0]} 1", f"strict {tags[1]} 1"):
+        wait_until(lambda asked=line: not take(asked), 30, f"{line} gets ids again")
     for ids in got.values():
         check_once(ids)

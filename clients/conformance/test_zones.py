@@ -404,9 +404,9 @@ def test_one_node_of_another_cluster(start, fake):
 
 
 def test_a_cluster_that_was_rebuilt(start, fake):
-    """All addresses lead to another one, whose ids may be the same: nothing is asked of it, and calls
-    fail at once, whatever the deadline, with both uids. A new client takes it; the old one goes on
-    once its own cluster is back."""
+    """All addresses lead to another one, whose ids may be the same: nothing is asked of it, and
+    calls fail at once, whatever the deadline, with both uids. A new client takes it; the old one
+    goes on once its own cluster is back."""
     cluster = Cluster(fake, "ab")
     client = start().open(endpoints=cluster.url, zone="a", **SMALL, **PATIENT)
     ids = client.ids("segment orders 2")

@@ -464,10 +464,10 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
     int rv;
 
     if (sim_percent(world, 10)) {
-        rv = segment_claim_whole(&tag->buffer, count, &range, &view);
+        rv = segment_claim(&tag->buffer, count, count, &range, &view);
         atomic_store(&tag->demand, rv == 0 ? 0 : count);
     } else {
-        rv = segment_claim(&tag->buffer, count, &range, &view);
+        rv = segment_claim(&tag->buffer, 1, count, &range, &view);
     }
     if (rv == 0) {
         sim_check_ids(node, t, tag->refill.generation, &range);

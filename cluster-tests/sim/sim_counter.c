@@ -295,14 +295,6 @@ static enum service_lead on_lead(struct service *service, struct service_lead_as
     return SERVICE_LED;
 }
 
-static bool on_propose(struct service *service, struct buf *command, bool *ret_more)
-{
-    (void)service;
-    (void)command;
-    (void)ret_more;
-    return false;
-}
-
 static void on_marks(struct service *service, const void *data, size_t len, struct buf *marks)
 {
     (void)service;
@@ -346,7 +338,6 @@ void sim_counter_node_init(struct sim_node *node)
         .accepts = on_accepts,
         .admit = on_admit,
         .lead = on_lead,
-        .propose = on_propose,
         .marks = on_marks,
         .take_marks = on_take_marks,
         .drain = on_event,

@@ -377,7 +377,7 @@ HOT static enum http_admission api_admit(struct conn *conn)
     size_t name_len;
 
     request->body_max = LIMIT_HTTP_SMALL_BODY_BYTES;
-    if (router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len) !=
+    if (router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len) !=
         ROUTER_FOUND) {
         return HTTP_REFUSE;
     }
@@ -389,8 +389,8 @@ HOT static enum http_admission api_admit(struct conn *conn)
     request->name_len = (uint32_t)name_len;
     request->traffic = route->traffic;
     request->wants_json =
-        route->is_leaf && conn_head(conn)->accept.count > 0 &&
-        header_wants_json(conn_at(conn, conn_head(conn)->accept.at), conn_head(conn)->accept.len);
+        route->is_leaf && conn->parser.head.accept.count > 0 &&
+        header_wants_json(conn_at(conn, conn->parser.head.accept.at), conn->parser.head.accept.len);
     gate_admit(conn, route);
     if (request->gate != GATE_OPEN) {
         return HTTP_REFUSE;
@@ -414,7 +414,7 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
 {
     const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
-    const bool asks_options = conn_head(conn)->method == METHOD_OPTIONS;
+    const bool asks_options = conn->parser.head.method == METHOD_OPTIONS;
     const struct route *route;
     const char *name;
     size_t name_len;
@@ -425,7 +425,7 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
 
     text_show(path, request->path_len, shown, sizeof shown);
     switch (
-        router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len)) {
+        router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len)) {
     case ROUTER_NO_ROUTE:
         if (asks_options && path[0] == '*') {
             router_allow(NULL, allow);
@@ -547,40 +547,37 @@ static void api_loop_end(void *loop_data)
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
     call_free_kept(loop);
+    json_decref(loop->fields);
     tokens_unref(loop->tokens);
     ff1_free(loop->ff1);
     zones_free(loop->zones);
     free(loop);
 }
 
-/* The client of a request that is being served has been cut: its wait ends without an answer. */
-static void cut_short(struct conn *conn)
-{
-    struct http_wait *wait = conn->wait;
-
-    if (conn->state != CONN_SERVING || wait == NULL) {
-        return; /* its body is incomplete; the gate is closed then */
-    }
-    if (wait->sent != NULL || conn->note != NULL) { /* a reply, or a change, has begun */
-        conn_abort(conn, "its client is cut");
-        return;
-    }
-    (void)conn_resume(wait);
-    wait->cancel(wait);
-    deny(conn);
-}
-
+/* A request that is being served, and whose client has been cut, ends without its answer. */
 static void take_cuts(struct api_loop *loop)
 {
     struct conn *next;
 
     gate_take_cuts(loop);
     for (struct conn *conn = TAILQ_FIRST(&loop->conns->all); conn != NULL; conn = next) {
+        struct http_wait *wait = conn->wait;
+
         next = TAILQ_NEXT(conn, all_link);
-        if ((conn->state == CONN_SERVING || conn->state == CONN_BODY) &&
-            conn->request.route != NULL && conn->request.gate == GATE_OPEN && gate_cuts(conn)) {
-            cut_short(conn);
+        if ((conn->state != CONN_SERVING && conn->state != CONN_BODY) ||
+            conn->request.route == NULL || conn->request.gate != GATE_OPEN || !gate_cuts(conn)) {
+            continue;
         }
+        if (conn->state != CONN_SERVING || wait == NULL) {
+            continue; /* its body is incomplete; the gate is closed then */
+        }
+        if (wait->sent != NULL || conn->note != NULL) { /* a reply, or a change, has begun */
+            conn_abort(conn, "its client is cut");
+            continue;
+        }
+        (void)conn_resume(wait);
+        wait->cancel(wait);
+        deny(conn);
     }
 }
 

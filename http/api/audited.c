@@ -65,33 +65,25 @@ static void put_address(const struct conn *conn, char out[PEER_BYTES])
     }
 }
 
-/* Is force=1 among the options, in any encoding? */
-static bool is_forced(const struct conn *conn)
-{
-    const struct request *request = &conn->request;
-    char *space = api_loop(conn)->options;
-    size_t len = 0;
-
-    if (request->query_len == 0 ||
-        target_decode(conn_at(conn, request->query_at), request->query_len, TARGET_PLUS_IS_SPACE,
-                      space, LIMIT_HTTP_TARGET_BYTES, &len) != 0) {
-        return false;
-    }
-    return memmem(space, len, "force=1", strlen("force=1")) != NULL;
-}
-
 static void note_make(struct conn *conn, struct note *note)
 {
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
                                         [IDENTITY_TOKEN] = "token",
                                         [IDENTITY_CERTIFICATE] = "certificate"};
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const struct identity *identity = gate_identity(conn);
     const struct request *request = &conn->request;
     const struct route *route = request->route;
     uint32_t len = head->target_len < WHAT_BYTES ? head->target_len : WHAT_BYTES;
+    char *query = api_loop(conn)->options; /* for the moment: decoded */
+    size_t query_len = 0;
 
-    *note = (struct note){.by = kinds[identity->kind], .force = is_forced(conn)};
+    *note = (struct note){.by = kinds[identity->kind]};
+    note->force =
+        request->query_len > 0 &&
+        target_decode(conn_at(conn, request->query_at), request->query_len, TARGET_PLUS_IS_SPACE,
+                      query, LIMIT_HTTP_TARGET_BYTES, &query_len) == 0 &&
+        memmem(query, query_len, "force=1", strlen("force=1")) != NULL;
     memcpy(note->who, identity->name, sizeof note->who);
     put_address(conn, note->address);
     if (conn->caller != NULL) { /* another protocol: the method and name, no secret */
@@ -265,14 +257,6 @@ static int submit_looked(struct conn *conn, struct call *call)
     return call_submit_for(conn, change, change->wait_ms);
 }
 
-uint32_t worker_id_end(struct conn *conn)
-{
-    return atomic_load(&api_loop(conn)->backend->health->level) >=
-                   command_since(COMMAND_WORKER_ACQUIRE_OF)
-               ? LIMIT_WORKER_IDS
-               : WORKER_IDS_NARROW;
-}
-
 static int worker_before_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
@@ -441,7 +425,7 @@ static int look_at_command(struct conn *conn, struct call *change)
     case COMMAND_WORKER_ACQUIRE_OF:
     case COMMAND_WORKER_RELEASE:
     case COMMAND_WORKER_RELEASE_OF:
-        if (change->worker.worker_id >= worker_id_end(conn)) {
+        if (change->worker.worker_id >= LIMIT_WORKER_IDS) {
             break; /* the cluster chooses a free one */
         }
         call = call_new(ID_REQUEST_QUERY, worker_before_cb);
@@ -523,6 +507,7 @@ static int refuse_role(struct conn *conn)
                        role_name(route->role), identity->name, roles_text(identity->roles, roles));
 }
 
+/* Returns ANSWERED, which is false. */
 static int refuse_tag(struct conn *conn, const char *what)
 {
     const struct identity *identity = gate_identity(conn);
@@ -530,6 +515,8 @@ static int refuse_tag(struct conn *conn, const char *what)
     char shown[SHOWN_BYTES];
     size_t at = 0;
 
+    conn->request.gate = GATE_TAG; /* where no path names the tag, only now */
+    audited_refuse(conn);
     for (size_t i = 0; i < identity->prefix_count && at + SHOWN_BYTES + 3 < sizeof prefixes; i++) {
         const struct identity_prefix *prefix = &identity->prefixes[i];
 
@@ -575,7 +562,7 @@ static int refuse_token(struct conn *conn, const char *error, const char *messag
 int deny(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
     const enum gate gate = (enum gate)conn->request.gate;
     bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
@@ -583,8 +570,8 @@ int deny(struct conn *conn)
     const char *host;
     size_t len;
 
-    /* For a cut, the audit already has who asked for it. */
-    if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT) {
+    /* For a cut, the audit already has who asked for it; for a tag, see refuse_tag(). */
+    if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT && gate != GATE_TAG) {
         audited_refuse(conn);
     }
     switch (gate) {
@@ -658,10 +645,8 @@ bool narrow_list(struct conn *conn, struct param *prefix)
         prefix->len = identity->prefixes[0].len;
         return true;
     }
-    conn->request.gate = GATE_TAG;
-    audited_refuse(conn);
-    refuse_tag(conn, prefix->present ? "this prefix has others' tags, too" : "name a prefix");
-    return false;
+    return refuse_tag(conn,
+                      prefix->present ? "this prefix has others' tags, too" : "name a prefix");
 }
 
 bool may_put(struct conn *conn, const struct buf *command)
@@ -688,10 +673,7 @@ bool may_put(struct conn *conn, const struct buf *command)
         if (!identity_may_use(identity, tag.name, tag.name_len)) {
             (void)snprintf(what, sizeof what, "tag %s is another's",
                            text_show(tag.name, tag.name_len, shown, sizeof shown));
-            conn->request.gate = GATE_TAG;
-            audited_refuse(conn);
-            refuse_tag(conn, what);
-            return false;
+            return refuse_tag(conn, what);
         }
     }
     return true;

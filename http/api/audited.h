@@ -82,9 +82,6 @@ struct share {
     uint64_t tags;    /* bytes that its tags may count (tag_share_bytes()) */
 };
 
-/* The first number that is no worker id, at the cluster's level. */
-uint32_t worker_id_end(struct conn *conn);
-
 struct share share_of(struct conn *conn);
 
 enum share_kind { SHARE_KEYS, SHARE_WORKERS, SHARE_TAGS /* in bytes */ };

@@ -286,22 +286,21 @@ static bool read_body(struct conn *conn, const struct form *form, struct member_
         [FIELD_WEIGHT] = {.name = "weight", .needed = true, .max = NODE_WEIGHT_MAX},
     };
     const struct param *address = &fields[FIELD_ADDRESS];
-    json_t *body = request_body(conn, form->body, "", &fields[form->first], form->count);
     char shown[SHOWN_BYTES];
     const char *why;
-    bool good = body != NULL;
 
-    if (good && address->present && !member_address_check(address->text, address->len, &why)) {
-        good = reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
-                           text_show(address->text, address->len, shown, sizeof shown), why);
-    } else if (good && address->present) {
-        memcpy(ask->address, address->text, address->len);
+    if (!request_body(conn, form->body, "", &fields[form->first], form->count)) {
+        return false;
     }
+    if (address->present && !member_address_check(address->text, address->len, &why)) {
+        return reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
+                           text_show(address->text, address->len, shown, sizeof shown), why);
+    }
+    memcpy(ask->address, address->present ? address->text : "", address->len);
     ask->node_id = form->id_in_path ? ask->node_id : fields[FIELD_ID].number;
     ask->level = (uint16_t)fields[FIELD_LEVEL].number;
     ask->weight = (uint16_t)fields[FIELD_WEIGHT].number;
-    json_decref(body);
-    return good;
+    return true;
 }
 
 int handle_cluster_ask(struct conn *conn)
@@ -464,25 +463,15 @@ static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
                         cut->who, asks->name);
 }
 
-/* Each node has its own tokens file: another node may know the name. */
-static bool is_known_here(const struct api_loop *loop, const char *who)
-{
-    char address[PROXY_NETWORK_BYTES];
-    const struct identity *token;
-
-    for (size_t i = 1; (token = tokens_at(loop->tokens, i)) != NULL; i++) {
-        if (strcmp(token->name, who) == 0) {
-            return true;
-        }
-    }
-    return proxy_network(who, strlen(who), address);
-}
-
 static int cut_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
+    const struct token_table *tokens = api_loop(conn)->tokens;
     const struct client_cut *cut = &call->cut;
     struct buf *json = reply_begin(conn);
+    char address[PROXY_NETWORK_BYTES];
+    bool known = proxy_network(cut->who, strlen(cut->who), address);
+    const struct identity *token;
     int32_t status;
 
     if (status_result_decode(reply->data, reply->len, &status) != 0) {
@@ -499,7 +488,10 @@ static int cut_cb(struct conn *conn, struct call *call)
         return status != 0 ? status : 204;
     }
     put_client_cut(cut, json);
-    if (!is_known_here(api_loop(conn), cut->who)) {
+    for (size_t i = 1; !known && (token = tokens_at(tokens, i)) != NULL; i++) {
+        known = strcmp(token->name, cut->who) == 0;
+    }
+    if (!known) { /* each node has its own tokens file: another node may know the name */
         buf_printf(json, ",\"warning\":\"no token of this node is named %s\"", cut->who);
     }
     buf_printf(json, "}");
@@ -523,26 +515,19 @@ int handle_cut_put(struct conn *conn)
                              {.name = "reason", .kind = PARAM_TEXT}};
     struct client_cut cut = {0};
     const char *why;
-    json_t *body;
 
-    if (!request_options(conn, options, COUNT_OF(options)) || !read_who(conn, &cut)) {
+    if (!request_options(conn, options, COUNT_OF(options)) || !read_who(conn, &cut) ||
+        !request_body(conn, "a cut's fields", "", fields, COUNT_OF(fields))) {
         return ANSWERED;
     }
-    body = request_body(conn, "a cut's fields", "", fields, COUNT_OF(fields));
-    if (body == NULL) {
-        return ANSWERED;
-    }
-    cut.until_ms = gate_now_ms(api_loop(conn)) + fields[0].number * 1000;
     if (fields[1].present && tag_reason_check(fields[1].text, fields[1].len, &why) != 0) {
-        (void)reply_error(conn, 400, "bad_request", "%s", why);
-    } else {
-        memcpy(cut.reason, fields[1].present ? fields[1].text : "", fields[1].len);
-        if (options[1].number == 1 || !cut_hurts(conn, &cut)) {
-            (void)submit_cut(conn, &cut, options[0].number);
-        }
+        return reply_error(conn, 400, "bad_request", "%s", why);
     }
-    json_decref(body);
-    return ANSWERED;
+    memcpy(cut.reason, fields[1].present ? fields[1].text : "", fields[1].len);
+    cut.until_ms = gate_now_ms(api_loop(conn)) + fields[0].number * 1000;
+    return options[1].number != 1 && cut_hurts(conn, &cut)
+               ? ANSWERED
+               : submit_cut(conn, &cut, options[0].number);
 }
 
 int handle_cut_end(struct conn *conn)

@@ -16,6 +16,7 @@
 #define LEAFD_HTTP_API_CONTEXT_H
 
 #include <bsd/sys/tree.h>
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -224,6 +225,7 @@ struct api_loop {
     uint64_t tokens_generation;
     struct client_cuts cuts;               /* as this loop last read them */
     char options[LIMIT_HTTP_TARGET_BYTES]; /* decoded, of the request whose handler runs */
+    json_t *fields;                        /* of its body; or of an earlier one, or NULL */
 };
 
 /* A separate server, with separate routes. */

@@ -17,7 +17,7 @@
 static enum gate identify_token(struct conn *conn, const struct identity **ret_identity)
 {
     struct caller *caller = conn->caller;
-    const struct parser_field *field = &conn_head(conn)->authorization;
+    const struct parser_field *field = &conn->parser.head.authorization;
     const char *text = conn_at(conn, field->at);
     size_t len = field->len;
     struct token_hash hash;
@@ -105,7 +105,7 @@ static enum gate identify(struct conn *conn)
     const struct caller *caller = conn->caller;
     const struct identity *identity = NULL;
     /* By the request's header, or the connection's caller. */
-    bool has_token = caller != NULL ? caller->has_token : conn_head(conn)->authorization.count > 0;
+    bool has_token = caller != NULL ? caller->has_token : conn->parser.head.authorization.count > 0;
     enum gate gate = GATE_OPEN;
 
     if (tokens_are_used(tokens) && has_token) {
@@ -203,7 +203,7 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
 
 static enum gate judge_page(struct conn *conn, const struct route *route)
 {
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     bool reads = head->method == METHOD_GET || head->method == METHOD_HEAD;
     /* A POST to a Leaf route does the same as its GET. */
     bool changes = !reads && !route->is_leaf;

@@ -94,26 +94,6 @@ static uint64_t id_text_lines_bytes(const struct id_text *text, const struct seg
     return bytes;
 }
 
-static void id_text_put_lines(struct api_loop *loop, const struct id_text *text,
-                              const struct segment_range *range, struct buf *buf)
-{
-    const struct shape *keyed = text->shape != NULL && text->shape->has_key ? text->shape : NULL;
-    char line[ID_TEXT_BYTES_MAX + 1];
-
-    for (uint32_t i = 0; i < range->count; i++) {
-        uint64_t id = range->first + (uint64_t)i * increment_of(range->increment);
-        size_t len;
-
-        if (i == 0 ||
-            (keyed != NULL && id > 0 && shape_key_of(keyed, id) != shape_key_of(keyed, id - 1))) {
-            prepare_shape(loop, text, id);
-        }
-        len = put_id(loop, text, id, line);
-        line[len] = '\n';
-        buf_put(buf, line, len + 1);
-    }
-}
-
 /* --- numbers --- */
 
 /* Increment decimal digits in place; a carry out of the front makes one digit more. */
@@ -312,28 +292,28 @@ int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const 
 static uint64_t put_lines(struct conn *conn, const struct id_text *text,
                           const struct segment_range *range, struct buf *out)
 {
+    const struct shape *keyed = text->shape != NULL && text->shape->has_key ? text->shape : NULL;
+    struct api_loop *loop = api_loop(conn);
+    char line[ID_TEXT_BYTES_MAX + 1];
     size_t before = out->len;
 
     if (id_text_is_number(text)) {
         put_number_lines(range, out);
-    } else {
-        id_text_put_lines(api_loop(conn), text, range, out);
+        return out->len - before;
+    }
+    for (uint32_t i = 0; i < range->count; i++) {
+        uint64_t id = range->first + (uint64_t)i * increment_of(range->increment);
+        size_t len;
+
+        if (i == 0 ||
+            (keyed != NULL && id > 0 && shape_key_of(keyed, id) != shape_key_of(keyed, id - 1))) {
+            prepare_shape(loop, text, id);
+        }
+        len = put_id(loop, text, id, line);
+        line[len] = '\n';
+        buf_put(out, line, len + 1);
     }
     return out->len - before;
-}
-
-/* Many lines are made part by part. */
-static int answer_lines(struct conn *conn, const struct id_claim *claim, const char *extra)
-{
-    const struct id_text *text = &claim->text;
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < claim->range_count; i++) {
-        bytes += id_text_is_number(text) ? lines_bytes(&claim->ranges[i])
-                                         : id_text_lines_bytes(text, &claim->ranges[i]);
-    }
-    return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes, id_text_lines(text),
-                                put_lines);
 }
 
 int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
@@ -342,6 +322,7 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
     struct buf *body;
     char headers[80];
     char text[ID_TEXT_BYTES_MAX];
+    uint64_t bytes = 0;
 
     ASSERT(is_number || claim->format == ID_FORMAT_TEXT);
     if (!is_number && !claim->counted) {
@@ -350,7 +331,12 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
         return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > id_text_lines(&claim->text)) {
-        return answer_lines(conn, claim, extra);
+        for (uint32_t i = 0; i < claim->range_count; i++) {
+            bytes += is_number ? lines_bytes(&claim->ranges[i])
+                               : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
+        }
+        return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes,
+                                    id_text_lines(&claim->text), put_lines);
     }
     if (claim->format != ID_FORMAT_TEXT && claim->source != ID_SOURCE_CLOCK) {
         (void)snprintf(headers, sizeof headers, "Leafd-Generation: %u\r\n%s", claim->generation,

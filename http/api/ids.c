@@ -293,7 +293,7 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
     claim->count = (uint32_t)options[0].number;
     claim->left = claim->count;
     claim->timeout_ms = (uint32_t)options[3].number;
-    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
+    claim->deadline_ms = uv_now(conn->conns->uv) + claim->timeout_ms;
     if (!snowflake) {
         claim->stepped = options[5].number == 1;
         claim->consecutive = claim->format != ID_FORMAT_TEXT && !claim->stepped;
@@ -311,7 +311,7 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
     claim->left = count;
     claim->plain = true;
     claim->timeout_ms = loop->api->settings->default_timeout_ms;
-    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
+    claim->deadline_ms = uv_now(conn->conns->uv) + claim->timeout_ms;
     claim->generation = UINT32_MAX;
 }
 
@@ -337,7 +337,7 @@ HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
     claim->source = snowflake ? ID_SOURCE_CLOCK : ID_SOURCE_SEGMENT;
     claim->name_len = (uint16_t)name_len;
     claim->plain = name_len == conn->request.name_len;
-    claim->keyed = conn_head(conn)->key_count > 0;
+    claim->keyed = conn->parser.head.key.count > 0;
     return true;
 }
 
@@ -452,33 +452,33 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
 
 static const char *key_text(const struct conn *conn)
 {
-    return conn_at(conn, conn_head(conn)->key_at);
+    return conn_at(conn, conn->parser.head.key.at);
 }
 
 /* True: the request has a valid key, or none; else answered. */
 static bool key_ok(struct conn *conn)
 {
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const char *key = key_text(conn);
     char shown[SHOWN_BYTES];
 
-    if (head->key_count == 0) {
+    if (head->key.count == 0) {
         return true;
     }
-    if (head->key_count > 1) {
+    if (head->key.count > 1) {
         return reply_error(conn, 400, "bad_key",
-                           "%u Idempotency-Key headers; one request has one key", head->key_count);
+                           "%u Idempotency-Key headers; one request has one key", head->key.count);
     }
-    if (head->key_len < 1 || head->key_len > LIMIT_KEY_BYTES) {
+    if (head->key.len < 1 || head->key.len > LIMIT_KEY_BYTES) {
         return reply_error(conn, 400, "bad_key",
-                           "an Idempotency-Key of %u bytes; it must have 1 to %d", head->key_len,
+                           "an Idempotency-Key of %u bytes; it must have 1 to %d", head->key.len,
                            LIMIT_KEY_BYTES);
     }
-    for (size_t i = 0; i < head->key_len; i++) {
+    for (size_t i = 0; i < head->key.len; i++) {
         if (key[i] < 0x20 || key[i] > 0x7e) {
             return reply_error(conn, 400, "bad_key",
                                "Idempotency-Key %s: byte %zu is not a printable ASCII character",
-                               text_show(key, head->key_len, shown, sizeof shown), i + 1);
+                               text_show(key, head->key.len, shown, sizeof shown), i + 1);
         }
     }
     return true;
@@ -516,12 +516,12 @@ static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
             conn, 409, err_code(ERR_KEY_CONFLICT),
             "Idempotency-Key %s of tag %s belongs to another client: it was sent with another "
             "token or certificate; use keys that no other client makes, as UUIDs are",
-            text_show(key_text(conn), conn_head(conn)->key_len, key, sizeof key), shown);
+            text_show(key_text(conn), conn->parser.head.key.len, key, sizeof key), shown);
     }
     return reply_error(
         conn, 409, err_code(ERR_KEY_CONFLICT),
         "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",
-        text_show(key_text(conn), conn_head(conn)->key_len, key, sizeof key), shown,
+        text_show(key_text(conn), conn->parser.head.key.len, key, sizeof key), shown,
         ull(result->detail), claim->count);
 }
 
@@ -633,9 +633,9 @@ static __attribute__((noinline)) int strict_start(struct conn *conn, const struc
     struct strict_item item = {.name = claim->name,
                                .name_len = claim->name_len,
                                .key = key_text(conn),
-                               .key_len = (uint16_t)conn_head(conn)->key_len,
+                               .key_len = (uint16_t)conn->parser.head.key.len,
                                .count = claim->count};
-    uint64_t now_ms = conns_now_ms(conn->conns);
+    uint64_t now_ms = uv_now(conn->conns->uv);
     uint32_t wait_ms = CLUSTER_WAIT_MIN_MS;
     struct share share;
     struct call *call;
@@ -769,8 +769,8 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
         }
     }
     while (claim->left > 0) {
-        int rv = claim->contiguous ? segment_claim_whole(&tag->buffer, claim->left, &range, &view)
-                                   : segment_claim(&tag->buffer, claim->left, &range, &view);
+        int rv = segment_claim(&tag->buffer, claim->contiguous ? claim->left : 1, claim->left,
+                               &range, &view);
 
         if (view.skipped > 0) {
             conns_count(&loop->counts.burnt_skipped, view.skipped);
@@ -909,7 +909,7 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
 
     /* A client that has closed its side may be gone and never read the ids, so none are claimed for
      * it. */
-    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
         return answer_claim(conn, claim, tag, CLAIM_EMPTY);
     }
     if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {

@@ -277,30 +277,14 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
     return bad_value(field, body_show(value, shown), ret_fault);
 }
 
-static int unknown_field(const char *key, const struct param *fields, size_t count,
-                         struct body_fault *ret_fault)
-{
-    char shown[BODY_SHOWN_BYTES];
-    char known[KNOWN_BYTES] = "";
-    size_t at = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        int len =
-            snprintf(known + at, sizeof known - at, "%s%s", i > 0 ? ", " : "", fields[i].name);
-
-        ASSERT(len > 0 && (size_t)len < sizeof known - at);
-        at += (size_t)len;
-    }
-    return body_fail(ret_fault, "bad_request", "unknown field %s; known are %s",
-                     text_show(key, strlen(key), shown, sizeof shown), known);
-}
-
 int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
+    char known[KNOWN_BYTES] = "";
     const char *key;
     json_t *value;
+    size_t at = 0;
 
     if (!json_is_object(object)) {
         return body_fail(ret_fault, "bad_request", "%s is not an object of %s",
@@ -309,16 +293,25 @@ int body_fields(json_t *object, const char *what, struct param *fields, size_t c
     json_object_foreach(object, key, value)
     {
         size_t i = 0;
-        int rv;
 
         while (i < count && strcmp(fields[i].name, key) != 0) {
             i++;
         }
-        rv = i < count ? read_field(value, &fields[i], ret_fault)
-                       : unknown_field(key, fields, count, ret_fault);
-        if (rv != 0) {
-            return rv;
+        if (i < count && read_field(value, &fields[i], ret_fault) != 0) {
+            return ERR_INVALID;
         }
+        if (i < count) {
+            continue;
+        }
+        for (i = 0; i < count; i++) {
+            int len =
+                snprintf(known + at, sizeof known - at, "%s%s", i > 0 ? ", " : "", fields[i].name);
+
+            ASSERT(len > 0 && (size_t)len < sizeof known - at);
+            at += (size_t)len;
+        }
+        return body_fail(ret_fault, "bad_request", "unknown field %s; known are %s",
+                         text_show(key, strlen(key), shown, sizeof shown), known);
     }
     for (size_t i = 0; i < count; i++) {
         if (fields[i].needed && !fields[i].present) {

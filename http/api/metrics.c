@@ -710,7 +710,7 @@ int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
     const struct api *api = loop->api;
-    const struct parser_field *accept = &conn_head(conn)->accept;
+    const struct parser_field *accept = &conn->parser.head.accept;
     bool is_open =
         accept->count == 1 && header_wants_openmetrics(conn_at(conn, accept->at), accept->len);
     struct exposition to = {.text = reply_begin(conn), .is_open = is_open};

@@ -62,11 +62,22 @@ void reply_finish(struct conn *conn, int result)
     }
 }
 
-/* TinyID's answer to a failure; where it answers a bare text, that is empty. */
-static int fail_as_tinyid(struct conn *conn, int status, const char *message)
+int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
 {
-    struct buf *json = reply_begin(conn);
+    const struct route *route = conn->request.route;
+    char message[MESSAGE_BYTES];
+    struct buf *json;
+    va_list args;
 
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (route == NULL || !route->is_tinyid || conn->request.gate != 0) { /* it was not admitted */
+        conn_fail(conn, status, code, NULL, "", message);
+        return ANSWERED;
+    }
+    /* TinyID's answer to a failure; where it answers a bare text, that is empty. */
+    json = reply_begin(conn);
     if (request_is_simple(conn)) {
         return reply_made(conn, ANSWER_TEXT, NULL);
     }
@@ -74,22 +85,6 @@ static int fail_as_tinyid(struct conn *conn, int status, const char *message)
     text_put_json(json, message, strlen(message));
     buf_put_u8(json, '}');
     return reply_made(conn, ANSWER_JSON, NULL);
-}
-
-int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
-{
-    const struct route *route = conn->request.route;
-    char message[MESSAGE_BYTES];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    if (route != NULL && route->is_tinyid && conn->request.gate == 0) { /* it was admitted */
-        return fail_as_tinyid(conn, status, message);
-    }
-    conn_fail(conn, status, code, NULL, "", message);
-    return ANSWERED;
 }
 
 int reply_fault(struct conn *conn, const struct body_fault *fault)
@@ -202,7 +197,7 @@ HOT bool request_options(struct conn *conn, struct param *options, size_t count)
 bool request_form(struct conn *conn, struct param *options, size_t count)
 {
     static const char form[] = "application/x-www-form-urlencoded";
-    const struct parser_field *type = &conn_head(conn)->content_type;
+    const struct parser_field *type = &conn->parser.head.content_type;
     size_t used = conn->request.query_len; /* decoded values of the query are no longer than it */
 
     if (type->count != 1 || type->len < strlen(form) ||
@@ -214,20 +209,18 @@ bool request_form(struct conn *conn, struct param *options, size_t count)
                         api_loop(conn)->options + used, options, count, true);
 }
 
-json_t *request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
-                     size_t count)
+bool request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
+                  size_t count)
 {
+    struct api_loop *loop = api_loop(conn);
     bool is_empty = conn->body.len == 0;
     const char *text = is_empty ? empty : (const char *)conn->body.data;
     struct body_fault fault;
-    json_t *root = body_parse(text, 0, is_empty ? strlen(empty) : conn->body.len, &fault);
 
-    if (root == NULL || body_fields(root, what, fields, count, &fault) != 0) {
-        reply_fault(conn, &fault);
-        json_decref(root);
-        return NULL;
-    }
-    return root;
+    json_decref(loop->fields);
+    loop->fields = body_parse(text, 0, is_empty ? strlen(empty) : conn->body.len, &fault);
+    return (loop->fields != NULL && body_fields(loop->fields, what, fields, count, &fault) == 0) ||
+           reply_fault(conn, &fault);
 }
 
 /* --- the name in the path --- */

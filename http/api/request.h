@@ -101,10 +101,10 @@ bool request_options(struct conn *conn, struct param *options, size_t count);
  * ignored. */
 bool request_form(struct conn *conn, struct param *options, size_t count);
 
-/* Read the body's fields into the table; `empty` replaces an empty body. Returns the object that
- * holds their texts, freed by the caller with json_decref(); NULL if the body is wrong. */
-json_t *request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
-                     size_t count);
+/* Read the body's fields into the table; `empty` replaces an empty body. Texts are valid until the
+ * handler returns. */
+bool request_body(struct conn *conn, const char *what, const char *empty, struct param *fields,
+                  size_t count);
 
 /* Read the whole number in the path; what: its name for the message. */
 bool request_path_number(struct conn *conn, const char *what, uint64_t min, uint64_t max,

@@ -79,33 +79,11 @@ uint64_t refusal_wait_until_ms(const struct id_backend *backend, int err)
                                                        : until_ms;
 }
 
-static const char *clock_text(const struct id_backend *backend, int err, char *out, size_t size)
+const char *refusal_text(const struct id_backend *backend, int err, char *out, size_t size)
 {
     uint64_t now_ms = clock_wall_ms(backend->clock);
     uint64_t until_ms = refusal_wait_until_ms(backend, err);
     long long off_ms = (long long)atomic_load(&backend->health->clock_off_ms);
-    char time[TEXT_TIME_BYTES];
-
-    if (off_ms == 0 && until_ms > now_ms) { /* no other clock heard yet: use our own past */
-        off_ms = -(long long)(until_ms - now_ms);
-    }
-    if (until_ms == 0) {
-        (void)snprintf(out, size,
-                       "%s: it is off by %lld ms, and ids go on when it has been set right",
-                       err_text(err), off_ms);
-    } else {
-        (void)snprintf(out, size,
-                       "%s: it is off by %lld ms, and ids go on when it shows %llu (%s), which is "
-                       "in %llu ms",
-                       err_text(err), off_ms, ull(until_ms), text_time_rfc3339(until_ms, time),
-                       ull(until_ms > now_ms ? until_ms - now_ms : 0));
-    }
-    return out;
-}
-
-const char *refusal_text(const struct id_backend *backend, int err, char *out, size_t size)
-{
-    uint64_t now_ms = clock_wall_ms(backend->clock);
     char time[TEXT_TIME_BYTES];
     uint64_t end_ms;
 
@@ -134,8 +112,24 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
         (void)snprintf(out, size, "this node is still being granted its worker id");
         return out;
     default:
-        return clock_text(backend, err, out, size);
+        break;
     }
+    /* The clock is wrong. */
+    if (off_ms == 0 && until_ms > now_ms) { /* no other clock heard yet: use our own past */
+        off_ms = -(long long)(until_ms - now_ms);
+    }
+    if (until_ms == 0) {
+        (void)snprintf(out, size,
+                       "%s: it is off by %lld ms, and ids go on when it has been set right",
+                       err_text(err), off_ms);
+    } else {
+        (void)snprintf(out, size,
+                       "%s: it is off by %lld ms, and ids go on when it shows %llu (%s), which is "
+                       "in %llu ms",
+                       err_text(err), off_ms, ull(until_ms), text_time_rfc3339(until_ms, time),
+                       ull(until_ms > now_ms ? until_ms - now_ms : 0));
+    }
+    return out;
 }
 
 /* --- taking ids --- */
@@ -215,8 +209,8 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     if (rv == ERR_NO_WORKER_ID) {
         uint64_t until_ms = claim->deadline_ms - claim->timeout_ms + WORKER_ID_WAIT_MS;
 
-        return no_worker_id(backend->health) && conns_now_ms(loop->conns) >= until_ms ? rv
-                                                                                      : ERR_EMPTY;
+        return no_worker_id(backend->health) && uv_now(loop->conns->uv) >= until_ms ? rv
+                                                                                    : ERR_EMPTY;
     }
     return rv;
 }
@@ -339,8 +333,7 @@ static void snowflake_expire(struct http_wait *wait)
 /* The parked ones try again in a millisecond. */
 static void snowflake_retry_arm(struct api_loop *loop)
 {
-    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry,
-                 conns_now_ms(loop->conns) + RETRY_MS);
+    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry, uv_now(loop->conns->uv) + RETRY_MS);
 }
 
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
@@ -390,7 +383,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         return snowflake_answer(conn, claim, rv);
     }
     /* As for segments: a client that closed its side may be gone. */
-    if (conn->wire.ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
         return snowflake_answer_timeout(conn, claim);
     }
     if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {
@@ -449,35 +442,28 @@ int handle_layout_get(struct conn *conn)
     return 200;
 }
 
-/* The layout after this one (NULL: the first) in the order of names; NULL: none. */
-static const struct layout_words *layout_after(const struct layout_words_all *all, uint32_t count,
-                                               const struct layout_words *before)
-{
-    const struct layout_words *next = NULL;
-
-    for (uint32_t i = 0; i < count; i++) {
-        const struct layout_words *named = all->items[i];
-
-        if ((before == NULL || strcmp(named->row.name, before->row.name) > 0) &&
-            (next == NULL || strcmp(named->row.name, next->row.name) < 0)) {
-            next = named;
-        }
-    }
-    return next;
-}
-
 int handle_layouts_list(struct conn *conn)
 {
     static const struct layout_words_all none;
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     const struct layout_words_all *all = snowflake != NULL ? &snowflake->named : &none;
     uint32_t count = atomic_load_explicit(&all->count, memory_order_acquire);
-    const struct layout_words *named = NULL;
+    const struct layout_words *before = NULL;
     struct buf *json = reply_begin(conn);
 
     buf_printf(json, "{\"layouts\":[");
-    for (uint32_t i = 0; i < count; i++) {
-        named = layout_after(all, count, named);
+    for (uint32_t i = 0; i < count; i++) { /* in the order of names */
+        const struct layout_words *named = NULL;
+
+        for (uint32_t k = 0; k < count; k++) {
+            const struct layout_words *other = all->items[k];
+
+            if ((before == NULL || strcmp(other->row.name, before->row.name) > 0) &&
+                (named == NULL || strcmp(other->row.name, named->row.name) < 0)) {
+                named = other;
+            }
+        }
+        before = named;
         buf_printf(json, "%s", i > 0 ? "," : "");
         layout_row_json_put(&named->row, snowflake_named_is_deleted(named), json);
     }
@@ -566,27 +552,20 @@ int handle_layout_put(struct conn *conn)
     };
     struct layout_row row = {.created_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
     struct call *call;
-    json_t *body;
     size_t len;
     const char *name = layout_path_name(conn, &len);
 
-    if (name == NULL || !request_options(conn, NULL, 0)) {
+    if (name == NULL || !request_options(conn, NULL, 0) ||
+        !request_body(conn, "a layout's fields", "{}", fields, COUNT_OF(fields)) ||
+        !read_layout(conn, fields, &row.layout)) {
         return ANSWERED;
     }
     memcpy(row.name, name, len);
     row.name_len = (uint16_t)len;
-    body = request_body(conn, "a layout's fields", "{}", fields, COUNT_OF(fields));
-    if (body == NULL) {
-        return ANSWERED;
-    }
-    if (read_layout(conn, fields, &row.layout)) {
-        call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
-        call->layout = row;
-        command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
-        (void)audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
-    }
-    json_decref(body);
-    return ANSWERED;
+    call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
+    call->layout = row;
+    command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
+    return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }
 
 static int layout_delete_cb(struct conn *conn, struct call *call)

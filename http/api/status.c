@@ -270,26 +270,12 @@ static void put_cluster_member(const struct id_member *member, bool with_links, 
     buf_printf(json, "}");
 }
 
-/* A change under way, or left unfinished. */
-static void put_change(const struct id_member_change *change, struct buf *json)
-{
-    if (change->kind == NULL) {
-        buf_printf(json, "null");
-        return;
-    }
-    buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
-               ull(change->node_id), change->state);
-    if (change->peer_address[0] != '\0') {
-        text_put_field(json, ",\"peer_address\":", change->peer_address);
-    }
-    buf_printf(json, "}");
-}
-
 /* Append the members of the object, without its braces. with_links: each member has lag,
  * round_trip_us, clock_offset_ms and last_heard_ms, too. */
 static void cluster_json_put(const struct id_cluster_status *status, bool with_links,
                              struct buf *json)
 {
+    const struct id_member_change *change = &status->change; /* under way, or left unfinished */
     const struct level_row *level = &status->level;
     bool is_known = level->index != 0; /* since when */
     char uid[UID_TEXT_BYTES];
@@ -316,7 +302,16 @@ static void cluster_json_put(const struct id_cluster_status *status, bool with_l
         put_cluster_member(&status->members[i], with_links, json);
     }
     buf_printf(json, "],\"change\":");
-    put_change(&status->change, json);
+    if (change->kind == NULL) {
+        buf_printf(json, "null");
+        return;
+    }
+    buf_printf(json, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
+               ull(change->node_id), change->state);
+    if (change->peer_address[0] != '\0') {
+        text_put_field(json, ",\"peer_address\":", change->peer_address);
+    }
+    buf_printf(json, "}");
 }
 
 /* Append the object of GET /api/nodes, by which clients choose a node. A node that has not
@@ -361,6 +356,66 @@ static void figures_now(const struct id_backend *backend, struct id_figures *ret
     }
 }
 
+/* The round trip to the nearest other voters that make a majority with this node. */
+static uint64_t majority_trip_us(const struct id_cluster_status *status)
+{
+    uint64_t trips[LIMIT_NODES];
+    size_t voters = 0; /* others, by their trips; ID_UNKNOWN is the longest */
+
+    for (size_t i = 0; i < status->member_count; i++) {
+        const struct id_member *member = &status->members[i];
+        size_t at = voters;
+
+        if (member->id == status->node_id || strcmp(member->role, "voter") != 0) {
+            continue;
+        }
+        for (; at > 0 && trips[at - 1] > member->round_trip_us; at--) {
+            trips[at] = trips[at - 1];
+        }
+        trips[at] = member->round_trip_us;
+        voters++;
+    }
+    return voters == 0 ? 0 : trips[(voters + 1) / 2 - 1];
+}
+
+/* What ids with an order cost from each zone, as the leader sees it: the round trip from the zone's
+ * nearest node, and from the leader to a majority; strict ids two flushes of a disk more. */
+static void put_zones(const struct id_cluster_status *status, const struct histogram_view *flush,
+                      struct buf *json)
+{
+    uint64_t commit_us = majority_trip_us(status);
+    uint64_t flushes = histogram_count(flush);
+    const char *comma = ",\"zones\":[{\"zone\":";
+
+    for (size_t i = 0; status->leader_id == status->node_id && i < status->member_count; i++) {
+        const char *zone = status->members[i].placement.zone;
+        uint64_t nearest_us = ID_UNKNOWN;
+        bool is_first = zone[0] != '\0';
+
+        for (size_t k = 0; k < status->member_count; k++) {
+            const struct id_member *member = &status->members[k];
+            uint64_t trip_us = member->id == status->node_id ? 0 : member->round_trip_us;
+
+            if (strcmp(member->placement.zone, zone) == 0) {
+                is_first = is_first && k >= i;
+                nearest_us = trip_us < nearest_us ? trip_us : nearest_us;
+            }
+        }
+        if (is_first) {
+            bool is_known = nearest_us != ID_UNKNOWN && commit_us != ID_UNKNOWN;
+            uint64_t both_us = is_known ? nearest_us + commit_us : TEXT_UNKNOWN;
+
+            text_put_field(json, comma, zone);
+            text_put_number(json, ",\"monotonic_us\":", both_us);
+            text_put_number(json, ",\"strict_us\":",
+                            is_known && flushes > 0 ? both_us + 2 * flush->sum_us / flushes
+                                                    : TEXT_UNKNOWN);
+            comma = "},{\"zone\":";
+        }
+    }
+    buf_printf(json, "%s", comma[0] == '}' ? "}]" : "");
+}
+
 /* Append the members of the object of GET /api/status, without its braces. Any thread. */
 static void status_json_put(struct api *api, const struct id_cluster_status *status,
                             struct buf *json)
@@ -382,6 +437,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     if (status->prefer_zone[0] != '\0') {
         text_put_field(json, ",\"prefer_zone\":", status->prefer_zone);
     }
+    put_zones(status, &figures.disk.flush, json);
     buf_printf(json, ",\"quorum\":{\"needed\":%u,\"reachable\":%u,\"survives_next_failure\":%s",
                quorum.needed, quorum.reachable, quorum.survives_next_failure ? "true" : "false");
     text_put_field(json, ",\"text\":", quorum.text);
@@ -536,7 +592,7 @@ static void begin_cb(struct mailbox_item *item)
 {
     struct watch *watch = CONTAINER(item, struct watch, begin);
 
-    look_fire(&watch->timer, conns_now_ms(watch->loop->conns));
+    look_fire(&watch->timer, uv_now(watch->loop->conns->uv));
 }
 
 void api_watch(struct api *api)
@@ -587,17 +643,17 @@ void watch_free(struct watch *watch)
 
 /* --- GET /api/status and /api/events --- */
 
-/* The client's identity and roles, so that the page offers nothing else. */
-static void put_you(struct conn *conn, struct buf *json)
+static int status_cb(struct conn *conn, struct call *call)
 {
-    const struct identity *identity = NULL;
-    unsigned roles = ROLES_ALL;
+    struct api *api = api_loop(conn)->api;
+    const struct identity *identity = api->auth != NULL ? gate_identity(conn) : NULL;
+    unsigned roles = identity != NULL ? identity->roles : ROLES_ALL;
+    struct buf *json = reply_begin(conn);
     const char *comma = "";
 
-    if (api_loop(conn)->api->auth != NULL) {
-        identity = gate_identity(conn);
-        roles = identity->roles;
-    }
+    buf_printf(json, "{");
+    status_json_put(api, call->cluster, json);
+    /* The client's identity and roles, so that the page offers nothing else. */
     text_put_field(json, ",\"you\":{\"name\":", identity != NULL ? identity->name : "anybody");
     buf_printf(json, ",\"roles\":[");
     for (unsigned i = 0; i < ROLE_COUNT; i++) {
@@ -611,17 +667,7 @@ static void put_you(struct conn *conn, struct buf *json)
         buf_printf(json, "%s", i > 0 ? "," : "");
         text_put_json(json, identity->prefixes[i].text, identity->prefixes[i].len);
     }
-    buf_printf(json, "]}");
-}
-
-static int status_cb(struct conn *conn, struct call *call)
-{
-    struct buf *json = reply_begin(conn);
-
-    buf_printf(json, "{");
-    status_json_put(api_loop(conn)->api, call->cluster, json);
-    put_you(conn, json);
-    buf_printf(json, "}");
+    buf_printf(json, "]}}");
     return 200;
 }
 
@@ -739,39 +785,6 @@ static void check_birth(struct checks *to, const struct id_health *health, bool 
     put_check(to, "born", !fails, true, (const char *)text.data, (const char *)more.data);
 }
 
-static void check_memory(struct checks *to, const struct id_health *health)
-{
-    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
-    uint64_t percent = max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
-    bool ok = percent < ID_STATE_HIGH_PERCENT;
-    char more[200] = "";
-
-    if (!ok) {
-        (void)snprintf(
-            more, sizeof more,
-            ",\"reason\":\"tags and keys take %llu %% of data.memory-bytes; %s\"", ull(percent),
-            percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
-                                                    : "at 100 % new ones are refused");
-    }
-    put_check(to, "memory", ok, false, NULL, more);
-}
-
-/* Do the settings differ from those in the log? If so, which. */
-static void check_settings(struct checks *to, unsigned differs)
-{
-    const char *comma = ",\"differ\":[";
-    BUF_LOCAL(more);
-
-    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
-        if ((differs & 1U << i) != 0) {
-            buf_printf(&more, "%s\"%s\"", comma, id_difference_setting(i));
-            comma = ",";
-        }
-    }
-    buf_put(&more, differs != 0 ? "]" : "", 1 + (differs != 0)); /* with its NUL */
-    put_check(to, "settings", differs == 0, false, NULL, (const char *)more.data);
-}
-
 /* needed: only snowflake ids are wanted: a refused clock makes the node not ready. */
 static void check_snowflake(struct checks *to, const struct id_backend *backend, bool needed)
 {
@@ -796,7 +809,13 @@ static void check_snowflake(struct checks *to, const struct id_backend *backend,
 static void checks_make(const struct id_backend *backend, bool needs_snowflake, struct checks *to)
 {
     const struct id_health *health = backend->health;
+    uint64_t max_bytes = atomic_load(&health->state_max_bytes);
+    uint64_t percent = max_bytes > 0 ? atomic_load(&health->state_bytes) * 100 / max_bytes : 0;
+    unsigned differs = atomic_load(&health->differs); /* settings, from those in the log */
     unsigned lacks = id_health_lacks(health);
+    char memory[200] = "";
+    const char *comma = ",\"differ\":[";
+    BUF_LOCAL(settings);
 
     if (LACKS(lacks, MEMBER)) {
         put_check(to, "member", false, true,
@@ -814,8 +833,22 @@ static void checks_make(const struct id_backend *backend, bool needs_snowflake, 
         check_birth(to, health, LACKS(lacks, BORN));
         put_check(to, "drained", !LACKS(lacks, UNDRAINED), true,
                   "drained: it was asked to give its work to others", "");
-        check_memory(to, health);
-        check_settings(to, atomic_load(&health->differs));
+        if (percent >= ID_STATE_HIGH_PERCENT) {
+            (void)snprintf(
+                memory, sizeof memory,
+                ",\"reason\":\"tags and keys take %llu %% of data.memory-bytes; %s\"", ull(percent),
+                percent >= ID_STATE_NEARLY_FULL_PERCENT ? "nearly all: new ones are refused next"
+                                                        : "at 100 % new ones are refused");
+        }
+        put_check(to, "memory", percent < ID_STATE_HIGH_PERCENT, false, NULL, memory);
+        for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
+            if ((differs & 1U << i) != 0) {
+                buf_printf(&settings, "%s\"%s\"", comma, id_difference_setting(i));
+                comma = ",";
+            }
+        }
+        buf_put(&settings, differs != 0 ? "]" : "", differs != 0 ? 2 : 1); /* with its NUL */
+        put_check(to, "settings", differs == 0, false, NULL, (const char *)settings.data);
         if (refusal_enabled(backend)) {
             check_snowflake(to, backend, needs_snowflake);
         }

@@ -89,7 +89,7 @@ static int submit_change(struct conn *conn, struct call *call, bool bulk, const 
     call->change.wait = (struct change_wait){.all = wait->present,
                                              .bulk = bulk,
                                              .timeout_ms = timeout_ms,
-                                             .until_ms = conns_now_ms(conn->conns) + timeout_ms};
+                                             .until_ms = uv_now(conn->conns->uv) + timeout_ms};
     return audited_submit(conn, call,
                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
 }
@@ -120,7 +120,7 @@ static void wait_drain(struct http_wait *wait)
  * call, whose request has this reply and whose status is that of the wait. */
 static bool wait_for_all(struct conn *conn, struct call *change)
 {
-    uint64_t now_ms = conns_now_ms(conn->conns);
+    uint64_t now_ms = uv_now(conn->conns->uv);
     uint64_t until_ms = conn->conns->draining ? now_ms : change->change.wait.until_ms;
 
     if (!change->change.wait.all || change->request.kind == ID_REQUEST_BARRIER) {
@@ -130,13 +130,27 @@ static bool wait_for_all(struct conn *conn, struct call *change)
     return true;
 }
 
-/* "node 2 and node 3 (cut off)"; as JSON: [{"id":2,"reachable":true},...]. */
-static void name_missing(const struct missing_members *missing, char names[NAMES_BYTES],
-                         char json[NAMES_BYTES])
+/* True: the change failed, or was made and not all had it in time; answered. what: the effect that
+ * holds nevertheless, for the message. */
+static bool change_failed(struct conn *conn, const struct call *waited, const char *what)
 {
+    char names[NAMES_BYTES] = "some node"; /* "node 2 and node 3 (cut off)" */
+    char json[NAMES_BYTES] = "";           /* {"id":2,"reachable":true},... */
+    char when[32] = "yet as far as is known";
+    char why[96] = "";
+    char more[NAMES_BYTES + 32];
+    char message[2 * NAMES_BYTES];
+    const struct missing_members *missing = &waited->change.missing;
     size_t at = 0;
     size_t json_at = 0;
 
+    if (waited->request.status == 0) {
+        return false;
+    }
+    if (waited->request.kind != ID_REQUEST_BARRIER) {
+        reply_err(conn, waited->request.status);
+        return true;
+    }
     for (size_t i = 0; i < missing->count; i++) {
         bool reachable = missing->nodes[i].reachable;
         const char *before = i == 0 ? "" : i + 1 == missing->count ? " and " : ", ";
@@ -149,27 +163,6 @@ static void name_missing(const struct missing_members *missing, char names[NAMES
                                     reachable ? "true" : "false");
         ASSERT(at < NAMES_BYTES && json_at < NAMES_BYTES);
     }
-}
-
-/* True: the change failed, or was made and not all had it in time; answered. what: the effect that
- * holds nevertheless, for the message. */
-static bool change_failed(struct conn *conn, const struct call *waited, const char *what)
-{
-    char names[NAMES_BYTES] = "some node";
-    char json[NAMES_BYTES] = "";
-    char when[32] = "yet as far as is known";
-    char why[96] = "";
-    char more[NAMES_BYTES + 32];
-    char message[2 * NAMES_BYTES];
-
-    if (waited->request.status == 0) {
-        return false;
-    }
-    if (waited->request.kind != ID_REQUEST_BARRIER) {
-        reply_err(conn, waited->request.status);
-        return true;
-    }
-    name_missing(&waited->change.missing, names, json);
     (void)snprintf(more, sizeof more, ",\"missing\":[%s]", json);
     if (conn->conns->draining) {
         (void)snprintf(why, sizeof why, ": %s", err_text(ERR_SHUTTING_DOWN));
@@ -182,7 +175,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
     }
     (void)snprintf(message, sizeof message,
                    "%s, but %s %s not followed %s, and may hand out older ids%s", what, names,
-                   waited->change.missing.count > 1 ? "have" : "has", when, why);
+                   missing->count > 1 ? "have" : "has", when, why);
     conn_fail(conn, 503, "not_everywhere", NULL, more, message);
     return true;
 }

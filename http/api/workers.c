@@ -40,6 +40,15 @@
         .number = WINDOW_DEFAULT_MS                                                                \
     }
 
+/* The first number that is no worker id, at the cluster's level. */
+static uint32_t worker_id_end(struct conn *conn)
+{
+    return atomic_load(&api_loop(conn)->backend->health->level) >=
+                   command_since(COMMAND_WORKER_ACQUIRE_OF)
+               ? LIMIT_WORKER_IDS
+               : WORKER_IDS_NARROW;
+}
+
 /* --- refusals of the state machine --- */
 
 static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
@@ -134,40 +143,31 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     }
 }
 
-/* True: the leader refused a new name with invisible characters; answered. */
-static bool is_hidden_name(struct conn *conn, const struct buf *payload)
-{
-    char shown[BODY_SHOWN_BYTES];
-    char place[LOOKS_WHY_BYTES];
-    struct command command;
-    bool hidden = command_read(payload->data, payload->len, &command) == 0 &&
-                  command_acquires((int)command.type) &&
-                  looks_hidden(command.acquire.name, command.acquire.name_len, place);
-
-    if (hidden) {
-        (void)reply_error(
-            conn, 400, "bad_request", "name=%s: %s",
-            text_show(command.acquire.name, command.acquire.name_len, shown, sizeof shown), place);
-    }
-    return hidden;
-}
-
 /* Answer acquire, renew and release. */
 static int worker_change_cb(struct conn *conn, struct call *call)
 {
     int status = call->done;
     const struct worker_renew *asked = &call->worker;
+    const struct buf *payload = &call->request.payload;
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
     const struct worker_row *row = &result.row;
+    char shown[BODY_SHOWN_BYTES];
+    char place[LOOKS_WHY_BYTES];
+    struct command command;
     struct buf *json;
     bool done;
 
     if (worker_result_decode(reply->data, reply->len, &result) != 0) {
         return ERR_BAD_MESSAGE;
     }
-    if (result.status == ERR_INVALID && is_hidden_name(conn, &call->request.payload)) {
-        return ANSWERED;
+    if (result.status == ERR_INVALID && command_read(payload->data, payload->len, &command) == 0 &&
+        command_acquires((int)command.type) &&
+        looks_hidden(command.acquire.name, command.acquire.name_len, place)) {
+        /* The leader refused a new name with invisible characters. */
+        return reply_error(
+            conn, 400, "bad_request", "name=%s: %s",
+            text_show(command.acquire.name, command.acquire.name_len, shown, sizeof shown), place);
     }
     /* A renewal whose bound is no longer the expected one but the requested one: an earlier try of
      * the same command was applied. */
@@ -293,41 +293,39 @@ int handle_worker_acquire(struct conn *conn)
     struct share share = share_of(conn);
     struct worker_acquire acquire;
     struct call *call;
-    json_t *body;
 
-    if (!request_options(conn, &force, 1) || !force_ok(conn, &force)) {
+    if (!request_options(conn, &force, 1) || !force_ok(conn, &force) ||
+        !request_body(conn, WHAT, "{}", fields, COUNT_OF(fields))) {
         return ANSWERED;
     }
-    body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
-    if (body != NULL && force.number == 1 && !fields[3].present) {
-        (void)reply_error(conn, 400, "bad_request", "force=1 needs the worker_id to take over");
-    } else if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
-        acquire = (struct worker_acquire){
-            .kind = WORKER_CLIENT,
-            .worker_id = (uint32_t)fields[3].number,
-            .floor_ms = fields[4].number,
-            .window_ms = fields[2].number,
-            .wall_ms = clock_wall_ms(loop->backend->clock),
-            .name = fields[0].text,
-            .name_len = (uint16_t)fields[0].len,
-            .address = fields[1].text,
-            .address_len = (uint16_t)fields[1].len,
-            .client = share.client,
-            .most = (uint16_t)(share.workers < UINT16_MAX ? share.workers : UINT16_MAX),
-            .percent = (uint8_t)loop->api->settings->worker_percent,
-            .force = force.number == 1,
-        };
-        if (read_of(conn, &fields[5], &fields[6], &acquire, &named)) {
-            call = worker_change_new(201);
-            call->worker.worker_id = acquire.worker_id;
-            call->worker.wall_ms = acquire.wall_ms;
-            call->named = named;
-            command_put(&call->request.payload, command_acquire_type(&acquire), &acquire);
-            (void)audited_submit(conn, call, loop->api->settings->default_timeout_ms);
-        }
+    if (force.number == 1 && !fields[3].present) {
+        return reply_error(conn, 400, "bad_request", "force=1 needs the worker_id to take over");
     }
-    json_decref(body);
-    return ANSWERED;
+    acquire = (struct worker_acquire){
+        .kind = WORKER_CLIENT,
+        .worker_id = (uint32_t)fields[3].number,
+        .floor_ms = fields[4].number,
+        .window_ms = fields[2].number,
+        .wall_ms = clock_wall_ms(loop->backend->clock),
+        .name = fields[0].text,
+        .name_len = (uint16_t)fields[0].len,
+        .address = fields[1].text,
+        .address_len = (uint16_t)fields[1].len,
+        .client = share.client,
+        .most = (uint16_t)(share.workers < UINT16_MAX ? share.workers : UINT16_MAX),
+        .percent = (uint8_t)loop->api->settings->worker_percent,
+        .force = force.number == 1,
+    };
+    if (!texts_ok(conn, &fields[0], &fields[1]) ||
+        !read_of(conn, &fields[5], &fields[6], &acquire, &named)) {
+        return ANSWERED;
+    }
+    call = worker_change_new(201);
+    call->worker.worker_id = acquire.worker_id;
+    call->worker.wall_ms = acquire.wall_ms;
+    call->named = named;
+    command_put(&call->request.payload, command_acquire_type(&acquire), &acquire);
+    return audited_submit(conn, call, loop->api->settings->default_timeout_ms);
 }
 
 /* --- renew --- */
@@ -341,18 +339,13 @@ int handle_worker_renew(struct conn *conn)
         {.name = "expected_until_ms", .max = TIME_MAX_MS},
     };
     struct call *call;
-    json_t *body;
     uint64_t id;
 
     if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
-        !request_options(conn, NULL, 0)) {
+        !request_options(conn, NULL, 0) ||
+        !request_body(conn, WHAT, "{}", fields, COUNT_OF(fields))) {
         return ANSWERED;
     }
-    body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
-    if (body == NULL) {
-        return ANSWERED;
-    }
-    json_decref(body); /* it has no texts */
     call = worker_change_new(200);
     call->worker = (struct worker_renew){
         .worker_id = (uint32_t)id,
@@ -381,15 +374,11 @@ static bool read_release(struct conn *conn, struct worker_release *release)
 {
     struct param options[] = {RELEASE_FIELDS, OPTION_FLAG("force")};
     struct param fields[] = {RELEASE_FIELDS};
-    json_t *body = NULL;
 
-    if (request_options(conn, options, 3) && force_ok(conn, &options[2])) {
-        body = request_body(conn, WHAT, "{}", fields, 2);
-    }
-    if (body == NULL) {
+    if (!request_options(conn, options, 3) || !force_ok(conn, &options[2]) ||
+        !request_body(conn, WHAT, "{}", fields, 2)) {
         return false;
     }
-    json_decref(body); /* it has no texts */
     for (int i = 0; i < 2; i++) {
         if (fields[i].present && options[i].number != 0) {
             return reply_error(conn, 400, "bad_request", "%s is given in the query and in the body",
@@ -524,29 +513,23 @@ int handle_pools_put(struct conn *conn)
     char why[WORKER_POOLS_WHY_BYTES];
     struct worker_pools pools;
     struct call *call;
-    json_t *body;
     int err;
 
-    if (!level_ok(conn, COMMAND_WORKER_POOLS, "pools need")) {
-        return ANSWERED;
-    }
-    body = request_body(conn, "pools", "{}", fields, COUNT_OF(fields));
-    if (body == NULL) {
+    if (!level_ok(conn, COMMAND_WORKER_POOLS, "pools need") ||
+        !request_body(conn, "pools", "{}", fields, COUNT_OF(fields))) {
         return ANSWERED;
     }
     err = worker_pools_read(fields[0].text, fields[0].len, &pools, why);
     if (err != 0) {
-        (void)reply_error(conn, err == ERR_CONFLICT ? 409 : 400,
-                          err == ERR_CONFLICT ? "conflict" : "bad_request", "pools: %s", why);
-    } else if (fields[0].len > LIMIT_POOLS_BYTES) {
-        (void)reply_error(conn, 400, "bad_request", "pools has %zu bytes, and %d are the most",
-                          fields[0].len, LIMIT_POOLS_BYTES);
-    } else {
-        call = call_new(ID_REQUEST_COMMAND, pools_put_cb);
-        command_put(&call->request.payload, COMMAND_WORKER_POOLS,
-                    &(struct worker_pools_put){fields[0].text, (uint16_t)fields[0].len});
-        (void)call_submit(conn, call);
+        return reply_error(conn, err == ERR_CONFLICT ? 409 : 400,
+                           err == ERR_CONFLICT ? "conflict" : "bad_request", "pools: %s", why);
     }
-    json_decref(body);
-    return ANSWERED;
+    if (fields[0].len > LIMIT_POOLS_BYTES) {
+        return reply_error(conn, 400, "bad_request", "pools has %zu bytes, and %d are the most",
+                           fields[0].len, LIMIT_POOLS_BYTES);
+    }
+    call = call_new(ID_REQUEST_COMMAND, pools_put_cb);
+    command_put(&call->request.payload, COMMAND_WORKER_POOLS,
+                &(struct worker_pools_put){fields[0].text, (uint16_t)fields[0].len});
+    return call_submit(conn, call);
 }

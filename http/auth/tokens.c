@@ -188,28 +188,6 @@ static int read_token_name(struct tokens_reader *reader, const struct field *fie
     return 0;
 }
 
-static int read_hash(struct tokens_reader *reader, const struct field *hex)
-{
-    struct token_hash *hash = &reader->entry->hash;
-    uint8_t bytes[TOKEN_HASH_BYTES];
-
-    if (hex->len != 2 * sizeof bytes || !text_hex(hex->at, sizeof bytes, bytes)) {
-        return refuse_line(reader,
-                           "the hash %s must be %zu hex digits: leafd --new-token makes one",
-                           SHOW(hex), sizeof bytes * 2);
-    }
-    memcpy(hash->words, bytes, sizeof bytes);
-    for (size_t i = 0; i < reader->table->count - 1; i++) {
-        if (memcmp(&reader->table->entries[i].hash, hash, sizeof *hash) == 0) {
-            return refuse_line(reader,
-                               i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
-                               SHOW(hex));
-        }
-    }
-    reader->identity->kind = IDENTITY_TOKEN;
-    return 0;
-}
-
 /* Undo the percent encoding of a field into the table's text, and end it with a NUL. */
 static int keep_text(struct tokens_reader *reader, const struct field *field, size_t most,
                      const char **ret_text, size_t *ret_len)
@@ -228,50 +206,49 @@ static int keep_text(struct tokens_reader *reader, const struct field *field, si
     return 0;
 }
 
-static int read_certificate(struct tokens_reader *reader, const struct field *subject)
-{
-    size_t len;
-    int rv = keep_text(reader, subject, LIMIT_TOKEN_SUBJECT_BYTES, &reader->entry->subject, &len);
-
-    for (size_t i = 0; i < reader->table->count - 1 && rv == 0; i++) {
-        const char *other = reader->table->entries[i].subject;
-
-        if (other != NULL && strcmp(other, reader->entry->subject) == 0) {
-            rv = refuse_line(reader, "the certificate %s is given twice", SHOW(subject));
-        }
-    }
-    reader->identity->kind = IDENTITY_CERTIFICATE;
-    return rv;
-}
-
+/* The hash of a token, or what a certificate proves. */
 static int read_proof(struct tokens_reader *reader, const struct field *field)
 {
+    const struct token_table *table = reader->table;
+    struct entry *entry = reader->entry;
+    uint8_t bytes[TOKEN_HASH_BYTES];
     struct field rest;
+    size_t len;
 
     if (field_begins(field, HASH_FIELD)) {
         rest = field_after(field, HASH_FIELD);
-        return read_hash(reader, &rest);
-    }
-    if (field_begins(field, CERT_FIELD)) {
-        rest = field_after(field, CERT_FIELD);
-        return read_certificate(reader, &rest);
-    }
-    return refuse_line(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME", SHOW(field));
-}
-
-static int read_roles(struct tokens_reader *reader, struct field value)
-{
-    struct field item;
-
-    while (cut_piece(&value, ",", &item)) {
-        unsigned role = role_named(item.at, item.len);
-
-        if (role == 0) {
-            return refuse_line(reader, "%s is no role; roles are %s, and all", SHOW(&item),
-                               roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
+        if (rest.len != 2 * sizeof bytes || !text_hex(rest.at, sizeof bytes, bytes)) {
+            return refuse_line(reader,
+                               "the hash %s must be %zu hex digits: leafd --new-token makes one",
+                               SHOW(&rest), sizeof bytes * 2);
         }
-        reader->identity->roles |= role;
+        memcpy(entry->hash.words, bytes, sizeof bytes);
+        for (size_t i = 0; i < table->count - 1; i++) {
+            if (memcmp(&table->entries[i].hash, &entry->hash, sizeof entry->hash) == 0) {
+                return refuse_line(reader,
+                                   i == 0 ? "the hash %s is no hash" : "the hash %s is given twice",
+                                   SHOW(&rest));
+            }
+        }
+        reader->identity->kind = IDENTITY_TOKEN;
+        return 0;
     }
+    if (!field_begins(field, CERT_FIELD)) {
+        return refuse_line(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME",
+                           SHOW(field));
+    }
+    rest = field_after(field, CERT_FIELD);
+    if (keep_text(reader, &rest, LIMIT_TOKEN_SUBJECT_BYTES, &entry->subject, &len) != 0) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < table->count - 1; i++) {
+        const char *other = table->entries[i].subject;
+
+        if (other != NULL && strcmp(other, entry->subject) == 0) {
+            return refuse_line(reader, "the certificate %s is given twice", SHOW(&rest));
+        }
+    }
+    reader->identity->kind = IDENTITY_CERTIFICATE;
     return 0;
 }
 
@@ -316,52 +293,52 @@ static uint32_t *quota_of(const struct identity *identity, size_t i)
     return (uint32_t *)(void *)((uintptr_t)&identity->quotas + quotas[i].at);
 }
 
-/* Read a quota; false: the field is none. */
-static bool read_quota(struct tokens_reader *reader, const struct field *key,
-                       const struct field *value, int *ret_rv)
-{
-    uint64_t number = 0;
-
-    for (size_t i = 0; i < COUNT_OF(quotas); i++) {
-        uint32_t *to = quota_of(reader->identity, i);
-
-        if (strlen(quotas[i].key) != key->len || memcmp(quotas[i].key, key->at, key->len) != 0) {
-            continue;
-        }
-        *ret_rv = 0;
-        if (text_parse_decimal(value->at, value->len, 1, LIMIT_TOKEN_QUOTA, &number) != 0) {
-            *ret_rv = refuse_line(reader, "%s=%s must be a whole number from 1 to %d",
-                                  quotas[i].key, SHOW(value), LIMIT_TOKEN_QUOTA);
-        } else if (*to != 0) {
-            *ret_rv = refuse_line(reader, "%s is given twice", quotas[i].key);
-        }
-        *to = (uint32_t)number;
-        return true;
-    }
-    return false;
-}
-
 /* "key=value". */
 static int read_pair(struct tokens_reader *reader, const struct field *field)
 {
     struct identity *identity = reader->identity;
     struct field rest = *field;
+    uint64_t number = 0;
+    struct field item;
     struct field key;
-    int rv;
 
     if (!cut_piece(&rest, "=", &key) || rest.at == NULL) {
         return refuse_line(reader, "%s must be a key, =, and a value", SHOW(field));
     }
     if (field_begins(field, "roles=")) {
-        return identity->roles == 0 ? read_roles(reader, rest)
-                                    : refuse_line(reader, "roles is given twice");
+        if (identity->roles != 0) {
+            return refuse_line(reader, "roles is given twice");
+        }
+        while (cut_piece(&rest, ",", &item)) {
+            unsigned role = role_named(item.at, item.len);
+
+            if (role == 0) {
+                return refuse_line(reader, "%s is no role; roles are %s, and all", SHOW(&item),
+                                   roles_text(ROLES_ALL, (char[ROLES_TEXT_BYTES]){0}));
+            }
+            identity->roles |= role;
+        }
+        return 0;
     }
     if (field_begins(field, "prefix=")) {
         return identity->prefix_count == 0 ? read_prefixes(reader, rest)
                                            : refuse_line(reader, "prefix is given twice");
     }
-    if (read_quota(reader, &key, &rest, &rv)) {
-        return rv;
+    for (size_t i = 0; i < COUNT_OF(quotas); i++) {
+        uint32_t *quota = quota_of(identity, i);
+
+        if (strlen(quotas[i].key) != key.len || memcmp(quotas[i].key, key.at, key.len) != 0) {
+            continue;
+        }
+        if (text_parse_decimal(rest.at, rest.len, 1, LIMIT_TOKEN_QUOTA, &number) != 0) {
+            return refuse_line(reader, "%s=%s must be a whole number from 1 to %d", quotas[i].key,
+                               SHOW(&rest), LIMIT_TOKEN_QUOTA);
+        }
+        if (*quota != 0) {
+            return refuse_line(reader, "%s is given twice", quotas[i].key);
+        }
+        *quota = (uint32_t)number;
+        return 0;
     }
     return refuse_line(
         reader,
@@ -372,24 +349,10 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
 
 /* --- lines --- */
 
-/* Rules over several fields. */
-static int check_line(struct tokens_reader *reader, unsigned fields)
-{
-    const struct identity *identity = reader->identity;
-
-    if (fields < 2 || identity->roles == 0) {
-        return refuse_line(reader, "a token is: NAME " HASH_FIELD "HEX roles=LIST");
-    }
-    if (identity->prefix_count > 0 && (identity->roles & ROLE_ADMIN) != 0) {
-        return refuse_line(reader, "%s has the role admin, which sees all tags, and a prefix",
-                           identity->name);
-    }
-    return 0;
-}
-
 static int read_token_line(struct tokens_reader *reader, struct field line)
 {
     struct token_table *table = reader->table;
+    struct identity *identity = &table->identities[table->count];
     struct field field;
     unsigned fields = 0;
     int rv = 0;
@@ -400,7 +363,7 @@ static int read_token_line(struct tokens_reader *reader, struct field line)
     if (tokens_count(table) == LIMIT_TOKENS) {
         return refuse_line(reader, "more than %d tokens", LIMIT_TOKENS);
     }
-    reader->identity = &table->identities[table->count];
+    reader->identity = identity;
     reader->entry = &table->entries[table->count];
     reader->identity->index = (uint32_t)table->count;
     table->count++;
@@ -413,7 +376,17 @@ static int read_token_line(struct tokens_reader *reader, struct field line)
                            : read_pair(reader, &field);
         fields++;
     }
-    return rv == 0 ? check_line(reader, fields) : rv;
+    if (rv != 0) {
+        return rv;
+    }
+    if (fields < 2 || identity->roles == 0) {
+        return refuse_line(reader, "a token is: NAME " HASH_FIELD "HEX roles=LIST");
+    }
+    if (identity->prefix_count > 0 && (identity->roles & ROLE_ADMIN) != 0) {
+        return refuse_line(reader, "%s has the role admin, which sees all tags, and a prefix",
+                           identity->name);
+    }
+    return 0;
 }
 
 static int read_lines(struct tokens_reader *reader, struct field text)
@@ -443,33 +416,13 @@ static int read_lines(struct tokens_reader *reader, struct field text)
     return rv;
 }
 
-/* A table with room for as many lines, prefixes and bytes as the text can have. */
-static struct token_table *table_new(const char *text, size_t len)
-{
-    struct token_table *table = MUST_HAVE(calloc(1, sizeof *table));
-    size_t lines = 2;
-    size_t items = 1;
-
-    for (size_t i = 0; i < len; i++) {
-        lines += text[i] == '\n';
-        items += text[i] == '=' || text[i] == ',';
-    }
-    lines = lines < LIMIT_TOKENS + 2 ? lines : LIMIT_TOKENS + 2;
-    table->refs = 1;
-    table->identities = MUST_HAVE(calloc(lines, sizeof *table->identities));
-    table->entries = MUST_HAVE(calloc(lines, sizeof *table->entries));
-    table->prefixes = MUST_HAVE(calloc(items, sizeof *table->prefixes));
-    /* target_decode() may fill all of its space before it finds the text too long. */
-    table->text = MUST_HAVE(calloc(1, len + items + LIMIT_TOKEN_SUBJECT_BYTES + 1));
-    table->count = 1;
-    return table;
-}
-
 int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
                  struct token_table **ret_table, char why[TOKENS_WHY_BYTES])
 {
     struct token_table *table;
     struct tokens_reader reader = {.why = why};
+    size_t lines = 2;
+    size_t items = 1;
     int rv = 0;
 
     why[0] = '\0';
@@ -477,7 +430,20 @@ int tokens_parse(const char *text, size_t len, unsigned anonymous_roles,
         (void)snprintf(why, TOKENS_WHY_BYTES, "larger than %d bytes", LIMIT_TOKENS_FILE_BYTES);
         return ERR_INVALID;
     }
-    table = table_new(text, len);
+    /* Room for as many lines, prefixes and bytes as the text can have. */
+    for (size_t i = 0; i < len; i++) {
+        lines += text[i] == '\n';
+        items += text[i] == '=' || text[i] == ',';
+    }
+    lines = lines < LIMIT_TOKENS + 2 ? lines : LIMIT_TOKENS + 2;
+    table = MUST_HAVE(calloc(1, sizeof *table));
+    table->refs = 1;
+    table->count = 1;
+    table->identities = MUST_HAVE(calloc(lines, sizeof *table->identities));
+    table->entries = MUST_HAVE(calloc(lines, sizeof *table->entries));
+    table->prefixes = MUST_HAVE(calloc(items, sizeof *table->prefixes));
+    /* target_decode() may fill all of its space before it finds the text too long. */
+    table->text = MUST_HAVE(calloc(1, len + items + LIMIT_TOKEN_SUBJECT_BYTES + 1));
     (void)snprintf(table->identities[0].name, sizeof table->identities[0].name, "anonymous");
     table->identities[0].roles = anonymous_roles;
     if (text != NULL) {
@@ -611,32 +577,25 @@ static const struct identity *identity_like(const struct token_table *table,
     return NULL;
 }
 
-static bool same_proof(const struct entry *a, const struct entry *b)
-{
-    if (a->subject == NULL || b->subject == NULL) {
-        return a->subject == b->subject && memcmp(&a->hash, &b->hash, sizeof a->hash) == 0;
-    }
-    return strcmp(a->subject, b->subject) == 0;
-}
-
-static bool same_prefixes(const struct identity *a, const struct identity *b)
-{
-    bool same = a->prefix_count == b->prefix_count;
-
-    for (size_t i = 0; i < a->prefix_count && same; i++) {
-        same = a->prefixes[i].len == b->prefixes[i].len &&
-               memcmp(a->prefixes[i].text, b->prefixes[i].text, a->prefixes[i].len) == 0;
-    }
-    return same;
-}
-
 /* ", ids-per-s=50 (was 1000), proof"; nothing if both are the same. */
 static void put_line_changes(const struct token_table *before, const struct identity *was,
                              const struct token_table *after, const struct identity *is,
                              struct buf *words)
 {
+    const struct entry *old = &before->entries[was->index];
+    const struct entry *now = &after->entries[is->index];
+    bool same_prefixes = was->prefix_count == is->prefix_count;
+    bool same_proof =
+        old->subject == NULL || now->subject == NULL
+            ? old->subject == now->subject && memcmp(&old->hash, &now->hash, sizeof old->hash) == 0
+            : strcmp(old->subject, now->subject) == 0;
     char roles[2][ROLES_TEXT_BYTES];
 
+    for (size_t i = 0; i < was->prefix_count && same_prefixes; i++) {
+        same_prefixes =
+            was->prefixes[i].len == is->prefixes[i].len &&
+            memcmp(was->prefixes[i].text, is->prefixes[i].text, was->prefixes[i].len) == 0;
+    }
     for (size_t i = 0; i < COUNT_OF(quotas); i++) {
         if (*quota_of(was, i) != *quota_of(is, i)) {
             buf_printf(words, ", %s=%u (was %u)", quotas[i].key, *quota_of(is, i),
@@ -647,10 +606,10 @@ static void put_line_changes(const struct token_table *before, const struct iden
         buf_printf(words, ", roles=%s (was %s)", roles_text(is->roles, roles[0]),
                    roles_text(was->roles, roles[1]));
     }
-    if (!same_prefixes(was, is)) {
+    if (!same_prefixes) {
         buf_printf(words, ", prefix");
     }
-    if (!same_proof(&before->entries[was->index], &after->entries[is->index])) {
+    if (!same_proof) {
         buf_printf(words, ", proof");
     }
 }

@@ -59,8 +59,8 @@ static void check_head(const struct parser *parser, enum parser_event event, con
         ASSERT(got->content_length == want->content_length && got->chunked == want->chunked);
         ASSERT(got->has_body == want->has_body && got->keep_alive == want->keep_alive);
         ASSERT(got->http_1_0 == want->http_1_0 && got->expect_continue == want->expect_continue);
-        ASSERT(got->key_count == want->key_count && got->key_at == want->key_at);
-        ASSERT(got->key_len == want->key_len);
+        ASSERT(got->key.count == want->key.count && got->key.at == want->key.at);
+        ASSERT(got->key.len == want->key.len);
         check_field(&got->host, &want->host);
         check_field(&got->origin, &want->origin);
         check_field(&got->fetch_site, &want->fetch_site);

@@ -51,9 +51,8 @@ const offsetOf = (m, s) => m.id === s.node_id ? "its own clock"
   : m.clock_offset_ms === null ? "clock not known"
     : `clock ${m.clock_offset_ms > 0 ? "+" : m.clock_offset_ms < 0 ? "−" : "±"}` +
       `${number(Math.abs(m.clock_offset_ms))} ms`;
-const tripOf = (m) => m.round_trip_us === null ? ""
-  : m.round_trip_us >= 10000 ? `${(m.round_trip_us / 1000).toFixed(0)} ms`
-    : `${(m.round_trip_us / 1000).toFixed(2)} ms`;
+const usOf = (us) => us === null ? "–" : `${(us / 1000).toFixed(us < 10000 ? 2 : 0)} ms`;
+const tripOf = (m) => m.round_trip_us === null ? "" : usOf(m.round_trip_us);
 
 function places(count, wide) {
   if (wide < 620) {
@@ -201,6 +200,11 @@ function membersTable(s, said) {
     m.version || "–", m.peer_address, ...(may("admin") ? [drainButton(m, said)] : [])]));
 }
 
+const zonesTable = (s) => (s.zones ?? []).length === 0 ? [] : [
+  tableOf("what an id costs from each zone", [["from zone"], ["a monotonic id", true],
+    ["a strict id", true]],
+  s.zones.map((z) => [z.zone, usOf(z.monotonic_us), usOf(z.strict_us)]))];
+
 // --- the first commands ---
 
 // As bash and zsh read it back. What is not plain is written by its bytes: the eye sees them all.
@@ -305,7 +309,7 @@ show.cluster = (box) => {
     tiles.replaceChildren(clusterTiles(s));
     picture(figure, s);
     if (!members.querySelector("button:active")) { // else the click would be lost
-      members.replaceChildren(membersTable(s, said));
+      members.replaceChildren(membersTable(s, said), ...zonesTable(s));
     }
     certificates.replaceChildren(...(s.certificates.length ? [make("div", { class: "card" },
       ...heading("Certificates"), tableOf("certificates", [["what"], ["expires"]],

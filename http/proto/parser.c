@@ -18,6 +18,7 @@
 #include "http/proto/parser.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <string.h>
 #include <strings.h>
 
@@ -97,35 +98,35 @@ static const char *const other_methods[] = {
 };
 
 /* Headers with a meaning here. */
-enum header {
-    HEADER_OTHER,
+enum header_kind {
+    HEADER_FIELD,
     HEADER_HOST,
-    HEADER_ACCEPT,
     HEADER_EXPECT,
-    HEADER_ORIGIN,
     HEADER_CONNECTION,
-    HEADER_CONTENT_TYPE,
-    HEADER_AUTHORIZATION,
-    HEADER_CONTENT_LENGTH,
-    HEADER_FETCH_SITE,
-    HEADER_IDEMPOTENCY_KEY,
-    HEADER_TRANSFER_ENCODING
+    HEADER_LENGTH,
+    HEADER_TRANSFER
 };
 
-/* By the length of their names, which mostly differ. */
-static const struct {
+static const struct header {
     const char *name;
-    enum header header;
+    uint8_t len;
+    uint8_t kind;
+    uint16_t field; /* where its value is kept, in struct parser_head; 0: it is not */
 } headers[] = {
-    [4] = {"host", HEADER_HOST},
-    [6] = {"accept", HEADER_ACCEPT}, /* and "expect", "origin" */
-    [10] = {"connection", HEADER_CONNECTION},
-    [12] = {"content-type", HEADER_CONTENT_TYPE},
-    [13] = {"authorization", HEADER_AUTHORIZATION},
-    [14] = {"content-length", HEADER_CONTENT_LENGTH}, /* and "sec-fetch-site" */
-    [15] = {"idempotency-key", HEADER_IDEMPOTENCY_KEY},
-    [16] = {"proxy-connection", HEADER_CONNECTION},
-    [17] = {"transfer-encoding", HEADER_TRANSFER_ENCODING},
+#define NAMED(name) (name), sizeof(name) - 1
+#define KEPT(member) offsetof(struct parser_head, member)
+    {NAMED("host"), HEADER_HOST, KEPT(host)},
+    {NAMED("accept"), HEADER_FIELD, KEPT(accept)},
+    {NAMED("origin"), HEADER_FIELD, KEPT(origin)},
+    {NAMED("expect"), HEADER_EXPECT, 0},
+    {NAMED("connection"), HEADER_CONNECTION, 0},
+    {NAMED("content-type"), HEADER_FIELD, KEPT(content_type)},
+    {NAMED("authorization"), HEADER_FIELD, KEPT(authorization)},
+    {NAMED("content-length"), HEADER_LENGTH, 0},
+    {NAMED("sec-fetch-site"), HEADER_FIELD, KEPT(fetch_site)},
+    {NAMED("idempotency-key"), HEADER_FIELD, KEPT(key)},
+    {NAMED("proxy-connection"), HEADER_CONNECTION, 0},
+    {NAMED("transfer-encoding"), HEADER_TRANSFER, 0},
 };
 
 HOT void parser_init(struct parser *parser)
@@ -233,20 +234,15 @@ static enum parser_event header_transfer(struct parser *parser, const char *valu
     return PARSER_MORE;
 }
 
-HOT static enum header header_of(const char *name, size_t len)
+/* NULL: a header without a meaning. */
+HOT static const struct header *header_of(const char *name, size_t len)
 {
-    if (len >= sizeof(headers) / sizeof(headers[0]) || headers[len].name == NULL) {
-        return HEADER_OTHER;
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
+        if (headers[i].len == len && strncasecmp(name, headers[i].name, len) == 0) {
+            return &headers[i];
+        }
     }
-    if (strncasecmp(name, headers[len].name, len) == 0) {
-        return headers[len].header;
-    }
-    if (len == 6) {
-        return text_is(name, len, "origin")   ? HEADER_ORIGIN
-               : text_is(name, len, "expect") ? HEADER_EXPECT
-                                              : HEADER_OTHER;
-    }
-    return text_is(name, len, "sec-fetch-site") ? HEADER_FETCH_SITE : HEADER_OTHER;
+    return NULL;
 }
 
 /* "[...]" of digits, colons and dots, as IPv6 has them: RFC 3986 also knows IPvFuture, which does
@@ -293,24 +289,18 @@ static bool is_host_value(const char *text, size_t len)
     return at == len;
 }
 
-/* Keep the place of a value. */
-HOT static void take_field(struct parser_field *field, const char *data, const char *value,
-                           size_t len)
-{
-    field->count++;
-    field->at = (uint32_t)(value - data);
-    field->len = (uint32_t)len;
-}
-
 /* A header line is complete: take the fields that framing needs. */
 HOT static enum parser_event header_done(struct parser *parser, const char *data)
 {
-    struct parser_head *head = &parser->head;
-    const char *name = data + parser->name_at;
+    const struct header *header = header_of(data + parser->name_at, parser->name_len);
+    struct parser_field *field;
     const char *value = data + parser->mark;
     size_t len = parser->at - parser->mark;
     size_t raw_len; /* with the spaces after the value */
 
+    if (header == NULL) {
+        return PARSER_MORE;
+    }
     while (len > 0 && (value[0] == ' ' || value[0] == '\t')) {
         value++;
         len--;
@@ -319,63 +309,48 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
     while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
         len--;
     }
-    switch (header_of(name, parser->name_len)) {
-    case HEADER_OTHER:
+    if (header->field > 0) {
+        field = (struct parser_field *)((char *)&parser->head + header->field);
+        field->count++;
+        field->at = (uint32_t)(value - data);
+        field->len = (uint32_t)len;
+    }
+    switch ((enum header_kind)header->kind) {
+    case HEADER_FIELD:
         return PARSER_MORE;
     case HEADER_HOST:
-        take_field(&head->host, data, value, len);
         parser->has_bad_host |= !is_host_value(value, len);
         return PARSER_MORE;
-    case HEADER_ACCEPT:
-        take_field(&head->accept, data, value, len);
-        return PARSER_MORE;
-    case HEADER_ORIGIN:
-        take_field(&head->origin, data, value, len);
-        return PARSER_MORE;
-    case HEADER_FETCH_SITE:
-        take_field(&head->fetch_site, data, value, len);
-        return PARSER_MORE;
-    case HEADER_AUTHORIZATION:
-        take_field(&head->authorization, data, value, len);
-        return PARSER_MORE;
-    case HEADER_CONTENT_TYPE:
-        take_field(&head->content_type, data, value, len);
-        return PARSER_MORE;
     case HEADER_EXPECT:
-        head->expect_continue = text_is(value, len, "100-continue");
+        parser->head.expect_continue = text_is(value, len, "100-continue");
         return PARSER_MORE;
     case HEADER_CONNECTION:
         header_connection(parser, value, raw_len);
         return PARSER_MORE;
-    case HEADER_IDEMPOTENCY_KEY:
-        head->key_count++;
-        head->key_at = (uint32_t)(value - data);
-        head->key_len = (uint32_t)len;
-        return PARSER_MORE;
-    case HEADER_CONTENT_LENGTH:
+    case HEADER_LENGTH:
         return header_length(parser, value, len, raw_len);
-    case HEADER_TRANSFER_ENCODING:
+    case HEADER_TRANSFER:
         return header_transfer(parser, value, len);
     }
     UNREACHABLE("a header");
 }
 
 /*
- * The states. Each takes the bytes of its element from parser->at on and moves to the next state;
- * at the end of the bytes it stays. A line's end returns to parser_head().
+ * The states. Each takes the bytes of its element from parser->at on, of which there is one, and
+ * moves to the next state; at the end of the bytes it stays.
  */
 
-HOT static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end,
-                                     enum scan_state next)
+HOT static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end)
 {
-    if (parser->at == end) {
-        return PARSER_MORE;
-    }
+    static const enum scan_state next[] = {
+        [SCAN_START_LF] = SCAN_START, [SCAN_LINE_LF] = SCAN_LINE, [SCAN_END_LF] = SCAN_HEAD_DONE};
+
+    (void)end;
     if (data[parser->at] != '\n') {
         return malformed(parser, "a CR without its LF");
     }
     parser->at++;
-    parser->state = (int)next;
+    parser->state = (int)next[parser->state];
     return PARSER_MORE;
 }
 
@@ -403,7 +378,7 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
     parser->head.http_1_0 = version[VERSION_BYTES - 1] == '0';
     parser->at++;
     parser->state = SCAN_LINE_LF;
-    return scan_lf(parser, data, end, SCAN_LINE);
+    return PARSER_MORE;
 }
 
 /* A target without a leading slash: "*", "http://host/path", and "host:port" of CONNECT. */
@@ -462,7 +437,7 @@ HOT static enum parser_event scan_target(struct parser *parser, const char *data
         !is_other_target(data + head->target_at, head->target_len, parser->is_connect)) {
         object(parser, "invalid URL");
     }
-    return scan_version(parser, data, end);
+    return PARSER_MORE;
 }
 
 const char *method_name(enum method method)
@@ -518,7 +493,7 @@ HOT static enum parser_event scan_method(struct parser *parser, const char *data
     parser->at++;
     parser->head.target_at = (uint32_t)parser->at;
     parser->state = SCAN_TARGET;
-    return scan_target(parser, data, end);
+    return PARSER_MORE;
 }
 
 /* A request begins, or another empty line before it. */
@@ -526,23 +501,22 @@ HOT static enum parser_event scan_start(struct parser *parser, const char *data,
 {
     char c = data[parser->at];
 
+    (void)end;
     parser->mark = parser->at;
     if (c == '\r') {
         parser->at++;
         parser->state = SCAN_START_LF;
-        return scan_lf(parser, data, end, SCAN_START);
+        return PARSER_MORE;
     }
     if (c < 'A' || c > 'Z') {
         return malformed(parser, "the request does not begin with a method");
     }
     parser->state = SCAN_METHOD;
-    return scan_method(parser, data, end);
+    return PARSER_MORE;
 }
 
 HOT static enum parser_event scan_value(struct parser *parser, const char *data, size_t end)
 {
-    enum parser_event event;
-
     parser->at = run_end(data, parser->at, end, VALUE);
     if (parser->at == end) {
         return PARSER_MORE;
@@ -550,10 +524,12 @@ HOT static enum parser_event scan_value(struct parser *parser, const char *data,
     if (data[parser->at] != '\r') {
         return malformed(parser, "a header value with a control character or a bare LF");
     }
-    event = header_done(parser, data);
+    if (header_done(parser, data) == PARSER_REJECT) {
+        return PARSER_REJECT;
+    }
     parser->at++;
     parser->state = SCAN_LINE_LF;
-    return event == PARSER_MORE ? scan_lf(parser, data, end, SCAN_LINE) : event;
+    return PARSER_MORE;
 }
 
 HOT static enum parser_event scan_name(struct parser *parser, const char *data, size_t end)
@@ -569,7 +545,7 @@ HOT static enum parser_event scan_name(struct parser *parser, const char *data, 
     parser->at++;
     parser->mark = parser->at;
     parser->state = SCAN_VALUE;
-    return scan_value(parser, data, end);
+    return PARSER_MORE;
 }
 
 /* A line begins: a header, or the empty one that ends the head. */
@@ -577,10 +553,11 @@ HOT static enum parser_event scan_line(struct parser *parser, const char *data, 
 {
     unsigned char c = (unsigned char)data[parser->at];
 
+    (void)end;
     if (c == '\r') {
         parser->at++;
         parser->state = SCAN_END_LF;
-        return scan_lf(parser, data, end, SCAN_HEAD_DONE);
+        return PARSER_MORE;
     }
     if (c == ' ' || c == '\t') {
         return malformed(parser, "a header folded over lines");
@@ -595,37 +572,7 @@ HOT static enum parser_event scan_line(struct parser *parser, const char *data, 
     }
     parser->name_at = parser->at;
     parser->state = SCAN_NAME;
-    return scan_name(parser, data, end);
-}
-
-/* Continue where the last bytes ended. There is a byte at parser->at. */
-HOT static enum parser_event scan(struct parser *parser, const char *data, size_t end)
-{
-    switch ((enum scan_state)parser->state) {
-    case SCAN_START:
-        return scan_start(parser, data, end);
-    case SCAN_START_LF:
-        return scan_lf(parser, data, end, SCAN_START);
-    case SCAN_METHOD:
-        return scan_method(parser, data, end);
-    case SCAN_TARGET:
-        return scan_target(parser, data, end);
-    case SCAN_VERSION:
-        return scan_version(parser, data, end);
-    case SCAN_LINE_LF:
-        return scan_lf(parser, data, end, SCAN_LINE);
-    case SCAN_LINE:
-        return scan_line(parser, data, end);
-    case SCAN_NAME:
-        return scan_name(parser, data, end);
-    case SCAN_VALUE:
-        return scan_value(parser, data, end);
-    case SCAN_END_LF:
-        return scan_lf(parser, data, end, SCAN_HEAD_DONE);
-    case SCAN_HEAD_DONE:
-        break;
-    }
-    UNREACHABLE("a state of the scanner");
+    return PARSER_MORE;
 }
 
 /* All lines have come: check the rules over several lines. */
@@ -661,15 +608,19 @@ HOT static enum parser_event head_done(struct parser *parser)
 
 HOT enum parser_event parser_head(struct parser *parser, const char *data, size_t len)
 {
+    static enum parser_event (*const scans[])(struct parser * parser, const char *data,
+                                              size_t end) = {
+        [SCAN_START] = scan_start,   [SCAN_START_LF] = scan_lf,     [SCAN_METHOD] = scan_method,
+        [SCAN_TARGET] = scan_target, [SCAN_VERSION] = scan_version, [SCAN_LINE_LF] = scan_lf,
+        [SCAN_LINE] = scan_line,     [SCAN_NAME] = scan_name,       [SCAN_VALUE] = scan_value,
+        [SCAN_END_LF] = scan_lf};
     size_t end = min_size(len, LIMIT_HTTP_HEADERS_BYTES);
 
     ASSERT(parser->state < SCAN_HEAD_DONE);
     ASSERT(parser->at <= len);
     while (parser->at < end) {
-        enum parser_event event = scan(parser, data, end);
-
-        if (event != PARSER_MORE) {
-            return event;
+        if (scans[parser->state](parser, data, end) == PARSER_REJECT) {
+            return PARSER_REJECT;
         }
         if (parser->state == SCAN_HEAD_DONE) {
             parser->state = 0;

@@ -71,9 +71,7 @@ struct parser_head {
     struct parser_field accept;
     struct parser_field authorization;
     struct parser_field content_type;
-    uint32_t key_count; /* Idempotency-Key headers; the last one's value: */
-    uint32_t key_at;
-    uint32_t key_len; /* without spaces around it */
+    struct parser_field key; /* Idempotency-Key */
 };
 
 struct parser {

@@ -45,7 +45,7 @@ void conn_queue(struct conn *conn)
  * only memory for the heads that its client sends. */
 void conn_keep_head(struct conn *conn)
 {
-    const size_t len = conn_head(conn)->len;
+    const size_t len = conn->parser.head.len;
 
     if (len > CONN_LAST_BYTES) {
         return;
@@ -104,7 +104,7 @@ void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
         return;
     }
     /* Logged, since the metrics do not name clients. */
-    if (client_tells(client, &conns->client_lines, conns_now_ms(conns), &more)) {
+    if (client_tells(client, &conns->client_lines, uv_now(conns->uv), &more)) {
         log_warn("http", "a client is over its quota",
                  "client=%s by=%s quota=%s refused=%llu more_clients=%llu",
                  log_quote(client->name, client->name_len, name, sizeof name),
@@ -301,7 +301,7 @@ static inline bool is_last(struct conn *conn)
     const struct conns *conns = conn->conns;
 
     if (conns->retiring &&
-        (conn->wire.end == conn->wire.next || conns_now_ms(conns) >= conns->retire_until_ms)) {
+        (conn->wire.end == conn->wire.next || uv_now(conns->uv) >= conns->retire_until_ms)) {
         conn->ending = CONN_LINGERS; /* the client does not expect it and may send more */
     } else if (conns->lets_go != NULL && conn->caller == NULL &&
                conn->wire.end == conn->wire.next &&
@@ -492,7 +492,7 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
         conn_refuse(conn, REFUSED_CONNECTIONS, conn->client->connections_max);
         return false;
     }
-    wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
+    wait_s = client_charge(rate, amount, uv_now(conn->conns->uv));
     if (wait_s == 0) {
         return true;
     }
@@ -845,7 +845,7 @@ static void write_timer_arm(struct conn *conn)
     struct conns *conns = conn->conns;
 
     timer_arm(&conns->timers, &conn->write_timer,
-              conns_now_ms(conns) + rate_look_ms(conns->settings));
+              uv_now(conns->uv) + rate_look_ms(conns->settings));
 }
 
 static void write_timer_fire(struct timer *timer, uint64_t now_ms)
@@ -894,7 +894,7 @@ HOT static void conn_send(struct conn *conn)
     }
     if (result == WIRE_WAITS) {
         if (!timer_is_armed(&conn->write_timer)) { /* the rate is watched until it is idle */
-            rate_begin(&conn->metered.rate, wire->taken_bytes, conns_now_ms(conns));
+            rate_begin(&conn->metered.rate, wire->taken_bytes, uv_now(conns->uv));
             write_timer_arm(conn);
         }
         conn_rest(conn);
@@ -1023,7 +1023,7 @@ struct conn *conn_new(struct conns *conns, const struct listener *listener, int 
     conn->client = client;
     conn->peer = client;
     conn->refused = refused;
-    conn->since_ms = conns_now_ms(conns);
+    conn->since_ms = uv_now(conns->uv);
     timer_init(&conn->read_timer, read_timer_fire);
     timer_init(&conn->write_timer, write_timer_fire);
     if (uv_poll_init_socket(conns->uv, &conn->poll, fd) != 0) {
@@ -1090,7 +1090,7 @@ static int by_idle_since(const void *a, const void *b)
 
 void conns_retire(struct conns *conns, uint32_t over_ms)
 {
-    uint64_t now_ms = conns_now_ms(conns);
+    uint64_t now_ms = uv_now(conns->uv);
     struct conn **idle = MUST_HAVE(calloc(conns->counts.conns + 1, sizeof *idle));
     uint64_t count = 0;
     struct conn *conn;

@@ -171,7 +171,7 @@ struct listener {
 
 /* The connections of a loop, and what they share. */
 struct conns {
-    uv_loop_t *uv;
+    uv_loop_t *uv; /* uv_now(uv) is the loop's clock, as of this turn */
     const struct http_settings *settings;
     const struct http_service *service;
     void *data; /* the service's, of this loop */
@@ -245,12 +245,6 @@ struct conn {
 
 /* --- for the service --- */
 
-/* The loop's clock, as of this turn. */
-static inline uint64_t conns_now_ms(const struct conns *conns)
-{
-    return uv_now(conns->uv);
-}
-
 /* Add to a counter that only one thread writes: no need to lock the bus. */
 static inline void conns_count(_Atomic uint64_t *counter, uint64_t more)
 {
@@ -262,11 +256,6 @@ static inline void conns_count(_Atomic uint64_t *counter, uint64_t more)
 static inline const char *conn_at(const struct conn *conn, size_t at)
 {
     return conn->wire.bytes + conn->wire.start + at;
-}
-
-static inline const struct parser_head *conn_head(const struct conn *conn)
-{
-    return &conn->parser.head;
 }
 
 /* The name that the client's certificate proves: "uri:..." or "dns:..." if the certificate has
@@ -331,7 +320,7 @@ static inline void conn_move(struct conn *conn, enum conn_state to)
 /* Have the connection continue at the end of the turn. No-op if it is queued already. */
 HOT void conn_queue(struct conn *conn);
 
-/* Keep the head of the present request, for the next one. conn_head() has its length. */
+/* Keep the head of the present request, for the next one. conn->parser.head has its length. */
 HOT void conn_keep_head(struct conn *conn);
 
 /* Count that a client is refused, or its connection closed: for the metrics, and, if the client is

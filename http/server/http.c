@@ -33,7 +33,7 @@ HOT static void http_head_done(struct conn *conn)
 {
     static const struct parser_reject bad_target = {
         400, "bad_request", "the request target is not a path beginning with \"/\"", 0};
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     struct request *request = &conn->request;
     struct wire *wire = &conn->wire;
     const char *bytes = conn_at(conn, 0);
@@ -85,7 +85,7 @@ HOT static void http_head_done(struct conn *conn)
 static bool take_place(struct conn *to, enum meter_body full)
 {
     struct conns *conns = to->conns;
-    uint64_t now_ms = conns_now_ms(conns);
+    uint64_t now_ms = uv_now(conns->uv);
     struct metered *metered = NULL;
 
     while ((metered = meter_slow_body(&conns->meter, metered, now_ms)) != NULL) {
@@ -115,7 +115,7 @@ static bool keep_body(struct conn *conn, const char *data, size_t len)
     }
     ASSERT(conn->body.len + len <= conn->request.body_max);
     do {
-        result = meter_body(&conns->meter, &conn->metered, conn->client, len, conns_now_ms(conns));
+        result = meter_body(&conns->meter, &conn->metered, conn->client, len, uv_now(conns->uv));
     } while (result > METER_BODY_QUOTA && take_place(conn, result));
     switch (result) {
     case METER_BODY_OK:
@@ -236,7 +236,7 @@ static const char *status_reason(int status)
 /* For the Date header: made anew each second. */
 HOT static const char *date_of(struct conns *conns)
 {
-    uint64_t now_ms = conns_now_ms(conns);
+    uint64_t now_ms = uv_now(conns->uv);
     uint64_t wall_ms;
 
     if (now_ms >= conns->date_until_ms) {
@@ -251,7 +251,7 @@ HOT static const char *date_of(struct conns *conns)
  * ends with the connection. */
 static void put_stream_head(struct conn *conn, struct buf *out, const struct answer *answer)
 {
-    bool is_old = conn_head(conn)->http_1_0;
+    bool is_old = conn->parser.head.http_1_0;
 
     if (is_old) {
         conn->ending = CONN_CLOSES;
@@ -266,7 +266,7 @@ static void put_stream_head(struct conn *conn, struct buf *out, const struct ans
 /* 503 and 423 always carry Retry-After: 1, and so does 429 unless `extra` has another. */
 HOT static void http_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
-    const struct parser_head *head = conn_head(conn);
+    const struct parser_head *head = &conn->parser.head;
     const bool is_complete = conn->state == CONN_SERVING; /* else the head is not valid yet */
     const size_t extra_len = answer->extra != NULL ? strlen(answer->extra) : 0;
     const int status = answer->status;
@@ -322,7 +322,7 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
 
 static void http_put_piece(struct conn *conn, struct buf *out, const void *data, size_t len)
 {
-    if (conn_head(conn)->http_1_0) {
+    if (conn->parser.head.http_1_0) {
         buf_put(out, data, len);
         return;
     }
@@ -352,7 +352,7 @@ static bool http_trace(const struct conn *conn, char *ret_trace)
     size_t len = 0;
     size_t count;
     const char *value =
-        header_find(conn_at(conn, 0), conn_head(conn)->len, "traceparent", &len, &count);
+        header_find(conn_at(conn, 0), conn->parser.head.len, "traceparent", &len, &count);
 
     return value != NULL && count == 1 && header_trace(value, len, ret_trace);
 }

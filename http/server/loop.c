@@ -237,7 +237,7 @@ static void accept_pause(struct acceptor *acceptor)
     struct conns *conns = acceptor->conns;
 
     uv_poll_stop(&acceptor->poll);
-    timer_arm(&conns->timers, &acceptor->again, conns_now_ms(conns) + LIMIT_HTTP_ACCEPT_PAUSE_MS);
+    timer_arm(&conns->timers, &acceptor->again, uv_now(conns->uv) + LIMIT_HTTP_ACCEPT_PAUSE_MS);
 }
 
 /* Out of descriptors: with the reserve's, answer one waiting client, then pause. */

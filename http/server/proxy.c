@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -28,64 +29,41 @@
 
 /* --- version 1 --- */
 
-/* The next word of the line, up to a blank or the end. False: it is empty, or too long. */
-static bool next_proxy_word(const char **at, char *out, size_t size)
-{
-    size_t len = strcspn(*at, " ");
-
-    if (len == 0 || len >= size) {
-        return false;
-    }
-    memcpy(out, *at, len);
-    out[len] = '\0';
-    *at += len + ((*at)[len] == ' ');
-    return true;
-}
-
-static bool read_port(const char **at, in_port_t *ret_port)
-{
-    char word[6];
-    unsigned port = 0;
-
-    if (!next_proxy_word(at, word, sizeof word) || word[strspn(word, "0123456789")] != '\0') {
-        return false;
-    }
-    for (const char *digit = word; *digit != '\0'; digit++) {
-        port = port * 10 + (unsigned)(*digit - '0');
-    }
-    *ret_port = htons((uint16_t)port);
-    return port <= UINT16_MAX;
-}
-
 /* The line without its CRLF, and with a NUL after it. */
-static enum proxy_step read_proxy_line(struct proxy_header *header, const char *at)
+static enum proxy_step read_proxy_line(struct proxy_header *header, const char *line)
 {
-    char family[8];
-    char word[INET6_ADDRSTRLEN];
+    char family[sizeof "UNKNOWN" + 1]; /* a longer word is none of those known */
+    char from[INET6_ADDRSTRLEN];
+    char to[INET6_ADDRSTRLEN];
+    char ports[2][6];
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
     struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct in6_addr to;
-    in_port_t to_port;
+    struct in6_addr unused;
+    unsigned long port;
     bool is_v4;
-    void *from;
+    int end = 0;
+    /* One blank each: one in the format itself would stand for any number. */
+    int words =
+        sscanf(line, "PROXY%*1[ ]%8[^ ]%*1[ ]%45[^ ]%*1[ ]%45[^ ]%*1[ ]%5[0-9]%*1[ ]%5[0-9]%n",
+               family, from, to, ports[0], ports[1], &end);
 
-    at += strlen(LINE_BEGIN);
-    if (!next_proxy_word(&at, family, sizeof family)) {
-        return PROXY_BAD;
-    }
-    if (strcmp(family, "UNKNOWN") == 0) { /* whatever follows */
+    if (words >= 1 && strcmp(family, "UNKNOWN") == 0) { /* whatever follows */
         return PROXY_DONE;
     }
-    is_v4 = strcmp(family, "TCP4") == 0;
-    from = is_v4 ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr;
-    if ((!is_v4 && strcmp(family, "TCP6") != 0) || !next_proxy_word(&at, word, sizeof word) ||
-        inet_pton(is_v4 ? AF_INET : AF_INET6, word, from) != 1 ||
-        !next_proxy_word(&at, word, sizeof word) ||
-        inet_pton(is_v4 ? AF_INET : AF_INET6, word, &to) != 1 ||
-        !read_port(&at, is_v4 ? &v4.sin_port : &v6.sin6_port) || !read_port(&at, &to_port) ||
-        at[0] != '\0' || at[-1] == ' ') {
+    if (words != 5 || line[end] != '\0') {
         return PROXY_BAD;
     }
+    is_v4 = strcmp(family, "TCP4") == 0;
+    port = strtoul(ports[0], NULL, 10);
+    if ((!is_v4 && strcmp(family, "TCP6") != 0) ||
+        inet_pton(is_v4 ? AF_INET : AF_INET6, from,
+                  is_v4 ? (void *)&v4.sin_addr : (void *)&v6.sin6_addr) != 1 ||
+        inet_pton(is_v4 ? AF_INET : AF_INET6, to, &unused) != 1 || port > UINT16_MAX ||
+        strtoul(ports[1], NULL, 10) > UINT16_MAX) {
+        return PROXY_BAD;
+    }
+    v4.sin_port = htons((uint16_t)port);
+    v6.sin6_port = v4.sin_port;
     if (is_v4) {
         header->client.v4 = v4;
     } else {

@@ -183,28 +183,16 @@ static bool bring_up_to_date(struct tls_keys *keys)
     return done;
 }
 
-bool tls_keys_newest(struct tls_keys *keys, struct tls_key *ret_key)
-{
-    bool found;
-
-    ASSERT(pthread_mutex_lock(&keys->mutex) == 0);
-    found = bring_up_to_date(keys);
-    if (found) {
-        *ret_key = keys->ring[0];
-    }
-    ASSERT(pthread_mutex_unlock(&keys->mutex) == 0);
-    return found;
-}
-
-bool tls_keys_find(struct tls_keys *keys, const uint8_t name[TLS_KEY_NAME_BYTES],
-                   struct tls_key *ret_key, bool *ret_newest)
+bool tls_keys_get(struct tls_keys *keys, const uint8_t *name, struct tls_key *ret_key,
+                  bool *ret_newest)
 {
     unsigned i = 0;
     bool found;
 
     ASSERT(pthread_mutex_lock(&keys->mutex) == 0);
     found = bring_up_to_date(keys);
-    while (i < keys->count && memcmp(keys->ring[i].name, name, TLS_KEY_NAME_BYTES) != 0) {
+    while (name != NULL && i < keys->count &&
+           memcmp(keys->ring[i].name, name, TLS_KEY_NAME_BYTES) != 0) {
         i++;
     }
     found = found && i < keys->count;
@@ -338,11 +326,10 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     };
     struct tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
     struct tls_key key;
-    bool is_newest = true;
+    bool is_newest;
     bool done = true;
 
-    if (seal ? !tls_keys_newest(&tls->keys, &key)
-             : !tls_keys_find(&tls->keys, name, &key, &is_newest)) {
+    if (!tls_keys_get(&tls->keys, seal ? NULL : name, &key, &is_newest)) {
         return 0;
     }
     if (seal) {
@@ -916,7 +903,6 @@ COLD static ssize_t read_nothing(struct tls_session *session)
         return 0;
     }
     if (session->said_end) {
-        session->ended = true;
         session_drop(session);
         return TLS_ENDED;
     }

@@ -103,13 +103,10 @@ void tls_keys_init(struct tls_keys *keys, const struct clock *clock);
 /* Wipe them. */
 void tls_keys_release(struct tls_keys *keys);
 
-/* The key to seal with. The caller wipes *ret_key. False: there is no randomness. */
-bool tls_keys_newest(struct tls_keys *keys, struct tls_key *ret_key);
-
-/* The key of this name. *ret_newest: it is the one that seals. The caller wipes *ret_key. False: it
- * is unknown, or no longer known. */
-bool tls_keys_find(struct tls_keys *keys, const uint8_t name[TLS_KEY_NAME_BYTES],
-                   struct tls_key *ret_key, bool *ret_newest);
+/* The key of this name; NULL: the one to seal with. *ret_newest: it is the latter. The caller wipes
+ * *ret_key. False: there is no randomness, or the name is unknown, or no longer known. */
+bool tls_keys_get(struct tls_keys *keys, const uint8_t *name, struct tls_key *ret_key,
+                  bool *ret_newest);
 
 /* --- what all connections share --- */
 
@@ -188,7 +185,6 @@ struct tls_loop {
     struct tls_sessions warm; /* open, with buffers; the longest quiet first */
     uint32_t warm_count;
     struct timer cooling; /* of the first of them */
-    uint64_t now_ms;      /* of the last session_keep() */
     struct tls_counts counts;
     uint8_t received[TLS_INPUT_BYTES]; /* lent to the session that is being read from */
 };
@@ -201,8 +197,7 @@ struct tls_session {
     void *owner; /* the connection */
     enum tls_phase phase;
     bool has_more;          /* OpenSSL holds decrypted bytes */
-    bool said_end;          /* the client's close_notify has come, */
-    bool ended;             /* and was read */
+    bool said_end;          /* the client's close_notify has come */
     bool closed;            /* ours was sealed, or is not needed */
     uint32_t controls;      /* handshake messages and alerts since the last reply */
     struct tls_bytes bytes; /* received: in `kept`, or in the loop's buffer; sealed: the loop's */

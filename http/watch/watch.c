@@ -148,25 +148,6 @@ struct look {
 
 #define NOTE(look, kind, ...) events_put((look)->events, (look)->wall_ms, (kind), __VA_ARGS__)
 
-/* --- the leader --- */
-
-static void event_leader(const struct look *look, const struct id_cluster_status *before,
-                         const struct id_cluster_status *now)
-{
-    if (now->leader_id == 0) {
-        if (before->leader_id != 0) {
-            NOTE(look, EVENT_LEADERLESS, "no leader is known any more; node %llu led in term %llu",
-                 ull(before->leader_id), ull(before->term));
-        }
-    } else if (now->leader_id != before->leader_id) {
-        NOTE(look, EVENT_ELECTION, "node %llu leads in term %llu%s", ull(now->leader_id),
-             ull(now->term), now->leader_id == now->node_id ? ": this node" : "");
-    } else if (now->term != before->term) {
-        NOTE(look, EVENT_ELECTION, "node %llu leads again, in term %llu after term %llu",
-             ull(now->leader_id), ull(now->term), ull(before->term));
-    }
-}
-
 /* --- members --- */
 
 static const struct id_member *find_member(const struct id_cluster_status *status, uint64_t id)
@@ -272,7 +253,16 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
         NOTE(&look, EVENT_START, "node %llu is up; node %llu leads in term %llu",
              ull(status->node_id), ull(status->leader_id), ull(status->term));
     } else {
-        event_leader(&look, before, status);
+        if (status->leader_id == 0 && before->leader_id != 0) {
+            NOTE(&look, EVENT_LEADERLESS, "no leader is known any more; node %llu led in term %llu",
+                 ull(before->leader_id), ull(before->term));
+        } else if (status->leader_id != before->leader_id) {
+            NOTE(&look, EVENT_ELECTION, "node %llu leads in term %llu%s", ull(status->leader_id),
+                 ull(status->term), status->leader_id == status->node_id ? ": this node" : "");
+        } else if (status->leader_id != 0 && status->term != before->term) {
+            NOTE(&look, EVENT_ELECTION, "node %llu leads again, in term %llu after term %llu",
+                 ull(status->leader_id), ull(status->term), ull(before->term));
+        }
         event_members(&look, before, status);
         if (status->level.level != before->level.level) {
             NOTE(&look, EVENT_LEVEL, "the level of the cluster is %u", status->level.level);
@@ -607,37 +597,32 @@ static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
              log_quote(alarm, strlen(alarm), text, sizeof text));
 }
 
-static void judge_alarm(enum alarm_name name, struct alarms *alarms,
-                        const struct alarm_facts *facts, struct events *events)
-{
-    struct alarm *alarm = &alarms->items[name];
-    char text[ALARM_TEXT_BYTES] = "";
-
-    if (!(table[name].judge != NULL ? table[name].judge(facts, text)
-                                    : table[name].judge_over(alarms, facts, text))) {
-        if (alarm->begun) {
-            events_put(events, facts->wall_ms, EVENT_ALARM_OVER, "%s is over", table[name].name);
-            log_alarm(name, false, alarm->text);
-        }
-        *alarm = (struct alarm){0};
-        return;
-    }
-    memcpy(alarm->text, text, sizeof text);
-    if (alarm->true_since_ms == 0) {
-        alarm->true_since_ms = facts->now_ms > 0 ? facts->now_ms : 1;
-        alarm->since_wall_ms = facts->wall_ms;
-    }
-    if (!alarm->begun && facts->now_ms >= alarm->true_since_ms + table[name].hold_ms) {
-        alarm->begun = true;
-        events_put(events, facts->wall_ms, EVENT_ALARM, "%s: %s", table[name].name, text);
-        log_alarm(name, true, text);
-    }
-}
-
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events)
 {
-    for (unsigned i = 0; i < ALARMS; i++) {
-        judge_alarm((enum alarm_name)i, alarms, facts, events);
+    for (enum alarm_name name = 0; name < ALARMS; name++) {
+        struct alarm *alarm = &alarms->items[name];
+        char text[ALARM_TEXT_BYTES] = "";
+
+        if (!(table[name].judge != NULL ? table[name].judge(facts, text)
+                                        : table[name].judge_over(alarms, facts, text))) {
+            if (alarm->begun) {
+                events_put(events, facts->wall_ms, EVENT_ALARM_OVER, "%s is over",
+                           table[name].name);
+                log_alarm(name, false, alarm->text);
+            }
+            *alarm = (struct alarm){0};
+            continue;
+        }
+        memcpy(alarm->text, text, sizeof text);
+        if (alarm->true_since_ms == 0) {
+            alarm->true_since_ms = facts->now_ms > 0 ? facts->now_ms : 1;
+            alarm->since_wall_ms = facts->wall_ms;
+        }
+        if (!alarm->begun && facts->now_ms >= alarm->true_since_ms + table[name].hold_ms) {
+            alarm->begun = true;
+            events_put(events, facts->wall_ms, EVENT_ALARM, "%s: %s", table[name].name, text);
+            log_alarm(name, true, text);
+        }
     }
 }
 

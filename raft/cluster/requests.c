@@ -50,7 +50,7 @@ static bool has_stamp(struct requests *requests, struct cluster_request *request
     struct session_stamp stamp;
 
     if (request->kind == CLUSTER_REQUEST_QUERY || request->kind == CLUSTER_REQUEST_LEADER ||
-        request->stamped || request->lowest != 0) {
+        request->stamped || request->once || request->lowest != 0) {
         return true;
     }
     if (request->seq == 0 && !session_take(&requests->session, &request->seq)) {
@@ -122,14 +122,26 @@ static void complete_with(struct requests *requests, struct cluster_request *req
 static void on_answered(struct serving_owner *owner, struct cluster_request *request, int status,
                         uint64_t index, const void *reply, size_t len)
 {
+    struct requests *requests = CONTAINER(owner, struct requests, serving_owner);
+
     ASSERT(status <= 0);
     request->index = index;
-    complete_with(CONTAINER(owner, struct requests, serving_owner), request, status, reply, len);
+    complete_with(requests, request, status, reply, len);
+    if (request->once) { /* at once: requests wait for its entry to be applied, and look then */
+        TAILQ_REMOVE(&requests->on->answers->list, request, link);
+        request->done(request);
+    }
 }
 
 static void on_given_back(struct serving_owner *owner, struct cluster_request *request)
 {
-    put_waiting(CONTAINER(owner, struct requests, serving_owner), request);
+    struct requests *requests = CONTAINER(owner, struct requests, serving_owner);
+
+    if (request->once) {
+        complete(requests, request, ERR_NOT_LEADER);
+    } else {
+        put_waiting(requests, request);
+    }
 }
 
 /* In whatever state it is. */
@@ -314,6 +326,9 @@ static void send_waiting(struct requests *requests)
         if (here) {
             leave_list(requests, request);
             serving_take(&requests->serving, request);
+        } else if (request->once) {
+            leave_list(requests, request);
+            complete(requests, request, ERR_NOT_LEADER);
         } else if (!forward(requests, request, target)) {
             context_arm_in(requests->on, &requests->send_pause, SEND_AGAIN_MS);
             return;

@@ -68,6 +68,10 @@ struct cluster_request {
     /* For a COMMAND: the caller has stamped it. It is repeated as any other, but is not part of
      * this node's session. */
     bool stamped;
+    /* For a COMMAND: a leader's own, without a stamp. This node appends it, as the leader, once; no
+     * other node does: ERR_NOT_LEADER if this node does not lead, or when its leadership or term
+     * ends before it has applied the entry. */
+    bool once;
     /* For a COMMAND or MEMBER: its number stays awaited after done. The caller submits the request
      * again, with another payload and the same number, or calls requests_release(). */
     bool keeps_seq;
@@ -168,15 +172,6 @@ struct service_ops {
      * replaced. Returns the status. */
     int (*led)(struct service *service, const struct buf *payload, const void *result, size_t len,
                struct buf *reply);
-    /* A command that the leader appends by itself, for no request. False: nothing is due.
-     * *ret_more: more is due. */
-    bool (*propose)(struct service *service, struct buf *command, bool *ret_more);
-    /* It was applied, and this node still leads the term in which it appended it; */
-    void (*proposed)(struct service *service, uint64_t term, const struct buf *command,
-                     const void *result, size_t len);
-    /* or it was not appended, since the disk is full. */
-    void (*unproposed)(struct service *service, const struct buf *command);
-
     /* Append what a command of another node has made old on that node: sent with the answer. */
     void (*marks)(struct service *service, const void *data, size_t len, struct buf *marks);
     /* Take such marks on that node, before the answer is passed on. 0 or ERR_BAD_MESSAGE. */

@@ -205,7 +205,6 @@ struct work {
     uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
     uint64_t term;         /* of the entry, or in which its round began */
     uint64_t round;        /* that confirms it */
-    bool is_own;           /* the service proposed it, for no request */
     struct buf entry;      /* LEADER: what the service has appended for it */
     struct buf kept;       /* and the reply until that is applied; of a large one, its result */
     bool waited;           /* large and done: a turn has passed */
@@ -351,7 +350,8 @@ static struct work *work_new(struct serving *serving, enum wire_request_kind kin
 
 void serving_take(struct serving *serving, struct cluster_request *request)
 {
-    struct work *work = work_new(serving, serving_wire_kind(request), request->payload.len);
+    struct work *work = work_new(serving, serving_wire_kind(request),
+                                 request->once ? 0 : request->payload.len); /* never a large one */
 
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
     /* This node's own parts check the level before they use its features. */
@@ -556,15 +556,10 @@ static void admit(struct serving *serving, struct work *work)
     }
 }
 
-static void refuse_for_disk(struct service *service, struct work_list *list)
+static void refuse_for_disk(struct work_list *list)
 {
     while (!TAILQ_EMPTY(list)) {
-        struct work *work = TAILQ_FIRST(list);
-
-        if (work->is_own) {
-            service->ops->unproposed(service, &work->payload);
-        }
-        serving_finish(work, ERR_DISK_FULL, 0, NULL, 0);
+        serving_finish(TAILQ_FIRST(list), ERR_DISK_FULL, 0, NULL, 0);
     }
 }
 
@@ -608,8 +603,8 @@ static void submit_todo(struct serving *serving)
         admit(serving, work);
     }
     if (serving->no_room) {
-        refuse_for_disk(serving->on->service, &serving->todo);
-        refuse_for_disk(serving->on->service, &serving->large);
+        refuse_for_disk(&serving->todo);
+        refuse_for_disk(&serving->large);
         return;
     }
     while (!TAILQ_EMPTY(&serving->todo) &&
@@ -622,18 +617,10 @@ static void submit_todo(struct serving *serving)
 static void applied_own(struct work *work, const void *result, size_t len)
 {
     struct service *service = work->serving->on->service;
-    const struct driver *driver = work->serving->on->driver;
     BUF_LOCAL(reply);
     int status;
 
-    if (work->is_own) {
-        /* R3: this process has appended it, in this term; it counts if this node still leads the
-         * term. */
-        if (driver_is_leader(driver) && driver_term(driver) == work->term) {
-            service->ops->proposed(service, work->term, &work->payload, result, len);
-        }
-        serving_finish(work, 0, 0, NULL, 0);
-    } else if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
+    if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
         work_free(work); /* no client waits for it, and its payload may be gone */
     } else if (work->entry.len > 0) {
         /* R9: the result of apply says whether the service's entry is in force. */
@@ -758,27 +745,6 @@ static void lead(struct work *work)
     }
 }
 
-/* R3: an entry of this leader's own. */
-static void propose_own(struct serving *serving)
-{
-    struct service *service = serving->on->service;
-    struct buf command = BUF_INIT;
-    struct work *work;
-    bool more = false;
-
-    if (driver_disk_is_low(serving->on->driver) ||
-        !service->ops->propose(service, &command, &more)) {
-        buf_free(&command);
-        return;
-    }
-    work = work_new(serving, WIRE_REQUEST_COMMAND, 0); /* it is never a large one */
-    work->is_own = true;
-    work->payload = command;
-    if (more) {
-        context_wake(serving->on, WAKE_REQUESTS);
-    }
-}
-
 /* --- answers --- */
 
 /* They are in the order of their rounds, and so of their indexes. */
@@ -840,7 +806,6 @@ void serving_turn(struct serving *serving)
         work->waited = true;
     }
     if (driver_leads(driver) && !serving->holding) { /* R1 */
-        propose_own(serving);
         submit_todo(serving);
         begin_round(serving);
         end_rounds(serving); /* a sole voter needs no answers */

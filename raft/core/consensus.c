@@ -19,7 +19,7 @@ _Static_assert((int)ROLE_STANDBY == RAFT_STANDBY && (int)ROLE_VOTER == RAFT_VOTE
                "a role is the same number in wire.h and in the library");
 
 struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
-                                uint32_t election_ms, uint64_t seed)
+                                uint32_t election_ms, uint64_t seed, const struct clock *clock)
 {
     struct consensus *consensus = MUST_HAVE(calloc(1, sizeof *consensus));
     struct raft *raft;
@@ -34,6 +34,8 @@ struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t 
     raft_set_install_snapshot_timeout(raft, 3 * election_ms);
     raft_set_pre_vote(raft, true);
     raft_set_max_inflight_entries(raft, LIMIT_ENTRIES_PER_FRAME);
+    consensus->clock = clock;
+    consensus->heard_ms = clock_now_ms(clock);
     return consensus;
 }
 
@@ -71,8 +73,8 @@ static void campaign_later(struct raft *raft, struct raft_update *update)
     }
 }
 
-int consensus_step(struct consensus *consensus, struct raft_event *event, uint64_t now_ms,
-                   bool as_voter, uint64_t no_vote, struct raft_update *ret_update)
+int consensus_step(struct consensus *consensus, struct raft_event *event, bool as_voter,
+                   uint64_t no_vote, struct raft_update *ret_update)
 {
     const unsigned used = (unsigned)(RAFT_UPDATE_SNAPSHOT) | (unsigned)(RAFT_UPDATE_MESSAGES);
     struct raft *raft = &consensus->raft;
@@ -82,7 +84,7 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, uint64
     uint64_t term = raft_current_term(raft);
     int rv;
 
-    event->time = now_ms;
+    event->time = clock_now_ms(consensus->clock);
     memset(ret_update, 0, sizeof *ret_update);
     if (as_voter) {
         raft->configuration.servers = &self;
@@ -130,10 +132,10 @@ void consensus_begin_alone(struct consensus *consensus)
     consensus->raft.voted_for = consensus->raft.id;
 }
 
-void consensus_wait_anew(struct consensus *consensus, uint64_t now_ms)
+void consensus_wait_anew(struct consensus *consensus)
 {
     if (consensus->raft.state == RAFT_FOLLOWER) {
-        consensus->raft.election_timer_start = now_ms;
+        consensus->raft.election_timer_start = clock_now_ms(consensus->clock);
     }
 }
 
@@ -266,23 +268,23 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self)
 
 #define MISSED_HEARTBEATS 2 /* of a leader whose address refuses connections */
 
-void leader_watch_heard(struct leader_watch *watch)
+void leader_watch_heard(struct consensus *consensus)
 {
-    watch->heard_ms = clock_now_ms(watch->clock);
-    watch->trust = LEADER_TRUSTED;
+    consensus->heard_ms = clock_now_ms(consensus->clock);
+    consensus->trust = LEADER_TRUSTED;
     /* The core draws its timeout once, and each message of the leader restarts it. */
-    if (watch->drawn_timeout_ms != 0 && watch->consensus->raft.state == RAFT_FOLLOWER) {
-        watch->consensus->raft.follower_state.randomized_election_timeout = watch->drawn_timeout_ms;
+    if (consensus->drawn_timeout_ms != 0 && consensus->raft.state == RAFT_FOLLOWER) {
+        consensus->raft.follower_state.randomized_election_timeout = consensus->drawn_timeout_ms;
     }
-    watch->drawn_timeout_ms = 0;
+    consensus->drawn_timeout_ms = 0;
 }
 
-static unsigned patience_ms(const struct leader_watch *watch)
+static unsigned patience_ms(const struct consensus *consensus)
 {
-    const struct raft *raft = &watch->consensus->raft;
+    const struct raft *raft = &consensus->raft;
     unsigned missed_ms = MISSED_HEARTBEATS * raft->heartbeat_timeout;
 
-    switch (watch->trust) {
+    switch (consensus->trust) {
     case LEADER_RESIGNED:
         return 0;
     case LEADER_REFUSED:
@@ -292,12 +294,13 @@ static unsigned patience_ms(const struct leader_watch *watch)
     }
 }
 
-void leader_watch_forget_silent(struct leader_watch *watch)
+void leader_watch_forget_silent(struct consensus *consensus)
 {
-    struct raft *raft = &watch->consensus->raft;
+    struct raft *raft = &consensus->raft;
 
     if (raft->state == RAFT_FOLLOWER &&
-        guard_forget_leader(clock_now_ms(watch->clock), watch->heard_ms, patience_ms(watch))) {
+        guard_forget_leader(clock_now_ms(consensus->clock), consensus->heard_ms,
+                            patience_ms(consensus))) {
         raft->follower_state.current_leader.id = 0;
     }
 }
@@ -305,16 +308,16 @@ void leader_watch_forget_silent(struct leader_watch *watch)
 /* Stand for election in this node's turn, counted from from_ms, if it may. Its turn is the number
  * of voters before it in a ring that begins after the leader: two candidates at once would split
  * the votes. */
-static bool stand_early(struct leader_watch *watch, uint64_t leader, uint64_t from_ms)
+static bool stand_early(struct consensus *consensus, uint64_t leader, uint64_t from_ms)
 {
-    struct raft *raft = &watch->consensus->raft;
-    uint64_t now = clock_now_ms(watch->clock);
+    struct raft *raft = &consensus->raft;
+    uint64_t now = clock_now_ms(consensus->clock);
     uint64_t self = raft->id;
     unsigned before = 0;
     uint64_t due;
 
     ASSERT(self != leader);
-    MEMBER_FOREACH (member, &watch->consensus->configuration) {
+    MEMBER_FOREACH (member, &consensus->configuration) {
         uint64_t id = member->id;
 
         if (member->role == ROLE_VOTER && id != leader) {
@@ -327,35 +330,35 @@ static bool stand_early(struct leader_watch *watch, uint64_t leader, uint64_t fr
         due < raft->election_timer_start) {
         return false;
     }
-    if (watch->drawn_timeout_ms == 0) {
-        watch->drawn_timeout_ms = raft->follower_state.randomized_election_timeout;
+    if (consensus->drawn_timeout_ms == 0) {
+        consensus->drawn_timeout_ms = raft->follower_state.randomized_election_timeout;
     }
     raft->follower_state.randomized_election_timeout = (unsigned)(due - raft->election_timer_start);
     ASSERT(raft_timeout(raft) == due);
     return true;
 }
 
-static bool follows(const struct leader_watch *watch, uint64_t peer)
+static bool follows(const struct consensus *consensus, uint64_t peer)
 {
-    return watch->consensus->raft.state == RAFT_FOLLOWER &&
-           watch->consensus->raft.follower_state.current_leader.id == peer;
+    return consensus->raft.state == RAFT_FOLLOWER &&
+           consensus->raft.follower_state.current_leader.id == peer;
 }
 
-bool leader_watch_refused(struct leader_watch *watch, uint64_t peer)
+bool leader_watch_refused(struct consensus *consensus, uint64_t peer)
 {
-    if (!follows(watch, peer) || watch->trust == LEADER_RESIGNED) {
+    if (!follows(consensus, peer) || consensus->trust == LEADER_RESIGNED) {
         return false;
     }
-    watch->trust = LEADER_REFUSED;
-    return stand_early(watch, peer, watch->heard_ms + patience_ms(watch));
+    consensus->trust = LEADER_REFUSED;
+    return stand_early(consensus, peer, consensus->heard_ms + patience_ms(consensus));
 }
 
-bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t term)
+bool leader_watch_resigned(struct consensus *consensus, uint64_t peer, uint64_t term)
 {
-    if (term != raft_current_term(&watch->consensus->raft) || !follows(watch, peer)) {
+    if (term != raft_current_term(&consensus->raft) || !follows(consensus, peer)) {
         return false;
     }
-    watch->trust = LEADER_RESIGNED;
+    consensus->trust = LEADER_RESIGNED;
     /* All nodes notice it at the same time, but may have heard the last heartbeat long ago. */
-    return stand_early(watch, peer, clock_now_ms(watch->clock));
+    return stand_early(consensus, peer, clock_now_ms(consensus->clock));
 }

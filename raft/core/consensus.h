@@ -19,14 +19,26 @@
 #include "raft/wire/wire.h"
 #include "src/base/clock.h"
 
+/* Why a follower does not wait for its leader as long as an election timeout. */
+enum leader_trust {
+    LEADER_TRUSTED,
+    LEADER_REFUSED, /* its address refuses connections */
+    LEADER_RESIGNED /* it reported that it no longer leads */
+};
+
 struct consensus {
     struct raft raft;
     struct configuration configuration; /* as in raft, the one in force */
+    const struct clock *clock;
+    /* leader_watch */
+    uint64_t heard_ms;         /* the leader */
+    enum leader_trust trust;   /* since then */
+    unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
 };
 
-/* The address is borrowed. */
+/* The address and the clock are borrowed. */
 struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
-                                uint32_t election_ms, uint64_t seed);
+                                uint32_t election_ms, uint64_t seed, const struct clock *clock);
 void consensus_free(struct consensus *consensus);
 
 /* Describe the state at a position to the library, which takes the configuration over. 0 or
@@ -35,13 +47,13 @@ int consensus_metadata(const struct store_position *position,
                        struct raft_snapshot_metadata *ret_metadata) MUST_CHECK;
 
 /*
- * Give the library one event, at this time. 0 and the update, or its error. as_voter: for this one
+ * Give the library one event. 0 and the update, or its error. as_voter: for this one
  * event the library sees itself as the only voter (G6). no_vote: the highest term in which some
  * node would give no vote: a campaign in such a term, and its vote requests, move to the next one
  * (vote_floor in rollback.h). Frees what the RECEIVE of an ignored snapshot leaves.
  */
-int consensus_step(struct consensus *consensus, struct raft_event *event, uint64_t now_ms,
-                   bool as_voter, uint64_t no_vote, struct raft_update *ret_update);
+int consensus_step(struct consensus *consensus, struct raft_event *event, bool as_voter,
+                   uint64_t no_vote, struct raft_update *ret_update);
 
 /*
  * G14, as G11: a follower that has become the sole voter leads when its timer fires, or when it is
@@ -54,7 +66,7 @@ bool consensus_begins_alone(const struct consensus *consensus, bool stored);
 void consensus_begin_alone(struct consensus *consensus);
 
 /* Restart a follower's wait for a leader, as if it had just heard from one. */
-void consensus_wait_anew(struct consensus *consensus, uint64_t now_ms);
+void consensus_wait_anew(struct consensus *consensus);
 
 /* G3, G9: must a message be dropped, since it would do harm in this state? */
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
@@ -162,30 +174,15 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self);
  * timeout decides.
  */
 
-/* Why a follower does not wait for its leader as long as an election timeout. */
-enum leader_trust {
-    LEADER_TRUSTED,
-    LEADER_REFUSED, /* its address refuses connections */
-    LEADER_RESIGNED /* it reported that it no longer leads */
-};
-
-struct leader_watch {
-    struct consensus *consensus;
-    const struct clock *clock;
-    uint64_t heard_ms;
-    enum leader_trust trust;   /* since then */
-    unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
-};
-
 /* The leader of this term, or of a later one, has sent something. */
-void leader_watch_heard(struct leader_watch *watch);
+void leader_watch_heard(struct consensus *consensus);
 
 /* A peer's address has no listener; or the peer reports that it stepped down in a term. If the peer
  * is the leader, this node may stand for election earlier: true if its timer is now due earlier. */
-bool leader_watch_refused(struct leader_watch *watch, uint64_t peer);
-bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t term);
+bool leader_watch_refused(struct consensus *consensus, uint64_t peer);
+bool leader_watch_resigned(struct consensus *consensus, uint64_t peer, uint64_t term);
 
 /* G6, G13: forget a leader that was silent so long that votes for other nodes are allowed. */
-void leader_watch_forget_silent(struct leader_watch *watch);
+void leader_watch_forget_silent(struct consensus *consensus);
 
 #endif

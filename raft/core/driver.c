@@ -276,8 +276,7 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
 
     ASSERT(!driver->failed && !driver->stepping);
     driver->stepping = true;
-    rv = consensus_step(driver->consensus, event, clock_now_ms(driver->clock), as_voter,
-                        driver->vote_floor.known, &update);
+    rv = consensus_step(driver->consensus, event, as_voter, driver->vote_floor.known, &update);
     if (rv == 0) {
         carry_out(driver, &update, stale);
     }
@@ -334,7 +333,7 @@ static void on_timeout(struct timer *timer, uint64_t now_ms)
     /* G6: a timeout of silence makes a voter a candidate. A node that does not stand for election,
      * as it has no vote or is held, then follows no leader either. */
     if (!driver->failed && !driver->applier.installing) {
-        leader_watch_forget_silent(&driver->watch);
+        leader_watch_forget_silent(driver->consensus);
         note_role(driver);
     }
 }
@@ -480,9 +479,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
         return rv;
     }
     driver->consensus = consensus_new(config->node_id, config->address, config->heartbeat_ms,
-                                      config->election_ms, config->seed);
-    driver->watch = (struct leader_watch){
-        .consensus = driver->consensus, .clock = clock, .heard_ms = clock_now_ms(clock)};
+                                      config->election_ms, config->seed, clock);
     driver->trust = (struct trust){.clock = clock, .consensus = driver->consensus};
     event.start.term = loaded->term;
     event.start.voted_for = loaded->vote;
@@ -619,7 +616,7 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
                                          witness_term_at(&driver->witness, pending - 1), last,
                                          witness_term_at(&driver->witness, last));
     }
-    leader_watch_forget_silent(&driver->watch);
+    leader_watch_forget_silent(driver->consensus);
     (void)step_as(driver, event, as_voter);
 }
 
@@ -746,7 +743,7 @@ static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
 {
     trust_note_leader(&driver->trust, from, term);
     if (term >= driver_term(driver)) {
-        leader_watch_heard(&driver->watch);
+        leader_watch_heard(driver->consensus);
     }
 }
 
@@ -1022,7 +1019,7 @@ static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *
         !trust_term(&driver->trust, from, "resigned_term", resign.term)) {
         return false;
     }
-    if (leader_watch_resigned(&driver->watch, from, resign.term)) {
+    if (leader_watch_resigned(driver->consensus, from, resign.term)) {
         arm_timer(driver);
     }
     return true;
@@ -1098,7 +1095,7 @@ void driver_link_changed(struct driver *driver, uint64_t peer, bool up)
 
 void driver_peer_refused(struct driver *driver, uint64_t peer)
 {
-    if (!driver->failed && leader_watch_refused(&driver->watch, peer)) {
+    if (!driver->failed && leader_watch_refused(driver->consensus, peer)) {
         arm_timer(driver);
     }
 }
@@ -1243,7 +1240,7 @@ void driver_hold(struct driver *driver, bool held)
 
     driver->held = held;
     if (let_go && !driver->failed) {
-        consensus_wait_anew(driver->consensus, clock_now_ms(driver->clock));
+        consensus_wait_anew(driver->consensus);
         arm_timer(driver);
     }
 }

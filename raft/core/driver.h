@@ -112,7 +112,6 @@ struct driver {
     struct snapshot_transfers transfers;
     struct trial trial; /* of the snapshot that comes */
     bool trying;        /* rows of it wait to be tried */
-    struct leader_watch watch;
     struct trust trust;
     struct witness witness;
     struct peer_durable start;        /* of this node, for its peers */

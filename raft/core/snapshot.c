@@ -102,15 +102,9 @@ void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint6
 /* End a transfer: the view is closed by the disk, now or when the read under way comes back. */
 static void drop_out(struct snapshot_out *out)
 {
-    if (!out->active) {
-        return;
-    }
     out->active = false;
-    if (out->reading) {
-        out->dropped = true;
-    } else if (out->view != NULL) {
+    if (!out->reading && out->view != NULL) {
         snapshot_start_read(out, 0, true);
-        out->dropped = true;
     }
 }
 
@@ -174,13 +168,9 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
     out->reading = false;
     out->back = false;
     out->view = result.close ? NULL : result.snapshot;
-    if (out->dropped) {
-        out->dropped = false;
-        out->active = true; /* for drop_out() to close the view */
-        drop_out(out);
-    } else if (result.status != 0 || led_term == 0 ||
-               (first && result.position.index < out->at_least) ||
-               (first && send_head(out, &result.position, led_term) != 0)) {
+    if (!out->active || result.status != 0 || led_term == 0 ||
+        (first && result.position.index < out->at_least) ||
+        (first && send_head(out, &result.position, led_term) != 0)) {
         drop_out(out);
     } else {
         out->ended = result.end;

@@ -41,11 +41,10 @@
 struct snapshot_transfers;
 
 struct snapshot_out {
-    bool active;
+    bool active;  /* else, while reading: it was dropped, and its view is closed next */
     bool reading; /* a disk_read is under way, */
     bool back;    /* or has come back */
     bool ended;   /* the last chunk was sent */
-    bool dropped; /* close the view when the read comes back */
     bool link_lost;
     uint64_t peer;
     uint64_t transfer;

@@ -594,7 +594,7 @@ uint64_t ring_take(struct ring *ring, uint64_t id, const char *tag, uint32_t n)
 
     ASSERT(entry != NULL);
     for (unsigned i = 0; i < 1000; i++) {
-        if (segment_claim_whole(&entry->buffer, n, &range, &view) == 0) {
+        if (segment_claim(&entry->buffer, n, n, &range, &view) == 0) {
             return range.first;
         }
         if (!atomic_exchange(&entry->refill_wanted, true)) {

@@ -75,7 +75,7 @@ static uint32_t take_held(struct ring *ring, struct taken *taken, uint64_t id, u
     uint32_t got = 0;
 
     while (got < count &&
-           segment_claim(&entry_of(ring, id)->buffer, count - got, &range, &view) == 0) {
+           segment_claim(&entry_of(ring, id)->buffer, 1, count - got, &range, &view) == 0) {
         note(ring, taken, id, range);
         got += range.count;
     }

@@ -66,14 +66,14 @@ void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payloa
 
 static void write_cb(uv_write_t *write, int status)
 {
-    struct net_out *out = write->data;
+    struct net_conn *conn = write->data;
+    struct net_out *out = &conn->out;
 
     ASSERT(out->writing && out->queue_bytes >= out->sending_bytes);
     out->writing = false;
     out->queue_bytes -= out->sending_bytes;
     if (status < 0) {
-        out->stopped = true;
-        out->failed(out, uv_strerror(status));
+        net_conn_close(conn, uv_strerror(status));
         return;
     }
     net_out_flush(out);
@@ -81,12 +81,14 @@ static void write_cb(uv_write_t *write, int status)
 
 void net_out_flush(struct net_out *out)
 {
+    struct net_conn *conn = CONTAINER(out, struct net_conn, out);
+    uv_stream_t *stream = (uv_stream_t *)&conn->tcp;
     struct buf spare = out->sealed;
     struct buf *from;
     uv_buf_t left;
     int rv;
 
-    if (out->writing || out->stopped || out->tls == NULL) {
+    if (out->writing || conn->state == NET_CONN_CLOSING || out->tls == NULL) {
         return;
     }
     tls_channel_seal(out->tls);
@@ -101,8 +103,8 @@ void net_out_flush(struct net_out *out)
         buf_free(from);
     }
     left = uv_buf_init((char *)out->sealed.data, (unsigned)out->sealed.len);
-    rv = uv_try_write(out->stream, &left, 1);
-    out->write_ms = uv_now(out->stream->loop);
+    rv = uv_try_write(stream, &left, 1);
+    out->write_ms = uv_now(stream->loop);
     if (rv == (int)left.len) {
         out->queue_bytes = 0;
         return;
@@ -111,21 +113,20 @@ void net_out_flush(struct net_out *out)
         left.base += rv > 0 ? rv : 0;
         left.len -= rv > 0 ? (size_t)rv : 0;
         out->sending_bytes = out->queue_bytes;
-        out->writing = true;
-        out->write.data = out;
-        rv = uv_write(&out->write, out->stream, &left, 1, write_cb);
+        out->write.data = conn;
+        rv = uv_write(&out->write, stream, &left, 1, write_cb);
+        out->writing = rv == 0;
     }
     if (rv != 0) {
-        out->writing = false;
-        out->stopped = true;
-        out->failed(out, uv_strerror(rv));
+        net_conn_close(conn, uv_strerror(rv));
     }
 }
 
 uint64_t net_out_stalled_ms(struct net_out *out)
 {
-    const size_t unsent_bytes = uv_stream_get_write_queue_size(out->stream);
-    const uint64_t now_ms = uv_now(out->stream->loop);
+    const uv_stream_t *stream = (const uv_stream_t *)&CONTAINER(out, struct net_conn, out)->tcp;
+    const size_t unsent_bytes = uv_stream_get_write_queue_size(stream);
+    const uint64_t now_ms = uv_now(stream->loop);
 
     if (unsent_bytes == 0 || unsent_bytes != out->unsent_bytes) {
         out->unsent_bytes = unsent_bytes;
@@ -156,7 +157,7 @@ static void conn_unref(struct net_conn *conn)
     }
     ASSERT(!out->writing);
     buf_free(&out->sealed);
-    tls_channel_free(conn->tls);
+    tls_channel_free(conn->out.tls);
     frame_decoder_free(&conn->decoder);
     free(conn);
     net_hub_release(hub);
@@ -165,11 +166,6 @@ static void conn_unref(struct net_conn *conn)
 static void conn_close_cb(uv_handle_t *handle)
 {
     conn_unref(handle->data);
-}
-
-static void out_failed_cb(struct net_out *out, const char *reason)
-{
-    net_conn_close(CONTAINER(out, struct net_conn, out), reason);
 }
 
 struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint64_t wanted_id,
@@ -190,8 +186,6 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->tcp.data = conn;
     conn->timer.data = conn;
     conn->ref_count = 2;
-    conn->out.stream = (uv_stream_t *)&conn->tcp;
-    conn->out.failed = out_failed_cb;
     conn->out.progress_ms = uv_now(hub->loop);
     hub->alive_count++;
     return conn;
@@ -232,8 +226,7 @@ void net_conn_close(struct net_conn *conn, const char *reason)
     if (from == NET_CONN_CLOSING) {
         return;
     }
-    conn_move(conn, NET_CONN_CLOSING);
-    conn->out.stopped = true; /* closing the stream ends a write under way */
+    conn_move(conn, NET_CONN_CLOSING); /* closing the stream ends a write under way */
     if (conn->resolving) {
         (void)uv_cancel((uv_req_t *)&conn->resolve);
     }
@@ -267,9 +260,9 @@ void net_conn_check(struct net_conn *conn)
         net_conn_close(conn, "its secret was exchanged");
         return;
     }
-    if (conn->tls != NULL && now_ms - conn->keyed_ms >= LIMIT_REKEY_MS) {
+    if (now_ms - conn->keyed_ms >= LIMIT_REKEY_MS) {
         conn->keyed_ms = now_ms;
-        tls_channel_rekey(conn->tls);
+        tls_channel_rekey(conn->out.tls);
     }
     if (conn->role != NET_CONN_DIALS) {
         if (now_ms - conn->read_ms >= config->silent_ms) {
@@ -292,8 +285,8 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
 {
     const uint64_t interval_ms = check_interval_ms(conn);
 
-    if (conn->state != NET_CONN_UP || conn->expires_ms != 0 || conn->tls == NULL ||
-        net_keys_find(conn->hub->keys, tls_channel_peer(conn->tls)->credential_id) != NULL) {
+    if (conn->state != NET_CONN_UP || conn->expires_ms != 0 ||
+        net_keys_find(conn->hub->keys, tls_channel_peer(conn->out.tls)->credential_id) != NULL) {
         return false;
     }
     conn->expires_ms = uv_now(conn->hub->loop) + wait_ms;
@@ -309,7 +302,7 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     BUF_LOCAL(out);
 
     handshake_receive(&conn->handshake, frame->type, frame->payload, frame->len, &out);
-    tls_channel_write(conn->tls, out.data, out.len);
+    tls_channel_write(conn->out.tls, out.data, out.len);
     net_out_flush(&conn->out);
     if (conn->state == NET_CONN_CLOSING) {
         return;
@@ -385,7 +378,7 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
  * failure. */
 static bool secure(struct net_conn *conn)
 {
-    int rv = tls_channel_shake(conn->tls);
+    int rv = tls_channel_shake(conn->out.tls);
     const struct tls_peer *peer;
     struct handshake_proof proof;
     BUF_LOCAL(out);
@@ -395,12 +388,12 @@ static bool secure(struct net_conn *conn)
     }
     if (rv < 0) {
         conn->untrusted = rv == ERR_REFUSED;
-        net_conn_close(conn, tls_channel_reason(conn->tls));
+        net_conn_close(conn, tls_channel_reason(conn->out.tls));
     }
     if (rv <= 0) {
         return false;
     }
-    peer = tls_channel_peer(conn->tls);
+    peer = tls_channel_peer(conn->out.tls);
     proof = (struct handshake_proof){.other_cluster = !peer->same_cluster,
                                      .peer_id = peer->node_id,
                                      .says_wanted = peer->says_wanted,
@@ -412,7 +405,7 @@ static bool secure(struct net_conn *conn)
     } else {
         handshake_accept(&conn->handshake, &conn->hub->handshake, &proof);
     }
-    tls_channel_write(conn->tls, out.data, out.len);
+    tls_channel_write(conn->out.tls, out.data, out.len);
     net_out_flush(&conn->out);
     return conn->state == NET_CONN_HANDSHAKE;
 }
@@ -422,26 +415,20 @@ static void take_sealed(struct net_conn *conn, const uint8_t *data, size_t len)
     struct net_hub *hub = conn->hub;
     ssize_t got = 1;
 
-    tls_channel_feed(conn->tls, data, len);
-    if (!tls_channel_is_open(conn->tls) && !secure(conn)) {
+    tls_channel_feed(conn->out.tls, data, len);
+    if (!tls_channel_is_open(conn->out.tls) && !secure(conn)) {
         return;
     }
     while (got > 0 && (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP)) {
-        got = tls_channel_read(conn->tls, hub->plain, sizeof hub->plain);
+        got = tls_channel_read(conn->out.tls, hub->plain, sizeof hub->plain);
         if (got > 0) {
             take_plain(conn, hub->plain, (size_t)got);
         }
     }
     net_out_flush(&conn->out);
     if (got < 0) {
-        net_conn_close(conn, tls_channel_reason(conn->tls));
+        net_conn_close(conn, tls_channel_reason(conn->out.tls));
     }
-}
-
-static void use_tls(struct net_conn *conn, struct tls_channel *tls)
-{
-    conn->tls = tls;
-    conn->out.tls = tls;
 }
 
 /* One buffer for all connections: the input is consumed before the loop reads again. */
@@ -456,7 +443,6 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct net_conn *conn = stream->data;
-    bool first = !conn->heard;
 
     if (len < 0) {
         net_conn_close(conn, len == UV_EOF ? "closed by the peer" : uv_strerror((int)len));
@@ -469,11 +455,11 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
     if (conn->state == NET_CONN_REJECTING) {
         return;
     }
-    if (first && conn->role == NET_CONN_ACCEPTS) {
-        use_tls(conn, tls_channel_accept(conn->hub->keys, conn->hub->config.node_id));
+    if (conn->out.tls == NULL) { /* an acceptor's first bytes */
+        conn->out.tls = tls_channel_accept(conn->hub->keys, conn->hub->config.node_id);
     }
     take_sealed(conn, (const uint8_t *)buf->base, (size_t)len);
-    tls_channel_feed(conn->tls, NULL, 0);
+    tls_channel_feed(conn->out.tls, NULL, 0);
 }
 
 /* --- the handshake --- */
@@ -499,8 +485,8 @@ void net_conn_begin(struct net_conn *conn)
         return;
     }
     if (conn->role != NET_CONN_ACCEPTS) { /* an acceptor waits for the first byte */
-        use_tls(conn, tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
-                                       conn->wanted_id));
+        conn->out.tls = tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
+                                         conn->wanted_id);
         net_out_flush(&conn->out);
     }
 }

@@ -72,20 +72,17 @@ void net_hub_release(struct net_hub *hub);
  * another round of the loop, and an epoll_ctl() each time.) TLS's own records (handshakes, alerts)
  * take the same path.
  *
- * Failure modes: a write that fails stops the output for good and calls `failed`, which closes the
- * connection. The sender enforces the queue's bound (net_uv.c).
+ * Failure modes: a write that fails closes the connection. The sender enforces the queue's bound
+ * (net_uv.c).
  */
 
 struct net_out {
-    uv_stream_t *stream;
-    struct tls_channel *tls; /* borrowed; NULL: none yet */
+    struct tls_channel *tls; /* owned; NULL: neither dialled yet, nor anything received */
     struct buf sealed;       /* the bytes that the socket was given last */
-    void (*failed)(struct net_out *out, const char *reason);
-    size_t queue_bytes;   /* of frames that the socket has not taken */
-    size_t sending_bytes; /* of them, those in the write request */
+    size_t queue_bytes;      /* of frames that the socket has not taken */
+    size_t sending_bytes;    /* of them, those in the write request */
     uv_write_t write;
     bool writing;
-    bool stopped;         /* it no longer writes */
     uint64_t write_ms;    /* of the last write that began */
     size_t unsent_bytes;  /* the socket's queue at the last look */
     uint64_t progress_ms; /* when unsent_bytes last changed */
@@ -171,14 +168,13 @@ struct net_conn {
     uint64_t wanted_id; /* the expected node, for one that dials */
     enum net_conn_state state;
     bool was_up;
-    bool heard;              /* at least a byte of the other side */
-    bool untrusted;          /* TLS failed: the other side uses other keys */
-    unsigned offer;          /* for one that dials: which credential of the keys */
-    struct tls_channel *tls; /* NULL: nothing was received yet, or dialled */
-    uint64_t keyed_ms;       /* when its keys were last renewed */
-    uint64_t expires_ms;     /* when it closes, since its secret is no longer valid; 0: it is
+    bool heard;          /* at least a byte of the other side */
+    bool untrusted;      /* TLS failed: the other side uses other keys */
+    unsigned offer;      /* for one that dials: which credential of the keys */
+    uint64_t keyed_ms;   /* when its keys were last renewed */
+    uint64_t expires_ms; /* when it closes, since its secret is no longer valid; 0: it is
                                 valid */
-    unsigned ref_count;      /* handles and requests that will still call back; freed at 0 */
+    unsigned ref_count;  /* handles and requests that will still call back; freed at 0 */
     uv_tcp_t tcp;
     uv_timer_t timer; /* connect and handshake deadline; once UP: checks progress */
     uv_connect_t connect;

@@ -52,7 +52,7 @@ static void *claim_all(void *data)
     (void)pthread_barrier_wait(&start);
     began_ns = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
     for (uint64_t i = 0; i < claims; i++) {
-        ASSERT(segment_claim(&claimer->tag->buffer, 1, &range, &view) == 0);
+        ASSERT(segment_claim(&claimer->tag->buffer, 1, 1, &range, &view) == 0);
         ASSERT(range.first > last);
         last = range.first;
     }

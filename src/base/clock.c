@@ -9,33 +9,30 @@
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-HOT static uint64_t read_ms(clockid_t id)
+HOT static uint64_t read_us(clockid_t id)
 {
     struct timespec ts;
 
     ASSERT(clock_gettime(id, &ts) == 0);
-    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
 static uint64_t system_now_us(const struct clock *clock)
 {
-    struct timespec ts;
-
     (void)clock;
-    ASSERT(clock_gettime(CLOCK_BOOTTIME, &ts) == 0);
-    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+    return read_us(CLOCK_BOOTTIME);
 }
 
 static uint64_t system_now_ms(const struct clock *clock)
 {
     (void)clock;
-    return read_ms(CLOCK_BOOTTIME);
+    return read_us(CLOCK_BOOTTIME) / 1000;
 }
 
 HOT static uint64_t system_wall_ms(const struct clock *clock)
 {
     (void)clock;
-    return read_ms(CLOCK_REALTIME);
+    return read_us(CLOCK_REALTIME) / 1000;
 }
 
 const struct clock *clock_system(void)

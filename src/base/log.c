@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -196,21 +197,14 @@ static size_t put_character(struct sink *sink, const char *text, size_t len)
 /* The code after "\x" or "\u", of `digits` digits; -1: it is none. */
 static int hex_code(const char *text, size_t len, size_t digits)
 {
-    int code = 0;
+    char copy[5] = "";
 
+    ASSERT(digits < sizeof copy);
     if (len < digits) {
         return -1;
     }
-    for (size_t i = 0; i < digits; i++) {
-        const char *all = "0123456789abcdef";
-        const char *found = text[i] != '\0' ? strchr(all, text[i]) : NULL;
-
-        if (found == NULL) {
-            return -1;
-        }
-        code = code * 16 + (int)(found - all);
-    }
-    return code;
+    memcpy(copy, text, digits);
+    return strspn(copy, "0123456789abcdef") == digits ? (int)strtoul(copy, NULL, 16) : -1;
 }
 
 /* Put the character of one escape of log_quote(); returns its bytes. */

@@ -42,7 +42,7 @@ uint64_t prng_entropy(void)
 {
     uint64_t value = 0;
 
-    ASSERT(getrandom(&value, sizeof value, 0) == (ssize_t)sizeof value);
+    entropy_bytes(&value, sizeof value);
     return value;
 }
 

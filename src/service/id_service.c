@@ -57,6 +57,7 @@ static void pass(struct id_service *service, struct id_request *outer,
     passed->outer = outer;
     passed->request = (struct cluster_request){.kind = kind,
                                                .deadline_ms = outer->deadline_ms,
+                                               .once = outer->once,
                                                .index = outer->index,
                                                .missing = outer->out,
                                                .done = on_passed};
@@ -488,7 +489,7 @@ static void start_allocation(struct id_service *service, const struct store_load
     ASSERT(service->table != NULL && service->allocator != NULL);
     service->strict =
         strict_new(config->strict_keys, on->clock, on->timers, proposer, on_strict_answer, service);
-    service->windows = windows_new(on->clock, on->timers, proposer);
+    service->windows = windows_new(service->context.fsm, on->clock, on->timers, proposer);
     service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
     dates_init(&service->dates, &service->context);
     strict_dates(service->strict, dates_period, &service->dates);
@@ -949,7 +950,7 @@ static enum service_lead on_lead(struct service *base, struct service_lead_ask *
 
     ask->status = windows_read(ask->payload->data, ask->payload->len, &batch);
     if (ask->status == 0) {
-        ask->status = windows_take(service->windows, service->context.fsm, terms, batch, taken);
+        ask->status = windows_take(service->windows, terms, batch, taken);
     }
     if (ask->status == ERR_STALE) {
         return SERVICE_STALE;
@@ -994,24 +995,6 @@ static int on_led(struct service *base, const struct buf *payload, const void *r
     reply->len = 0;
     results_encode(RESULT_STRICT, results, count, reply);
     return 0;
-}
-
-static bool on_own_command(struct service *base, struct buf *command, bool *ret_more)
-{
-    struct id_service *service = service_of(base);
-
-    return windows_propose(service->windows, service->context.fsm, command, ret_more);
-}
-
-static void on_proposed(struct service *base, uint64_t term, const struct buf *command,
-                        const void *result, size_t len)
-{
-    windows_granted(service_of(base)->windows, term, command, result, len);
-}
-
-static void on_unproposed(struct service *base, const struct buf *command)
-{
-    windows_lost(service_of(base)->windows, command);
 }
 
 static void on_marks(struct service *base, const void *data, size_t len, struct buf *marks)
@@ -1136,9 +1119,6 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .admit = ids_admit_cb,
         .lead = on_lead,
         .led = on_led,
-        .propose = on_own_command,
-        .proposed = on_proposed,
-        .unproposed = on_unproposed,
         .marks = on_marks,
         .take_marks = on_take_marks,
         .drain = on_drain,

@@ -17,13 +17,14 @@
 #include "src/id/alloc/batch.h"
 
 #define RATE_MIN_MS 100 /* the least time over which a rate is measured */
+#define ENTRY_MS 5000   /* how long one may take; then its tags may be wanted anew */
 #define RETURN_ABANDON_MS 1000
 
 /* The leader's data of one tag. */
 struct window {
     struct hash_link link;
     TAILQ_ENTRY(window) use;     /* by when it was used */
-    TAILQ_ENTRY(window) want;    /* while wanted */
+    struct batch_item want;      /* idle while it lasts */
     SLIST_ENTRY(window) touched; /* while a batch is checked */
     uint64_t term;               /* 0: there is no window */
     uint64_t low;                /* the next id; left are those below high, by its increment */
@@ -32,8 +33,6 @@ struct window {
     uint32_t generation;
     uint32_t size; /* granted last */
     bool closed;   /* given back, or about to be; stays closed */
-    bool in_flight;
-    bool wanted;
     bool is_touched;
     uint64_t asked;     /* by the batch being checked */
     uint64_t need;      /* by waiting batches, since it was proposed last */
@@ -50,11 +49,12 @@ TAILQ_HEAD(window_list, window);
 SLIST_HEAD(touched_list, window);
 
 struct windows {
+    const struct fsm *fsm;
     const struct clock *clock;
     struct hash_table table;
-    struct window_list uses;   /* the one used longest ago first */
-    struct window_list wanted; /* oldest first */
-    bool closing;
+    struct window_list uses; /* the one used longest ago first */
+    struct batcher wants;    /* a place's note: the term; closed by windows_close() */
+    uint64_t term;           /* of the last batch that was to take */
     struct returns returns;
     struct window_counts counts;
 };
@@ -87,8 +87,8 @@ static void burn(struct windows *windows, struct window *window, uint64_t *cause
 static void window_free(struct windows *windows, struct window *window)
 {
     burn(windows, window, &windows->counts.burnt_window);
-    if (window->wanted) {
-        TAILQ_REMOVE(&windows->wanted, window, want);
+    if (window->want.where != BATCH_IDLE) {
+        batcher_remove(&windows->wants, &window->want);
     }
     TAILQ_REMOVE(&windows->uses, window, use);
     hash_table_remove(&windows->table, &window->link);
@@ -99,12 +99,12 @@ void windows_forget(struct windows *windows)
 {
     struct window *window;
 
-    /* R7: a command in flight then finds no window. */
+    /* R7: a command under way then finds no window. */
     while ((window = TAILQ_FIRST(&windows->uses)) != NULL) {
         window_free(windows, window);
     }
     ASSERT(windows->table.count == 0 && windows->counts.left == 0);
-    windows->closing = false;
+    batcher_open(&windows->wants, true);
 }
 
 static struct window *window_find(const struct windows *windows, const char *name, size_t len)
@@ -131,7 +131,7 @@ static bool window_make_room(struct windows *windows)
         return true;
     }
     TAILQ_FOREACH (window, &windows->uses, use) {
-        if (!window->in_flight && !window->wanted && !window->is_touched) {
+        if (window->want.where == BATCH_IDLE && !window->is_touched) {
             window_free(windows, window);
             return true;
         }
@@ -159,9 +159,8 @@ static struct window *find_or_make(struct windows *windows, const char *name, si
 
 static void want(struct windows *windows, struct window *window)
 {
-    if (!window->wanted && !window->in_flight) {
-        window->wanted = true;
-        TAILQ_INSERT_TAIL(&windows->wanted, window, want);
+    if (window->want.where == BATCH_IDLE) {
+        batcher_add(&windows->wants, &window->want, 0);
     }
 }
 
@@ -170,7 +169,6 @@ static void want(struct windows *windows, struct window *window)
 /* A batch that is being checked. */
 struct look {
     struct windows *windows;
-    const struct fsm *fsm;
     struct window_terms terms;
     const struct tag_row *row; /* of the last item's tag; NULL: unknown */
     struct window *window;     /* its window, once one was needed */
@@ -252,11 +250,11 @@ static int item_look(struct look *look, const struct strict_item *item,
     if (row->paused) {
         return ERR_PAUSED;
     }
-    if (item->key_len > 0 && fsm_key_known(look->fsm, item, result)) {
+    if (item->key_len > 0 && fsm_key_known(look->windows->fsm, item, result)) {
         return result->status;
     }
     if (row->recalling) {
-        result->detail = fsm_recall_waits_for(look->fsm, item->name, item->name_len);
+        result->detail = fsm_recall_waits_for(look->windows->fsm, item->name, item->name_len);
         return ERR_CHANGING;
     }
     return item_ask(look, item, result);
@@ -291,7 +289,7 @@ static void look_end(struct look *look)
             commit_take(look->windows, window);
         } else if (window->asked > left_of(window) || window->term != look->terms.now ||
                    window->closed) {
-            const struct tag_row *row = fsm_tag(look->fsm, window->name, window->name_len);
+            const struct tag_row *row = fsm_tag(look->windows->fsm, window->name, window->name_len);
             uint64_t together = window->need + window->asked;
             uint64_t most = window->asked > window->need ? window->asked : window->need;
 
@@ -305,16 +303,17 @@ static void look_end(struct look *look)
     look->windows->counts.waits += look->is_short;
 }
 
-int windows_take(struct windows *windows, const struct fsm *fsm, struct window_terms terms,
-                 struct command_list batch, struct window_taken *ret_taken)
+int windows_take(struct windows *windows, struct window_terms terms, struct command_list batch,
+                 struct window_taken *ret_taken)
 {
-    struct look look = {.windows = windows, .fsm = fsm, .terms = terms};
+    struct look look = {.windows = windows, .terms = terms};
     struct strict_item item;
 
     if (terms.round != terms.now) {
         return ERR_STALE;
     }
-    if (windows->closing) {
+    windows->term = terms.now;
+    if (windows->wants.closed) {
         return ERR_EMPTY;
     }
     SLIST_INIT(&look.touched);
@@ -328,7 +327,7 @@ int windows_take(struct windows *windows, const struct fsm *fsm, struct window_t
             memcmp(look.name, item.name, item.name_len) != 0) {
             look.name = item.name;
             look.name_len = item.name_len;
-            look.row = fsm_tag(fsm, item.name, item.name_len);
+            look.row = fsm_tag(windows->fsm, item.name, item.name_len);
             look.window = NULL;
         }
         result->status = item_look(&look, &item, result);
@@ -405,38 +404,27 @@ static uint32_t size_of(const struct window *window, const struct tag_row *row, 
     return (uint32_t)(size < LIMIT_TAG_STEP ? size : LIMIT_TAG_STEP);
 }
 
-bool windows_propose(struct windows *windows, const struct fsm *fsm, struct buf *command,
-                     bool *ret_more)
+static void windows_pack(struct batcher *batcher, struct batch *batch,
+                         struct batch_item *const *items, uint32_t count, uint64_t now_ms)
 {
-    uint64_t now_ms = clock_now_ms(windows->clock);
-    uint32_t count = 0;
-    struct window *window;
+    struct windows *windows = CONTAINER(batcher, struct windows, wants);
 
-    *ret_more = false;
-    if (windows->closing || TAILQ_EMPTY(&windows->wanted)) {
-        return false;
-    }
-    command_put(command, COMMAND_WINDOW,
+    command_put(&batch->request.payload, COMMAND_WINDOW,
                 &(struct command_list){.wall_ms = clock_wall_ms(windows->clock)});
-    while (count < LIMIT_GRANTS_PER_ENTRY && (window = TAILQ_FIRST(&windows->wanted)) != NULL) {
-        const struct tag_row *row = fsm_tag(fsm, window->name, window->name_len);
+    batch->request.deadline_ms = now_ms + ENTRY_MS;
+    for (uint32_t i = 0; i < count; i++) {
+        struct window *window = CONTAINER(items[i], struct window, want);
+        const struct tag_row *row = fsm_tag(windows->fsm, window->name, window->name_len);
         struct grant_item item = {window->name, window->name_len, 0};
 
-        TAILQ_REMOVE(&windows->wanted, window, want);
-        window->wanted = false;
         measure(window, now_ms);
         if (row != NULL && !row->deleted && row->mode == TAG_MODE_MONOTONIC) {
             item.size = size_of(window, row, now_ms);
-            command_item_put(command, COMMAND_WINDOW, &item);
-            window->in_flight = true;
-            count++;
+            batch_put(batch, &window->want, windows->term, &item);
         }
         window->need = 0;
     }
-    command_items_end(command);
-    *ret_more = !TAILQ_EMPTY(&windows->wanted);
-    windows->counts.entries += count > 0;
-    return count > 0;
+    windows->counts.entries += batch->count > 0;
 }
 
 /* R3: extend the window if the new ids continue it; else the new window replaces it. */
@@ -463,51 +451,22 @@ static void window_opened(struct windows *windows, struct window *window, uint64
     windows->counts.left += result->size;
 }
 
-/* An item of a COMMAND_WINDOW has ended; with a result, if it was applied. */
-static void item_over(struct windows *windows, uint64_t term, const struct grant_item *item,
-                      const struct grant_result *result)
+/* A place of a COMMAND_WINDOW is answered; term: in which it was proposed. */
+static void windows_granted(struct batcher *batcher, struct batch_item *item, uint64_t term,
+                            int err, const void *result, uint64_t now_ms)
 {
-    struct window *window = window_find(windows, item->name, item->name_len);
+    struct windows *windows = CONTAINER(batcher, struct windows, wants);
+    const struct grant_result *grant = result;
 
-    if (window != NULL) {
-        window->in_flight = false;
-        if (result != NULL && result->status == 0) {
-            window_opened(windows, window, term, result);
-        }
-    } else if (result != NULL) {
-        windows->counts.burnt_window += result->size;
+    (void)now_ms;
+    if (err != 0 || grant->status != 0) {
+        return; /* waiting batches want it anew */
     }
-}
-
-static void entry_over(struct windows *windows, uint64_t term, const struct buf *bytes,
-                       const struct grant_result *results, size_t count)
-{
-    struct command command;
-    struct grant_item item;
-    size_t at = 0;
-    int rv = command_read(bytes->data, bytes->len, &command);
-
-    ASSERT(rv == 0 && command.type == COMMAND_WINDOW); /* it was made here */
-    for (; command_next(&command.list, &item); at++) {
-        item_over(windows, term, &item, at < count ? &results[at] : NULL);
+    if (item != NULL) {
+        window_opened(windows, CONTAINER(item, struct window, want), term, grant);
+    } else {
+        windows->counts.burnt_window += grant->size; /* R7 */
     }
-}
-
-void windows_granted(struct windows *windows, uint64_t term, const struct buf *command,
-                     const void *result, size_t len)
-{
-    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
-    size_t count = 0;
-
-    if (results_decode(RESULT_GRANTS, result, len, results, LIMIT_GRANTS_PER_ENTRY, &count) != 0) {
-        count = 0; /* the level in force has no windows */
-    }
-    entry_over(windows, term, command, results, count);
-}
-
-void windows_lost(struct windows *windows, const struct buf *command)
-{
-    entry_over(windows, 0, command, NULL, 0);
 }
 
 /* --- giving back --- */
@@ -516,7 +475,7 @@ void windows_close(struct windows *windows, uint64_t deadline_ms)
 {
     struct window *window;
 
-    windows->closing = true;
+    batcher_open(&windows->wants, false);
     TAILQ_FOREACH (window, &windows->uses, use) {
         struct give_back_item item = {window->name, window->name_len, window->generation,
                                       window->low, 0};
@@ -538,12 +497,12 @@ bool windows_given_back(const struct windows *windows)
 
 bool windows_are_closed(const struct windows *windows)
 {
-    return windows->closing;
+    return windows->wants.closed;
 }
 
 void windows_open(struct windows *windows)
 {
-    windows->closing = false;
+    batcher_open(&windows->wants, true);
 }
 
 const struct window_counts *windows_counts(const struct windows *windows)
@@ -553,15 +512,24 @@ const struct window_counts *windows_counts(const struct windows *windows)
 
 /* --- begin and end --- */
 
-struct windows *windows_new(const struct clock *clock, struct timers *timers,
+struct windows *windows_new(const struct fsm *fsm, const struct clock *clock, struct timers *timers,
                             struct id_proposer *proposer)
 {
+    static const struct batcher_ops ops = {.pack = windows_pack, .result = windows_granted};
+    const struct batcher_config wants = {.kind = ID_REQUEST_COMMAND,
+                                         .command = COMMAND_WINDOW,
+                                         .result = RESULT_GRANTS,
+                                         .once = true,
+                                         .items = LIMIT_GRANTS_PER_ENTRY,
+                                         .batches = LIMIT_WINDOWS / LIMIT_GRANTS_PER_ENTRY,
+                                         .abandon_ms = RETURN_ABANDON_MS};
     struct windows *windows = MUST_HAVE(calloc(1, sizeof *windows));
 
+    windows->fsm = fsm;
     windows->clock = clock;
     hash_table_init(&windows->table, window_hash_of);
     TAILQ_INIT(&windows->uses);
-    TAILQ_INIT(&windows->wanted);
+    batcher_init(&windows->wants, &wants, &ops, clock, timers, proposer);
     returns_init(&windows->returns, &windows->counts.returned, &windows->counts.burnt_stop,
                  RETURN_ABANDON_MS, clock, timers, proposer);
     return windows;
@@ -571,6 +539,7 @@ void windows_free(struct windows *windows)
 {
     if (windows != NULL) {
         windows_forget(windows);
+        batcher_release(&windows->wants);
         batcher_release(&windows->returns.batcher);
         hash_table_free(&windows->table);
         free(windows);

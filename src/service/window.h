@@ -3,12 +3,13 @@
  * leader's own term has reserved. Rules R1 to R12 are those of docs/monotonic.md.
  *
  * The happy path: a batch of requests whose round is confirmed takes its ids (windows_take()). When
- * less than half of a window is left, or it is too short, the tag is wanted. windows_propose()
- * makes one COMMAND_WINDOW of all wanted tags. When the process that appended the command applies
- * it, in the same term, windows_granted() opens or extends the windows.
+ * less than half of a window is left, or it is too short, the tag is wanted. All wanted tags become
+ * one COMMAND_WINDOW (batch.h), which is proposed once. When the process that appended the command
+ * applies it, in the same term, its answer opens or extends the windows.
  *
  * Invariants:
- *  - Ids come in only by windows_granted(), for the completion of this leader's own proposal (R3).
+ *  - Ids come in only by the answer to this leader's own proposal, whose place still has its tag
+ *    (R3): windows_forget() empties all places.
  *  - Whether a window may be used is asked in one place, at each take, of the term and of the
  *    applied row: window.term == the round's term == the present one, window.generation == the
  *    row's, the tag is there, in monotonic mode, and the window is not closed (R6). So a change
@@ -35,9 +36,10 @@
 
 struct windows;
 
-struct windows *windows_new(const struct clock *clock, struct timers *timers,
+/* fsm: whose applied rows hold. */
+struct windows *windows_new(const struct fsm *fsm, const struct clock *clock, struct timers *timers,
                             struct id_proposer *proposer);
-/* No ids of it may be on their way back to the cluster. Accepts NULL. */
+/* No command of it may be under way. Accepts NULL. */
 void windows_free(struct windows *windows);
 
 /* R7: leadership, or the term, has changed. The ids left are burnt. */
@@ -59,8 +61,8 @@ struct window_taken {
 /* Take the ids of all items of a batch (COMMAND_STRICT, as windows_read() has read it), as the
  * applied state and the windows allow. 0; ERR_EMPTY: the batch must wait; ERR_STALE: it was
  * confirmed in another term. Known keys get their old ids, and take none. */
-int windows_take(struct windows *windows, const struct fsm *fsm, struct window_terms terms,
-                 struct command_list batch, struct window_taken *ret_taken) MUST_CHECK;
+int windows_take(struct windows *windows, struct window_terms terms, struct command_list batch,
+                 struct window_taken *ret_taken) MUST_CHECK;
 
 /* Read a batch from its bytes. 0 or ERR_BAD_MESSAGE. */
 int windows_read(const void *data, size_t len, struct command_list *ret_batch) MUST_CHECK;
@@ -75,17 +77,6 @@ static inline bool window_item_is_keyed(const struct strict_item *item,
 /* R9: the KEYED of those items that took ids under a key, in this term. */
 void windows_keyed(const struct command_list *batch, const struct window_taken *taken,
                    uint64_t term, struct buf *command);
-
-/* Make the COMMAND_WINDOW of the wanted tags; false: none is. *ret_more: more are wanted than one
- * entry holds. */
-bool windows_propose(struct windows *windows, const struct fsm *fsm, struct buf *command,
-                     bool *ret_more) MUST_CHECK;
-/* R3: the command that this process appended in this term, which it still leads, was applied here
- * with that result. */
-void windows_granted(struct windows *windows, uint64_t term, const struct buf *command,
-                     const void *result, size_t len);
-/* The command was not appended: its tags may be wanted anew. */
-void windows_lost(struct windows *windows, const struct buf *command);
 
 /* R10: close all windows, and give back their ids left, until deadline_ms. From now on all batches
  * wait, until windows_open(); the windows stay closed. */

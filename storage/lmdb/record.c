@@ -247,19 +247,17 @@ void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough
 
 void lmdb_log_key(uint64_t index, uint8_t key[LMDB_LOG_KEY_BYTES])
 {
-    for (unsigned i = 0; i < LMDB_LOG_KEY_BYTES; i++) {
-        key[i] = (uint8_t)(index >> (8 * (LMDB_LOG_KEY_BYTES - 1 - i)));
-    }
+    uint64_t be = htobe64(index);
+
+    memcpy(key, &be, LMDB_LOG_KEY_BYTES);
 }
 
 static uint64_t log_index(const uint8_t key[LMDB_LOG_KEY_BYTES])
 {
-    uint64_t index = 0;
+    uint64_t be;
 
-    for (unsigned i = 0; i < LMDB_LOG_KEY_BYTES; i++) {
-        index = index << 8 | key[i];
-    }
-    return index;
+    memcpy(&be, key, LMDB_LOG_KEY_BYTES);
+    return be64toh(be);
 }
 
 const char *lmdb_record_name(enum lmdb_table table, const MDB_val *key,
@@ -359,9 +357,9 @@ int lmdb_record_put(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *
     ASSERT(value.mv_data != NULL &&
            value.mv_size == LMDB_CRC_BYTES + payload->head_len + payload->len);
     at = value.mv_data;
-    for (unsigned i = 0; i < LMDB_CRC_BYTES; i++) {
-        *at++ = (uint8_t)(crc >> (8 * i));
-    }
+    crc = htole32(crc);
+    memcpy(at, &crc, LMDB_CRC_BYTES);
+    at += LMDB_CRC_BYTES;
     if (payload->head_len > 0) {
         memcpy(at, payload->head, payload->head_len);
     }

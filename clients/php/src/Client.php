@@ -18,6 +18,7 @@ final class Client
     private readonly Nodes $nodes;
     private readonly Shelf $shelf;
     private const SOURCES_MAX = 4096;
+    private static ?\WeakMap $sharing = null; // clients that share their ranges
     /** @var array<string, Segment|Strict|Texts|Snowflake> */
     private array $sources = [];
 
@@ -32,9 +33,9 @@ final class Client
         $shared = $transport === null && function_exists('apcu_enabled') && apcu_enabled();
         $this->shelf = $shared ? new SharedShelf($checked) : new OwnShelf();
         $this->nodes = new Nodes($checked, $this->shelf, $onEvent, $transport);
-        if ($shared) { // a destructor is too late for it
-            $self = \WeakReference::create($this);
-            register_shutdown_function(static fn () => $self->get()?->finish());
+        if ($shared) {
+            self::$sharing ??= self::finishAtTheEnd();
+            self::$sharing[$this] = true;
         }
     }
 
@@ -112,6 +113,17 @@ final class Client
             }
         }
         return $text;
+    }
+
+    /** Before the end of the program: a destructor is too late for it. */
+    private static function finishAtTheEnd(): \WeakMap
+    {
+        register_shutdown_function(static function (): void {
+            foreach (self::$sharing as $client => $_) {
+                $client->finish();
+            }
+        });
+        return new \WeakMap();
     }
 
     /** Requests under way may end yet, for the processes that share what they bring. */

@@ -11,8 +11,8 @@ namespace Leafd;
  * ranges have the same last id, so a counter never comes back with other ids: what was read before it
  * was dropped cannot be taken afterwards.
  *
- * PHP has no threads: a request for ids is a task of Wire's, which goes on with each call. The one that
- * asks has the tag's lock; of two requests the answer of the second, if it comes at all, is the spare one.
+ * PHP has no threads: a request for ids is a task of Wire's, which continues with each call. The process
+ * that asks has the tag's lock. Of two requests the later answer becomes the spare one, or is burnt.
  */
 final class Segment
 {

@@ -3,7 +3,7 @@ declare(strict_types=1);
 
 namespace Leafd;
 
-/** A call that waits while the program does something else, and what is known of it. Wire runs it. */
+/** A call that waits while the program does something else, and its state. Wire runs it. */
 final class Task
 {
     public ?\Fiber $fiber; // null: it is over, or a plain call
@@ -32,7 +32,7 @@ final class Task
         return $this->failures === [] ? $this->deadline : $this->callerUntil ?? $this->deadline;
     }
 
-    /** It is a parent's, which goes on with it, and may hand out what it brings. */
+    /** It is a parent's, which continues it, and may hand out what it brings. */
     public function isLost(): bool
     {
         return $this->process !== getmypid();

@@ -6,10 +6,10 @@ namespace Leafd;
 /**
  * Exchanges over libcurl, several at a time, and the tasks that wait for them.
  *
- * A task is a fiber. The happy path: begin() runs it until it has to wait; pump() continues those whose
- * wait is over, and never waits itself; waitUntil() does, in a task by giving way to the program, else
- * by serving all tasks meanwhile. Failure modes: one that is abandoned ends where it waits, and its
- * connection is closed; a forked child has no tasks.
+ * A task is a fiber. The happy path: begin() runs it until it has to wait; pump() resumes all tasks, and
+ * never waits itself. waitUntil() suspends the task that calls it; called by the program, it resumes tasks
+ * until then. Failure modes: a task that is abandoned ends where it waits, and its connection is closed; a
+ * forked child has no tasks.
  */
 final class Wire
 {

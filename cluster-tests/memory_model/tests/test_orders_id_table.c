@@ -72,7 +72,7 @@ static void use(struct id_tag *tag, const char *name)
     model_plain(tag->name, strlen(name) + 1, false);
     MODEL_CHECK(tag->name_len == strlen(name) && memcmp(tag->name, name, tag->name_len) == 0);
     MODEL_CHECK(atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE);
-    MODEL_CHECK(segment_claim(&tag->buffer, 1, &range, &view) == ERR_EMPTY);
+    MODEL_CHECK(segment_claim(&tag->buffer, 1, 1, &range, &view) == ERR_EMPTY);
     (void)atomic_fetch_add_explicit(&tag->demand, 1, memory_order_relaxed);
 }
 

@@ -130,7 +130,7 @@ static uint32_t claim(unsigned me)
     struct segment_range range;
     struct segment_view view;
 
-    if (segment_claim(&at.tag->buffer, bound()->takes[me] - at.got[me], &range, &view) != 0) {
+    if (segment_claim(&at.tag->buffer, 1, bound()->takes[me] - at.got[me], &range, &view) != 0) {
         return 0;
     }
     for (uint32_t i = 0; i < range.count; i++) {

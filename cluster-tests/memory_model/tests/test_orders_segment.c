@@ -103,9 +103,8 @@ static void claim(unsigned claimer)
         if (bound()->room[claimer]) {
             (void)segment_make_room(&at.buffer);
         }
-        claim.err = bound()->whole[claimer]
-                        ? segment_claim_whole(&at.buffer, count, &claim.range, &claim.view)
-                        : segment_claim(&at.buffer, count, &claim.range, &claim.view);
+        claim.err = segment_claim(&at.buffer, bound()->whole[claimer] ? count : 1, count,
+                                  &claim.range, &claim.view);
         at.claims[claimer][i] = claim;
     }
 }

@@ -575,6 +575,39 @@ static void test_status(void **state)
     client_expect_error(f->client, "POST", "/api/status", "{}", 405, "method_not_allowed");
 }
 
+/* The leader's view: its own zone's cost is the round trip to the nearest majority. */
+static void test_status_has_the_cost_of_zones(void **state)
+{
+    struct fixture *f = *state;
+    struct id_member *members = f->fake.cluster.members;
+    const uint64_t trips_us[] = {40000, 300, ID_UNKNOWN, 9000, 500};
+    const char *zones[] = {"b", "a", "a", "c", ""};
+    struct reply reply;
+
+    set_cluster(f);
+    client_call(f->client, "GET", "/api/status", NULL, &reply);
+    assert_null(strstr(reply.body, "\"zones\"")); /* it does not lead, and there are none */
+    reply_release(&reply);
+    f->fake.cluster.leader_id = f->fake.cluster.node_id = 3;
+    f->fake.cluster.member_count = 5;
+    for (size_t i = 0; i < 5; i++) {
+        members[i] = (struct id_member){.id = i + 1, .role = "voter", .round_trip_us = trips_us[i]};
+        snprintf(members[i].placement.zone, sizeof members[i].placement.zone, "%s", zones[i]);
+    }
+    client_call(f->client, "GET", "/api/status", NULL, &reply);
+    assert_non_null(strstr(reply.body,
+                           "\"zones\":[{\"zone\":\"b\",\"monotonic_us\":40500,\"strict_us\":null},"
+                           "{\"zone\":\"a\",\"monotonic_us\":500,\"strict_us\":null},"
+                           "{\"zone\":\"c\",\"monotonic_us\":9500,\"strict_us\":null}]"));
+    reply_release(&reply);
+    members[4].round_trip_us = members[3].round_trip_us = ID_UNKNOWN; /* no majority answers */
+    members[0].round_trip_us = ID_UNKNOWN;
+    client_call(f->client, "GET", "/api/status", NULL, &reply);
+    assert_non_null(
+        strstr(reply.body, "{\"zone\":\"a\",\"monotonic_us\":null,\"strict_us\":null}"));
+    reply_release(&reply);
+}
+
 /* As the settings have it; "" is none. */
 static void test_status_has_the_address_of_resp(void **state)
 {
@@ -722,6 +755,7 @@ int main(void)
         TEST_ALARMS(test_ready_verbose, snowflake_setup),
         TEST_ALARMS(test_switched_off_is_no_alarm, snowflake_setup),
         TEST(test_status),
+        TEST(test_status_has_the_cost_of_zones),
         cmocka_unit_test(test_status_has_the_address_of_resp),
         TEST(test_nodes),
         TEST(test_events),

@@ -137,9 +137,9 @@ static enum parser_event header_done(struct parser *parser, const char *data)
     } else if (equals(name, parser->name_len, "expect")) {
         parser->head.expect_continue = equals(value, len, "100-continue");
     } else if (equals(name, parser->name_len, "idempotency-key")) {
-        parser->head.key_count++;
-        parser->head.key_at = (uint32_t)(value - data);
-        parser->head.key_len = (uint32_t)len;
+        parser->head.key.count++;
+        parser->head.key.at = (uint32_t)(value - data);
+        parser->head.key.len = (uint32_t)len;
     }
     return PARSER_MORE;
 }

@@ -47,9 +47,9 @@ static void assert_same_head(const struct parser_head *got, const struct parser_
     assert_same_field(&got->fetch_site, &want->fetch_site);
     assert_same_field(&got->authorization, &want->authorization);
     assert_same_field(&got->content_type, &want->content_type);
-    CHECK(key_count);
-    CHECK(key_at);
-    CHECK(key_len);
+    CHECK(key.count);
+    CHECK(key.at);
+    CHECK(key.len);
 }
 
 static void assert_same_reject(const struct parser_reject *got, const struct parser_reject *want)

@@ -699,9 +699,8 @@ static int handle_next(struct conn *conn)
     }
     if (options.other != 0) {
         claim.keyed = true;
-        head->key_count = 1;
-        head->key_at = words->word[options.other].at;
-        head->key_len = words->word[options.other].len;
+        head->key =
+            (struct parser_field){1, words->word[options.other].at, words->word[options.other].len};
     }
     claim.answer = options.has_count ? answer_array : answer_last;
     return take_of_tag(conn, &claim);
@@ -1023,8 +1022,7 @@ HOT static bool resp_step(struct conn *conn)
         return true;
     }
     ASSERT(result == WORDS_DONE);
-    head->key_count = 0;
-    head->key_len = 0;
+    head->key = (struct parser_field){0};
     resp_admit(conn);
     conn_keep_head(conn);
     conn_serve(conn);

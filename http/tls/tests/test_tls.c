@@ -160,8 +160,10 @@ static const struct clock fake_clock = {.now_ms = now, .wall_ms = now};
 static struct tls_key newest(struct tls_keys *keys)
 {
     struct tls_key key;
+    bool is_newest = false;
 
-    assert_true(tls_keys_newest(keys, &key));
+    assert_true(tls_keys_get(keys, NULL, &key, &is_newest));
+    assert_true(is_newest);
     return key;
 }
 
@@ -169,7 +171,7 @@ static struct tls_key newest(struct tls_keys *keys)
 static bool opens(struct tls_keys *keys, const struct tls_key *key, bool *ret_newest)
 {
     struct tls_key found;
-    bool known = tls_keys_find(keys, key->name, &found, ret_newest);
+    bool known = tls_keys_get(keys, key->name, &found, ret_newest);
 
     if (known) {
         assert_memory_equal(&found, key, sizeof found);

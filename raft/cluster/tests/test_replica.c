@@ -155,8 +155,8 @@ static void test_ids_go_on_while_there_is_no_leader(void **state)
     }
     ring_run_ms(&ring, 5000);
     assert_int_equal(driver_leader(&ring_node(&ring, follower)->replica.driver), 0);
-    assert_int_equal(segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 500, &range, &view),
-                     0);
+    assert_int_equal(
+        segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 1, 500, &range, &view), 0);
     assert_int_equal(range.first, first + 1);
     assert_int_equal(range.count, 500);
 }
@@ -183,8 +183,8 @@ static void test_a_tag_made_again_burns_the_old_segments(void **state)
     delete_tag(&ring, leader, "a");
     ring_run_ms(&ring, 100);
     assert_int_equal(atomic_load(&entry_of_tag(&ring, follower, "a")->state), ID_TAG_UNKNOWN);
-    assert_int_equal(segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 1, &range, &view),
-                     ERR_EMPTY);
+    assert_int_equal(
+        segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 1, 1, &range, &view), ERR_EMPTY);
     assert_int_equal(open_tag(&ring, follower, "a"), ERR_UNKNOWN_TAG);
     ring_make(&ring, leader, "a", 100);
     assert_int_equal(open_tag(&ring, follower, "a"), 0);

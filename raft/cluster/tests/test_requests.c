@@ -198,6 +198,60 @@ static void test_an_unknown_outcome_is_repeated_with_the_next_leader(void **stat
     asked_free(&remote);
 }
 
+/* A leader's own command, of a tag that is not there: apply answers it all the same. */
+static void asked_once(struct asked *asked)
+{
+    const struct grant_item item = {"none", 4, 10};
+
+    asked_put(asked, "none", 10);
+    asked->base.once = true;
+    asked->base.payload.len = 0;
+    command_put(&asked->base.payload, COMMAND_WINDOW,
+                &(struct command_list){.wall_ms = FAKE_WALL_MS});
+    command_item_put(&asked->base.payload, COMMAND_WINDOW, &item);
+    command_items_end(&asked->base.payload);
+}
+
+/* R3: it is appended by this node in this term, or not at all. */
+static void test_a_command_of_the_leaders_own_goes_to_no_other(void **state)
+{
+    RING ring = {0};
+    struct asked there;
+    struct asked here;
+    struct asked lost;
+    uint64_t old;
+    uint64_t follower;
+
+    (void)state;
+    scene_start(&ring, &old, &follower);
+    asked_once(&there);
+    ask(&ring, follower, &there, PATIENCE_MS);
+    assert_int_equal(there.base.status, ERR_NOT_LEADER);
+    assert_int_equal(ring.passed[FRAME_REQUEST], 0);
+    asked_once(&here);
+    ask(&ring, old, &here, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(here.done, 1);
+    assert_int_equal(here.base.status, 0);
+    asked_once(&lost);
+    ring.lost[FRAME_RAFT] = true;
+    ask(&ring, old, &lost, PATIENCE_MS);
+    ring_isolate(&ring, old, true);
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, 1500);
+    assert_int_not_equal(ring_elect(&ring), old);
+    assert_int_equal(lost.done, 1); /* long before its deadline */
+    assert_int_equal(lost.base.status, ERR_NOT_LEADER);
+    assert_int_equal(requests_of(&ring, old)->count, 0);
+    ring_isolate(&ring, old, false);
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(lost.done, 1);
+    scene_expect_idle(&ring, true);
+    asked_free(&there);
+    asked_free(&here);
+    asked_free(&lost);
+}
+
 /* Should ever another leader's entry be applied in its place, it is no answer. */
 static void test_another_entry_in_its_place_is_no_answer(void **state)
 {
@@ -454,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_not_leader_is_tried_again_after_a_pause),
         cmocka_unit_test(test_a_node_that_does_not_lead_says_so),
         cmocka_unit_test(test_an_unknown_outcome_is_repeated_with_the_next_leader),
+        cmocka_unit_test(test_a_command_of_the_leaders_own_goes_to_no_other),
         cmocka_unit_test(test_another_entry_in_its_place_is_no_answer),
         cmocka_unit_test(test_requests_wait_while_leadership_is_handed_over),
         cmocka_unit_test(test_a_lost_request_is_repeated_after_an_election_timeout),

@@ -113,7 +113,7 @@ static void claim(struct liar *liar, uint64_t id)
         return;
     }
     tag = id_table_find(ids->table, "a", 1);
-    if (tag != NULL && segment_claim_whole(&tag->buffer, 5, &range, &view) != 0 &&
+    if (tag != NULL && segment_claim(&tag->buffer, 5, 5, &range, &view) != 0 &&
         !atomic_exchange(&tag->refill_wanted, true)) {
         allocator_want(ids->allocator, tag);
         (void)replica_turn(replica);

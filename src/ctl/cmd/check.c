@@ -67,6 +67,20 @@ static void status_put_members(json_t *status, struct buf *out)
     ctl_put_rows(out, &grid, json_object_get(status, "members"), 2);
 }
 
+static void status_put_zones(json_t *status, struct buf *out)
+{
+    static const struct grid_column titles[] = {{"from zone", "{zone}"},
+                                                {">a monotonic id", "{monotonic_us:ms}"},
+                                                {">a strict id", "{strict_us:ms}"},
+                                                {NULL, NULL}};
+    GRID_LOCAL(grid, titles);
+
+    if (field_count(status, "zones") > 0) {
+        buf_put(out, "\n", 1);
+        ctl_put_rows(out, &grid, json_object_get(status, "zones"), 2);
+    }
+}
+
 static void status_put(struct ctl *ctl, json_t *status)
 {
     struct buf *out = &ctl->out;
@@ -82,6 +96,7 @@ static void status_put(struct ctl *ctl, json_t *status)
     ctl_put_form(out, ", term {term:n}\nlevel     {level.number:n}\nquorum    {quorum.text}\n",
                  status);
     status_put_members(status, out);
+    status_put_zones(status, out);
     if (json_is_object(json_object_get(status, "change"))) {
         ctl_put_form(out, "\nchange    {change.kind} of node {change.id:n}: {change.state}\n",
                      status);
@@ -591,7 +606,7 @@ static void check_pools(struct check *checking, const json_t *status)
     }
 }
 
-/* As a node warns itself (raft/cluster/announce.c). */
+/* As a node warns itself (raft/cluster/membership.c). */
 static void check_zones(struct check *checking, const json_t *status)
 {
     const char *preferred = field_text(status, "prefer_zone");

@@ -561,7 +561,7 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
     uint64_t given = 0;
     uint64_t end;
 
-    while (segment_claim(&tag->buffer, UINT32_MAX, &range, &view) == 0) {
+    while (segment_claim(&tag->buffer, 1, UINT32_MAX, &range, &view) == 0) {
         total += range.count;
         if (top.count > 0 && range_next(&top) == range.first &&
             top.count <= UINT32_MAX - range.count) {

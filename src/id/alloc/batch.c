@@ -196,6 +196,7 @@ struct batch *batch_begin(struct batcher *batcher)
             calloc(1, sizeof *batch + batcher->config.items * sizeof(struct batch_place)));
         batch->batcher = batcher;
         batch->request.kind = batcher->config.kind;
+        batch->request.once = batcher->config.once;
         batch->request.done = batch_answered_cb;
         timer_init(&batch->abandon, batch_abandon_cb);
     }

@@ -78,6 +78,7 @@ struct batcher_config {
     enum id_request_kind kind; /* of the batches' requests */
     enum command_type command;
     enum result_type result; /* RESULT_GRANTS, RESULT_STRICT or RESULT_STATUSES */
+    bool once;               /* the command is a leader's own (request.h) */
     uint32_t items;          /* in one batch; ..BATCH_ITEMS_MAX */
     uint32_t batches;        /* under way at once */
     uint32_t hold_ms;    /* a batch that is small beside those under way is held back at most this

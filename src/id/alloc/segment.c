@@ -50,107 +50,66 @@ static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generati
     return atomic_load_explicit(&buffer->size[generation & 1], memory_order_acquire);
 }
 
-static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation)
-{
-    return atomic_load_explicit(&buffer->first[generation & 1], memory_order_relaxed);
-}
-
 /* Acquire: a thread that sees a generation published sees its slot filled. */
 static uint32_t ready_of(const struct segment_buffer *buffer)
 {
     return atomic_load_explicit(&buffer->ready, memory_order_acquire);
 }
 
-HOT static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
-                         struct segment_view *ret_view)
-{
-    *ret_view = (struct segment_view){
-        .used = at.used, .size = size, .next_ready = ready_of(buffer) == at.generation + 1};
-}
-
-HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
+HOT int segment_claim(struct segment_buffer *buffer, uint32_t least, uint32_t count,
                       struct segment_range *ret_range, struct segment_view *ret_view)
 {
     uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+    uint32_t skipped = 0;
 
-    ASSERT(count >= 1);
+    ASSERT(least >= 1 && least <= count);
     for (;;) {
         struct position at = position_of(word);
         uint32_t size = slot_size(buffer, at.generation);
+        uint32_t left = at.used < size ? size - at.used : 0;
+        uint32_t passed = 0; /* ids left in a slot that is too short */
+        uint64_t terms;
         uint64_t first;
         uint32_t take;
-        uint64_t terms;
-        uint32_t by;
 
-        if (at.used >= size) {
+        if (left < least) {
             uint32_t ready = ready_of(buffer);
 
             if (ready == at.generation) {
-                view_set(buffer, at, size, ret_view);
+                *ret_view =
+                    (struct segment_view){.used = at.used, .size = size, .skipped = skipped};
                 return ERR_EMPTY;
             }
             if (ready != at.generation + 1) { /* the word is old: others moved on */
                 word = atomic_load_explicit(&buffer->word, memory_order_acquire);
                 continue;
             }
+            passed = left;
             at = (struct position){at.generation + 1, 0};
             size = slot_size(buffer, at.generation);
+            left = size;
         }
         terms = atomic_load_explicit(&buffer->terms, memory_order_relaxed);
-        by = (uint32_t)terms;
-        first = slot_first(buffer, at.generation) + (uint64_t)at.used * by;
-        take = size - at.used < count ? size - at.used : count;
+        first = atomic_load_explicit(&buffer->first[at.generation & 1], memory_order_relaxed) +
+                (uint64_t)at.used * (uint32_t)terms;
+        /* If this slot is too short as well, it only becomes the current one, and the one before it
+         * is free for a segment that is long enough. */
+        take = left < least ? 0 : left < count ? left : count;
         at.used += take;
-        if (move_word(buffer, &word, at)) {
-            ASSERT(take > 0);
-            *ret_range = (struct segment_range){first, take, by};
-            view_set(buffer, at, size, ret_view);
-            ret_view->of = (uint32_t)(terms >> 32);
-            return 0;
-        }
-    }
-}
-
-int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
-                        struct segment_range *ret_range, struct segment_view *ret_view)
-{
-    uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
-    uint32_t skipped = 0;
-
-    ASSERT(count >= 1);
-    for (;;) {
-        struct position at = position_of(word);
-        uint32_t size = slot_size(buffer, at.generation);
-        uint64_t terms = atomic_load_explicit(&buffer->terms, memory_order_relaxed);
-        uint32_t by = (uint32_t)terms;
-        uint64_t first = slot_first(buffer, at.generation) + (uint64_t)at.used * by;
-        bool enough = at.used <= size && size - at.used >= count;
-        uint32_t ready;
-
-        if (enough) {
-            at.used += count;
-            if (move_word(buffer, &word, at)) {
-                *ret_range = (struct segment_range){first, count, by};
-                view_set(buffer, at, size, ret_view);
-                ret_view->of = (uint32_t)(terms >> 32);
-                ret_view->skipped = skipped;
-                return 0;
-            }
+        if (!move_word(buffer, &word, at)) {
             continue;
         }
-        ready = ready_of(buffer);
-        if (ready == at.generation) {
-            view_set(buffer, at, size, ret_view);
-            ret_view->skipped = skipped;
-            return ERR_EMPTY;
+        skipped += passed;
+        if (take > 0) {
+            *ret_range = (struct segment_range){first, take, (uint32_t)terms};
+            *ret_view = (struct segment_view){.used = at.used,
+                                              .size = size,
+                                              .next_ready = ready_of(buffer) == at.generation + 1,
+                                              .skipped = skipped,
+                                              .of = (uint32_t)(terms >> 32)};
+            return 0;
         }
-        /* Skip the ids left here. If the next slot is too short as well, it becomes the current
-         * one, and the skipped one is free for a segment that is long enough. */
-        if (ready == at.generation + 1 &&
-            move_word(buffer, &word, (struct position){at.generation + 1, 0}) && at.used < size) {
-            skipped += size - at.used;
-        }
-        word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+        word = (uint64_t)at.generation << 32; /* as it was swapped in: no id is used */
     }
 }
 
@@ -220,7 +179,7 @@ uint64_t segment_burn(struct segment_buffer *buffer)
     struct segment_view view;
     uint64_t burnt = 0;
 
-    while (segment_claim(buffer, UINT32_MAX, &range, &view) == 0) {
+    while (segment_claim(buffer, 1, UINT32_MAX, &range, &view) == 0) {
         burnt += range.count;
     }
     ASSERT(segment_can_publish(buffer));

@@ -15,7 +15,7 @@
  *
  * Failure modes: none that lose ids; a process that dies burns the ids left.
  *
- * Threads: segment_claim*, segment_left, segment_make_room from any; publish, can_publish, burn
+ * Threads: segment_claim, segment_left, segment_make_room from any; publish, can_publish, burn
  * from the owner (the raft loop) alone. All fields are atomics, so the sanitizer can check the
  * order of accesses.
  */
@@ -45,20 +45,16 @@ struct segment_view {
     uint32_t used;    /* of the current slot, after the claim */
     uint32_t size;    /* of the current slot */
     bool next_ready;  /* the other slot is filled */
-    uint32_t skipped; /* ids that this claim burnt (segment_claim_whole) */
+    uint32_t skipped; /* ids that this claim burnt: of slots that were too short */
     uint32_t of;      /* the tag's generation that the ids were granted under */
 };
 
-/* Claim 1..count ids from one slot: as many as it has. 0 with *ret_range, or ERR_EMPTY when both
- * slots are used up. ret_view is always set. count >= 1. */
-int segment_claim(struct segment_buffer *buffer, uint32_t count, struct segment_range *ret_range,
-                  struct segment_view *ret_view) MUST_CHECK;
-
-/* Claim exactly count ids in one range. Slots that are too short are skipped while there is a next
- * one. ERR_EMPTY when no slot has the range now: the last slot is unchanged, and a slot of at least
- * count ids must be published. */
-int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
-                        struct segment_range *ret_range, struct segment_view *ret_view) MUST_CHECK;
+/* Claim ids from one slot, in one range: as many as it has, at least `least` and at most `count`; 1
+ * <= least <= count. Slots that are too short are skipped while there is a next one. 0 with
+ * *ret_range, or ERR_EMPTY when no slot has the range now: the last slot is unchanged, and a slot
+ * of at least `least` ids must be published. ret_view is always set. */
+int segment_claim(struct segment_buffer *buffer, uint32_t least, uint32_t count,
+                  struct segment_range *ret_range, struct segment_view *ret_view) MUST_CHECK;
 
 /* Is there a free slot for another segment? If the current slot is used up and the next one is
  * filled, the next becomes the current one; no id is claimed or skipped. A moment's view. */

@@ -72,6 +72,7 @@ struct batch_item {
 struct id_request {
     enum id_request_kind kind;
     bool local;           /* ID_REQUEST_QUERY: this node's state, however old */
+    bool once;            /* ID_REQUEST_COMMAND: the leader's own, see cluster_request.once */
     bool fresh;           /* ID_REQUEST_OPEN: by the leader's row, even for a known tag */
     uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
     struct buf payload;   /* owned by the request, but not while the cluster serves it */

@@ -247,7 +247,7 @@ uint64_t id_world_claim(struct id_tag *tag)
 {
     struct segment_range range;
     struct segment_view view;
-    int err = segment_claim(&tag->buffer, 1, &range, &view);
+    int err = segment_claim(&tag->buffer, 1, 1, &range, &view);
 
     ASSERT(err == 0 && range.count == 1);
     return range.first;

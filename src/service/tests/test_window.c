@@ -36,6 +36,8 @@ struct leader {
     struct window_taken taken;
     struct id_proposer proposer;
     struct id_request *returned; /* the give-back that was proposed; NULL: none */
+    TAILQ_HEAD(id_request_list, id_request)
+    wanted; /* the COMMAND_WINDOWs that were, oldest first */
 };
 
 static uint64_t now_of(const struct clock *clock)
@@ -47,6 +49,13 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
 {
     struct leader *leader = CONTAINER(proposer, struct leader, proposer);
 
+    bool is_window = command_type(request->payload.data, request->payload.len) == COMMAND_WINDOW;
+
+    assert_true(request->once == is_window);
+    if (is_window) {
+        TAILQ_INSERT_TAIL(&leader->wanted, request, link);
+        return;
+    }
     assert_null(leader->returned);
     leader->returned = request;
 }
@@ -75,7 +84,8 @@ static int setup(void **state)
     l->round_term = TERM;
     l->proposer.propose = on_propose;
     timers_init(&l->timers);
-    l->windows = windows_new(&l->clock, &l->timers, &l->proposer);
+    TAILQ_INIT(&l->wanted);
+    l->windows = windows_new(l->apply.fsm, &l->clock, &l->timers, &l->proposer);
     make(l, "m", STEP, MAX_STEP);
     make(l, "n", STEP, MAX_STEP);
     *state = l;
@@ -114,7 +124,7 @@ static int take_items(struct leader *l, const struct strict_item *items, size_t 
     const struct window_terms terms = {.round = l->round_term, .now = l->apply.term};
 
     batch_of(l, items, count);
-    return windows_take(l->windows, l->apply.fsm, terms, l->list, &l->taken);
+    return windows_take(l->windows, terms, l->list, &l->taken);
 }
 
 static int take(struct leader *l, const char *name, uint32_t count)
@@ -124,20 +134,42 @@ static int take(struct leader *l, const char *name, uint32_t count)
     return take_items(l, &item, 1);
 }
 
+/* What is wanted is proposed. False: nothing new is. */
+static bool propose(struct leader *l)
+{
+    const struct id_request *last = TAILQ_LAST(&l->wanted, id_request_list);
+
+    timers_run(&l->timers, l->now_ms);
+    return TAILQ_LAST(&l->wanted, id_request_list) != last;
+}
+
+/* The oldest proposal is answered: with what apply said, or with an error. */
+static void answer(struct leader *l, int status, const struct buf *result)
+{
+    struct id_request *request = TAILQ_FIRST(&l->wanted);
+
+    TAILQ_REMOVE(&l->wanted, request, link);
+    request->status = status;
+    if (status == 0) {
+        buf_put(&request->reply, result->data, result->len);
+    }
+    request->done(request);
+}
+
+static void apply_wanted(struct leader *l)
+{
+    assert_int_equal(id_apply_bytes(&l->apply, &TAILQ_FIRST(&l->wanted)->payload), 0);
+}
+
 /* What is wanted is appended, and applied here. False: nothing is. */
 static bool renew(struct leader *l)
 {
-    struct buf command = BUF_INIT;
-    bool more;
-    bool wanted = windows_propose(l->windows, l->apply.fsm, &command, &more);
-
-    if (wanted) {
-        assert_int_equal(id_apply_bytes(&l->apply, &command), 0);
-        windows_granted(l->windows, l->apply.term, &command, l->apply.result.data,
-                        l->apply.result.len);
+    if (!propose(l)) {
+        return false;
     }
-    buf_free(&command);
-    return wanted;
+    apply_wanted(l);
+    answer(l, 0, &l->apply.result);
+    return true;
 }
 
 /* The ids begin there. */
@@ -366,7 +398,24 @@ static void test_an_extension_of_another_term_takes_its_place(void **state)
     take_from(l, 6, 2);
     l->apply.term = TERM + 2;
     l->round_term = TERM + 2;
+    assert_int_equal(take(l, "m", 1), ERR_EMPTY);
     assert_true(renew(l)); /* contiguous, but of another term */
+    take_from(l, 1, STEP + 1);
+}
+
+/* R3: even if nothing was forgotten between. */
+static void test_a_proposal_of_an_earlier_term_opens_nothing_in_this_one(void **state)
+{
+    struct leader *l = *state;
+
+    assert_int_equal(take(l, "m", 1), ERR_EMPTY);
+    assert_true(propose(l));
+    l->apply.term = TERM + 2;
+    l->round_term = TERM + 2;
+    apply_wanted(l);
+    answer(l, 0, &l->apply.result);
+    assert_int_equal(take(l, "m", 1), ERR_EMPTY);
+    assert_true(renew(l));
     take_from(l, 1, STEP + 1);
 }
 
@@ -399,34 +448,29 @@ static void test_a_window_that_does_not_go_on_takes_the_place(void **state)
 static void test_a_proposal_that_was_lost_is_made_again(void **state)
 {
     struct leader *l = *state;
-    struct buf command = BUF_INIT;
-    bool more;
 
     assert_int_equal(take(l, "m", 1), ERR_EMPTY);
-    assert_true(windows_propose(l->windows, l->apply.fsm, &command, &more));
+    assert_true(propose(l));
     assert_int_equal(take(l, "m", 1), ERR_EMPTY);
-    assert_false(renew(l)); /* it is under way */
-    windows_lost(l->windows, &command);
+    assert_false(propose(l)); /* it is under way */
+    answer(l, ERR_DISK_FULL, NULL);
+    assert_false(propose(l));
     assert_int_equal(take(l, "m", 1), ERR_EMPTY);
     assert_true(renew(l));
     take_from(l, 1, 1);
-    buf_free(&command);
 }
 
 static void test_what_completes_after_all_was_forgotten_is_nobodys(void **state)
 {
     struct leader *l = *state;
-    struct buf command = BUF_INIT;
-    bool more;
 
     assert_int_equal(take(l, "m", 1), ERR_EMPTY);
-    assert_true(windows_propose(l->windows, l->apply.fsm, &command, &more));
+    assert_true(propose(l));
     windows_forget(l->windows);
-    assert_int_equal(id_apply_bytes(&l->apply, &command), 0);
-    windows_granted(l->windows, TERM, &command, l->apply.result.data, l->apply.result.len);
+    apply_wanted(l);
+    answer(l, 0, &l->apply.result);
     assert_int_equal(windows_counts(l->windows)->open, 0);
     assert_int_equal(windows_counts(l->windows)->burnt_window, STEP);
-    buf_free(&command);
 }
 
 /* --- generations (R6, R11) --- */
@@ -620,20 +664,17 @@ static void test_a_closed_window_is_never_used_again(void **state)
 static void test_an_extension_of_a_closed_window_takes_its_place(void **state)
 {
     struct leader *l = *state;
-    struct buf command = BUF_INIT;
-    bool more;
 
     open_window(l);
     take_from(l, 6, 2);
-    assert_true(windows_propose(l->windows, l->apply.fsm, &command, &more));
+    assert_true(propose(l));
     windows_close(l->windows, l->now_ms + 1000);
-    assert_int_equal(id_apply_bytes(&l->apply, &command), 0);
-    windows_granted(l->windows, TERM, &command, l->apply.result.data, l->apply.result.len);
+    apply_wanted(l);
+    answer(l, 0, &l->apply.result);
     finish_return(l, 0);
     assert_int_equal(windows_counts(l->windows)->returned, 0); /* it is not the top any more */
     windows_open(l->windows);
     take_from(l, 1, STEP + 1);
-    buf_free(&command);
 }
 
 /* It lost the leadership while it handed it over, and leads again. */
@@ -719,26 +760,21 @@ static void make_many(struct leader *l, uint32_t from, uint32_t count)
     buf_free(&result);
 }
 
-/* As renew(), for more rows than are kept here. */
+/* As renew(), for more rows than are kept here, of all entries. */
 static unsigned renew_many(struct leader *l)
 {
     unsigned entries = 0;
-    bool more = true;
 
-    while (more) {
-        struct buf command = BUF_INIT;
+    for (assert_true(propose(l)); !TAILQ_EMPTY(&l->wanted); entries++) {
+        const struct buf *command = &TAILQ_FIRST(&l->wanted)->payload;
         struct buf result = BUF_INIT;
         struct row_changes changes = {0};
 
-        if (windows_propose(l->windows, l->apply.fsm, &command, &more)) {
-            entries++;
-            assert_int_equal(state_apply(fsm_state(l->apply.fsm), ++l->apply.index, TERM,
-                                         command.data, command.len, &result, &changes),
-                             0);
-            windows_granted(l->windows, TERM, &command, result.data, result.len);
-        }
+        assert_int_equal(state_apply(fsm_state(l->apply.fsm), ++l->apply.index, TERM, command->data,
+                                     command->len, &result, &changes),
+                         0);
+        answer(l, 0, &result);
         row_changes_release(&changes);
-        buf_free(&command);
         buf_free(&result);
     }
     return entries;
@@ -786,6 +822,7 @@ int main(void)
         TEST(test_a_batch_of_another_term_takes_nothing),
         TEST(test_a_window_of_another_term_is_not_used),
         TEST(test_an_extension_of_another_term_takes_its_place),
+        TEST(test_a_proposal_of_an_earlier_term_opens_nothing_in_this_one),
         TEST(test_windows_are_forgotten_with_the_leadership),
         TEST(test_a_window_that_does_not_go_on_takes_the_place),
         TEST(test_a_proposal_that_was_lost_is_made_again),

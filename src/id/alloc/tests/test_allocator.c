@@ -134,7 +134,7 @@ static void test_demand_sizes_the_segment(void **state)
     id_world_turn(w);
     assert_int_equal(asked(w, 0, NULL), 500);
     id_world_answer(w, 0);
-    assert_int_equal(segment_claim_whole(&tag->buffer, 500, &range, &view), 0);
+    assert_int_equal(segment_claim(&tag->buffer, 500, 500, &range, &view), 0);
     id_world_park(w, tag, 5000000);
     id_world_turn(w);
     assert_int_equal(asked(w, 0, NULL), TAG_DEFAULT_MAX_STEP);

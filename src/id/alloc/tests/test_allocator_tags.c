@@ -342,7 +342,7 @@ static void claim_parked(struct life *life)
         struct segment_range range;
         struct segment_view view;
 
-        if (segment_claim(&life->tag->buffer, (uint32_t)life->parked, &range, &view) != 0) {
+        if (segment_claim(&life->tag->buffer, 1, (uint32_t)life->parked, &range, &view) != 0) {
             return;
         }
         if (life->generation != life->tag->refill.generation) {

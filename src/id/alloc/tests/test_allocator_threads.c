@@ -101,7 +101,7 @@ static uint32_t claim_some(struct claimer *claimer, unsigned tag, uint32_t count
     struct segment_range range;
     struct segment_view view;
 
-    if (segment_claim(&race->tags[tag]->buffer, count, &range, &view) != 0) {
+    if (segment_claim(&race->tags[tag]->buffer, 1, count, &range, &view) != 0) {
         return 0;
     }
     for (uint64_t id = range.first; id < range.first + range.count; id++) {

@@ -130,7 +130,7 @@ static struct id_tag *serve(struct node *node, const char *name, uint32_t size, 
     tag->refill.end += size;
     prefetch_served(node->prefetch, tag);
     if (used > 0) {
-        assert_int_equal(segment_claim(&tag->buffer, used, &range, &view), 0);
+        assert_int_equal(segment_claim(&tag->buffer, 1, used, &range, &view), 0);
     }
     return tag;
 }
@@ -140,7 +140,7 @@ static void claim(struct id_tag *tag, uint32_t count)
     struct segment_range range;
     struct segment_view view;
 
-    assert_int_equal(segment_claim(&tag->buffer, count, &range, &view), 0);
+    assert_int_equal(segment_claim(&tag->buffer, 1, count, &range, &view), 0);
     assert_int_equal(range.count, count);
 }
 

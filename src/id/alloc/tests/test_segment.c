@@ -26,7 +26,7 @@ static void claim_is(struct segment_buffer *buffer, uint32_t count, uint64_t fir
     struct segment_range range = {0};
     struct segment_view view = {0};
 
-    assert_int_equal(segment_claim(buffer, count, &range, &view), 0);
+    assert_int_equal(segment_claim(buffer, 1, count, &range, &view), 0);
     assert_true(range.first == first);
     assert_int_equal(range.count, got);
     assert_int_equal(view.used, wanted.used);
@@ -40,7 +40,7 @@ static void claim_is_empty(struct segment_buffer *buffer)
     struct segment_range range = {77, 77, 0};
     struct segment_view view = {9, 8, true, 7, 0};
 
-    assert_int_equal(segment_claim(buffer, 1, &range, &view), ERR_EMPTY);
+    assert_int_equal(segment_claim(buffer, 1, 1, &range, &view), ERR_EMPTY);
     assert_int_equal(view.used, view.size);
     assert_false(view.next_ready);
     assert_int_equal(range.first, 77); /* untouched */
@@ -125,7 +125,7 @@ static void test_ids_with_an_increment(void **state)
     (void)state;
     memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 100, 5, 3, 7); /* 100, 103, 106, 109, 112 */
-    assert_int_equal(segment_claim(&buffer, 2, &range, &view), 0);
+    assert_int_equal(segment_claim(&buffer, 1, 2, &range, &view), 0);
     segment_publish(&buffer, 115, 2, 3, 7);
     assert_true(range.first == 100 && range.count == 2 && range.increment == 3 && view.of == 7);
     assert_true(range_next(&range) == 106);
@@ -133,11 +133,11 @@ static void test_ids_with_an_increment(void **state)
     assert_true(slots[0].next_id == 106 && slots[0].end == 113 && slots[0].increment == 3);
     assert_true(segment_slot_left(&slots[0]) == 3 && segment_slot_left(&slots[1]) == 2);
     assert_int_equal(segment_left(&buffer), 5);
-    assert_int_equal(segment_claim_whole(&buffer, 2, &range, &view), 0);
+    assert_int_equal(segment_claim(&buffer, 2, 2, &range, &view), 0);
     assert_true(range.first == 106 && range.count == 2 && range.increment == 3 && view.of == 7);
     assert_int_equal(segment_burn(&buffer), 3);
     segment_publish(&buffer, 118, 4, 0, 8);
-    assert_int_equal(segment_claim(&buffer, 9, &range, &view), 0);
+    assert_int_equal(segment_claim(&buffer, 1, 9, &range, &view), 0);
     assert_true(range.first == 118 && range.count == 4 && range.increment == 1 && view.of == 8);
 }
 
@@ -167,12 +167,12 @@ static void test_whole_skips_what_is_too_short(void **state)
     memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 100, 10, 0, 0);
     claim_is(&buffer, 5, 100, 5, (struct segment_view){5, 10, false, 0, 0});
-    assert_int_equal(segment_claim_whole(&buffer, 5, &range, &view), 0); /* fits exactly */
+    assert_int_equal(segment_claim(&buffer, 5, 5, &range, &view), 0); /* fits exactly */
     assert_true(range.first == 105 && range.count == 5);
     segment_publish(&buffer, 200, 10, 0, 0);
     claim_is(&buffer, 8, 200, 8, (struct segment_view){8, 10, false, 0, 0});
     segment_publish(&buffer, 300, 10, 0, 0);
-    assert_int_equal(segment_claim_whole(&buffer, 3, &range, &view), 0);
+    assert_int_equal(segment_claim(&buffer, 3, 3, &range, &view), 0);
     assert_true(range.first == 300 && range.count == 3); /* 208 and 209 are gone */
     assert_int_equal(view.skipped, 2);
     assert_int_equal(view.used, 3);
@@ -191,14 +191,14 @@ static void test_whole_leaves_the_last_slot_alone(void **state)
     segment_publish(&buffer, 100, 10, 0, 0);
     claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0, 0});
     segment_publish(&buffer, 200, 10, 0, 0);
-    assert_int_equal(segment_claim_whole(&buffer, 11, &range, &view), ERR_EMPTY);
+    assert_int_equal(segment_claim(&buffer, 11, 11, &range, &view), ERR_EMPTY);
     assert_int_equal(view.skipped, 9);
     assert_int_equal(view.used, 0);
     assert_int_equal(view.size, 10);
     assert_true(segment_can_publish(&buffer)); /* room for a long one */
     assert_int_equal(segment_left(&buffer), 10);
     segment_publish(&buffer, 300, 11, 0, 0);
-    assert_int_equal(segment_claim_whole(&buffer, 11, &range, &view), 0);
+    assert_int_equal(segment_claim(&buffer, 11, 11, &range, &view), 0);
     assert_true(range.first == 300 && range.count == 11);
 }
 
@@ -326,8 +326,7 @@ static int claim_some(struct claimer *claimer, struct segment_range *ret_range)
     bool whole = race->manner == CLAIM_WHOLE ||
                  (race->manner == CLAIM_MIXED && prng_below(&claimer->prng, 4) == 0);
 
-    return whole ? segment_claim_whole(&race->buffer, count, ret_range, &view)
-                 : segment_claim(&race->buffer, count, ret_range, &view);
+    return segment_claim(&race->buffer, whole ? count : 1, count, ret_range, &view);
 }
 
 static void *claim_all(void *data)
@@ -425,17 +424,17 @@ static void test_room_is_made_without_claiming(void **state)
     segment_publish(&buffer, 20, 2, 0, 0);
     assert_false(segment_make_room(&buffer)); /* both have some */
     assert_int_equal(segment_left(&buffer), 5);
-    assert_int_equal(segment_claim(&buffer, 9, &range, &view), 0);
+    assert_int_equal(segment_claim(&buffer, 1, 9, &range, &view), 0);
     assert_int_equal(range.first, 10);
     assert_int_equal(range.count, 3);
     assert_true(segment_make_room(&buffer));
     assert_true(segment_make_room(&buffer));
     assert_int_equal(segment_left(&buffer), 2);
-    assert_int_equal(segment_claim(&buffer, 9, &range, &view), 0);
+    assert_int_equal(segment_claim(&buffer, 1, 9, &range, &view), 0);
     assert_int_equal(range.first, 20);
     assert_int_equal(range.count, 2);
     assert_true(segment_make_room(&buffer));
-    assert_int_equal(segment_claim(&buffer, 1, &range, &view), ERR_EMPTY);
+    assert_int_equal(segment_claim(&buffer, 1, 1, &range, &view), ERR_EMPTY);
 }
 
 int main(void)

@@ -70,7 +70,7 @@ static void claim(struct id_world *w, struct id_tag *tag, uint32_t count)
     struct segment_view view;
 
     for (; count > 0; count -= range.count) {
-        if (segment_claim(&tag->buffer, count, &range, &view) != 0) {
+        if (segment_claim(&tag->buffer, 1, count, &range, &view) != 0) {
             range.count = 0;
             id_world_load(w, tag);
         }
@@ -229,7 +229,7 @@ static void test_short_without_refills(void **state)
     id_world_load(w, tag);
     tag->refill.cover_s = 600;
     for (unsigned i = 0; i < 300; i++) {
-        assert_int_equal(segment_claim(&tag->buffer, 50, &range, &view), 0);
+        assert_int_equal(segment_claim(&tag->buffer, 1, 50, &range, &view), 0);
         pass_ms(w, 100);
         assert_true(i > 100 || usage->short_count == 0); /* less than asked, but none is wanted */
         if (i >= 100) {
