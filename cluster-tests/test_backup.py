@@ -747,12 +747,12 @@ def test_a_file_that_is_cut_or_flipped_is_refused(backup):
         assert not made.exists()
 
     for cut in [0, 5, 16, 20, len(whole) - 1, *(rng.randrange(len(whole)) for _ in range(10))]:
-        expect(whole[:cut], "cut off", "this is no backup")
+        expect(whole[:cut], "cut off", "this is not a backup")
     for _ in range(25):
         at = rng.randrange(len(whole))
         flipped = bytearray(whole)
         flipped[at] ^= 1 << rng.randrange(8)
-        expect(bytes(flipped), "damaged", "this is no backup", "cut off")
+        expect(bytes(flipped), "damaged", "this is not a backup", "cut off")
     expect(whole + b"x", "follow the closing record")
     expect(whole + whole, "follow the closing record")
     done("restore", path, "--check")

@@ -435,7 +435,7 @@ def test_refuses_to_listen_openly(tmp_path, setting):
     node.settings.update({setting: f"0.0.0.0:{take_port()}"})
     node.start()
     assert node.wait_exit() == 64
-    assert "auth.tokens-file is not set: anybody could" in node.log()
+    assert "auth.tokens-file is not set: any client could" in node.log()
     assert "set auth.anonymous to all" in node.log()
     if setting == "admin-listen":
         node.settings["auth-anonymous"] = "all"
@@ -617,8 +617,8 @@ def test_who_must_and_who_may_not_say_it(proxied, tag):
 def test_another_list_of_proxies_takes_a_restart(proxied):
     config = os.path.join(os.path.dirname(proxied.data_dir), "leafd.conf")
     proxied.stop()
-    for value, wanted in (("10.0.0.7/24", '"10.0.0.7/24" is no address and no network'),
-                          ("proxy.example", '"proxy.example" is no address')):
+    for value, wanted in (("10.0.0.7/24", '"10.0.0.7/24" is neither an address nor a network'),
+                          ("proxy.example", '"proxy.example" is neither an address')):
         proxied.settings["proxy-from"] = value
         run = subprocess.run([*proxied.command_line()[3:], "--check-config"], check=False,
                              capture_output=True, text=True)

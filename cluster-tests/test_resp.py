@@ -397,7 +397,7 @@ def test_an_open_door_needs_tokens(tmp_path):
     node.start()
     assert node.wait_exit() != 0
     assert re.search(r'resp\.listen = \S+ .*can be reached from other machines, and '
-                     r'auth\.tokens-file is not set: anybody could take ids', node.log())
+                     r'auth\.tokens-file is not set: any client could take ids', node.log())
     node.settings["auth-anonymous"] = "ids,health"
     node.start().wait_ready()
     assert "there are no tokens: other machines may do all that needs none" in node.log()

@@ -150,13 +150,13 @@ def test_a_date_that_may_not_be(make_cluster):
     cluster = make_cluster(1)
     node = cluster.nodes[0]
     for shape, why in [("{year@Europe/Nowhere}{id:6}", "database (tzdata) has no Europe/Nowhere"),
-                       ("{year@posix/UTC}{id:6}", "no zone that is the same on all machines"),
+                       ("{year@posix/UTC}{id:6}", "not a zone that is the same on all machines"),
                        *((f"{{year@{name}}}{{id:6}}", f"(tzdata) has no {name}")
                          for name in ("GMT+8", "UTC+8", "UTC-8", "CST8", "XYZ-3", "+8", "08", "Z",
                                       "Europe", "EST5EDT4", "zone", "leapseconds")),
                        ("{year@../../etc/passwd}{id:6}", "a zone is a name"),
-                       ("{year@right/UTC}{id:6}", "no zone that is the same on all machines"),
-                       ("{year@localtime}{id:6}", "no zone that is the same on all machines"),
+                       ("{year@right/UTC}{id:6}", "not a zone that is the same on all machines"),
+                       ("{year@localtime}{id:6}", "not a zone that is the same on all machines"),
                        ("{year}{id}", "needs a width"),
                        ("{day}{id:6}", "a date has {year}")]:
         answer = node.http("PUT", "/api/tags/inv", {"mode": "strict", "shape": shape})

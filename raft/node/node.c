@@ -604,7 +604,7 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     }
     if (node->settings->join.count == 0) {
         snprintf(ret_error->text, sizeof ret_error->text,
-                 "this node has not been admitted to its cluster yet: set cluster.join again");
+                 "this node has not been admitted to its cluster yet: set join again");
         return ERR_INVALID;
     }
     node->process->joining(node->process);

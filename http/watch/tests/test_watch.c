@@ -414,9 +414,9 @@ static void test_cluster(void **state)
     atomic_store(&world_alarms->health.leader_known, true);
     ends(world_alarms, ALARM_NO_LEADER);
     atomic_store(&world_alarms->health.implausible, 3);
-    holds(
-        world_alarms, ALARM_PEER_IMPLAUSIBLE, 0,
-        "a peer told node 1 what cannot be (3 times since its start); nothing of it was believed");
+    holds(world_alarms, ALARM_PEER_IMPLAUSIBLE, 0,
+          "a peer sent node 1 what cannot be true (3 times since its start); nothing of it was "
+          "believed");
     look_for(world_alarms, 598);
     assert_true(world_alarms->alarms.items[ALARM_PEER_IMPLAUSIBLE].begun);
     ends(world_alarms, ALARM_PEER_IMPLAUSIBLE);

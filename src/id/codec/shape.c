@@ -85,7 +85,7 @@ int shape_date_take(struct shape_date *date, const char **at, const char *end, s
                             "zone of up to 40 characters: {year@Europe/Berlin}");
     }
     if (memchr(date->part, (int)part, date->count) != NULL) {
-        return shape_refuse(ret_why, "a part of a date appears twice");
+        return shape_refuse(ret_why, "a part of a date stands twice");
     }
     ASSERT(date->count < SHAPE_DATE_PARTS);
     date->part[date->count] = (uint8_t)part;
@@ -306,7 +306,7 @@ static int take_key(struct cursor *cursor, struct shape *shape, const char **ret
         return 0;
     }
     if (shape->has_key) {
-        return shape_refuse(ret_why, "{key} appears twice in the shape");
+        return shape_refuse(ret_why, "{key} stands twice in the shape");
     }
     shape->has_key = true;
     shape->key_at = shape->text_len[0];
@@ -426,7 +426,7 @@ static int take_check(struct cursor *cursor, struct shape *shape, const char **r
                    : shape_refuse(ret_why, "{mod97} does not tell small letters from capital ones, "
                                            "which base 62 does");
     }
-    return shape_refuse(ret_why, "after the id a shape has {luhn}, {mod97}, or no braces");
+    return shape_refuse(ret_why, "behind the id a shape has {luhn}, {mod97}, or no braces");
 }
 
 static int parse(struct cursor cursor, struct shape *ret_shape, const char **ret_why)
@@ -453,7 +453,7 @@ static int parse(struct cursor cursor, struct shape *ret_shape, const char **ret
             err = take_text(&cursor, &shape, 2, ret_why);
         }
         if (err == 0 && cursor.at < cursor.end) {
-            err = shape_refuse(ret_why, "a shape has nothing in braces after its check");
+            err = shape_refuse(ret_why, "a shape has nothing in braces behind its check");
         }
     }
     if (err == 0) {

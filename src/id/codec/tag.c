@@ -175,7 +175,7 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
                               : "max is smaller than max_id: ids up to there were granted");
     }
     if (row->created_ms > LIMIT_TIME_MAX_MS || row->updated_ms > LIMIT_TIME_MAX_MS) {
-        return tag_refuse(ret_why, "a time is beyond the year 9999");
+        return tag_refuse(ret_why, "a time lies beyond the year 9999");
     }
     if (row->increment == 1 || row->increment > LIMIT_TAG_INCREMENT ||
         row->offset >= increment_of(row->increment)) {

@@ -498,7 +498,7 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     }
     if (old != NULL && (put->fields & (TAG_FIELD_MAX_ID | TAG_FIELD_MAX)) != 0) {
         return !refuse_put(result, ERR_INVALID,
-                           "a new key is given without max_id and max, which it sets");
+                           "another key comes without max_id and max, which it sets");
     }
     plan->shape = add_keys(row, put->key, count - shape.key_count);
     if ((put->fields & TAG_FIELD_MAX) == 0 || put->max == 0) {
@@ -721,7 +721,7 @@ static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
     if (stood_before(judged, put, at)) {
         judged->answer = (struct put_result){.failed_at = at};
         judged->refused = judged->is_done =
-            refuse_put(&judged->answer, ERR_INVALID, "the same tag appears twice in one request");
+            refuse_put(&judged->answer, ERR_INVALID, "the same tag stands twice in one request");
     } else if (!judged->refused) {
         judged->answer.failed_at = at;
         judged->refused =

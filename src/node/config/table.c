@@ -602,7 +602,7 @@ static const struct setting_type setting_proxies = {
     .brief = "addresses, networks",
     .not_item =
         "is neither an address nor a network: 10.0.0.7, 10.1.0.0/16, 2001:db8::/32; all bits of a "
-        "network's address behind its prefix are 0"};
+        "network's address after its prefix are 0"};
 static const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "

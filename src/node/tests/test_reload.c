@@ -219,7 +219,7 @@ static void test_what_takes_a_restart(void **state)
         assert_says(log, "changed=nothing\n");
         assert_says(log, "level=warn node=1 at=app msg=\"settings differ from those in force, and "
                          "take a restart\" settings=\"http.listen, http.advertise, admin.listen, "
-                         "raft.election-ms\"\n");
+                         "raft.election-ms, segment.cover-ms\"\n");
     }
     write_file(f, "data.map-bytes = 16384MiB\n");
     assert_true(run(f, log, sizeof log));

@@ -307,11 +307,11 @@ bool member_address_check(const char *address, size_t len, const char **ret_why)
         return false;
     }
     if (!host_fits(address, host_len)) {
-        *ret_why = "its host is neither a name nor an IPv4 address nor an IPv6 address in brackets";
+        *ret_why = "its host is no name, no IPv4 address and no IPv6 address in brackets";
         return false;
     }
     if (all_of(address, host_len, "0.[]:")) { /* to listen on, not to dial */
-        *ret_why = "its host is a wildcard, which cannot be dialled";
+        *ret_why = "its host is a wildcard, which nobody can dial";
         return false;
     }
     return true;

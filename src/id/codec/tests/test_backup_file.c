@@ -180,7 +180,7 @@ static void test_every_cut_is_refused(void **state)
         int rv = verify(file.data, len, &error);
 
         assert_int_equal(rv, len < HEAD_AT ? ERR_CORRUPT : ERR_TRUNCATED);
-        assert_non_null(strstr(error.text, len < HEAD_AT ? "no backup" : "it was cut off"));
+        assert_non_null(strstr(error.text, len < HEAD_AT ? "not a backup" : "it was cut off"));
     }
     buf_free(&file);
 }

@@ -305,9 +305,9 @@ static void test_quota(void **state)
         {"100",
          "quota: \"100\" is not a quota: requests-per-s, ids-per-s, connections, bodies, keys, "
          "workers or tags, then = and a number"},
-        {"id-per-s=1", "\"id-per-s=1\" is no quota"},
-        {"ids-per-s=1,", "\"\" is no quota"},
-        {"keys-percent=1", "is no quota"},
+        {"id-per-s=1", "\"id-per-s=1\" is not a quota"},
+        {"ids-per-s=1,", "\"\" is not a quota"},
+        {"keys-percent=1", "is not a quota"},
         {"ids-per-s", "ids-per-s=\"\" is not valid: must be 1..1000000000"},
         {"ids-per-s=0", "must be 1..1000000000"},
         {"ids-per-s=1000000001", "must be 1..1000000000"},

@@ -103,7 +103,7 @@ static void test_what_is_refused(void **state)
         {OPTIONS_RESTORE, PLACE "--raise-time -1h", "is not a time"},
         {OPTIONS_RESTORE, PLACE "--raise-ids 1 --raise-factor 0", "from 1 to 1000000"},
         {OPTIONS_RESTORE, PLACE "--raise-ids 1 --node-id 65536", "from 1 to 65535"},
-        {OPTIONS_RESTORE, PLACE "--raise-ids 1 --peer-address 0.0.0.0:1", "is no address"},
+        {OPTIONS_RESTORE, PLACE "--raise-ids 1 --peer-address 0.0.0.0:1", "is not an address"},
         {OPTIONS_RESTORE, PLACE "--raise-ids 1 --cluster-id a/b", "letters, digits"},
         {OPTIONS_RESTORE, PLACE "--raise-ids 1 --data-dir=", "must be a path"},
         {OPTIONS_RESTORE, PLACE "--raise-ids 1 --yes", "unknown argument \"--yes\""},
