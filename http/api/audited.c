@@ -239,7 +239,7 @@ static void put_before(struct note *note, const struct buf *json)
 }
 
 /* Submit a call that reads this node's state. Its finish gets the change as call->next. */
-static int look(struct conn *conn, struct call *call, struct call *change)
+static int look_before(struct conn *conn, struct call *call, struct call *change)
 {
     call->sees_errors = true;
     call->request.local = true;
@@ -363,7 +363,7 @@ static int inspect_put(struct conn *conn, struct call *change, struct call_looki
     ASSERT(command_next(&items, &put));
     call->looking = looking;
     query_get_encode(&call->request.payload, put.name, put.name_len);
-    return look(conn, call, change);
+    return look_before(conn, call, change);
 }
 
 /* Of one tag the whole row is noted; of a bulk's first tags a list, and how many more there are. */
@@ -420,7 +420,7 @@ static int inspect_command(struct conn *conn, struct call *change)
     case COMMAND_TAG_DELETE:
         call = call_new(ID_REQUEST_QUERY, tag_before_cb);
         query_get_encode(&call->request.payload, command.deletion.name, command.deletion.name_len);
-        return look(conn, call, change);
+        return look_before(conn, call, change);
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_ACQUIRE_OF:
     case COMMAND_WORKER_RELEASE:
@@ -430,7 +430,7 @@ static int inspect_command(struct conn *conn, struct call *change)
         }
         call = call_new(ID_REQUEST_QUERY, worker_before_cb);
         query_workers_encode(&call->request.payload, change->worker.worker_id, 1);
-        return look(conn, call, change);
+        return look_before(conn, call, change);
     default: /* of a layout, which each node knows */
         named = snowflake != NULL
                     ? snowflake_named_find(snowflake, change->layout.name, change->layout.name_len)
@@ -457,7 +457,7 @@ int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
         return inspect_command(conn, change);
     }
     if (route->asks != ASK_LEVEL) {
-        return look(conn, call_new(ID_REQUEST_STATUS, cluster_before_cb), change);
+        return look_before(conn, call_new(ID_REQUEST_STATUS, cluster_before_cb), change);
     }
     buf_printf(&json, "{\"level\":%u}", atomic_load(&api_loop(conn)->backend->health->level));
     put_before(conn->note, &json);

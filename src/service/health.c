@@ -583,7 +583,7 @@ void change_log_opened(struct change_log *log, const struct tag_row *row)
     }
 }
 
-static void look(struct change_log *log, bool tell)
+static void change_log_update(struct change_log *log, bool tell)
 {
     uint16_t level = state_level(log->replica->state);
 
@@ -601,14 +601,14 @@ void change_log_begin(struct change_log *log, const struct replica *replica,
                       const struct lease *lease, const struct snowflake *snowflake)
 {
     *log = (struct change_log){.replica = replica, .lease = lease, .snowflake = snowflake};
-    look(log, false);
+    change_log_update(log, false);
 }
 
 void change_log_turn(struct change_log *log)
 {
     char name[LIMIT_TAG_NAME_BYTES * 4 + 3]; /* each byte may be an escape */
 
-    look(log, true);
+    change_log_update(log, true);
     look_at_workers(log);
     if (log->opened > 0) {
         log_info("raft", "tags have left trend mode: no node holds a segment of them",

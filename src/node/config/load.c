@@ -401,7 +401,7 @@ static uint32_t at_most(uint32_t value, uint32_t most)
     return value < most ? value : most;
 }
 
-static uint32_t at_least(uint32_t value, uint32_t least)
+static uint32_t at_least_ms(uint32_t value, uint32_t least)
 {
     return value > least ? value : least;
 }
@@ -413,13 +413,13 @@ static void set_followers(struct node_settings *node, struct id_service_config *
     struct lease_config *lease = &ids->lease;
 
     driver->heartbeat_ms =
-        at_least(driver->election_ms / HEARTBEATS_PER_ELECTION, HEARTBEAT_MIN_MS);
+        at_least_ms(driver->election_ms / HEARTBEATS_PER_ELECTION, HEARTBEAT_MIN_MS);
     driver->applier.trailing_entries = driver->applier.snapshot_entries / SNAPSHOTS_PER_TRAIL;
     node->replica.catch_up_ms = driver->election_ms * CATCH_UP_ELECTIONS;
     ids->refill_percent = REFILL_DEFAULT_PERCENT;
     if (ids->allocator.cover_ms == 0) {
         ids->allocator.cover_ms =
-            at_least(driver->election_ms * COVER_ELECTIONS, REFILL_DEFAULT_COVER_MS);
+            at_least_ms(driver->election_ms * COVER_ELECTIONS, REFILL_DEFAULT_COVER_MS);
     }
     ids->allocator.request_ms = GRANT_REQUEST_MS;
     ids->allocator.retry_ms = GRANT_RETRY_MS;
@@ -438,7 +438,7 @@ static void set_http_followers(struct http_settings *http, uint64_t memory_bytes
                                uint32_t election_ms)
 {
     http->default_timeout_ms = at_most(
-        at_least(election_ms * TIMEOUT_ELECTIONS, HTTP_DEFAULT_TIMEOUT_MS), LIMIT_TIMEOUT_MS);
+        at_least_ms(election_ms * TIMEOUT_ELECTIONS, HTTP_DEFAULT_TIMEOUT_MS), LIMIT_TIMEOUT_MS);
     http->bodies_bytes = memory_bytes / 3;
     http->client_bodies_bytes = memory_bytes / 12;
     http->output_bytes = memory_bytes / 3;
