@@ -14,8 +14,8 @@
  *
  * Failure modes: bad input 400 before anything is proposed; force without the role 403; all ids
  * held, another holder or owner (a node's own row among them), another epoch 409; a client that
- * holds its share 429; an id that was never held 404; clocks apart, or not possible for the cluster
- * now, 503.
+ * holds its share 429; an id without a row 404; clocks apart, or not possible for the cluster now,
+ * 503.
  *
  * Thread: the loop's.
  */
@@ -131,8 +131,8 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
                                  "worker_id=%u is beyond this cluster's layout, or the one named",
                                  asked->worker_id);
     case ERR_NOT_FOUND:
-        return reply_error(conn, 404, "unknown_worker", "no client ever held worker id %u",
-                           asked->worker_id);
+        return reply_error(conn, 404, "unknown_worker",
+                           "worker id %u is not registered: acquire one", asked->worker_id);
     case ERR_EMPTY:
         return reply_error(
             conn, 503, "no_leader",

@@ -55,7 +55,7 @@
 
 /* --- snowflake ids and worker ids (src/id) --- */
 #define LIMIT_WORKER_IDS 4194304     /* worker ids 0..4194303: 22 bits */
-#define LIMIT_WORKER_ROWS 65536      /* of these, held or used at a time; more: 409 no_worker_id */
+#define LIMIT_WORKER_ROWS 65536      /* of these, known at a time; a client's beyond: 409 */
 #define LIMIT_WORKERS_PER_PAGE 1024  /* GET /api/workers?limit= */
 #define LIMIT_CUTS 64                /* clients that are cut at a time; more: 409 */
 #define LIMIT_CUT_WHO_BYTES 64       /* a token's name, or an address with its prefix */

@@ -340,7 +340,7 @@ static void test_clocks_apart(void **state)
         "last_timestamp_ms=1700000120001 is above the window of worker id 0, granted "
         "until 1700000120000");
     client_expect_message(f->client, "PUT", WORKERS "/9", "{\"epoch\":1}", 404, "unknown_worker",
-                          "no client ever held worker id 9");
+                          "worker id 9 is not registered");
     client_expect_message(f->client, "DELETE", WORKERS "/1023?epoch=1", NULL, 404, "unknown_worker",
                           "1023");
 }

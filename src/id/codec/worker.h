@@ -137,7 +137,9 @@ struct worker_pools_put {
  * Each id that was ever held has a row, up to LIMIT_WORKER_ROWS. Then an id without a row takes the
  * place of a client's row whose window is over: a released one first, of these the one that ended
  * first. The rules' epoch and time (worker_rules) become at least those of the forgotten row, so
- * that id also begins above all that it ever had.
+ * that id also begins above all that it ever had. Where no window is over, a client gets
+ * ERR_NO_WORKER_ID. A node's row is added all the same: clients cannot keep nodes from their ids,
+ * which are those of the cluster's own layout. A restore may add as many.
  *
  * A node's name gets its id back, even while it holds it. A node that names another free id than
  * its own gets that one if it holds none; the id that it leaves is released.
@@ -151,10 +153,9 @@ struct worker_pools_put {
  * A client's id counts for it until its window is over or another client takes it, even when
  * released, since no other gets it before. A client may hold `most` ids, or that percentage of the
  * worker ids of the layout, the cluster's own or a larger one (of LIMIT_WORKER_ROWS at most; at
- * least one). When a client with
- * that many asks for one more, its id whose window ended first is released, since the old epoch
- * could still renew it. ERR_SHARE: it has no such id; see the result's held and most. An id that it
- * already holds is granted again in any case.
+ * least one). When a client with that many asks for one more, its id whose window ended first is
+ * released, since the old epoch could still renew it. ERR_SHARE: it has no such id; see the
+ * result's held and most. An id that it already holds is granted again in any case.
  *
  * The worker ids are those of the cluster's own layout or, if bits is given, of a layout with that
  * many bits. With more bits than the own layout, ids beyond the own layout come first: nodes can
@@ -191,8 +192,8 @@ struct worker_acquire {
 /* Renew: until becomes max(until, wall_ms + window_ms); an expired id may be renewed while no other
  * holder has taken it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another
  * kind than the sender; or expected_until_ms, unless 0, is not the present bound; the result's
- * row), ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above the new
- * bound); ERR_NOT_OWNER (another client's; the result's row). */
+ * row), ERR_CLOCK_SKEW, ERR_NOT_FOUND (no row, or none any more), ERR_INVALID (window_ms, or
+ * last_timestamp_ms above the new bound); ERR_NOT_OWNER (another client's; the result's row). */
 struct worker_renew {
     uint32_t worker_id;
     uint64_t epoch;

@@ -573,7 +573,7 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
         ASSERT(err == ERR_CONFLICT && old != NULL);
         return show(result, old, err);
     }
-    if (old == NULL && workers->count >= LIMIT_WORKER_ROWS) {
+    if (acquire->kind == WORKER_CLIENT && old == NULL && workers->count >= LIMIT_WORKER_ROWS) {
         spare = spare_row(workers);
         if (spare == NULL) {
             return ERR_NO_WORKER_ID;

@@ -204,6 +204,21 @@ static struct worker_result acquire(struct table *t, const char *name, uint32_t 
     return apply_worker(t, &command);
 }
 
+/* Any worker id, for a node. */
+static struct worker_result acquire_for_node(struct table *t, const char *name)
+{
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_WORKER_ACQUIRE,
+                &(struct worker_acquire){.kind = WORKER_NODE,
+                                         .worker_id = WORKER_ID_ANY,
+                                         .window_ms = 60000,
+                                         .wall_ms = t->now_ms,
+                                         .name = name,
+                                         .name_len = (uint16_t)strlen(name)});
+    return apply_worker(t, &command);
+}
+
 static struct worker_result renew(struct table *t, const struct worker_row *row, uint64_t epoch)
 {
     struct buf command = BUF_INIT;
@@ -301,12 +316,16 @@ static void test_one_more_than_may_be_registered(void **state)
     assert_int_equal(acquire(t, "last", 4000000, 60000).status, 0);
     assert_int_equal(acquire(t, "more", 4000001, 60000).status, ERR_NO_WORKER_ID);
     assert_int_equal(acquire(t, "more", WORKER_ID_ANY, 60000).status, ERR_NO_WORKER_ID);
+    result = acquire_for_node(t, "4/0"); /* whatever clients hold */
+    assert_true(result.status == 0 && result.row.id == 0);
+    assert_non_null(fsm_worker_at(t->fsm, LIMIT_WORKER_ROWS));
+    assert_int_equal(acquire(t, "more", 4000001, 60000).status, ERR_NO_WORKER_ID);
     assert_int_equal(t->deleted, 0);
     pass_ms(t, 5002); /* all windows but the last one's are over */
     result = acquire(t, "more", 4000001, 60000);
     assert_int_equal(result.status, 0);
     assert_int_equal(t->deleted, 1);
-    assert_null(fsm_worker_at(t->fsm, LIMIT_WORKER_ROWS));
+    assert_null(fsm_worker_at(t->fsm, LIMIT_WORKER_ROWS + 1));
     assert_null(fsm_worker(t->fsm, FIRST + 1)); /* a released one, and no node's */
     assert_int_equal(fsm_worker(t->fsm, 4000000)->granted_until_ms, T + 60000);
     assert_int_equal(acquire(t, "any", WORKER_ID_ANY, 60000).row.id, FIRST); /* the lowest free */
