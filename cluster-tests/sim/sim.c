@@ -313,7 +313,7 @@ static void free_world(struct sim_world *world)
 }
 
 /* Where everybody stands, for whoever replays it. */
-static void durable_report_send_all(struct sim_world *world)
+static void trace_all(struct sim_world *world)
 {
     SIM_NODE_FOREACH (node, world) {
         struct driver *driver = &node->replica.driver;
@@ -343,7 +343,7 @@ static void until(struct sim_world *world, bool (*is_so)(const struct sim_world 
 {
     while (!is_so(world)) {
         if (world->now_ms >= end_ms) {
-            durable_report_send_all(world);
+            trace_all(world);
             sim_fail(world, "no progress within %d ms after the faults ended", PROGRESS_MS);
         }
         run_until(world, world->now_ms + 20);

@@ -120,7 +120,7 @@ static void read_first(struct sim_disk *disk)
 }
 
 /* Carry out what comes first, count in all; commits may be lost. */
-static void apply_update(struct sim_disk *disk, size_t count, bool is_lost)
+static void run_queued(struct sim_disk *disk, size_t count, bool is_lost)
 {
     while (count > 0) {
         if (STAILQ_FIRST(&disk->queue)->kind == STORE_READ) {
@@ -135,23 +135,23 @@ static void apply_update(struct sim_disk *disk, size_t count, bool is_lost)
 
 void sim_disk_event(struct sim_disk *disk)
 {
-    apply_update(disk, disk->group, false);
+    run_queued(disk, disk->group, false);
     kick(disk);
 }
 
 void sim_disk_flush(struct sim_disk *disk)
 {
     while (disk->queued > 0) {
-        apply_update(disk, disk->queued, false);
+        run_queued(disk, disk->queued, false);
     }
 }
 
 void sim_disk_crash(struct sim_disk *disk)
 {
     if (disk->group > 0 && sim_percent(disk->node->world, 50)) {
-        apply_update(disk, disk->group, false);
+        run_queued(disk, disk->group, false);
     }
     while (disk->queued > 0) { /* the driver has failed: this only frees memory */
-        apply_update(disk, disk->queued, true);
+        run_queued(disk, disk->queued, true);
     }
 }

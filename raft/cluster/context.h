@@ -43,11 +43,13 @@ enum {
  * submit. */
 struct answers {
     struct cluster_request_list list;
+    bool was_once; /* a command of the leader's own was carried out: others may wait for that */
 };
 
 static inline void answers_init(struct answers *answers)
 {
     TAILQ_INIT(&answers->list);
+    answers->was_once = false;
 }
 
 static inline bool answers_are_none(const struct answers *answers)
@@ -59,6 +61,7 @@ static inline bool answers_are_none(const struct answers *answers)
 static inline void answers_put(struct answers *answers, struct cluster_request *request, int status)
 {
     request->status = status;
+    answers->was_once |= request->once && status == 0;
     TAILQ_INSERT_TAIL(&answers->list, request, link);
 }
 
@@ -198,8 +201,8 @@ static inline uint64_t context_now_ms(const struct raft_context *on)
     return clock_now_ms(on->clock);
 }
 
-/* The row of a member, by the configuration in force or the applied one. NULL: it is no member. A
- * former member's row may be reused. */
+/* The row of a member, by the configuration in force or the applied one; or of a former one, until
+ * another member needs it. NULL: there is none. */
 struct peer_row *context_peer(const struct raft_context *on, uint64_t id);
 
 /* These parts must run: in this turn, or in one that comes at once. */

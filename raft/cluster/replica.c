@@ -148,7 +148,7 @@ static void replica_link_changed_cb(struct net_receiver *receiver, uint64_t peer
     }
 }
 
-static void replica_link_down_cb(struct net_receiver *receiver, uint64_t peer)
+static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
 {
     struct replica *replica = replica_of(receiver);
 
@@ -279,7 +279,7 @@ static void set_receiver(struct replica *replica)
 {
     replica->receiver = (struct net_receiver){.receive = replica_receive_cb,
                                               .link_changed = replica_link_changed_cb,
-                                              .gone = replica_link_down_cb,
+                                              .gone = replica_gone_cb,
                                               .admit = replica_admit_cb,
                                               .speaks = replica_speaks_cb,
                                               .level = replica_level_cb,
@@ -651,6 +651,12 @@ static void deliver(struct replica *replica)
         context_wake(&replica->context, WAKE_SEEN); /* what was answered may be seen */
         answers_deliver(&replica->answers);
         service->ops->deliver(service);
+        if (replica->answers.was_once) {
+            replica->answers.was_once = false;
+            replica->requests.serving.starved_at = 0;
+            serving_answer(&replica->requests.serving);
+            context_wake(&replica->context, WAKE_REQUESTS); /* there may be a command to append */
+        }
     }
 }
 

@@ -127,10 +127,6 @@ static void on_answered(struct serving_owner *owner, struct cluster_request *req
     ASSERT(status <= 0);
     request->index = index;
     complete_with(requests, request, status, reply, len);
-    if (request->once) { /* at once: requests wait for its entry to be applied, and look then */
-        TAILQ_REMOVE(&requests->on->answers->list, request, link);
-        request->done(request);
-    }
 }
 
 static void on_given_back(struct serving_owner *owner, struct cluster_request *request)
@@ -259,11 +255,27 @@ static void follow_route(struct requests *requests)
               route->state == ROUTE_FORWARDED ? route->forwarder : route->leader);
 }
 
+/* Those of a leadership that has ended. */
+static void end_once(struct requests *requests)
+{
+    struct cluster_request *request;
+    struct cluster_request *next;
+
+    for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
+        next = TAILQ_NEXT(request, link);
+        if (request->once) {
+            leave_list(requests, request);
+            complete(requests, request, ERR_NOT_LEADER);
+        }
+    }
+}
+
 void requests_role_changed(struct requests *requests)
 {
     timer_cancel(requests->on->timers, &requests->send_pause);
     leader_route_role_changed(&requests->route);
     serving_reset(&requests->serving);
+    end_once(requests);
     forwarder_role_changed(&requests->forwarder);
     follow_route(requests);
 }

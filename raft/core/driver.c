@@ -41,6 +41,7 @@ static void end_steps(struct driver *driver)
     timer_cancel(driver->timers, &driver->timer);
     timer_cancel(driver->timers, &driver->applier.rows_due);
     timer_cancel(driver->timers, &driver->peers.due);
+    driver->outbox.awaited = NULL; /* such writes come back unseen */
 }
 
 static void fail(struct driver *driver, int err, const char *text)

@@ -180,7 +180,7 @@ static void node_turn(struct node *node)
     next = more ? now : replica_next_ms(&node->replica); /* with more, no wait */
     if (next == UINT64_MAX) {
         uv_timer_stop(&node->timer);
-    } else if (next != node->timer_ms || !uv_is_active((uv_handle_t *)&node->timer)) {
+    } else if (more || next != node->timer_ms || !uv_is_active((uv_handle_t *)&node->timer)) {
         node->timer_ms = next;
         uv_update_time(node->loop);
         uv_timer_start(&node->timer, timer_cb, next > now ? next - now : 0, 0);

@@ -79,7 +79,7 @@ void net_hub_release(struct net_hub *hub);
 struct net_out {
     struct tls_channel *tls; /* owned; NULL: neither dialled yet, nor anything received */
     struct buf sealed;       /* the bytes that the socket was given last */
-    size_t queue_bytes;      /* of frames that the socket has not taken */
+    size_t queue_bytes;      /* of frames whose write has not ended */
     size_t sending_bytes;    /* of them, those in the write request */
     uv_write_t write;
     bool writing;
@@ -143,7 +143,8 @@ struct net_conn;
 struct net_conn_ops {
     /* The handshake is done: the peer's id is proved (conn->handshake). */
     void (*up)(struct net_conn *conn);
-    /* The handshake failed, and the reason was sent to the other side. */
+    /* The handshake failed, and the reason was sent to the other side. An accepted connection then
+     * waits for that side to close it: it is not closed here. */
     void (*failed)(struct net_conn *conn);
     /* For a connection that joins: this is the answer. */
     void (*answered)(struct net_conn *conn, const struct frame *frame);

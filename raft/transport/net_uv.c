@@ -373,6 +373,7 @@ static int send_check(const struct net_uv *net, uint64_t to, const struct buf *p
                       struct net_out **ret_out)
 {
     const struct net_link *link = net_uv_link(net, to);
+    size_t unsent;
 
     if (payload->len > FRAME_PAYLOAD_BYTES_MAX) {
         return ERR_TOO_LARGE;
@@ -383,7 +384,12 @@ static int send_check(const struct net_uv *net, uint64_t to, const struct buf *p
     if (!net_link_is_up(link)) {
         return ERR_IO;
     }
-    if (link->conn->out.queue_bytes + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
+    unsent = link->conn->out.queue_bytes;
+    if (link->conn->out.writing) { /* the socket has taken a part of what is written */
+        unsent -= link->conn->out.sending_bytes;
+        unsent += uv_stream_get_write_queue_size((const uv_stream_t *)&link->conn->tcp);
+    }
+    if (unsent + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
         return ERR_OVERLOADED;
     }
     *ret_out = &link->conn->out;

@@ -533,6 +533,7 @@ static int start_lease(struct id_service *service, const struct store_loaded *lo
 }
 
 #define POOL_LOOKS 4 /* 4 s: a member reports its zone right after it has registered */
+_Static_assert(LIMIT_POOLS <= 64, "a bit for each");
 
 /* Log once, as the leader, that all members have registered and a pool of worker ids is for a zone
  * that none of them is in. */
@@ -548,9 +549,11 @@ static void log_empty_pools(struct id_service *service)
     BUF_LOCAL(query);
     BUF_LOCAL(text);
 
-    query_pools_encode(&query);
-    ASSERT(fsm_query(service->context.fsm, query.data, query.len, &text) == 0);
-    if (text.len == 0 || !driver_leads(on->driver)) {
+    if (driver_leads(on->driver)) {
+        query_pools_encode(&query);
+        ASSERT(fsm_query(service->context.fsm, query.data, query.len, &text) == 0);
+    }
+    if (text.len == 0) {
         service->pools_looks = 0;
         return;
     }
@@ -587,8 +590,6 @@ static void figures_due_cb(struct timer *timer, uint64_t now_ms)
     health_measure(&service->health);
     log_empty_pools(service);
 }
-
-_Static_assert(LIMIT_POOLS <= 64, "a bit for each");
 
 /* Start the parts that answer and show. */
 static void start_views(struct id_service *service, const struct store_loaded *loaded)

@@ -17,7 +17,8 @@
 #include "src/id/alloc/batch.h"
 
 #define RATE_MIN_MS 100 /* the least time over which a rate is measured */
-#define ENTRY_MS 5000   /* how long one may take; then its tags may be wanted anew */
+#define ENTRY_MS 60000  /* how long one may take. It ends before if the leadership does */
+#define AGAIN_MS 100    /* after one that was not appended */
 #define RETURN_ABANDON_MS 1000
 
 /* The leader's data of one tag. */
@@ -458,9 +459,11 @@ static void windows_granted(struct batcher *batcher, struct batch_item *item, ui
     struct windows *windows = CONTAINER(batcher, struct windows, wants);
     const struct grant_result *grant = result;
 
-    (void)now_ms;
+    if (err != 0 && item != NULL) {
+        batcher_add(batcher, item, now_ms + AGAIN_MS);
+    }
     if (err != 0 || grant->status != 0) {
-        return; /* waiting batches want it anew */
+        return; /* where nothing can be granted, waiting batches see it in the applied row */
     }
     if (item != NULL) {
         window_opened(windows, CONTAINER(item, struct window, want), term, grant);

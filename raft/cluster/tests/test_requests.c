@@ -219,6 +219,7 @@ static void test_a_command_of_the_leaders_own_goes_to_no_other(void **state)
     struct asked there;
     struct asked here;
     struct asked lost;
+    struct asked held;
     uint64_t old;
     uint64_t follower;
 
@@ -236,12 +237,18 @@ static void test_a_command_of_the_leaders_own_goes_to_no_other(void **state)
     asked_once(&lost);
     ring.lost[FRAME_RAFT] = true;
     ask(&ring, old, &lost, PATIENCE_MS);
+    asked_once(&held); /* waits, as all do during a handover */
+    assert_false(replica_transfer(&ring_node(&ring, old)->replica));
+    ask(&ring, old, &held, PATIENCE_MS);
+    assert_non_null(TAILQ_FIRST(&requests_of(&ring, old)->waiting));
     ring_isolate(&ring, old, true);
     ring.lost[FRAME_RAFT] = false;
     ring_run_ms(&ring, 1500);
     assert_int_not_equal(ring_elect(&ring), old);
     assert_int_equal(lost.done, 1); /* long before its deadline */
     assert_int_equal(lost.base.status, ERR_NOT_LEADER);
+    assert_int_equal(held.done, 1);
+    assert_int_equal(held.base.status, ERR_NOT_LEADER);
     assert_int_equal(requests_of(&ring, old)->count, 0);
     ring_isolate(&ring, old, false);
     ring_run_ms(&ring, 1000);
@@ -250,6 +257,7 @@ static void test_a_command_of_the_leaders_own_goes_to_no_other(void **state)
     asked_free(&there);
     asked_free(&here);
     asked_free(&lost);
+    asked_free(&held);
 }
 
 /* Should ever another leader's entry be applied in its place, it is no answer. */

@@ -456,6 +456,8 @@ static void test_a_proposal_that_was_lost_is_made_again(void **state)
     answer(l, ERR_DISK_FULL, NULL);
     assert_false(propose(l));
     assert_int_equal(take(l, "m", 1), ERR_EMPTY);
+    assert_false(propose(l)); /* after a pause, whether a request comes or not */
+    l->now_ms += 100;
     assert_true(renew(l));
     take_from(l, 1, 1);
 }
