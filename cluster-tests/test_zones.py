@@ -65,7 +65,7 @@ def test_nodes_and_their_zones(make_cluster):
 
 def test_what_ids_cost_from_each_zone(make_cluster, tmp_path):
     """The leader tells; a strict id costs flushes as well. leafctl and the page show it."""
-    cluster = make_cluster(settings=FAST, start=False)
+    cluster = make_cluster(start=False)
     start_zones(cluster, ["a", "a", "b"])
     cluster.create_tag("number", mode="strict")
     assert cluster.nodes[0].get("/api/segment/get/number").status == 200
@@ -345,8 +345,9 @@ def test_a_preferred_zone_that_no_node_has(make_cluster, tmp_path):
 
 def test_a_pool_of_a_zone_that_no_node_has(make_cluster, tmp_path):
     """The leader says so by its name, once for each list of pools; a list without says nothing."""
-    cluster = make_cluster(settings=FAST, start=False)
+    cluster = make_cluster(start=False)  # a leader that loses its place says it again
     start_zones(cluster, ["a", "b", "b"])
+    wait_field(cluster.nodes, "zone", {1: "a", 2: "b", 3: "b"})
     leader = cluster.wait_leader()
     ctl = leafctl.of(cluster, tmp_path)
     text = r"a pool of worker ids is for a zone that no node is in.* zone=\"%s\" worker_ids=%s "

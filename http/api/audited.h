@@ -7,8 +7,8 @@
  * before. The reply ends the note, which becomes a line of the log and an entry of the ring: who,
  * from where, what, the state before, the outcome. A request whose answer is not known (503, or the
  * client has closed) is "unknown": it may have been carried out, now or later. A change that its
- * own rules refuse (400, 404, 409), or whose client closes before it is submitted, changed nothing
- * and is not noted.
+ * own rules refuse (400, 404, 409), or whose client closes while the state before is asked for,
+ * changed nothing and is not noted.
  *
  * Refusals. deny() answers a request that the gate (gate.h) does not let through: 404 at the wrong
  * listener, 421, 403 and 415 to web pages (web.h), 401 without or with an unknown token, 403

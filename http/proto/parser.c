@@ -20,7 +20,6 @@
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
-#include <strings.h>
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"

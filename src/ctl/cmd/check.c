@@ -582,9 +582,9 @@ static void check_ready(struct check *checking, size_t which, const char *name)
 }
 
 /* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
-static void check_pools(struct check *checking, const json_t *status)
+static void check_pools(struct check *checking, size_t which, const json_t *status)
 {
-    const struct ask ask = {.target = "/api/workers/pools"};
+    const struct ask ask = {.target = "/api/workers/pools", .server = &which};
     char why[WORKER_POOLS_WHY_BYTES];
     struct worker_pools pools = {0};
     const char *text = NULL;
@@ -606,7 +606,7 @@ static void check_pools(struct check *checking, const json_t *status)
     }
 }
 
-/* As a node warns itself (raft/cluster/membership.c). */
+/* As nodes warn themselves (raft/cluster/membership.c and announce.c). */
 static void check_zones(struct check *checking, const json_t *status)
 {
     const char *preferred = field_text(status, "prefer_zone");
@@ -653,7 +653,7 @@ static void check_server(struct check *checking, size_t which)
         find_in_status(&checking->findings, answer.json);
         check_zones(checking, answer.json);
         if (checking->answered == 1) {
-            check_pools(checking, answer.json);
+            check_pools(checking, which, answer.json);
         }
         if (!server->tls && !address_is_loopback(server->address)) {
             finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,

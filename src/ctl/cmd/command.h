@@ -361,8 +361,6 @@ void complete_manual(struct buf *out);
 
 /* --- the commands --- */
 
-#define NODE_ID_MAX 65535
-
 /* All of them, in the order of the help. */
 extern const struct command COMMANDS[];
 

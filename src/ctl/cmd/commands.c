@@ -248,7 +248,7 @@ static const struct option_about TOKEN_NEW_OPTIONS[] = {
 /* Operands of requests. */
 #define TAKES(...) .takes = {__VA_ARGS__}
 #define TAG "TAG", NULL, PART_TAG, 0, 0
-#define MEMBER "ID", "id", PART_NUMBER, 1, NODE_ID_MAX
+#define MEMBER "ID", "id", PART_NUMBER, 1, LIMIT_NODE_ID
 #define WORKER "ID", NULL, PART_NUMBER, 0, LIMIT_WORKER_IDS - 1
 #define PEER "HOST:PORT", "peer_address", PART_ADDRESS, 0, 0
 #define WHO "ADDRESS", NULL, PART_TEXT, 0, 0

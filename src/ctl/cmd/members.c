@@ -5,15 +5,12 @@
  * Thread: one.
  */
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "http/proto/text.h"
 #include "src/base/assert.h"
-#include "src/base/clock.h"
 #include "src/ctl/cmd/command.h"
 
 /* --- members --- */
@@ -88,7 +85,7 @@ static enum ctl_exit member_ask_remove(struct ctl *ctl, uint64_t id)
 enum ctl_exit run_members_remove(struct ctl *ctl)
 {
     uint64_t id = 0;
-    enum ctl_exit code = ctl_number("ID", ctl->args.operands[0], 1, NODE_ID_MAX, &id);
+    enum ctl_exit code = ctl_number("ID", ctl->args.operands[0], 1, LIMIT_NODE_ID, &id);
 
     if (code == CTL_DONE && !ctl_has(ctl, "yes")) {
         code = member_ask_remove(ctl, id);
@@ -110,7 +107,7 @@ enum ctl_exit run_members_replace(struct ctl *ctl)
 
     new = field_number(body, "id", 0);
     if (code == CTL_DONE) {
-        code = ctl_number("ID", ctl->args.operands[0], 1, NODE_ID_MAX, &old);
+        code = ctl_number("ID", ctl->args.operands[0], 1, LIMIT_NODE_ID, &old);
     }
     if (code == CTL_DONE && (int64_t)old == new) {
         code = ctl_fail(CTL_USAGE,

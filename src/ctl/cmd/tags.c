@@ -199,7 +199,7 @@ static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *bod
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
-    code = ctl_send(ctl, "PUT", buf_text(target), body, force, &answer);
+    code = ctl_send(ctl, ctl->command->method, buf_text(target), body, force, &answer);
     json_decref(body);
     if (code != CTL_DONE) {
         if (strcmp(answer.code, "would_repeat") == 0) {
@@ -238,7 +238,7 @@ enum ctl_exit run_tags_put(struct ctl *ctl)
             ctl->args.values[i] = "9223372036854775807";
         }
     }
-    code = ctl_fill(ctl, "PUT", &target, &body);
+    code = ctl_fill(ctl, ctl->command->method, &target, &body);
     if (code == CTL_DONE && !may_make) {
         ANSWER_LOCAL(answer);
 
@@ -258,12 +258,12 @@ enum ctl_exit run_tags_delete(struct ctl *ctl)
     BUF_LOCAL(target);
     ANSWER_LOCAL(answer);
     json_t *body = NULL;
-    enum ctl_exit code = ctl_fill(ctl, "DELETE", &target, &body);
+    enum ctl_exit code = ctl_fill(ctl, ctl->command->method, &target, &body);
 
     if (code != CTL_DONE) {
         return code;
     }
-    code = ctl_send(ctl, "DELETE", buf_text(&target), NULL, false, &answer);
+    code = ctl_send(ctl, ctl->command->method, buf_text(&target), NULL, false, &answer);
     /* 404 after a repeat: an earlier try without an answer did it. */
     if (code != CTL_DONE && !(code == CTL_NOT_FOUND && answer.repeated)) {
         return ctl_failed(code, &answer);

@@ -33,8 +33,8 @@
 _Static_assert(sizeof(struct id_tag) + 64 + 2 * ARENA_UNIT_BYTES <= LIMIT_TAG_USED_BYTES,
                "what a tag in use takes is counted with it");
 
-/* The fields that a claim reads, the word first, fill one cache line; those that the raft loop
- * writes with each grant come after it. */
+/* The fields that each claim reads, the word first, fill one cache line; those that the raft loop
+ * writes with each grant come after it. Only claims of one range, or by step, read any of these. */
 #define LINE_BYTES 64
 _Static_assert(offsetof(struct id_tag, buffer) == 0, "a tag begins with what claims swap");
 _Static_assert(offsetof(struct segment_buffer, word) == 0, "which begins with the word");
