@@ -15,10 +15,11 @@ MAGIC = b"leafd backup\r\n\032\n"
 HEAD = struct.Struct("<IIQHHQQQQQQ")
 
 
-def tool(*arguments, typed=""):
-    """Run a subcommand; the finished process, with its texts."""
+def tool(*arguments, typed="", prefix=()):
+    """Run a subcommand, with this in front (a clock of its own); the finished process, with its
+    texts."""
     return subprocess.run(
-        [leafd_path(), *map(str, arguments)],
+        [*prefix, leafd_path(), *map(str, arguments)],
         input=typed,
         capture_output=True,
         text=True,
@@ -27,9 +28,9 @@ def tool(*arguments, typed=""):
     )
 
 
-def done(*arguments, typed=""):
+def done(*arguments, typed="", prefix=()):
     """The same, which must succeed; what it says."""
-    run = tool(*arguments, typed=typed)
+    run = tool(*arguments, typed=typed, prefix=prefix)
     assert run.returncode == 0, f"{arguments}: {run.returncode}\n{run.stdout}\n{run.stderr}"
     assert run.stderr == "", run.stderr
     return run.stdout

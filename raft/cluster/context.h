@@ -39,17 +39,15 @@ enum {
 
 /* Requests that are over, until their done() is called. The part that serves a request ends it by
  * answers_put(), at any time, also from inside submit. The replica delivers all of them at one
- * place of its turn. So done() is called exactly once, on the raft loop, and never from inside
- * submit. */
+ * place of its turn, but for those of a leader's own commands (`once`), which are delivered as they
+ * are applied. So done() is called exactly once, on the raft loop, and never from inside submit. */
 struct answers {
     struct cluster_request_list list;
-    bool was_once; /* a command of the leader's own was carried out: others may wait for that */
 };
 
 static inline void answers_init(struct answers *answers)
 {
     TAILQ_INIT(&answers->list);
-    answers->was_once = false;
 }
 
 static inline bool answers_are_none(const struct answers *answers)
@@ -61,7 +59,6 @@ static inline bool answers_are_none(const struct answers *answers)
 static inline void answers_put(struct answers *answers, struct cluster_request *request, int status)
 {
     request->status = status;
-    answers->was_once |= request->once && status == 0;
     TAILQ_INSERT_TAIL(&answers->list, request, link);
 }
 

@@ -651,12 +651,6 @@ static void deliver(struct replica *replica)
         context_wake(&replica->context, WAKE_SEEN); /* what was answered may be seen */
         answers_deliver(&replica->answers);
         service->ops->deliver(service);
-        if (replica->answers.was_once) {
-            replica->answers.was_once = false;
-            replica->requests.serving.starved_at = 0;
-            serving_answer(&replica->requests.serving);
-            context_wake(&replica->context, WAKE_REQUESTS); /* there may be a command to append */
-        }
     }
 }
 
@@ -705,9 +699,10 @@ static void note_state(struct replica *replica)
 /*
  * First incoming events are taken, committed entries are applied, and due timers fire. If that has
  * woken no part, the turn is over. Else confirmed requests are answered, and all answers are
- * delivered, only at this place. Then the woken parts run. Last, all requests are gathered, as late
- * as possible, and sent, or appended here, in one step. Work that arises after its place in the
- * turn is done in the next turn, which comes at once.
+ * delivered, only at this place (but for those of a leader's own commands: struct answers). Then
+ * the woken parts run. Last, all requests are gathered, as late as possible, and sent, or appended
+ * here, in one step. Work that arises after its place in the turn is done in the next turn, which
+ * comes at once.
  */
 static bool turn(struct replica *replica)
 {

@@ -108,7 +108,7 @@ struct serving {
     struct work_list in_round;   /* in those under way, by round */
     struct work_list confirmed;  /* wait until their index is applied */
     struct work_list starved;    /* confirmed: the service waits for something to be applied */
-    uint64_t starved_at;         /* applied index at the last look at the starved; 0: look again */
+    uint64_t starved_at;         /* applied index at the last look at the starved */
     size_t leader_bytes;         /* of payloads of CLUSTER_REQUEST_LEADERs from others */
     size_t count;                /* of all */
     uint64_t adds_bytes;         /* growth of the state when all admitted commands are applied */

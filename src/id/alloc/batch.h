@@ -16,7 +16,8 @@
  *  - A batch is closed when it is sent. Its place i belongs to item i of its command for good, and
  *    result i is for that place alone. A removed item leaves an empty place.
  *  - A batch is proposed once, as one command with one stamp; the proposer repeats it through
- *    elections. An item gets into a second batch only if the owner adds it again.
+ *    elections, unless it is a leader's own (config.once). An item gets into a second batch only if
+ *    the owner adds it again.
  *  - result() is called once for each item that is sent and not removed, and once for each empty
  *    place whose batch was answered.
  *  - At most config.batches batches are under way, not counting abandoned ones; with them, at most

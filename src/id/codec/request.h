@@ -64,7 +64,7 @@ struct batch_item {
  * One request. The caller owns the struct until done is called, exactly once, on the raft loop's
  * thread, never from inside submit or propose. Exception: on a submit after the node has stopped,
  * done is called at once, with ERR_SHUTTING_DOWN, on the caller's thread. The request is repeated
- * internally (through elections) until deadline_ms.
+ * internally (through elections) until deadline_ms, unless it is `once`.
  * Status: 0, or as the kind defines, or ERR_NO_LEADER (no leader until the deadline), ERR_TIMEOUT
  * (sent, no answer until the deadline), ERR_OVERLOADED, ERR_DISK_FULL, ERR_TOO_LARGE,
  * ERR_SHUTTING_DOWN.
