@@ -533,7 +533,7 @@ static size_t asked_at_once(struct asked asked[8], struct id_cluster_status *sta
     asked[n].base.kind = ID_REQUEST_SEGMENTS;
     asked[n++].base.out = page;
     asked_get(&asked[n], "a"); /* none of an operator */
-    asked[n++].base.kind = ID_REQUEST_MEMBER;
+    asked[n++].base.kind = CLUSTER_REQUEST_MEMBER;
     asked_put(&asked[n], "b", 10);
     buf_reserve(&asked[n].base.payload, LIMIT_ENTRY_BYTES + 1);
     memset(asked[n].base.payload.data + asked[n].base.payload.len, 0,

@@ -44,7 +44,7 @@ static struct member_answer asks(struct ring *ring, uint64_t id, uint16_t level)
 {
     const struct member_ask what = {.kind = level > 0 ? MEMBER_ASK_LEVEL : MEMBER_ASK_LEVEL_SEE,
                                     .level = level};
-    struct asked asked = {.base.kind = ID_REQUEST_MEMBER};
+    struct asked asked = {.base.kind = CLUSTER_REQUEST_MEMBER};
     struct member_answer answer;
 
     asked_member(&asked, MEMBER_ASK_LEAD, 1, "");

@@ -29,7 +29,7 @@ struct taker {
     unsigned parts;
 };
 
-static void on_done(struct id_request *request)
+static void on_done(struct cluster_request *request)
 {
     ((struct asked *)request)->done++; /* its first member */
 }
@@ -46,7 +46,7 @@ static void ask_part(struct ring *ring, uint64_t id, struct taker *taker)
 /* The answer that has come. */
 static int take_part(struct taker *taker)
 {
-    struct id_request *request = &taker->asked.base;
+    struct cluster_request *request = &taker->asked.base;
     int status = request->status;
 
     assert_int_equal(taker->asked.done, 1);

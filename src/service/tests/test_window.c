@@ -35,9 +35,8 @@ struct leader {
     struct command_list list;
     struct window_taken taken;
     struct id_proposer proposer;
-    struct id_request *returned; /* the give-back that was proposed; NULL: none */
-    TAILQ_HEAD(id_request_list, id_request)
-    wanted; /* the COMMAND_WINDOWs that were, oldest first */
+    struct cluster_request *returned;   /* the give-back that was proposed; NULL: none */
+    struct cluster_request_list wanted; /* the COMMAND_WINDOWs that were, oldest first */
 };
 
 static uint64_t now_of(const struct clock *clock)
@@ -45,7 +44,7 @@ static uint64_t now_of(const struct clock *clock)
     return CONTAINER(clock, struct leader, clock)->now_ms;
 }
 
-static void on_propose(struct id_proposer *proposer, struct id_request *request)
+static void on_propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     struct leader *leader = CONTAINER(proposer, struct leader, proposer);
 
@@ -137,16 +136,16 @@ static int take(struct leader *l, const char *name, uint32_t count)
 /* What is wanted is proposed. False: nothing new is. */
 static bool propose(struct leader *l)
 {
-    const struct id_request *last = TAILQ_LAST(&l->wanted, id_request_list);
+    const struct cluster_request *last = TAILQ_LAST(&l->wanted, cluster_request_list);
 
     timers_run(&l->timers, l->now_ms);
-    return TAILQ_LAST(&l->wanted, id_request_list) != last;
+    return TAILQ_LAST(&l->wanted, cluster_request_list) != last;
 }
 
 /* The oldest proposal is answered: with what apply said, or with an error. */
 static void answer(struct leader *l, int status, const struct buf *result)
 {
-    struct id_request *request = TAILQ_FIRST(&l->wanted);
+    struct cluster_request *request = TAILQ_FIRST(&l->wanted);
 
     TAILQ_REMOVE(&l->wanted, request, link);
     request->status = status;
@@ -619,7 +618,7 @@ static void test_keyed_ids_of_a_deposed_leader_are_not_bound(void **state)
 
 static void finish_return(struct leader *l, int status)
 {
-    struct id_request *request = l->returned;
+    struct cluster_request *request = l->returned;
 
     assert_non_null(request);
     l->returned = NULL;
