@@ -421,9 +421,8 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
     char allow[ROUTER_ALLOW_BYTES];
     char message[96];
     char extra[96];
-    char shown[SHOWN_BYTES];
+    const char *shown = TEXT_SHOWN(path, request->path_len, SHOWN_BYTES);
 
-    text_show(path, request->path_len, shown, sizeof shown);
     switch (
         router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len)) {
     case ROUTER_NO_ROUTE:

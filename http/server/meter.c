@@ -4,6 +4,7 @@
 #include "http/server/meter.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
@@ -680,15 +682,10 @@ HOT uint64_t latency_end(struct latency *latency, unsigned class, int status, ui
 /* The value of 16 hexadecimal digits. */
 static uint64_t trace_half(const char *digits)
 {
-    uint64_t number = 0;
+    uint64_t number;
 
-    for (int i = 0; i < 16; i++) {
-        char c = digits[i];
-
-        ASSERT((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'));
-        number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    return number;
+    ASSERT(text_hex(digits, sizeof number, (uint8_t *)&number));
+    return be64toh(number);
 }
 
 void latency_exemplar(struct latency *latency, unsigned class, int status, uint64_t took_us,

@@ -301,6 +301,8 @@ static bool find_local_nodes(struct settings *settings)
     BUF_LOCAL(text);
     BUF_LOCAL(why);
     char *addresses;
+    char *copy;
+    char *rest;
 
     if (lock >= 0) {
         (void)close(lock);
@@ -309,21 +311,13 @@ static bool find_local_nodes(struct settings *settings)
         return false;
     }
     addresses = settings_trim((char *)text.data);
-    for (char *address = addresses; *address != '\0'; address += *address == ',') {
-        char *end = address + strcspn(address, ",");
-        char after = *end;
-        bool local;
-
-        *end = '\0';
-        local = address_is_loopback(address);
-        *end = after;
-        if (!local) {
-            return false;
-        }
-        address = end;
+    copy = rest = MUST_HAVE(strdup(addresses));
+    while (runs && rest != NULL) {
+        runs = address_is_loopback(strsep(&rest, ","));
     }
-    set_unless_set(settings, SETTING_SERVER, addresses);
-    return *addresses != '\0';
+    free(copy);
+    set_unless_set(settings, SETTING_SERVER, runs ? addresses : NULL);
+    return runs;
 }
 
 int settings_load(struct settings *settings, struct buf *why)
