@@ -449,11 +449,6 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
     UNREACHABLE("a result of the router");
 }
 
-static void turn_cancel(struct http_wait *wait)
-{
-    free(wait);
-}
-
 static void turn_came(struct http_wait *wait)
 {
     struct conn *conn = conn_resume(wait);
@@ -473,7 +468,7 @@ COLD static void wait_turn(struct conn *conn)
 {
     struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
 
-    *wait = (struct http_wait){.cancel = turn_cancel, .sent = turn_came};
+    *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
     conn_wait_turn(conn, wait);
 }
 

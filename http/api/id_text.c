@@ -128,20 +128,6 @@ static size_t increment(char *digits, size_t len)
     return len + 1;
 }
 
-static void put_stepped_lines(const struct segment_range *range, struct buf *buf)
-{
-    char *at;
-
-    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX);
-    at = (char *)buf->data + buf->len;
-    for (uint32_t i = 0; i < range->count; i++) {
-        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
-        *at++ = '\n';
-    }
-    buf->len = (size_t)(at - (char *)buf->data);
-    ASSERT(buf->len <= buf->capacity);
-}
-
 /* One id a line. Ten consecutive ids differ only in the last digit: a line is copied and its last
  * digit set. The copy has a length known to the compiler, which takes a move or two; the next line
  * overwrites the bytes beyond the line. */
@@ -152,14 +138,14 @@ static void put_number_lines(const struct segment_range *range, struct buf *buf)
     char last = line[len - 1];
     char *at;
 
-    if (range->increment > 1) {
-        put_stepped_lines(range, buf);
-        return;
-    }
     buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
     at = (char *)buf->data + buf->len;
+    for (uint32_t i = 0; range->increment > 1 && i < range->count; i++) {
+        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
+        *at++ = '\n';
+    }
     line[len] = '\n';
-    for (uint32_t left = range->count; left > 0; left--) {
+    for (uint32_t left = range->increment > 1 ? 0 : range->count; left > 0; left--) {
         memcpy(at, line, LINE_COPY_BYTES);
         at[len - 1] = last;
         at += len + 1;

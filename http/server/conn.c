@@ -259,6 +259,11 @@ void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms)
     timer_arm(&conn->conns->timers, &wait->timer, until_ms);
 }
 
+void conn_wait_free(struct http_wait *wait)
+{
+    free(wait);
+}
+
 void conn_wait_turn(struct conn *conn, struct http_wait *wait)
 {
     ASSERT(wait->sent != NULL);
@@ -377,11 +382,6 @@ static void answer_begin(struct conn *conn, const struct answer *answer)
 
 _Static_assert(offsetof(struct answer_parts, wait) == 0, "to be freed by its wait");
 
-static void parts_cancelled(struct http_wait *wait)
-{
-    free(wait);
-}
-
 static void parts_sent(struct http_wait *wait)
 {
     struct answer_parts *parts = CONTAINER(wait, struct answer_parts, wait);
@@ -411,7 +411,7 @@ void conn_answer_parts(struct conn *conn, const char *type, const char *extra, s
 
     ASSERT(len > 0);
     answer_begin(conn, &answer);
-    parts->wait = (struct http_wait){.cancel = parts_cancelled, .sent = parts_sent};
+    parts->wait = (struct http_wait){.cancel = conn_wait_free, .sent = parts_sent};
     meter_put_off(&conn->metered, &conn->conns->meter.later);
     conn_wait(conn, &parts->wait, TIMER_NEVER);
 }
@@ -547,7 +547,9 @@ COLD static void set_retire_timer(struct conn *conn)
     }
 }
 
-HOT void conn_set_deadline(struct conn *conn)
+/* Set the deadline of the present state, if it has one. A connection whose replies are still being
+ * sent is not idle: the deadline of the write side holds. */
+HOT static void conn_set_deadline(struct conn *conn)
 {
     struct conns *conns = conn->conns;
     bool is_idle = conn->state == CONN_IDLE;

@@ -385,21 +385,6 @@ static void row_take_first(struct tag_checking *checking, const struct row *row,
     }
 }
 
-/* Record a row's error and its place. */
-static void row_refuse(struct tag_checking *checking, const struct row *row,
-                       const struct import_tag *tag, const struct buf *why)
-{
-
-    if (row->line > 0) {
-        messages_add(&checking->tags->errors, "%s: %.*s", ROW_PLACE(row), (int)why->len,
-                     (const char *)why->data);
-    } else {
-        messages_add(&checking->tags->errors, "%s, %s: %.*s", ROW_PLACE(row),
-                     TEXT_SHOWN(tag->name, tag->name_len, IMPORT_SHOWN_BYTES), (int)why->len,
-                     (const char *)why->data);
-    }
-}
-
 static void row_check(struct tag_checking *checking, const struct row *row)
 {
     const struct source *source = checking->source;
@@ -421,7 +406,11 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
     row_take_first(checking, row, tag, &why);
     if (why.len > 0) {
-        row_refuse(checking, row, tag, &why);
+        /* A row of a database has no line: its name is shown. */
+        messages_add(&checking->tags->errors, "%s%s%s: %s", ROW_PLACE(row),
+                     row->line > 0 ? "" : ", ",
+                     row->line > 0 ? "" : TEXT_SHOWN(tag->name, tag->name_len, IMPORT_SHOWN_BYTES),
+                     buf_text(&why));
         return;
     }
     if (row->values[COLUMN_AGE].is_there) {
