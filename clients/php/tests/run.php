@@ -5,6 +5,7 @@ declare(strict_types=1);
 
 use Leafd\Answer;
 use Leafd\Client;
+use Leafd\Discovery;
 use Leafd\Fake;
 use Leafd\LeafdException;
 use Leafd\OwnShelf;
@@ -358,6 +359,91 @@ function test_events(): void
     ini_set('error_log', (string)$log);
 }
 
+/** Nodes at these ports, whose listings name all of them and the uid of $uids. */
+function discovery(array $ports, array &$uids, OwnShelf $shelf): Discovery
+{
+    $rows = [];
+    foreach ($ports as $at => $port) {
+        $rows[] = ['id' => $at + 1, 'http_address' => "127.0.0.1:$port", 'zone' => null, 'weight' => 100,
+            'state' => 'ready', 'snowflake' => true];
+        $urls[] = "http://127.0.0.1:$port";
+    }
+    $attempt = static function (string $url) use ($rows, $urls, &$uids): Answer {
+        $answer = new Answer();
+        $answer->status = 200;
+        $answer->body = json_encode(['self' => array_search($url, $urls, true) + 1, 'uid' => $uids[$url] ?? null,
+            'nodes' => $rows]);
+        $answer->broken = isset($uids[$url]) ? null : 'it is silent';
+        return $answer;
+    };
+    return new Discovery(new Settings(['endpoints' => $urls, 'discover' => true]), $shelf, $attempt,
+        static fn () => null);
+}
+
+/** All nodes of another cluster are known as such, however many there are. */
+function test_many_nodes_of_another_cluster(): void
+{
+    $shelf = new OwnShelf();
+    $ports = range(1001, 1064);
+    $uids = ['http://127.0.0.1:1001' => 'own'];
+    $discovery = discovery($ports, $uids, $shelf);
+    check($discovery->look(null, false), 'a listing');
+    foreach ($ports as $port) {
+        $uids["http://127.0.0.1:$port"] = 'another';
+    }
+    $shelf->put('nodes', ['asked' => null] + $shelf->get('nodes')); // the next listing is due
+    check(!$discovery->look(null, false), 'a listing of another cluster');
+    $others = array_filter(array_keys($uids), static fn ($url) => $discovery->foreign($url) !== null);
+    check(count($others) === 64, count($others) . ' nodes of another cluster, of 64');
+}
+
+function test_no_second_request_to_another_cluster(): void
+{
+    [$a, $b, $c] = ['http://127.0.0.1:1001', 'http://127.0.0.1:1002', 'http://127.0.0.1:1003'];
+    foreach ([[1001, 1002, 1003], [1001, 1002]] as $ports) {
+        $shelf = new OwnShelf();
+        $uids = [$a => 'own'];
+        $discovery = discovery($ports, $uids, $shelf);
+        check($discovery->look(null, false), 'a listing');
+        $uids = [$b => 'another'];
+        $shelf->put('nodes', ['asked' => null] + $shelf->get('nodes'));
+        check(!$discovery->look(null, false), 'a listing of another cluster');
+        $beside = $discovery->beside('ids', $a);
+        check($beside === (count($ports) === 3 ? $c : null), 'a second request goes to ' . $beside);
+    }
+}
+
+/** A listing that was abandoned is due as before, and its lock is free. */
+function test_a_listing_that_is_abandoned(): void
+{
+    $shelf = new SharedShelf(new Settings(['endpoints' => 'http://abandoned']));
+    $discovery = new Discovery(new Settings(['endpoints' => 'http://abandoned', 'discover' => true]), $shelf,
+        static function () use (&$asked): Answer {
+            $asked++;
+            \Fiber::suspend();
+            return new Answer();
+        }, static fn () => null);
+    foreach ([1, 2] as $times) {
+        $fiber = new \Fiber(static fn () => $discovery->look(null, false));
+        $fiber->start();
+        $fiber = null;
+        check($asked === $times, "asked $asked times, not $times");
+    }
+}
+
+/** What another process found out about nodes is kept. */
+function test_processes_that_share_a_listing(): void
+{
+    [$shelf, $uids] = [new OwnShelf(), ['http://127.0.0.1:1001' => 'own', 'http://127.0.0.1:1002' => 'own']];
+    [$one, $two] = [discovery([1001, 1002], $uids, $shelf), discovery([1001, 1002], $uids, $shelf)];
+    check($one->look(null, false) && !$two->look(null, false), 'a listing');
+    $uids = ['http://127.0.0.1:1001' => 'another', 'http://127.0.0.1:1002' => 'own'];
+    $one->prove('http://127.0.0.1:1001', 1);
+    check($two->prove('http://127.0.0.1:1002', 1), 'a node that is proven');
+    $two->look(null, false);
+    check($two->foreign('http://127.0.0.1:1001') !== null, 'a node of another cluster is forgotten');
+}
+
 if (!apcu_enabled()) {
     fwrite(STDERR, "run: APCu is off: php -d apc.enable_cli=1\n");
     exit(1);
@@ -374,5 +460,9 @@ test_ranges_at_the_bounds();
 test_arguments();
 test_the_fake();
 test_events();
+test_many_nodes_of_another_cluster();
+test_no_second_request_to_another_cluster();
+test_a_listing_that_is_abandoned();
+test_processes_that_share_a_listing();
 echo $failures === 0 ? "run: passed\n" : "run: $failures checks failed\n";
 exit($failures === 0 ? 0 : 1);
