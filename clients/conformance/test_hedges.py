@@ -5,9 +5,11 @@ A Granter's nodes answer at once, until they freeze, as processes that got SIGST
 long that without a second request a frozen node would cost 10 s; with it a call takes less than 5.
 """
 
+import threading
+
 import pytest
 
-from driver import check_once, check_rising
+from driver import Failed, check_once, check_rising
 from fake import Granter, error
 from test_held_ranges import all_told, joined
 from wait import wait_until
@@ -125,6 +127,42 @@ def test_two_at_a_time(start, fake):
     ids += client.ids("segment orders 100")
     check_once(ids)
     all_told(client, cluster.granter)
+
+
+@pytest.mark.parametrize("pauses", ["first", "second"])
+def test_a_pause_while_two_are_asked(start, fake, pauses):
+    """One node says that the tag is paused. What the other one had granted before, and answers
+    later, is burnt."""
+    node, asked = Granter().node(), []
+    begun, over = threading.Event(), threading.Event()
+
+    def answer(request):
+        asked.append(request)
+        turn = ["first", "second"][len(asked) - 1] if len(asked) < 3 else pauses
+        if turn == "second":
+            begun.set()
+        if turn == pauses:
+            begun.wait(60)
+            return error(423, "paused")
+        granted = node(request)
+        over.wait(60)
+        return granted
+
+    client = start().open(endpoints=joined([fake(answer) for _ in range(2)]), **PATIENT, **SMALL)
+    if pauses == "second":  # which is no answer to the caller: the first one may bring ids
+        try:
+            client.ids("segment orders 1 deadline_ms=3000")
+        except Failed as failure:
+            assert failure.code in ("paused", "unreachable")
+    else:
+        client.refused("segment orders 1", "paused")
+    over.set()
+
+    def burnt():
+        client.refused("segment orders 1", "paused")
+        return client.stats()["burnt"]
+
+    wait_until(lambda: burnt() == 10, 60, "the ids of the other node are burnt")
 
 
 @pytest.mark.parametrize("line", ["segment orders 100", "strict orders 1"])
