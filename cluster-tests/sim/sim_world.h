@@ -127,8 +127,8 @@ struct sim_strict;
 struct sim_late {
     STAILQ_ENTRY(sim_late) link;
     struct sim_node *node;
-    struct id_request *request;
-    void (*done)(struct id_request *request); /* the allocator's own */
+    struct cluster_request *request;
+    void (*done)(struct cluster_request *request); /* the allocator's own */
     void *data;
 };
 
