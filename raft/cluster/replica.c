@@ -794,8 +794,9 @@ static void continue_stop(struct replica *replica)
 
     /* Leadership that comes back is passed on again, since the other node may also stop and a third
      * may not. The number is bounded: if all nodes stop at once, leadership would circulate until
-     * they end. */
-    if (replica->hands_over && replica->phase < REPLICA_WRITING) {
+     * they end. A node that does not lead has nothing to pass on, and its turns end. */
+    if (replica->hands_over && replica->phase < REPLICA_WRITING &&
+        (!replica->drained || driver_leads(&replica->driver))) {
         over = replica->led_again >= LED_AGAIN_MAX || replica_transfer(replica);
         replica->led_again += replica->drained && !over;
         if (replica->led_again >= LED_AGAIN_MAX) {

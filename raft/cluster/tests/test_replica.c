@@ -641,6 +641,24 @@ static void test_a_stopping_replica_takes_nothing(void **state)
     assert_int_equal(status.state, ID_NODE_STOPPING);
 }
 
+/* While its clients leave, it waits as any other. */
+static void test_a_drained_follower_has_turns_that_end(void **state)
+{
+    RING ring = {0};
+    struct replica *replica;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    replica = &ring_node(&ring, follower)->replica;
+    replica_drain(replica);
+    ring_run_ms(&ring, 100);
+    assert_true(replica->drained);
+    ring_turn(&ring, follower);
+    assert_true(replica_next_ms(replica) > ring.clock.now_ms);
+}
+
 /* Let time go by until a node serves snowflake ids; false if it does not within so long. */
 static bool serves_snowflakes(struct ring *ring, uint64_t id, uint64_t within_ms)
 {
@@ -716,6 +734,7 @@ int main(void)
         cmocka_unit_test(test_a_state_that_is_older_than_the_log),
         cmocka_unit_test(test_no_answer_comes_from_inside_submit),
         cmocka_unit_test(test_a_stopping_replica_takes_nothing),
+        cmocka_unit_test(test_a_drained_follower_has_turns_that_end),
         cmocka_unit_test(test_a_worker_id_is_known_after_a_crash_without_a_leader),
         cmocka_unit_test(test_a_layout_that_is_refused_is_not_proposed_all_the_time),
     };
