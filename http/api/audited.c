@@ -130,7 +130,6 @@ struct outcome {
 static void put_audit_entry(const struct note *note, const struct outcome *outcome,
                             uint64_t wall_ms, struct buf *json)
 {
-
     text_put_field(json, "\"time\":", TEXT_TIME(wall_ms));
     text_put_field(json, ",\"outcome\":", outcome->outcome);
     text_put_field(json, ",\"who\":", note->who);

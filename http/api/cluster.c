@@ -320,7 +320,6 @@ int handle_cluster_ask(struct conn *conn)
 
 static void put_client_cut(const struct client_cut *cut, struct buf *json)
 {
-
     text_put_field(json, "{\"who\":", cut->who);
     text_put_field(json, ",\"until\":", TEXT_TIME(cut->until_ms));
     text_put_field(json, ",\"reason\":", cut->reason[0] != '\0' ? cut->reason : NULL);

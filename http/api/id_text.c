@@ -136,16 +136,21 @@ static void put_number_lines(const struct segment_range *range, struct buf *buf)
     char line[LINE_COPY_BYTES] = {0};
     size_t len = text_decimal(range->first, line);
     char last = line[len - 1];
+    uint64_t id = range->first;
+    uint32_t left = range->count;
     char *at;
 
     buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
     at = (char *)buf->data + buf->len;
-    for (uint32_t i = 0; range->increment > 1 && i < range->count; i++) {
-        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
-        *at++ = '\n';
+    if (range->increment > 1) {
+        for (; left > 0; left--) {
+            at += text_decimal(id, at);
+            *at++ = '\n';
+            id += range->increment;
+        }
     }
     line[len] = '\n';
-    for (uint32_t left = range->increment > 1 ? 0 : range->count; left > 0; left--) {
+    for (; left > 0; left--) {
         memcpy(at, line, LINE_COPY_BYTES);
         at[len - 1] = last;
         at += len + 1;

@@ -386,7 +386,6 @@ struct conn *parked_resume(struct waiter *waiter)
  * the request needs numbers where ids are texts, or the number that a secret shape hides. */
 static bool take_shape(struct conn *conn, struct id_claim *claim, const struct shape *shape)
 {
-
     if (claim->number) {
         return !shape->secret || gate_may(conn, ROLE_READ) ||
                reply_error(conn, 403, "forbidden",
@@ -405,7 +404,6 @@ static bool take_shape(struct conn *conn, struct id_claim *claim, const struct s
 /* The ids are not consecutive, but the client expects that. */
 static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint32_t increment)
 {
-
     return reply_error(conn, 400, "stepped",
                        "tag %s has increment %u, so its ids do not follow each other: %s",
                        TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES), increment,

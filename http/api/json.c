@@ -78,7 +78,6 @@ static int bad_value(const struct param *field, const char *shown, struct body_f
 
 COLD static int bad_text(const struct param *field, struct body_fault *ret_fault)
 {
-
     if (field->kind == PARAM_TEXT) {
         return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
                          field->name, TEXT_SHOWN(field->text, field->len, 2 * BODY_SHOWN_BYTES),
@@ -443,7 +442,6 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
 
 static int read_paused(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
-
     field->number = json_is_true(value);
     return json_is_boolean(value)
                ? 0
@@ -643,7 +641,6 @@ static void put_warning(const struct tag_row *row, bool is_new, struct zones *zo
 void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, uint64_t wall_ms,
                   struct buf *buf)
 {
-
     text_put_field_of(buf, "{\"tag\":", row->name, row->name_len);
     buf_printf(buf, ",\"max_id\":\"%llu\",\"step\":%u,\"max_step\":%u,\"mode\":\"%s\"",
                ull(row->max_id), row->step, row->max_step, tag_mode_name(row->mode));

@@ -248,7 +248,6 @@ static bool level_ok(struct conn *conn, enum command_type type, const char *what
 static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
                     struct worker_acquire *acquire, const struct layout_words **ret_named)
 {
-
     *ret_named = layout->present ? layout_named(conn, layout->text, layout->len) : NULL;
     if (layout->present && *ret_named == NULL) {
         return false;

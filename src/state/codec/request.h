@@ -83,8 +83,9 @@ struct cluster_request {
     struct buf payload;   /* owned by the request; a stamp is put into it */
     struct buf reply;     /* filled with the answer; owned by the request */
     void *out;            /* the caller's struct, where the kind names one */
-    uint64_t index; /* filled with status 0: of a COMMAND's entry; of a LEADER, or a QUERY that
-                             is not local, one that the answer is not older than */
+    /* filled with status 0: of a COMMAND's entry; of a LEADER, or a QUERY that is not local, one
+     * that the answer is not older than */
+    uint64_t index;
     int status;
     void (*done)(struct cluster_request *request);
     void *data; /* the caller's */
