@@ -151,7 +151,7 @@ def test_a_save_runs_the_test_again(tmp_path):
         assert "bad" in output.read_text()
     finally:
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(10) == 0
+        assert watch.wait(30) == 0
     done = run(DEV, "watch", "no_such")
     assert done.returncode == 1 and "0 files are named test_no_such.c" in done.stderr
 
