@@ -289,10 +289,10 @@ static void test_a_row_among_many(void **state)
             snprintf(name, sizeof name, "tag%08u", i);
             replica->state->journal.changes = &replica->driver.applier.rows;
             row = fsm_tags_make(&fsm->tags, name, strlen(name), NULL, NULL);
-            row->tag.max_id = i + (id == odd && i == MANY - 50);
-            row->tag.step = 1;
-            row->tag.max_step = 1;
-            row->tag.generation = 1;
+            row->max_id = i + (id == odd && i == MANY - 50);
+            row->step = 1;
+            row->max_step = 1;
+            row->generation = 1;
             fsm_tags_change_end(&fsm->tags, row);
             replica->state->journal.changes = NULL;
             applier_hold(&replica->driver.applier);

@@ -70,9 +70,8 @@ void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id);
 /* Must the segments of a tag that leaves trend mode, or has left it, be recalled? old: its row
  * before, NULL: none; ended: the operator states that no node holds a segment of it. */
 bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *old, bool ended);
-/* NULL: no node is waited for. */
-struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, const char *name,
-                                    size_t len);
+/* The recall of the tag, whose row may be NULL. NULL: no node is waited for. */
+struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, struct fsm_row *row);
 /* The first recall, in the order of names, that waits for the node; NULL: none. Only names greater
  * than `after`. */
 struct fsm_recall *fsm_recalls_next(const struct fsm_recalls *recalls, uint64_t node_id,
@@ -320,6 +319,7 @@ struct fsm {
     const void *data;
     size_t len;
     struct fsm_foreseen foreseen;
+    struct tag_row *shown; /* returned by fsm_tag() and fsm_recall_next() */
     struct fsm_tags tags;
     struct fsm_recalls recalls;
     struct fsm_keys keys;
