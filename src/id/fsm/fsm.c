@@ -43,6 +43,7 @@ static struct machine *fsm_make(struct state *state)
 
     fsm->machine = (struct machine){.ops = &fsm_machine, .state = state};
     fsm->shown = MUST_HAVE(malloc(sizeof *fsm->shown));
+    fsm->shown_worker = MUST_HAVE(malloc(sizeof *fsm->shown_worker));
     fsm_tags_init(&fsm->tags, journal, &fsm->listener);
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
@@ -78,6 +79,7 @@ static void fsm_free(struct machine *machine)
 {
     fsm_clear(machine);
     free(fsm_from(machine)->shown);
+    free(fsm_from(machine)->shown_worker);
     free(fsm_from(machine));
 }
 
@@ -265,7 +267,7 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
     return 0;
 }
 
-static const struct tag_row *show_tag(const struct fsm *fsm, const struct fsm_row *row)
+static const struct tag_row *tag_shown(const struct fsm *fsm, const struct fsm_row *row)
 {
     if (row == NULL) {
         return NULL;
@@ -276,7 +278,7 @@ static const struct tag_row *show_tag(const struct fsm *fsm, const struct fsm_ro
 
 const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len)
 {
-    return show_tag(fsm, fsm_tags_find(&fsm->tags, name, name_len));
+    return tag_shown(fsm, fsm_tags_find(&fsm->tags, name, name_len));
 }
 
 void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks)
@@ -295,14 +297,24 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
     }
 }
 
+static const struct worker_row *worker_shown(const struct fsm *fsm,
+                                             const struct fsm_worker_row *row)
+{
+    if (row == NULL) {
+        return NULL;
+    }
+    fsm_worker_row_show(row, fsm->shown_worker);
+    return fsm->shown_worker;
+}
+
 const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id)
 {
-    return fsm_workers_find(&fsm->workers, worker_id);
+    return worker_shown(fsm, fsm_workers_find(&fsm->workers, worker_id));
 }
 
 const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at)
 {
-    return fsm_workers_at(&fsm->workers, at);
+    return worker_shown(fsm, fsm_workers_at(&fsm->workers, at));
 }
 
 void fsm_worker_counts(const struct fsm *fsm, uint64_t *ret_held, uint64_t *ret_shared)
@@ -389,7 +401,7 @@ const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, c
 {
     const struct fsm_recall *recall = fsm_recalls_next(&fsm->recalls, node_id, after, after_len);
 
-    return show_tag(fsm, recall != NULL ? recall->row : NULL);
+    return tag_shown(fsm, recall != NULL ? recall->row : NULL);
 }
 
 uint64_t fsm_recall_waits_for(const struct fsm *fsm, const char *name, size_t name_len)
