@@ -338,7 +338,7 @@ const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count)
 
 bool fsm_has_dates(const struct fsm *fsm)
 {
-    return fsm->tags.dated_count > 0;
+    return fsm->tags.counts.dated > 0;
 }
 
 uint64_t fsm_log_ms(const struct fsm *fsm)
@@ -353,10 +353,10 @@ size_t fsm_tag_count(const struct fsm *fsm)
 
 void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
 {
-    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->tags.owners.bytes +
+    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.counts.bytes + fsm->tags.owners.bytes +
                                              fsm->keys.bytes + fsm->keys.owners.bytes,
-                                    .tags = fsm->tags.count - fsm->tags.dead_count,
-                                    .dead = fsm->tags.dead_count,
+                                    .tags = fsm->tags.count - fsm->tags.counts.dead,
+                                    .dead = fsm->tags.counts.dead,
                                     .keys = fsm->keys.table.count};
 }
 

@@ -360,13 +360,13 @@ uint64_t fsm_tag_bytes(const struct tag_row *tag)
 }
 
 /* Start or stop counting the row. */
-static void count_row(struct fsm_tags *tags, const struct tag_row *tag, bool counts)
+static void count_row(struct fsm_counts *counts, const struct tag_row *tag, bool starts)
 {
-    uint64_t bytes = fsm_tag_bytes(tag);
+    uint64_t by = starts ? 1 : UINT64_MAX; /* -1 */
 
-    tags->bytes += counts ? bytes : 0 - bytes;
-    tags->dead_count += tag->deleted ? (counts ? 1 : 0 - (size_t)1) : 0;
-    tags->dated_count += tag_is_dated(tag) ? (counts ? 1 : 0 - (size_t)1) : 0;
+    counts->bytes += by * fsm_tag_bytes(tag);
+    counts->dead += tag->deleted ? by : 0;
+    counts->dated += tag_is_dated(tag) ? by : 0;
 }
 
 /* Put the row's key and value into the journal. */
@@ -391,7 +391,7 @@ void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
     const struct tag_row tag = fsm_row_tag(row);
 
     tag_forewarn(tags, &tag);
-    count_row(tags, &tag, false);
+    count_row(&tags->counts, &tag, false);
     tag_journal(tags->journal, &tag);
     journal_leave(tags->journal);
 }
@@ -410,7 +410,7 @@ void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
 {
     const struct tag_row tag = fsm_row_tag(row);
 
-    count_row(tags, &tag, true);
+    count_row(&tags->counts, &tag, true);
     tag_journal(tags->journal, &tag);
     journal_enter(tags->journal);
     tag_notify(tags, row);
@@ -436,16 +436,12 @@ void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm
             tag->client == old.client && tag_share_bytes(tag) == tag_share_bytes(&old);
         tag_journal(journal, &old);
         sum->digest -= journal_hash(journal);
-        sum->bytes -= fsm_tag_bytes(&old);
-        sum->dead_count -= old.deleted ? 1 : 0;
-        sum->dated_count -= tag_is_dated(&old) ? 1 : 0;
+        count_row(&sum->counts, &old, false);
     }
     change->rest = rest_new(tag);
     tag_journal(journal, tag);
     sum->digest += journal_hash(journal);
-    sum->bytes += fsm_tag_bytes(tag);
-    sum->dead_count += tag->deleted ? 1 : 0;
-    sum->dated_count += tag_is_dated(tag) ? 1 : 0;
+    count_row(&sum->counts, tag, true);
     row_changes_add(&sum->rows, journal->row.data, journal->key_len,
                     journal->row.len - journal->key_len);
 }
@@ -453,9 +449,9 @@ void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm
 void fsm_tags_add(struct fsm_tags *tags, struct fsm_changes_sum *sum)
 {
     journal_move(tags->journal, &sum->rows, sum->digest);
-    tags->bytes += sum->bytes;
-    tags->dead_count += sum->dead_count;
-    tags->dated_count += sum->dated_count;
+    tags->counts.bytes += sum->counts.bytes;
+    tags->counts.dead += sum->counts.dead;
+    tags->counts.dated += sum->counts.dated;
     *sum = (struct fsm_changes_sum){.digest = 0};
 }
 

@@ -92,8 +92,16 @@ struct fsm_row {
     char name[]; /* and a NUL */
 };
 _Static_assert(LIMIT_TIME_MAX_MS < 1LL << 48, "times of a row");
+_Static_assert(offsetof(struct fsm_row, name) == 84, "there is one for each of a million tags");
 
 RB_HEAD(fsm_row_tree, fsm_row);
+
+/* Of some rows. */
+struct fsm_counts {
+    uint64_t bytes; /* memory, by fsm_tag_bytes() */
+    uint64_t dead;  /* tombstones */
+    uint64_t dated; /* those with a date in their shape */
+};
 
 struct fsm_tags {
     struct journal *journal;
@@ -103,9 +111,7 @@ struct fsm_tags {
     struct arena arena;
     uint64_t seed; /* of hashes of names; nothing replicated depends on it */
     size_t count;
-    size_t dead_count;        /* of these, tombstones */
-    size_t dated_count;       /* and those with a date in their shape */
-    uint64_t bytes;           /* memory of all counted tags, by fsm_tag_bytes() */
+    struct fsm_counts counts; /* of these */
     size_t hollow_count;      /* while loading: fsm_tags_expect(); 0 in the end */
     size_t recalling_count;   /* while loading: live tags that are recalled */
     struct fsm_owners owners; /* bytes of each client's tags, by tag_share_bytes() */
@@ -193,9 +199,7 @@ struct fsm_change {
 struct fsm_changes_sum {
     struct row_changes rows;
     uint64_t digest; /* added, as are all below, even where the value falls */
-    uint64_t bytes;
-    size_t dead_count;
-    size_t dated_count;
+    struct fsm_counts counts;
 };
 
 /* Make a change ready whose row, before, after and tag are set. */

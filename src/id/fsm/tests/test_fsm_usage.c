@@ -58,7 +58,7 @@ static struct fsm_usage usage_of(const struct id_apply *a)
 
 static uint64_t tags_bytes(const struct id_apply *a)
 {
-    return a->fsm->tags.bytes;
+    return a->fsm->tags.counts.bytes;
 }
 
 /* Of a tag with lengths as these. */
