@@ -261,7 +261,6 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
     const struct id_backend *backend = api_loop(conn)->backend;
     struct id_figures *now = NULL; /* copied once for all tags, if one needs it */
     bool fits = true;
-    char shown[SHOWN_BYTES];
     struct command command;
     struct tag_put put;
 
@@ -289,8 +288,8 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
             fits = reply_error(conn, 409, "exhausted",
                                "tag %s hands out %.0f ids a second here: for cover_s=%u it needs "
                                "%.0f ids, and has %.0f left below its max, or 2^63",
-                               text_show(put.name, put.name_len, shown, sizeof shown),
-                               tag_rate(now, tag), put.cover_s, needed, left);
+                               TEXT_SHOWN(put.name, put.name_len, SHOWN_BYTES), tag_rate(now, tag),
+                               put.cover_s, needed, left);
         }
     }
     free(now);
@@ -523,15 +522,7 @@ static int tags_list_cb(struct conn *conn, struct call *call)
 
 int handle_tags_list(struct conn *conn)
 {
-    struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
-    struct call *call;
+    struct call *call = list_call(conn, CLUSTER_REQUEST_QUERY, LIMIT_TAGS_PER_PAGE, tags_list_cb);
 
-    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
-        return ANSWERED;
-    }
-    call = call_new(CLUSTER_REQUEST_QUERY, tags_list_cb);
-    call->request.local = options[3].number == 1;
-    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
-                      options[1].len, (uint32_t)options[2].number);
-    return call_submit(conn, call);
+    return call != NULL ? call_submit(conn, call) : ANSWERED;
 }

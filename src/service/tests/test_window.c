@@ -229,11 +229,17 @@ static void test_a_window_is_renewed_when_less_than_half_is_left(void **state)
 static void test_a_request_larger_than_any_window_gets_one_piece(void **state)
 {
     struct leader *l = *state;
+    uint64_t before;
 
     open_window(l);
     assert_int_equal(take(l, "m", MAX_STEP + 100), ERR_EMPTY);
     assert_true(renew(l));
     take_from(l, MAX_STEP + 100, 2);
+    before = max_id(l, "m"); /* the next one is of a usual size again */
+    while (!renew(l)) {
+        assert_int_equal(take(l, "m", 1), 0);
+    }
+    assert_in_range(max_id(l, "m") - before, 1, MAX_STEP);
 }
 
 static void test_what_waits_is_bounded_by_max_step(void **state)
