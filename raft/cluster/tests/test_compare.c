@@ -227,7 +227,7 @@ static void test_a_digest_that_nobody_has_ends_nobody(void **state)
     cluster_command_put(
         &bytes, COMMAND_DIGEST,
         &(struct digest_command){.index = driver_applied(driver)->index, .digest = 4711});
-    session_stamp_put(&bytes, &(struct session_stamp){leader, UINT64_MAX, 1, 1});
+    session_stamp_put(&bytes, &(struct session_stamp){7, UINT64_MAX, 1, 1});
     command = (struct driver_command){bytes.data, bytes.len};
     assert_int_equal(driver_submit(driver, &command, 1, &index, &term), 0);
     buf_free(&bytes);
