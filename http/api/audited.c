@@ -355,7 +355,7 @@ static int tag_before_cb(struct conn *conn, struct call *call);
 /* Look at the next tag that a change puts. */
 static int inspect_put(struct conn *conn, struct call *change, struct call_looking looking)
 {
-    struct call *call = call_new(ID_REQUEST_QUERY, tag_before_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_QUERY, tag_before_cb);
     struct command_list items = looking.items;
     struct tag_put put;
 
@@ -417,7 +417,7 @@ static int inspect_command(struct conn *conn, struct call *change)
     case COMMAND_TAGS_PUT_STEPPED:
         return inspect_put(conn, change, (struct call_looking){.items = command.list});
     case COMMAND_TAG_DELETE:
-        call = call_new(ID_REQUEST_QUERY, tag_before_cb);
+        call = call_new(CLUSTER_REQUEST_QUERY, tag_before_cb);
         query_get_encode(&call->request.payload, command.deletion.name, command.deletion.name_len);
         return look_before(conn, call, change);
     case COMMAND_WORKER_ACQUIRE:
@@ -427,7 +427,7 @@ static int inspect_command(struct conn *conn, struct call *change)
         if (change->worker.worker_id >= LIMIT_WORKER_IDS) {
             break; /* the cluster chooses a free one */
         }
-        call = call_new(ID_REQUEST_QUERY, worker_before_cb);
+        call = call_new(CLUSTER_REQUEST_QUERY, worker_before_cb);
         query_workers_encode(&call->request.payload, change->worker.worker_id, 1);
         return look_before(conn, call, change);
     default: /* of a layout, which each node knows */
@@ -452,7 +452,7 @@ int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
     if (conn->note == NULL) {
         return call_submit_for(conn, change, wait_ms);
     }
-    if (change->request.kind == ID_REQUEST_COMMAND) {
+    if (change->request.kind == CLUSTER_REQUEST_COMMAND) {
         return inspect_command(conn, change);
     }
     if (route->asks != ASK_LEVEL) {
@@ -644,11 +644,11 @@ static bool narrow_list(struct conn *conn, struct param *prefix)
                       prefix->present ? "this prefix has others' tags, too" : "name a prefix");
 }
 
-struct call *list_call(struct conn *conn, enum id_request_kind kind, uint64_t most,
+struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
                        int (*finish)(struct conn *conn, struct call *call))
 {
     struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
-    size_t count = COUNT_OF(options) - (kind != ID_REQUEST_QUERY);
+    size_t count = COUNT_OF(options) - (kind != CLUSTER_REQUEST_QUERY);
     struct call *call;
 
     options[2].max = most;

@@ -66,7 +66,7 @@ int deny(struct conn *conn);
 
 /* The call of a request that lists things by tag, up to `most` in a page, of those tags that the
  * client may see. NULL: answered. */
-struct call *list_call(struct conn *conn, enum id_request_kind kind, uint64_t most,
+struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
                        int (*finish)(struct conn *conn, struct call *call));
 
 /* May the client change all tags of a command? Else answered. */

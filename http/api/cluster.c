@@ -310,7 +310,7 @@ int handle_cluster_ask(struct conn *conn)
                            PLACEMENT_LEVEL, level);
     }
     ask.force = options[1].number == 1;
-    call = call_new(ID_REQUEST_MEMBER, cluster_ask_cb);
+    call = call_new(CLUSTER_REQUEST_MEMBER, cluster_ask_cb);
     call->member_id = route->asks == ASK_LEVEL ? ask.level : ask.node_id;
     member_ask_encode(&ask, &call->request.payload);
     return audited_submit(conn, call, (uint32_t)options[0].number);
@@ -482,7 +482,7 @@ static int cut_cb(struct conn *conn, struct call *call)
 
 static int submit_cut(struct conn *conn, const struct client_cut *cut, uint64_t timeout_ms)
 {
-    struct call *call = call_new(ID_REQUEST_COMMAND, cut_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_COMMAND, cut_cb);
 
     call->cut = *cut;
     memcpy(call->cut.by, gate_identity(conn)->name, sizeof call->cut.by);

@@ -591,7 +591,7 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
 
 static int strict_cb(struct conn *conn, struct call *call)
 {
-    const struct id_request *request = &call->request;
+    const struct cluster_request *request = &call->request;
     struct id_claim *claim = &call->claim;
     struct strict_result result = {.status = request->status};
     size_t count = 0;

@@ -327,7 +327,7 @@ static void call_answered_cb(struct mailbox_item *item)
 }
 
 /* On the raft loop's thread. After the post the call may be freed, so the port is held here. */
-static void call_done_cb(struct id_request *request)
+static void call_done_cb(struct cluster_request *request)
 {
     struct call *call = CONTAINER(request, struct call, request);
     struct http_port *port = call->port;
@@ -346,7 +346,7 @@ static void call_cancelled(struct http_wait *wait)
     ASSERT(wait->conn == NULL);
 }
 
-static void call_begin(struct call *call, enum id_request_kind kind,
+static void call_begin(struct call *call, unsigned kind,
                        int (*finish)(struct conn *conn, struct call *call))
 {
     call->request.kind = kind;
@@ -387,8 +387,7 @@ void call_free_kept(struct api_loop *loop)
     loop->kept_count = 0;
 }
 
-struct call *call_new(enum id_request_kind kind,
-                      int (*finish)(struct conn *conn, struct call *call))
+struct call *call_new(unsigned kind, int (*finish)(struct conn *conn, struct call *call))
 {
     struct call *call = MUST_HAVE(calloc(1, sizeof *call));
 
@@ -403,7 +402,7 @@ struct call *call_new(enum id_request_kind kind,
         call->request.out = call->buffers;
     } else if (kind == ID_REQUEST_BACKUP) {
         call->request.out = &call->backup;
-    } else if (kind == ID_REQUEST_BARRIER) {
+    } else if (kind == CLUSTER_REQUEST_BARRIER) {
         call->request.out = &call->change.missing;
     }
     return call;

@@ -552,7 +552,7 @@ int handle_layout_put(struct conn *conn)
     }
     memcpy(row.name, name, len);
     row.name_len = (uint16_t)len;
-    call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, layout_put_cb);
     call->layout = row;
     command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
     return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
@@ -578,7 +578,7 @@ int handle_layout_delete(struct conn *conn)
     if (name == NULL || !request_options(conn, NULL, 0)) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, layout_delete_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, layout_delete_cb);
     call->layout = (struct layout_row){.name_len = (uint16_t)len};
     memcpy(call->layout.name, name, len);
     command_put(&call->request.payload, COMMAND_LAYOUT_DELETE,
@@ -784,7 +784,7 @@ int handle_segment_decode(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "the option text is 1 to %d bytes: an id",
                            SHAPE_ID_BYTES_MAX);
     }
-    call = call_new(ID_REQUEST_QUERY, decode_cb);
+    call = call_new(CLUSTER_REQUEST_QUERY, decode_cb);
     call->request.local = options[1].number == 1;
     call->decode.len = (uint16_t)options[0].len;
     memcpy(call->decode.text, options[0].text, options[0].len);

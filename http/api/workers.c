@@ -193,7 +193,7 @@ static int worker_change_cb(struct conn *conn, struct call *call)
 
 static struct call *worker_change_new(int done)
 {
-    struct call *call = call_new(ID_REQUEST_COMMAND, worker_change_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
 
     call->done = done;
     return call;
@@ -464,7 +464,7 @@ int handle_workers_list(struct conn *conn)
     limit = options[1].number;
     has_more = atomic_load(&api_loop(conn)->backend->health->level) >=
                command_since(COMMAND_WORKER_ACQUIRE_OF); /* than a page, see WORKER_ROWS_MAX */
-    call = call_new(ID_REQUEST_QUERY, workers_list_cb);
+    call = call_new(CLUSTER_REQUEST_QUERY, workers_list_cb);
     call->request.local = options[2].number == 1;
     call->list_limit = (uint32_t)limit;
     query_workers_encode(
@@ -488,7 +488,7 @@ static int pools_cb(struct conn *conn, struct call *call)
 
 int handle_pools_get(struct conn *conn)
 {
-    struct call *call = call_new(ID_REQUEST_QUERY, pools_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_QUERY, pools_cb);
 
     query_pools_encode(&call->request.payload);
     return call_submit(conn, call);
@@ -522,7 +522,7 @@ int handle_pools_put(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "pools has %zu bytes, and %d are the most",
                            fields[0].len, LIMIT_POOLS_BYTES);
     }
-    call = call_new(ID_REQUEST_COMMAND, pools_put_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, pools_put_cb);
     command_put(&call->request.payload, COMMAND_WORKER_POOLS,
                 &(struct worker_pools_put){fields[0].text, (uint16_t)fields[0].len});
     return call_submit(conn, call);

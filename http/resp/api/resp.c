@@ -328,7 +328,7 @@ static int look_up_tag(struct conn *conn, int (*finish)(struct conn *, struct ca
     if (tag_name_check(name, len, &why) != 0) {
         return reply_bad_tag(conn, name, len, why);
     }
-    call = call_new(ID_REQUEST_QUERY, finish);
+    call = call_new(CLUSTER_REQUEST_QUERY, finish);
     call->sees_errors = true;
     query_get_encode(&call->request.payload, name, len);
     return call_submit(conn, call);
