@@ -67,6 +67,13 @@ void client_leave_node(struct leafd *client, struct door *door, const struct nod
     }
 }
 
+static _Thread_local unsigned hooks; /* that this thread is in */
+
+bool client_in_hook(void)
+{
+    return hooks > 0;
+}
+
 void client_event(const struct leafd *client, struct leafd_event event)
 {
     if (client->hook != NULL) {
@@ -74,7 +81,9 @@ void client_event(const struct leafd *client, struct leafd_event event)
         event.from = event.from != NULL ? event.from : "";
         event.to = event.to != NULL ? event.to : "";
         event.code = event.code != NULL ? event.code : "";
+        hooks++;
         client->hook(client->hook_user, &event);
+        hooks--;
     }
 }
 

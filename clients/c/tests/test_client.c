@@ -5,6 +5,7 @@
 #include "../leafd.h"
 #include "server.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -764,6 +765,119 @@ static void test_events(void **state)
     server_stop(&server);
 }
 
+/* A hook that closes the client once the tag's requests fail. */
+struct closer {
+    struct leafd *leafd;
+    struct leafd_segment *orders;
+    bool second; /* once another thread closes it already */
+    atomic_bool begun, done;
+};
+
+static void close_in_hook(void *user, const struct leafd_event *event)
+{
+    struct closer *closer = user;
+    struct leafd_error error = {.code = ""};
+    if (strcmp(event->kind, "refill_failed") != 0 || atomic_exchange(&closer->begun, true)) {
+        return;
+    }
+    while (closer->second && strcmp(error.code, "closed") != 0) {
+        assert_int_equal(leafd_segment_next(closer->orders, &error), -1);
+    }
+    leafd_close(closer->leafd);
+    assert_int_equal(leafd_segment_next(closer->orders, &error), -1);
+    assert_string_equal(error.code, "closed");
+    atomic_store(&closer->done, true);
+}
+
+static void answer_no_ids(struct server *server, const struct served *request, char into[TEXT_MAX])
+{
+    if (strstr(request->target, "/api/segment/") == NULL) {
+        server_ids(server, request, into);
+    }
+}
+
+static void *next_until_closed(void *context)
+{
+    const struct closer *closer = context;
+    struct leafd_error error = {.code = ""};
+    while (strcmp(error.code, "closed") != 0) {
+        assert_int_equal(leafd_segment_next(closer->orders, &error), -1);
+    }
+    return NULL;
+}
+
+/* The thread that closes the client waits for the hook's thread, which closes it as well. */
+static void test_close_in_the_hook(void **state)
+{
+    (void)state;
+    for (int second = 0; second < 2; second++) {
+        struct server server;
+        server_start(&server, answer_no_ids);
+        struct closer closer = {.leafd = open_with(&server, NULL), .second = second};
+        leafd_on_event(closer.leafd, close_in_hook, &closer);
+        closer.orders = leafd_segment(closer.leafd, "orders", NULL);
+        assert_true(leafd_snowflake_next(leafd_snowflake(closer.leafd, "ours", NULL), NULL) > 0);
+        pthread_t thread;
+        alarm(120);
+        assert_int_equal(pthread_create(&thread, NULL, next_until_closed, &closer), 0);
+        while (!atomic_load(second ? &closer.begun : &closer.done)) {
+            usleep(1000);
+        }
+        leafd_close(closer.leafd);
+        assert_true(atomic_load(&closer.done));
+        assert_string_equal(server.last.method, "DELETE"); /* of the worker id */
+        pthread_join(thread, NULL);
+        leafd_free(closer.leafd);
+        alarm(0);
+        server_stop(&server);
+    }
+}
+
+static void close_sources_in_hook(void *user, const struct leafd_event *event)
+{
+    struct leafd *leafd = user;
+    if (strcmp(event->kind, "fenced") == 0) {
+        struct leafd_error error;
+        struct leafd_snowflake *ours = leafd_snowflake(leafd, "ours", &error);
+        leafd_snowflake_close(ours);
+        assert_null(leafd_snowflake(leafd, "ours", &error));
+        assert_string_equal(error.code, "closed");
+    }
+}
+
+static void answer_fenced(struct server *server, const struct served *request, char into[TEXT_MAX])
+{
+    if (strcmp(request->method, "PUT") == 0) {
+        server_say(into, 409, "", "{\"code\":\"fenced\",\"message\":\"by a test\"}");
+        return;
+    }
+    server_ids(server, request, into);
+}
+
+/* The hook's thread is the source's own. */
+static void test_a_source_that_its_hook_closes(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error = {.code = ""};
+    server_start(&server, answer_fenced);
+    struct leafd *leafd = open_with(&server, "window_ms=1000");
+    leafd_on_event(leafd, close_sources_in_hook, leafd);
+    struct leafd_snowflake *ours = leafd_snowflake(leafd, "ours", NULL);
+    alarm(120);
+    assert_true(leafd_snowflake_next(ours, NULL) > 0);
+    while (strcmp(error.code, "closed") != 0) {
+        (void)leafd_snowflake_next(ours, &error);
+        usleep(1000);
+    }
+    assert_ptr_equal(leafd_snowflake(leafd, "ours", NULL), ours); /* it waits for the thread */
+    /* The first call may get "fenced", if none has. */
+    assert_true(leafd_snowflake_next(ours, NULL) > 0 || leafd_snowflake_next(ours, NULL) > 0);
+    leafd_free(leafd);
+    alarm(0);
+    server_stop(&server);
+}
+
 /* --- a cluster in memory --- */
 
 static void test_fake(void **state)
@@ -829,6 +943,8 @@ int main(void)
         cmocka_unit_test(test_a_source_that_is_opened_again),
         cmocka_unit_test(test_steps_are_not_taken_for_ranges),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_close_in_the_hook),
+        cmocka_unit_test(test_a_source_that_its_hook_closes),
         cmocka_unit_test(test_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
