@@ -330,8 +330,9 @@ static void find_nodes(const struct call *call, struct attempts *attempts, bool 
                        : call->until_ns > now       ? call->until_ns - now
                                                     : 0;
     discover_nodes(call->client, call->door, failed, left_ns / 4 / NS_PER_MS);
+    uint64_t connect_ms = call->client->settings.connect_ms, left_ms = left_ns / NS_PER_MS;
     attempts->nodes =
-        door_nodes(call->door, failed, call->client->settings.connect_ms, &attempts->at);
+        door_nodes(call->door, failed, connect_ms < left_ms ? connect_ms : left_ms, &attempts->at);
     if (before != NULL && before != attempts->nodes) {
         keep_failures(attempts, before);
     }

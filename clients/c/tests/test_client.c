@@ -5,6 +5,8 @@
 #include "../leafd.h"
 #include "server.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -878,6 +880,45 @@ static void test_a_source_that_its_hook_closes(void **state)
     server_stop(&server);
 }
 
+/* --- names --- */
+
+static atomic_bool name_is_slow;
+
+/* In place of that of the C library: the resolver does not answer for slow.test. */
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    if (node != NULL && strcmp(node, "slow.test") == 0) {
+        while (atomic_load(&name_is_slow)) {
+            usleep(1000);
+        }
+        return EAI_AGAIN;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    return real(node, service, hints, found);
+}
+
+/* The deadline ends the wait for a name, too. */
+static void test_a_deadline_below_connect_ms(void **state)
+{
+    (void)state;
+    struct leafd_error error;
+    struct leafd_range range;
+    const char *settings[] = {"endpoints=http://slow.test:1", "connect_ms=60000",
+                              "attempt_ms=60000", "deadline_ms=60000", NULL};
+    atomic_store(&name_is_slow, true);
+    struct leafd *leafd = leafd_open(settings, &error);
+    assert_non_null(leafd);
+    struct leafd_strict *numbers = leafd_strict(leafd, "numbers", NULL);
+    int64_t begin = now_ms();
+    assert_int_equal(leafd_strict_take(numbers, 1, NULL, &range, NULL, 100, &error), -1);
+    assert_string_equal(error.code, "unreachable");
+    assert_true(now_ms() - begin < 30000);
+    atomic_store(&name_is_slow, false);
+    leafd_free(leafd);
+}
+
 /* --- a cluster in memory --- */
 
 static void test_fake(void **state)
@@ -945,6 +986,7 @@ int main(void)
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_close_in_the_hook),
         cmocka_unit_test(test_a_source_that_its_hook_closes),
+        cmocka_unit_test(test_a_deadline_below_connect_ms),
         cmocka_unit_test(test_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
