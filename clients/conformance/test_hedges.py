@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from driver import Failed, check_once
+from driver import Failed, check_once, check_rising
 from fake import Granter, error
 from test_held_ranges import all_told, joined
 from wait import wait_until
@@ -70,6 +70,32 @@ def test_a_node_that_freezes(start, fake):
     ids += client.ids("segment orders 100")
     check_once(ids)
     all_told(client, cluster.granter)
+
+
+def test_an_answer_below_all_that_was_handed_out(start, fake):
+    """It is burnt, also where nothing is held any more."""
+    cluster = Cluster(fake, 2)
+    client = start()
+    cluster.granter.freeze(0)
+
+    def asked_twice():
+        client.open(endpoints=cluster.url, **PATIENT, **SMALL)
+        ids = client.ids("segment orders 1")
+        return cluster.stuck() and ids
+
+    ids = wait_until(asked_twice, 30, "the frozen node is asked first")
+    cluster.granter.freeze(1)  # the spare range comes later
+    ids += client.ids("segment orders 9")
+    cluster.granter.gates[0].set()
+
+    def told():
+        return client.stats()["burnt"] + sum(client.gauges("ids_left").values()) >= 10
+
+    wait_until(told, 30, "the first answer came")
+    cluster.granter.thaw()
+    ids += client.ids("segment orders 20")
+    check_once(ids)
+    check_rising(ids)
 
 
 def test_the_first_request_of_all(start, fake):
