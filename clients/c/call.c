@@ -67,26 +67,6 @@ void client_leave_node(struct leafd *client, struct door *door, const struct nod
     }
 }
 
-static _Thread_local unsigned hooks; /* that this thread is in */
-
-bool client_in_hook(void)
-{
-    return hooks > 0;
-}
-
-void client_event(const struct leafd *client, struct leafd_event event)
-{
-    if (client->hook != NULL) {
-        event.name = event.name != NULL ? event.name : "";
-        event.from = event.from != NULL ? event.from : "";
-        event.to = event.to != NULL ? event.to : "";
-        event.code = event.code != NULL ? event.code : "";
-        hooks++;
-        client->hook(client->hook_user, &event);
-        hooks--;
-    }
-}
-
 uint64_t client_patience_ns(const struct leafd *client)
 {
     uint64_t usual_ns = atomic_load(&client->usual_ns);

@@ -15,6 +15,28 @@
 
 enum { STACK_BYTES = 512 * 1024 };
 
+/* --- the hook --- */
+
+static _Thread_local unsigned hooks; /* that this thread is in */
+
+bool client_in_hook(void)
+{
+    return hooks > 0;
+}
+
+void client_event(const struct leafd *client, struct leafd_event event)
+{
+    if (client->hook != NULL) {
+        event.name = event.name != NULL ? event.name : "";
+        event.from = event.from != NULL ? event.from : "";
+        event.to = event.to != NULL ? event.to : "";
+        event.code = event.code != NULL ? event.code : "";
+        hooks++;
+        client->hook(client->hook_user, &event);
+        hooks--;
+    }
+}
+
 /* --- making, and a child of fork --- */
 
 /* What is not there yet, or of no use in a child. */
@@ -75,6 +97,7 @@ struct leafd *leafd_open(const char *const *settings, struct leafd_error *error)
 /* The child has one thread, which came here first, or has started others that wait. */
 static void renew(struct leafd *client)
 {
+    hooks = 0; /* nobody waits for this thread, which does not return from the hook */
     memset(&client->counters, 0, sizeof client->counters);
     lines_forget(&client->lines);
     char key[TEXT_OWN_KEY_CHARS + 1];
