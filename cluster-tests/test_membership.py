@@ -131,8 +131,8 @@ def test_three_to_five_and_back_under_load(make_cluster, tag):
 @pytest.mark.bound(180)
 # Shows P1-members.
 def test_killed_node_is_replaced_under_load(make_cluster, tag):
-    # A busy machine may be late by the 300 ms of a quick election: that would look like one that the
-    # removed node caused.
+    # A busy machine may be late by the 300 ms of a quick election: that would look like one that
+    # the removed node caused.
     cluster = make_cluster(settings={**FAST, "raft-election-ms": 3000})
     cluster.create_tag(tag)
     history = History()

@@ -123,7 +123,8 @@ static bool read_listing(const struct leafd *client, const struct door *door,
     return true;
 }
 
-/* Where the others have a node, or "", a free place; NODES_MAX: nowhere. By the client's lock. */
+/* Where the others have a node, or a free place (""); NODES_MAX: nowhere. Under the client's
+ * lock. */
 static unsigned other_at(const struct known_cluster *cluster, const char *node)
 {
     unsigned at = 0;
