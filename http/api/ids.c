@@ -407,8 +407,10 @@ static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint3
     char shown[SHOWN_BYTES];
 
     return reply_error(conn, 400, "stepped",
-                       "tag %s has increment %u, so its ids do not follow each other: %s",
-                       text_show(claim->name, claim->name_len, shown, sizeof shown), increment,
+                       "tag %s %s increment %u, %s do not follow each other: %s",
+                       text_show(claim->name, claim->name_len, shown, sizeof shown),
+                       claim->keyed ? "gave this Idempotency-Key ids with" : "has", increment,
+                       claim->keyed ? "which" : "so its ids",
                        claim->format == ID_FORMAT_OTHER
                            ? "one is the answer to INCR, and many to LEAFD.NEXT with COUNT"
                            : "add stepped=1 and read each range as first, last and increment");

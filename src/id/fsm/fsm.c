@@ -337,18 +337,32 @@ void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
                                     .keys = fsm->keys.table.count};
 }
 
-/* The bytes that one put adds. */
+/* The bytes that one put adds: by every text that it makes longer. */
 static uint64_t put_adds(const struct tag_row *old, const struct tag_put *put)
 {
+    bool live = old != NULL && !old->deleted;
     struct tag_row row = {.name_len = put->name_len,
-                          .description_len = put->description_len,
+                          .description_len = live ? old->description_len : 0,
+                          .reason_len = live ? old->reason_len : 0,
                           .shape = old != NULL ? old->shape : put->shape,
                           .shape_len = old != NULL ? old->shape_len : put->shape_len};
     uint64_t after;
     uint64_t before;
 
-    if ((put->fields & TAG_FIELD_DESCRIPTION) == 0) {
-        row.description_len = old != NULL && !old->deleted ? old->description_len : 0;
+    if (put->fields & TAG_FIELD_DESCRIPTION) {
+        row.description_len = put->description_len;
+    }
+    if ((put->step_fields & TAG_FIELD_PAUSED) != 0 && !put->paused) {
+        row.reason_len = 0;
+    }
+    if (put->step_fields & TAG_FIELD_REASON) {
+        row.reason_len = put->reason_len;
+    }
+    if ((put->fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
+        row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
+        put->key_number > tag_key_number(&row)) {
+        row.shape_len =
+            (uint16_t)(row.shape_len + (put->key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
     }
     after = fsm_tag_bytes(&row);
     before = old != NULL ? fsm_tag_bytes(old) : 0;
