@@ -1,6 +1,7 @@
 /* See client.h and leafd.h. */
 #include "client.h"
 
+#include "discover.h"
 #include "fake.h"
 #include "fault.h"
 #include "text.h"
@@ -80,7 +81,7 @@ static void renew(struct leafd *client)
     text_make_key(key);
     door_forget(&client->ids, (unsigned)key[0] * 31);
     door_forget(&client->admin, (unsigned)key[1] * 31);
-    client->cluster = (struct known_cluster){.told = false};
+    discover_forget(client);
     start_anew(client);
     for (struct source *source = client->sources; source != NULL; source = source->next) {
         source->kind->forget(source);

@@ -123,6 +123,17 @@ static bool read_listing(const struct leafd *client, const struct door *door,
     return true;
 }
 
+/* Where the others have a node, or a free place (""); NODES_MAX: nowhere. Under the client's
+ * lock. */
+static unsigned other_at(const struct known_cluster *cluster, const char *node)
+{
+    unsigned at = 0;
+    while (at < NODES_MAX && strcmp(cluster->others[at].node, node) != 0) {
+        at++;
+    }
+    return at;
+}
+
 /* Is it of another cluster than the client's, which is that of the first listing with a uid?
  * learns: this may be the first. */
 static bool is_foreign(struct leafd *client, const struct node *node, const char *uid, bool learns)
@@ -133,19 +144,20 @@ static bool is_foreign(struct leafd *client, const struct node *node, const char
     pthread_mutex_lock(&client->lock);
     if (has && learns && cluster->uid[0] == 0) {
         (void)snprintf(cluster->uid, sizeof cluster->uid, "%s", uid);
+        atomic_store(&cluster->whole, true);
     }
     bool foreign = has && cluster->uid[0] != 0 && strcmp(cluster->uid, uid) != 0;
     node_text(node, text);
-    unsigned at = 0;
-    while (at < NODES_MAX && strcmp(cluster->others[at].node, text) != 0) {
-        at++;
+    unsigned at = other_at(cluster, text);
+    if (at < NODES_MAX) {
+        cluster->others[at].node[0] = 0;
     }
     if (foreign) {
-        at = at < NODES_MAX ? at : cluster->next++ % NODES_MAX;
-        memcpy(cluster->others[at].node, text, sizeof text);
-        (void)snprintf(cluster->others[at].uid, UID_BYTES, "%s", uid);
-    } else if (at < NODES_MAX) {
-        cluster->others[at].node[0] = 0;
+        at = other_at(cluster, "");
+        memmove(&cluster->others[1], cluster->others,
+                (at < NODES_MAX ? at : NODES_MAX - 1) * sizeof cluster->others[0]);
+        memcpy(cluster->others[0].node, text, sizeof text);
+        (void)snprintf(cluster->others[0].uid, UID_BYTES, "%s", uid);
     }
     bool tells = foreign && !cluster->told;
     cluster->told |= foreign;
@@ -162,12 +174,18 @@ static const char *other_of(const struct leafd *client, const struct nodes *node
     char text[NODE_TEXT_BYTES];
     struct node node = node_of(nodes, at);
     node_text(&node, text);
-    for (unsigned i = 0; i < NODES_MAX; i++) {
-        if (strcmp(client->cluster.others[i].node, text) == 0) {
-            return client->cluster.others[i].uid;
-        }
+    unsigned other = other_at(&client->cluster, text);
+    return other < NODES_MAX ? client->cluster.others[other].uid : NULL;
+}
+
+void discover_forget(struct leafd *client)
+{
+    struct known_cluster *cluster = &client->cluster;
+    if (!atomic_load(&cluster->whole)) {
+        cluster->uid[0] = 0;
     }
-    return NULL;
+    cluster->told = false;
+    memset(cluster->others, 0, sizeof cluster->others);
 }
 
 enum foreign discover_foreign(struct leafd *client, const struct nodes *nodes, unsigned at,

@@ -16,6 +16,9 @@ enum { FOREIGN_BYTES = 2 * UID_BYTES + 40 };
  * where none were asked for yet, up to connect_ms if failed. */
 void discover_nodes(struct leafd *client, struct door *door, bool failed, uint64_t first_ms);
 
+/* In a child of fork, whose cluster is its parent's: find out anew which nodes are of others. */
+void discover_forget(struct leafd *client);
+
 /* Of the nodes of a list: whether node at is of another cluster than the client's, which why says;
  * or all are. */
 enum foreign { FOREIGN_NOT, FOREIGN_ONE, FOREIGN_ALL };

@@ -64,13 +64,13 @@ struct discovery {
 /* Of discover.h, for all doors of a client; guarded by the client's lock. */
 struct known_cluster {
     char uid[UID_BYTES]; /* "": not known yet */
+    atomic_bool whole;   /* uid is: written after it, for a child of a fork in between */
     bool told;           /* that a listing has another one */
-    /* Nodes whose last listing has another one; the oldest is overwritten. */
+    /* Nodes whose last listing has another one, the latest first; the oldest is pushed out. */
     struct {
         char node[NODE_TEXT_BYTES]; /* "": none */
         char uid[UID_BYTES];
     } others[NODES_MAX];
-    unsigned next;
 };
 
 /* An endpoints' nodes, and which of them is asked. */

@@ -27,6 +27,7 @@ struct leafd_segment {
     uint64_t hedged_ns;    /* when the attempt began beside which that was sent */
     int64_t highest;       /* id of the last answer that was kept */
     uint64_t generation;   /* the newest that an answer had; 0: none */
+    uint64_t paused_ns;    /* when a node said last that the tag is; 0: none did */
     uint32_t asked_count;  /* by the last request; 0: none */
     uint64_t asked_ns;     /* when */
     uint64_t asked_handed; /* ids handed out by then */
@@ -221,10 +222,12 @@ static bool takes_answer(void *context, const struct answer *answer)
     return !older;
 }
 
-/* A tag that is paused: what is held of it is not handed out. With the lock. */
+/* A tag that is paused: what is held of it, or was asked for by now, is not handed out. With the
+ * lock. */
 static void drop_if_paused(struct leafd_segment *segment, const struct leafd_error *error)
 {
     if (strcmp(error->code, "paused") == 0) {
+        segment->paused_ns = now_ns();
         (void)drop_asked_by(segment, UINT64_MAX);
     }
 }
@@ -251,15 +254,16 @@ static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count,
 }
 
 /* Keep what an answer brought, if there is room; not what is late, and below what came in its
- * place. With the lock. */
-static void keep_grant(struct leafd_segment *segment, const struct grant *grant, bool late)
+ * place. False: it is burnt, and the source has no ids by another answer either. With the lock. */
+static bool keep_grant(struct leafd_segment *segment, const struct grant *grant, bool late)
 {
     struct leafd *client = segment->source.client;
-    bool older = grant->generation > 0 && grant->generation < segment->generation;
+    bool older = (grant->generation > 0 && grant->generation < segment->generation) ||
+                 grant->asked_ns <= segment->paused_ns;
     bool below = late && grant->ranges[0].first < segment->highest;
     if (atomic_load(&segment->source.closed) || older || below || has_spare(segment)) {
         ADD(client, burnt, grant->left);
-        return;
+        return !older;
     }
     segment->answers++;
     segment->highest = grant->ranges[grant->count - 1].last;
@@ -269,6 +273,7 @@ static void keep_grant(struct leafd_segment *segment, const struct grant *grant,
     }
     set_dry(segment, false);
     client_ages_at(client, grant->asked_ns + client->settings.max_age_ms * NS_PER_MS);
+    return true;
 }
 
 /* The job. */
@@ -293,11 +298,12 @@ static void refill(void *context)
     bool given_up = result != 0 && (strcmp(error.code, "unreachable") == 0 ||
                                     atomic_load(&segment->source.closed));
     bool second_came = segment->answers != segment->refill_from;
+    bool kept = false;
     segment->asking = false;
     segment->failures[0] = 0;
     if (result == 0) {
         segment->asked_count = second_came ? segment->asked_count : count;
-        keep_grant(segment, &grant, second_came);
+        kept = keep_grant(segment, &grant, second_came);
     } else if (!given_up) {
         drop_if_paused(segment, &error);
         segment->error = error;
@@ -306,8 +312,8 @@ static void refill(void *context)
     }
     pthread_cond_broadcast(&segment->changed);
     pthread_mutex_unlock(&segment->lock);
-    if (!given_up) {
-        tell_failure(segment, result == 0 ? NULL : error.code);
+    if (kept || (result != 0 && !given_up)) {
+        tell_failure(segment, kept ? NULL : error.code);
     }
 }
 
@@ -335,11 +341,10 @@ static void ask_second(void *context)
 
     pthread_mutex_lock(&segment->lock);
     bool late = segment->answers != segment->hedge_from;
-    bool first = result == 0 && !late && segment->asking;
+    bool kept = result == 0 && keep_grant(segment, &grant, late);
+    bool first = kept && !late && segment->asking;
     segment->hedging = false;
-    if (result == 0) {
-        keep_grant(segment, &grant, late);
-    } else {
+    if (result != 0) {
         drop_if_paused(segment, &error);
     }
     pthread_cond_broadcast(&segment->changed);
@@ -354,7 +359,7 @@ static void ask_second(void *context)
         }
         nodes_put(&client->ids, nodes);
     }
-    if (result == 0) {
+    if (kept) {
         tell_failure(segment, NULL);
     }
 }

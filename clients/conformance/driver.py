@@ -87,6 +87,7 @@ NOT_DONE = {"php": {
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
     "test_ranges_that_are_dropped": "php drops what is too old at the next call",
     "test_a_worker_id_that_is_anothers": "php renews with the next call",
+    "test_a_pause_while_two_are_asked": "php keeps what a node granted before another one paused",
 }}
 
 

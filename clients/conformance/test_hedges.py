@@ -5,9 +5,11 @@ A Granter's nodes answer at once, until they freeze, as processes that got SIGST
 long that without a second request a frozen node would cost 10 s; with it a call takes less than 5.
 """
 
+import threading
+
 import pytest
 
-from driver import check_once
+from driver import Failed, check_once, check_rising
 from fake import Granter, error
 from test_held_ranges import all_told, joined
 from wait import wait_until
@@ -70,6 +72,32 @@ def test_a_node_that_freezes(start, fake):
     all_told(client, cluster.granter)
 
 
+def test_an_answer_below_all_that_was_handed_out(start, fake):
+    """It is burnt, also where nothing is held any more."""
+    cluster = Cluster(fake, 2)
+    client = start()
+    cluster.granter.freeze(0)
+
+    def asked_twice():
+        client.open(endpoints=cluster.url, **PATIENT, **SMALL)
+        ids = client.ids("segment orders 1")
+        return cluster.stuck() and ids
+
+    ids = wait_until(asked_twice, 30, "the frozen node is asked first")
+    cluster.granter.freeze(1)  # the spare range comes later
+    ids += client.ids("segment orders 9")
+    cluster.granter.gates[0].set()
+
+    def told():
+        return client.stats()["burnt"] + sum(client.gauges("ids_left").values()) >= 10
+
+    wait_until(told, 30, "the first answer came")
+    cluster.granter.thaw()
+    ids += client.ids("segment orders 20")
+    check_once(ids)
+    check_rising(ids)
+
+
 def test_the_first_request_of_all(start, fake):
     """The usual time is not known yet: connect_ms stands for it."""
     cluster = Cluster(fake, 2)
@@ -99,6 +127,42 @@ def test_two_at_a_time(start, fake):
     ids += client.ids("segment orders 100")
     check_once(ids)
     all_told(client, cluster.granter)
+
+
+@pytest.mark.parametrize("pauses", ["first", "second"])
+def test_a_pause_while_two_are_asked(start, fake, pauses):
+    """One node says that the tag is paused. What the other one had granted before, and answers
+    later, is burnt."""
+    node, asked = Granter().node(), []
+    begun, over = threading.Event(), threading.Event()
+
+    def answer(request):
+        asked.append(request)
+        turn = ["first", "second"][len(asked) - 1] if len(asked) < 3 else pauses
+        if turn == "second":
+            begun.set()
+        if turn == pauses:
+            begun.wait(60)
+            return error(423, "paused")
+        granted = node(request)
+        over.wait(60)
+        return granted
+
+    client = start().open(endpoints=joined([fake(answer) for _ in range(2)]), **PATIENT, **SMALL)
+    if pauses == "second":  # which is no answer to the caller: the first one may bring ids
+        try:
+            client.ids("segment orders 1 deadline_ms=3000")
+        except Failed as failure:
+            assert failure.code in ("paused", "unreachable")
+    else:
+        client.refused("segment orders 1", "paused")
+    over.set()
+
+    def burnt():
+        client.refused("segment orders 1", "paused")
+        return client.stats()["burnt"]
+
+    wait_until(lambda: burnt() == 10, 60, "the ids of the other node are burnt")
 
 
 @pytest.mark.parametrize("line", ["segment orders 100", "strict orders 1"])

@@ -403,6 +403,24 @@ def test_one_node_of_another_cluster(start, fake):
     assert client.stats()["errors"] == 0
 
 
+@pytest.mark.parametrize("line", ["strict orders 1", "texts orders 1"])
+def test_no_second_request_beside_a_node_of_another_cluster(start, fake, line):
+    """It would come back to the one node that is left, which is slow."""
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.url, discover="true", attempt_ms=120000,
+                          deadline_ms=60000)
+    other = cluster.used(client)
+    slow, node = cluster.servers[1 - other], cluster.servers[1 - other].handler
+    cluster.says = lambda number: nodes_of(number + 1, cluster.rows,
+                                           "another" if number == other else cluster.uid)
+    within(lambda: cluster.used(client) != other, BACK_S + SLACK_S, "the other one is asked")
+    Told(client).wait_for("other_cluster")
+    slow.handler = lambda request: [is_listing(request) or slow.ended.wait(2)] and node(request)
+    before = client.stats()["hedges"]
+    client.ask(line)
+    assert client.stats()["hedges"] == before
+
+
 def test_a_cluster_that_was_rebuilt(start, fake):
     """All addresses lead to another one, whose ids may be the same: nothing is asked of it, and
     calls fail at once, whatever the deadline, with both uids. A new client takes it; the old one

@@ -34,9 +34,9 @@ type Client struct {
 	closed     bool
 	segments   map[*Segment]struct{}
 	snowflakes map[string]*Snowflake
-	cluster    string            // the uid of the first listing that had one; "": not known yet
-	others     map[string]string // nodes whose last listing has another uid: which, by their place
-	foreign    bool              // the hook was told of a listing of another
+	cluster    string      // the uid of the first listing that had one; "": not known yet
+	others     []otherNode // nodesMost at most, the oldest first
+	foreign    bool        // the hook was told of a listing of another
 }
 
 // clock is the time; tests have their own. Deadlines of contexts are real ones always.

@@ -47,6 +47,9 @@ type listing struct {
 	rows []row
 }
 
+// otherNode is one whose last listing was of another cluster than the client's.
+type otherNode struct{ place, uid string }
+
 // parseListing leaves out rows that cannot be; ok is false where none is left.
 func parseListing(body []byte, zone string, forSnowflake bool) (l listing, ok bool) {
 	var read struct {
@@ -241,19 +244,31 @@ func (c *Client) isForeign(n node, uid string, learns bool) bool {
 	foreign := uid != "" && c.cluster != "" && uid != c.cluster
 	tell := foreign && !c.foreign
 	c.foreign = c.foreign || foreign
-	if foreign && (c.others == nil || len(c.others) == nodesMost) {
-		c.others = map[string]string{}
+	if at := c.otherAt(n); at < len(c.others) {
+		c.others = append(c.others[:at], c.others[at+1:]...)
+	}
+	if foreign && len(c.others) == nodesMost {
+		c.others = c.others[1:]
 	}
 	if foreign {
-		c.others[n.place()] = shown(uid, uidMost)
-	} else {
-		delete(c.others, n.place())
+		c.others = append(c.others, otherNode{n.place(), shown(uid, uidMost)})
 	}
 	c.mu.Unlock()
 	if tell {
 		c.event(Event{Kind: "other_cluster", From: n.String()})
 	}
 	return foreign
+}
+
+// otherAt is where others has the node; their number: it has not. Under the lock.
+func (c *Client) otherAt(n node) int {
+	place := n.place()
+	for i := range c.others {
+		if c.others[i].place == place {
+			return i
+		}
+	}
+	return len(c.others)
 }
 
 // foreignTo: of which cluster the node at is, if its last listing was of another one than the client's; all: so are
@@ -266,10 +281,10 @@ func (c *Client) foreignTo(nodes []node, at int) (why string, all bool) {
 	}
 	all = true
 	for _, n := range nodes {
-		all = all && c.others[n.place()] != ""
+		all = all && c.otherAt(n) < len(c.others)
 	}
-	if uid := c.others[nodes[at].place()]; uid != "" {
-		why = fmt.Sprintf("cluster %s, and this client's is %s", uid, c.cluster)
+	if i := c.otherAt(nodes[at]); i < len(c.others) {
+		why = fmt.Sprintf("cluster %s, and this client's is %s", c.others[i].uid, c.cluster)
 	}
 	return why, all
 }

@@ -78,6 +78,34 @@ func TestTheListOfADoorHasABound(t *testing.T) {
 	}
 }
 
+// The one that was found the longest ago makes room for a new one, and no other.
+func TestNodesOfOtherClustersHaveABound(t *testing.T) {
+	c := openFor(t, Settings{}, "http://127.0.0.1:1")
+	var nodes []node
+	for i := 0; i <= nodesMost; i++ {
+		nodes = append(nodes, node{base: fmt.Sprintf("http://127.0.0.1:%d", 1000+i)})
+	}
+	c.isForeign(nodes[0], "own", true)
+	for _, n := range nodes[:nodesMost] {
+		c.isForeign(n, "another", true)
+	}
+	c.isForeign(nodes[1], "a third", true)
+	if why, all := c.foreignTo(nodes[:nodesMost], 1); !all || !strings.Contains(why, "a third") {
+		t.Errorf("%v %q", all, why)
+	}
+	c.isForeign(nodes[nodesMost], "another", true)
+	if _, all := c.foreignTo(nodes[1:], 0); !all {
+		t.Error("more than the oldest one are forgotten")
+	}
+	if why, _ := c.foreignTo(nodes, 0); why != "" || len(c.others) != nodesMost {
+		t.Errorf("%d nodes, and of the first %q", len(c.others), why)
+	}
+	c.isForeign(nodes[2], "own", true)
+	if why, _ := c.foreignTo(nodes, 2); why != "" || len(c.others) != nodesMost-1 {
+		t.Errorf("%d nodes, and of one that is back %q", len(c.others), why)
+	}
+}
+
 func TestAPausedTagIsRetryable(t *testing.T) {
 	n := newFake(t)
 	c := openFor(t, Settings{}, n.URL)

@@ -41,6 +41,7 @@ type Segment struct {
 	answers   int64         // that brought ids
 	askFrom   int64         // of these, when the request was begun
 	newest    int64         // generation that an answer had; 0: none
+	pausedAt  time.Time     // when a node said last that the tag is; zero: none did
 	aging     *time.Timer   // drops what is too old; nil: nothing is held
 	told      bool          // refill_failed was reported, recovered was not yet
 	waiting   int           // calls that wait for it
@@ -433,10 +434,11 @@ func (s *Segment) fetch(ctx context.Context, f *fetching) {
 	}
 }
 
-// paused has what is held not handed out, if that is the error.
+// paused has what is held, or was asked for by now, not handed out, if that is the error.
 func (s *Segment) paused(err *Error) {
 	if err != nil && err.Code == codePaused {
 		s.mu.Lock()
+		s.pausedAt = time.Now()
 		s.drop(func(*piece) bool { return true })
 		s.mu.Unlock()
 	}
@@ -565,7 +567,7 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	s.mu.Lock()
 	last := s.answers != f.from // the other request was faster
 	if s.closed || len(s.spare) > 0 || len(ranges) > 0 && (last && ranges[0].First < s.kept ||
-		got.generation > 0 && got.generation < s.newest) {
+		got.generation > 0 && got.generation < s.newest || !got.asked.After(s.pausedAt)) {
 		for _, r := range ranges {
 			c.stats.burnt.Add(r.Count())
 		}

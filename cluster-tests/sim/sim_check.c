@@ -80,6 +80,7 @@ void sim_check_incarnation(struct sim_node *node)
     node->seen_change = 0;
     node->seen_commit = 0;
     node->seen_applied = 0;
+    node->bulks_digest = 0;
 }
 
 /* SIM_TAGS_ALL: none that is checked. */
@@ -433,8 +434,9 @@ void sim_check_node(struct sim_node *node)
     check_birth(node);
     sim_note(world, digest);
     if (!driver->applier.installing && !node->planted) {
-        if (!world->counts) {
+        if (!world->counts && node->bulks_digest != digest) { /* most turns change no row */
             check_bulk(node, SIM_BULK_TAGS - 1);
+            node->bulks_digest = digest;
         }
         make_table(&world->digests, &world->digest_capacity, index);
         if (world->digests[index] != 0 && world->digests[index] != digest) {

@@ -32,7 +32,7 @@ enum sim_request_kind {
 };
 
 struct sim_request {
-    struct id_request base;
+    struct cluster_request base;
     struct sim_node *node;
     enum sim_request_kind kind;
     unsigned tag;
@@ -51,7 +51,7 @@ static const char *const kind_names[] = {"an open", "a put", "a put", "a put",  
 static bool final_done[SIM_NODES_MAX];
 static unsigned final_left;
 
-static void request_done(struct id_request *base);
+static void request_done(struct cluster_request *base);
 
 /* --- requests --- */
 
@@ -62,7 +62,7 @@ static struct sim_request *request_new(struct sim_node *node, enum sim_request_k
     request->node = node;
     request->kind = kind;
     request->incarnation = node->incarnation;
-    request->base.kind = ID_REQUEST_COMMAND;
+    request->base.kind = CLUSTER_REQUEST_COMMAND;
     request->base.deadline_ms = clock_now_ms(&node->clock) + PATIENCE_MS;
     request->base.done = request_done;
     request->base.data = request;
@@ -127,7 +127,7 @@ static void put_kept(struct sim_node *node, enum sim_request_kind kind, uint64_t
 static void query_submit(struct sim_request *request, const char *name, size_t len)
 {
     request->node->world->stats.queries++;
-    request->base.kind = ID_REQUEST_QUERY;
+    request->base.kind = CLUSTER_REQUEST_QUERY;
     query_get_encode(&request->base.payload, name, len);
     id_service_submit(&request->node->ids, &request->base);
 }
@@ -150,7 +150,7 @@ static void wait_for_all(const struct sim_request *put)
 
     request->tag = put->tag;
     request->floor = put->floor;
-    request->base.kind = ID_REQUEST_BARRIER;
+    request->base.kind = CLUSTER_REQUEST_BARRIER;
     request->base.index = put->base.index;
     request->base.out = &request->missing;
     id_service_submit(&put->node->ids, &request->base);
@@ -248,7 +248,7 @@ static void get_answered(struct sim_request *request)
     tag_rows_release(&rows);
 }
 
-static void request_done(struct id_request *base)
+static void request_done(struct cluster_request *base)
 {
     struct sim_request *request = base->data;
     struct sim_world *world = request->node->world;

@@ -220,12 +220,6 @@ static uint8_t on_serves(const struct service *service)
     return WIRE_SERVES_KNOWN | WIRE_SERVES_READY;
 }
 
-static bool on_ask(const struct service *service)
-{
-    (void)service;
-    return false;
-}
-
 static bool on_gave_back(const struct service *service)
 {
     (void)service;
@@ -328,8 +322,6 @@ void sim_counter_node_init(struct sim_node *node)
         .close = on_event,
         .release = on_event,
         .turn = on_turn,
-        .deliver = on_event,
-        .is_over = on_ask,
         .woken = on_event,
         .receive = on_receive,
         .serves = on_serves,

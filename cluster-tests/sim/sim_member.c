@@ -18,7 +18,7 @@
 #define MEMBERS_MAX 6 /* members that operators want */
 
 struct sim_membership_request {
-    struct id_request base;
+    struct cluster_request base;
     struct sim_world *world;
     struct member_ask ask;
 };
@@ -32,7 +32,7 @@ static bool change_is_under_way(const struct sim_node *node)
 
 /* --- what operators ask --- */
 
-static void on_asked(struct id_request *base)
+static void on_asked(struct cluster_request *base)
 {
     struct sim_membership_request *request = base->data;
     struct sim_world *world = request->world;
@@ -74,7 +74,7 @@ static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t no
     if (kind == MEMBER_ASK_REMOVE) {
         world->unwanted |= BIT(node_id);
     }
-    request->base.kind = ID_REQUEST_MEMBER;
+    request->base.kind = CLUSTER_REQUEST_MEMBER;
     request->base.deadline_ms = clock_now_ms(&via->clock) + PATIENCE_MS;
     request->base.done = on_asked;
     request->base.data = request;

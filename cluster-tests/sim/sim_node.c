@@ -146,7 +146,7 @@ static void on_removed(struct replica_listener *listener)
 
 static void late_tell(struct sim_late *late)
 {
-    struct id_request *request = late->request;
+    struct cluster_request *request = late->request;
 
     request->done = late->done;
     request->data = late->data;
@@ -154,7 +154,7 @@ static void late_tell(struct sim_late *late)
     request->done(request);
 }
 
-static void on_granted(struct id_request *request)
+static void on_granted(struct cluster_request *request)
 {
     struct sim_late *late = request->data;
     struct sim_node *node = late->node;
@@ -169,7 +169,7 @@ static void on_granted(struct id_request *request)
     sim_happens(node, SIM_LATE, 1 + sim_below(world, LATE_MS));
 }
 
-static void propose(struct id_proposer *proposer, struct id_request *request)
+static void propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     struct sim_node *node = CONTAINER(proposer, struct sim_node, ids.context.proposer);
     struct sim_late *late;

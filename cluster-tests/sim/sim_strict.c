@@ -64,7 +64,7 @@ struct sim_strict {
 };
 
 struct strict_request {
-    struct id_request base;
+    struct cluster_request base;
     struct sim_node *node;
     unsigned tag;         /* from 0 */
     uint32_t count;       /* 0: not for ids, but to make the tag strict at the end */
@@ -343,7 +343,7 @@ static bool could_be_served(const struct strict_request *request)
     return !is_changing(request->tag) && (request->key == NO_KEY || request->timed);
 }
 
-static void request_done(struct id_request *base)
+static void request_done(struct cluster_request *base)
 {
     struct strict_request *request = base->data;
     struct sim_node *node = request->node;
@@ -371,8 +371,7 @@ static void request_done(struct id_request *base)
 
 /* --- requests --- */
 
-static struct strict_request *request_new(struct sim_node *node, enum id_request_kind kind,
-                                          unsigned tag)
+static struct strict_request *request_new(struct sim_node *node, unsigned kind, unsigned tag)
 {
     struct strict_request *request = MUST_HAVE(calloc(1, sizeof *request));
 
@@ -537,7 +536,7 @@ static void final_step(struct sim_node *node, unsigned tag, bool put)
         ask(node, tag, true);
         return;
     }
-    request = request_new(node, ID_REQUEST_COMMAND, tag);
+    request = request_new(node, CLUSTER_REQUEST_COMMAND, tag);
     request->final = true;
     item.name_len = (uint16_t)strlen(item.name);
     command_put(&request->base.payload, COMMAND_TAGS_PUT,

@@ -29,7 +29,7 @@ void sim_upgrade_end_node(struct sim_node *node)
 
 /* --- what operators do --- */
 
-static void on_asked(struct id_request *request)
+static void on_asked(struct cluster_request *request)
 {
     struct sim_world *world = request->data;
     struct member_answer answer = {0};
@@ -51,16 +51,16 @@ static void ask(struct sim_node *via)
 {
     struct sim_world *world = via->world;
     struct member_ask ask = {.kind = MEMBER_ASK_LEVEL};
-    struct id_request *request = MUST_HAVE(calloc(1, sizeof *request));
+    struct cluster_request *request = MUST_HAVE(calloc(1, sizeof *request));
 
     ask.level = (uint16_t)(state_level(via->replica.state) + 1);
     if (world->faults && sim_percent(world, 20)) {
         ask = (struct member_ask){.kind = MEMBER_ASK_LEVEL_SEE};
     }
-    *request = (struct id_request){.kind = ID_REQUEST_MEMBER,
-                                   .deadline_ms = clock_now_ms(&via->clock) + PATIENCE_MS,
-                                   .done = on_asked,
-                                   .data = world};
+    *request = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
+                                        .deadline_ms = clock_now_ms(&via->clock) + PATIENCE_MS,
+                                        .done = on_asked,
+                                        .data = world};
     member_ask_encode(&ask, &request->payload);
     world->requests_open++;
     id_service_submit(&via->ids, request);

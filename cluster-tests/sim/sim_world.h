@@ -127,8 +127,8 @@ struct sim_strict;
 struct sim_late {
     STAILQ_ENTRY(sim_late) link;
     struct sim_node *node;
-    struct id_request *request;
-    void (*done)(struct id_request *request); /* the allocator's own */
+    struct cluster_request *request;
+    void (*done)(struct cluster_request *request); /* the allocator's own */
     void *data;
 };
 
@@ -189,6 +189,7 @@ struct sim_node {
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this incarnation */
     uint64_t seen_applied;
+    uint64_t bulks_digest; /* of the state whose bulks were checked last; 0: none */
     void (*tag_changed)(struct fsm_listener *, const struct tag_row *); /* the replica's */
     uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this incarnation */
     uint64_t max_id[SIM_TAGS_ALL];

@@ -421,9 +421,8 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
     char allow[ROUTER_ALLOW_BYTES];
     char message[96];
     char extra[96];
-    char shown[SHOWN_BYTES];
+    const char *shown = TEXT_SHOWN(path, request->path_len, SHOWN_BYTES);
 
-    text_show(path, request->path_len, shown, sizeof shown);
     switch (
         router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len)) {
     case ROUTER_NO_ROUTE:
@@ -450,11 +449,6 @@ COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
     UNREACHABLE("a result of the router");
 }
 
-static void turn_cancel(struct http_wait *wait)
-{
-    free(wait);
-}
-
 static void turn_came(struct http_wait *wait)
 {
     struct conn *conn = conn_resume(wait);
@@ -474,7 +468,7 @@ COLD static void wait_turn(struct conn *conn)
 {
     struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
 
-    *wait = (struct http_wait){.cancel = turn_cancel, .sent = turn_came};
+    *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
     conn_wait_turn(conn, wait);
 }
 

@@ -3,7 +3,7 @@
  * cluster.
  *
  * Contract of the routes: docs/http-api.md. Ids are claimed from backend->table with atomics on the
- * loop's own thread; everything else goes by id_request to the raft loop and comes back by the
+ * loop's own thread; everything else goes by cluster_request to the raft loop and comes back by the
  * loop's port.
  *
  * The happy path: api_new(), http_server_start() with api_service(), and api_waker() is given to

@@ -130,9 +130,8 @@ struct outcome {
 static void put_audit_entry(const struct note *note, const struct outcome *outcome,
                             uint64_t wall_ms, struct buf *json)
 {
-    char time[TEXT_TIME_BYTES];
 
-    text_put_field(json, "\"time\":", text_time_rfc3339(wall_ms, time));
+    text_put_field(json, "\"time\":", TEXT_TIME(wall_ms));
     text_put_field(json, ",\"outcome\":", outcome->outcome);
     text_put_field(json, ",\"who\":", note->who);
     text_put_field(json, ",\"by\":", note->by);
@@ -356,7 +355,7 @@ static int tag_before_cb(struct conn *conn, struct call *call);
 /* Look at the next tag that a change puts. */
 static int inspect_put(struct conn *conn, struct call *change, struct call_looking looking)
 {
-    struct call *call = call_new(ID_REQUEST_QUERY, tag_before_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_QUERY, tag_before_cb);
     struct command_list items = looking.items;
     struct tag_put put;
 
@@ -418,7 +417,7 @@ static int inspect_command(struct conn *conn, struct call *change)
     case COMMAND_TAGS_PUT_STEPPED:
         return inspect_put(conn, change, (struct call_looking){.items = command.list});
     case COMMAND_TAG_DELETE:
-        call = call_new(ID_REQUEST_QUERY, tag_before_cb);
+        call = call_new(CLUSTER_REQUEST_QUERY, tag_before_cb);
         query_get_encode(&call->request.payload, command.deletion.name, command.deletion.name_len);
         return look_before(conn, call, change);
     case COMMAND_WORKER_ACQUIRE:
@@ -428,7 +427,7 @@ static int inspect_command(struct conn *conn, struct call *change)
         if (change->worker.worker_id >= LIMIT_WORKER_IDS) {
             break; /* the cluster chooses a free one */
         }
-        call = call_new(ID_REQUEST_QUERY, worker_before_cb);
+        call = call_new(CLUSTER_REQUEST_QUERY, worker_before_cb);
         query_workers_encode(&call->request.payload, change->worker.worker_id, 1);
         return look_before(conn, call, change);
     default: /* of a layout, which each node knows */
@@ -453,7 +452,7 @@ int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
     if (conn->note == NULL) {
         return call_submit_for(conn, change, wait_ms);
     }
-    if (change->request.kind == ID_REQUEST_COMMAND) {
+    if (change->request.kind == CLUSTER_REQUEST_COMMAND) {
         return inspect_command(conn, change);
     }
     if (route->asks != ASK_LEVEL) {
@@ -491,7 +490,6 @@ static int refuse_role(struct conn *conn)
 {
     const struct route *route = conn->request.route;
     const struct identity *identity = gate_identity(conn);
-    char shown[SHOWN_BYTES];
     char roles[ROLES_TEXT_BYTES];
 
     if (identity->kind == IDENTITY_ANONYMOUS) {
@@ -501,7 +499,7 @@ static int refuse_role(struct conn *conn)
                            "this needs the role %s, and the certificate %s has no line in the "
                            "tokens file",
                            role_name(route->role),
-                           name != NULL ? text_show(name, strlen(name), shown, sizeof shown) : "");
+                           name != NULL ? TEXT_SHOWN(name, strlen(name), SHOWN_BYTES) : "");
     }
     return reply_error(conn, 403, "forbidden", "this needs the role %s, and %s has %s",
                        role_name(route->role), identity->name, roles_text(identity->roles, roles));
@@ -512,7 +510,6 @@ static int refuse_tag(struct conn *conn, const char *what)
 {
     const struct identity *identity = gate_identity(conn);
     char prefixes[4 * SHOWN_BYTES] = ""; /* "a", "b" */
-    char shown[SHOWN_BYTES];
     size_t at = 0;
 
     conn->request.gate = GATE_TAG; /* where no path names the tag, only now */
@@ -521,7 +518,7 @@ static int refuse_tag(struct conn *conn, const char *what)
         const struct identity_prefix *prefix = &identity->prefixes[i];
 
         at += (size_t)snprintf(prefixes + at, sizeof prefixes - at, "%s%s", i > 0 ? ", " : "",
-                               text_show(prefix->text, prefix->len, shown, sizeof shown));
+                               TEXT_SHOWN(prefix->text, prefix->len, SHOWN_BYTES));
     }
     return reply_error(conn, 403, "forbidden_tag", "%s: %s has the tags that begin with %s", what,
                        identity->name, prefixes);
@@ -537,14 +534,12 @@ static int refuse_cut(struct conn *conn)
     uint64_t now_ms = gate_now_ms(api_loop(conn));
     uint64_t left_ms = cut->until_ms > now_ms ? cut->until_ms - now_ms : 1;
     char message[LIMIT_CUT_WHO_BYTES + TEXT_TIME_BYTES + LIMIT_TAG_REASON_BYTES + 32];
-    char time[TEXT_TIME_BYTES];
     char extra[48];
 
     conn->last_len = 0;
     (void)snprintf(extra, sizeof extra, "Retry-After: %llu\r\n", ull((left_ms + 999) / 1000));
     (void)snprintf(message, sizeof message, "%s is cut until %s%s%s", cut->who,
-                   text_time_rfc3339(cut->until_ms, time), cut->reason[0] != '\0' ? ": " : "",
-                   cut->reason);
+                   TEXT_TIME(cut->until_ms), cut->reason[0] != '\0' ? ": " : "", cut->reason);
     conn_fail(conn, 403, "client_cut", extra, "", message);
     return ANSWERED;
 }
@@ -566,7 +561,6 @@ int deny(struct conn *conn)
     const struct web_request request = {.head = head, .bytes = conn_at(conn, 0)};
     const enum gate gate = (enum gate)conn->request.gate;
     bool is_admin = (loop->listeners & LISTENER_ADMIN) != 0;
-    char shown[SHOWN_BYTES];
     const char *host;
     size_t len;
 
@@ -584,25 +578,24 @@ int deny(struct conn *conn)
         host = web_authority(&request, &len);
         return reply_error(conn, 421, "misdirected",
                            "Host %s is not a host of this node: http.hosts lists further ones",
-                           text_show(host, len, shown, sizeof shown));
+                           TEXT_SHOWN(host, len, SHOWN_BYTES));
     case GATE_FOREIGN:
         if (head->origin.count == 0) {
             return reply_error(
                 conn, 403, "foreign_origin",
                 "a page of another site (Sec-Fetch-Site %s) may not take or change anything here",
-                text_show(conn_at(conn, head->fetch_site.at), head->fetch_site.len, shown,
-                          sizeof shown));
+                TEXT_SHOWN(conn_at(conn, head->fetch_site.at), head->fetch_site.len, SHOWN_BYTES));
         }
         return reply_error(
             conn, 403, "foreign_origin",
             "a page of Origin %s may not ask this node: http.origins lists those that may",
-            text_show(conn_at(conn, head->origin.at), head->origin.len, shown, sizeof shown));
+            TEXT_SHOWN(conn_at(conn, head->origin.at), head->origin.len, SHOWN_BYTES));
     case GATE_TYPE:
-        return reply_error(conn, 415, "bad_content_type",
-                           "Content-Type %s: a body that changes something must be "
-                           "application/json, and say so once",
-                           text_show(conn_at(conn, head->content_type.at), head->content_type.len,
-                                     shown, sizeof shown));
+        return reply_error(
+            conn, 415, "bad_content_type",
+            "Content-Type %s: a body that changes something must be "
+            "application/json, and say so once",
+            TEXT_SHOWN(conn_at(conn, head->content_type.at), head->content_type.len, SHOWN_BYTES));
     case GATE_TWO_TOKENS:
         return reply_error(conn, 400, "bad_request", "Authorization is given twice");
     case GATE_NO_BEARER:
@@ -627,7 +620,9 @@ int deny(struct conn *conn)
 
 /* --- tags that no path names --- */
 
-bool narrow_list(struct conn *conn, struct param *prefix)
+/* If the client has one prefix and asks for none, the option becomes that prefix. False: the client
+ * may not see the whole list; answered. */
+static bool narrow_list(struct conn *conn, struct param *prefix)
 {
     const struct identity *identity;
 
@@ -649,13 +644,30 @@ bool narrow_list(struct conn *conn, struct param *prefix)
                       prefix->present ? "this prefix has others' tags, too" : "name a prefix");
 }
 
+struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
+                       int (*finish)(struct conn *conn, struct call *call))
+{
+    struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
+    size_t count = COUNT_OF(options) - (kind != CLUSTER_REQUEST_QUERY);
+    struct call *call;
+
+    options[2].max = most;
+    if (!request_options(conn, options, count) || !narrow_list(conn, &options[0])) {
+        return NULL;
+    }
+    call = call_new(kind, finish);
+    call->request.local = options[3].number == 1;
+    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
+                      options[1].len, (uint32_t)options[2].number);
+    return call;
+}
+
 bool may_put(struct conn *conn, const struct buf *command)
 {
     const struct identity *identity;
     struct command read;
     struct tag_put tag;
     char what[64 + SHOWN_BYTES];
-    char shown[SHOWN_BYTES];
 
     if (api_loop(conn)->api->auth == NULL) {
         return true;
@@ -672,7 +684,7 @@ bool may_put(struct conn *conn, const struct buf *command)
     while (command_next(&read.list, &tag)) {
         if (!identity_may_use(identity, tag.name, tag.name_len)) {
             (void)snprintf(what, sizeof what, "tag %s is another's",
-                           text_show(tag.name, tag.name_len, shown, sizeof shown));
+                           TEXT_SHOWN(tag.name, tag.name_len, SHOWN_BYTES));
             return refuse_tag(conn, what);
         }
     }

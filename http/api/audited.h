@@ -61,14 +61,13 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
 
 /* --- requests that the gate refused --- */
 
-struct param;
-
 /* Answer what the gate refused. Returns ANSWERED. */
 int deny(struct conn *conn);
 
-/* The request lists tags, by this option. If the client has one prefix and asks for none, the
- * option becomes that prefix. False: the client may not see the whole list; answered. */
-bool narrow_list(struct conn *conn, struct param *prefix);
+/* The call of a request that lists things by tag, up to `most` in a page, of those tags that the
+ * client may see. NULL: answered. */
+struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
+                       int (*finish)(struct conn *conn, struct call *call));
 
 /* May the client change all tags of a command? Else answered. */
 bool may_put(struct conn *conn, const struct buf *command);

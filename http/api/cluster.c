@@ -111,16 +111,9 @@ static int segments_cb(struct conn *conn, struct call *call)
 
 int handle_node_segments(struct conn *conn)
 {
-    struct param options[] = {PAGE_OPTIONS};
-    struct call *call;
+    struct call *call = list_call(conn, ID_REQUEST_SEGMENTS, LIMIT_TAGS_PER_PAGE, segments_cb);
 
-    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
-        return ANSWERED;
-    }
-    call = call_new(ID_REQUEST_SEGMENTS, segments_cb);
-    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
-                      options[1].len, (uint32_t)options[2].number);
-    return call_submit(conn, call);
+    return call != NULL ? call_submit(conn, call) : ANSWERED;
 }
 
 /* --- of all nodes --- */
@@ -171,17 +164,9 @@ _Static_assert((LIMIT_NODES + 1) * ALL_TAGS_MAX <= LIMIT_TAGS_PER_PAGE, "a reply
 
 int handle_cluster_segments(struct conn *conn)
 {
-    struct param options[] = {PAGE_OPTIONS};
-    struct call *call;
+    struct call *call = list_call(conn, ID_REQUEST_BUFFERS, ALL_TAGS_MAX, cluster_segments_cb);
 
-    options[2].max = ALL_TAGS_MAX;
-    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
-        return ANSWERED;
-    }
-    call = call_new(ID_REQUEST_BUFFERS, cluster_segments_cb);
-    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
-                      options[1].len, (uint32_t)options[2].number);
-    return call_submit_for(conn, call, ALL_WAIT_MS);
+    return call != NULL ? call_submit_for(conn, call, ALL_WAIT_MS) : ANSWERED;
 }
 
 /* --- members, leader, level --- */
@@ -286,7 +271,6 @@ static bool read_body(struct conn *conn, const struct form *form, struct member_
         [FIELD_WEIGHT] = {.name = "weight", .needed = true, .max = NODE_WEIGHT_MAX},
     };
     const struct param *address = &fields[FIELD_ADDRESS];
-    char shown[SHOWN_BYTES];
     const char *why;
 
     if (!request_body(conn, form->body, "", &fields[form->first], form->count)) {
@@ -295,7 +279,7 @@ static bool read_body(struct conn *conn, const struct form *form, struct member_
     if (address->present && !member_address_check(address->text, address->len, &why)) {
         return reply_error(conn, 400, "bad_address",
                            "peer_address %s is not a host:port to dial: %s",
-                           text_show(address->text, address->len, shown, sizeof shown), why);
+                           TEXT_SHOWN(address->text, address->len, SHOWN_BYTES), why);
     }
     memcpy(ask->address, address->present ? address->text : "", address->len);
     ask->node_id = form->id_in_path ? ask->node_id : fields[FIELD_ID].number;
@@ -326,7 +310,7 @@ int handle_cluster_ask(struct conn *conn)
                            PLACEMENT_LEVEL, level);
     }
     ask.force = options[1].number == 1;
-    call = call_new(ID_REQUEST_MEMBER, cluster_ask_cb);
+    call = call_new(CLUSTER_REQUEST_MEMBER, cluster_ask_cb);
     call->member_id = route->asks == ASK_LEVEL ? ask.level : ask.node_id;
     member_ask_encode(&ask, &call->request.payload);
     return audited_submit(conn, call, (uint32_t)options[0].number);
@@ -336,10 +320,9 @@ int handle_cluster_ask(struct conn *conn)
 
 static void put_client_cut(const struct client_cut *cut, struct buf *json)
 {
-    char time[TEXT_TIME_BYTES];
 
     text_put_field(json, "{\"who\":", cut->who);
-    text_put_field(json, ",\"until\":", text_time_rfc3339(cut->until_ms, time));
+    text_put_field(json, ",\"until\":", TEXT_TIME(cut->until_ms));
     text_put_field(json, ",\"reason\":", cut->reason[0] != '\0' ? cut->reason : NULL);
     text_put_field(json, ",\"by\":", cut->by);
 }
@@ -370,13 +353,12 @@ static bool is_certificate(struct conn *conn, const char *text)
 {
     static const char *const kinds[] = {"dns:", "uri:", "sha256:"};
     const struct identity *line = tokens_find_certificate(api_loop(conn)->tokens, text);
-    char shown[SHOWN_BYTES];
+    const char *shown = TEXT_SHOWN(text, strlen(text), SHOWN_BYTES);
     size_t i = 0;
 
     while (i < COUNT_OF(kinds) && strncmp(text, kinds[i], strlen(kinds[i])) != 0) {
         i++;
     }
-    text_show(text, strlen(text), shown, sizeof shown);
     if (line != NULL) {
         return !reply_error(conn, 400, "bad_request",
                             "%s is a certificate's: a cut names its line in the tokens file, %s",
@@ -396,7 +378,6 @@ static bool read_cut_client(struct conn *conn, struct client_cut *cut)
     const struct request *request = &conn->request;
     const char *raw = conn_at(conn, request->name_at);
     uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
-    char shown[SHOWN_BYTES];
     char text[LIMIT_TOKEN_SUBJECT_BYTES + 1];
     size_t len;
 
@@ -426,7 +407,7 @@ static bool read_cut_client(struct conn *conn, struct client_cut *cut)
         conn, 400, "bad_request",
         "%s is not an address, as 10.0.0.7 or 2001:db8::/32 with zeros after the prefix, "
         "and no token's name",
-        text_show(raw, request->name_len, shown, sizeof shown));
+        TEXT_SHOWN(raw, request->name_len, SHOWN_BYTES));
 }
 
 /* Does the cut hit the requesting client, or the last token that may end the cut? Then answered. */
@@ -501,7 +482,7 @@ static int cut_cb(struct conn *conn, struct call *call)
 
 static int submit_cut(struct conn *conn, const struct client_cut *cut, uint64_t timeout_ms)
 {
-    struct call *call = call_new(ID_REQUEST_COMMAND, cut_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_COMMAND, cut_cb);
 
     call->cut = *cut;
     memcpy(call->cut.by, gate_identity(conn)->name, sizeof call->cut.by);

@@ -124,13 +124,17 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
 
 /* --- those that wait --- */
 
+/* Made when a claim parks; freed when it is answered or its connection closes. */
 struct waiter {
+    struct http_wait wait;
+    struct api_loop *loop;
     RB_ENTRY(waiter) link;
     struct id_tag *tag; /* NULL: it waits for the clock alone */
     const void *clock;  /* of a claim without a tag: its clock; set before parking, usually NULL */
     uint64_t seq;       /* order of arrival on this loop */
     uint64_t demand;    /* its part of tag->demand */
     bool parked;
+    struct id_claim claim;
 };
 
 RB_HEAD(waiter_tree, waiter);

@@ -56,7 +56,8 @@ static inline void gate_look(struct conn *conn)
     const struct api_loop *loop = conn->conns->data;
     const struct auth *auth = loop->api->auth;
 
-    if (auth != NULL && auth_is_newer(auth, loop->tokens_generation)) {
+    if (auth != NULL &&
+        atomic_load_explicit(&auth->generation, memory_order_acquire) != loop->tokens_generation) {
         gate_renew(conn);
     }
 }

@@ -66,30 +66,46 @@ uint32_t id_text_lines(const struct id_text *text)
     return id_text_is_number(text) ? LINES_PER_PART : (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
 }
 
-/* The bytes that the lines of a range take, and the lines. */
+/* How many ids from this one on have as many digits. */
+static uint64_t digits_alike(uint64_t id)
+{
+    char digits[TEXT_DECIMAL_BYTES];
+    size_t len = text_decimal(id, digits);
+    uint64_t power = 1; /* becomes the first number with one digit more */
+
+    for (size_t i = 0; i < len; i++) {
+        power *= 10;
+    }
+    return len == TEXT_DECIMAL_BYTES ? UINT64_MAX : power - id;
+}
+
+/* The bytes that the lines of a range take. */
 static uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
 {
     uint32_t by = increment_of(range->increment);
+    bool is_number = id_text_is_number(text);
+    char digits[TEXT_DECIMAL_BYTES];
     uint64_t bytes = 0;
 
-    if (text->layout != NULL) {
-        char digits[TEXT_DECIMAL_BYTES];
-
-        for (uint32_t i = 0; i < range->count; i++) {
-            bytes += text_decimal(named_layout_id(text->layout, range->first + i), digits) + 1;
-        }
-        return bytes;
-    }
-    if (text->shape == NULL) {
-        return range->count * (long_id_bytes(text->form) + 1);
-    }
-    for (uint64_t done = 0; done < range->count;) {
+    for (uint64_t done = 0, alike; done < range->count; done += alike) {
         uint64_t id = range->first + done * by;
-        uint64_t alike = (shape_alike(text->shape, id) - 1) / by + 1;
+        size_t len;
 
+        if (text->layout != NULL) {
+            alike = 1;
+            len = text_decimal(named_layout_id(text->layout, id), digits);
+        } else if (text->shape != NULL) {
+            alike = (shape_alike(text->shape, id) - 1) / by + 1;
+            len = shape_bytes(text->shape, id);
+        } else if (is_number) {
+            alike = (digits_alike(id) - 1) / by + 1;
+            len = text_decimal(id, digits);
+        } else {
+            alike = range->count;
+            len = long_id_bytes(text->form);
+        }
         alike = alike < range->count - done ? alike : range->count - done;
-        bytes += alike * (shape_bytes(text->shape, id) + 1);
-        done += alike;
+        bytes += alike * (len + 1);
     }
     return bytes;
 }
@@ -112,46 +128,6 @@ static size_t increment(char *digits, size_t len)
     return len + 1;
 }
 
-/* The bytes of a range's lines. */
-static uint64_t lines_bytes(const struct segment_range *range)
-{
-    char digits[TEXT_DECIMAL_BYTES];
-    uint32_t by = increment_of(range->increment);
-    uint64_t first = range->first;
-    uint64_t left = range->count;
-    uint64_t bytes = 0;
-
-    while (left > 0) {
-        size_t len = text_decimal(first, digits);
-        uint64_t power = 10; /* the first number with one digit more */
-        uint64_t count;
-
-        for (size_t i = 1; i < len; i++) {
-            power *= 10;
-        }
-        count = len == TEXT_DECIMAL_BYTES ? left : (power - first - 1) / by + 1;
-        count = count < left ? count : left;
-        bytes += count * (len + 1);
-        first += count * by;
-        left -= count;
-    }
-    return bytes;
-}
-
-static void put_stepped_lines(const struct segment_range *range, struct buf *buf)
-{
-    char *at;
-
-    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX);
-    at = (char *)buf->data + buf->len;
-    for (uint32_t i = 0; i < range->count; i++) {
-        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
-        *at++ = '\n';
-    }
-    buf->len = (size_t)(at - (char *)buf->data);
-    ASSERT(buf->len <= buf->capacity);
-}
-
 /* One id a line. Ten consecutive ids differ only in the last digit: a line is copied and its last
  * digit set. The copy has a length known to the compiler, which takes a move or two; the next line
  * overwrites the bytes beyond the line. */
@@ -162,14 +138,14 @@ static void put_number_lines(const struct segment_range *range, struct buf *buf)
     char last = line[len - 1];
     char *at;
 
-    if (range->increment > 1) {
-        put_stepped_lines(range, buf);
-        return;
-    }
     buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
     at = (char *)buf->data + buf->len;
+    for (uint32_t i = 0; range->increment > 1 && i < range->count; i++) {
+        at += text_decimal(range->first + (uint64_t)i * range->increment, at);
+        *at++ = '\n';
+    }
     line[len] = '\n';
-    for (uint32_t left = range->count; left > 0; left--) {
+    for (uint32_t left = range->increment > 1 ? 0 : range->count; left > 0; left--) {
         memcpy(at, line, LINE_COPY_BYTES);
         at[len - 1] = last;
         at += len + 1;
@@ -332,8 +308,7 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > id_text_lines(&claim->text)) {
         for (uint32_t i = 0; i < claim->range_count; i++) {
-            bytes += is_number ? lines_bytes(&claim->ranges[i])
-                               : id_text_lines_bytes(&claim->text, &claim->ranges[i]);
+            bytes += id_text_lines_bytes(&claim->text, &claim->ranges[i]);
         }
         return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes,
                                     id_text_lines(&claim->text), put_lines);

@@ -180,17 +180,28 @@ void waiters_set_demand(struct waiter *waiter, uint64_t demand)
 
 struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag)
 {
-    struct waiter key = {.tag = (struct id_tag *)(uintptr_t)tag, .seq = 0};
-    struct waiter *first = RB_NFIND(waiter_tree, &waiters->tree, &key);
+    struct waiter key; /* what else it has is not compared */
+    struct waiter *first;
 
+    key.tag = (struct id_tag *)(uintptr_t)tag;
+    key.clock = NULL;
+    key.seq = 0;
+    first = RB_NFIND(waiter_tree, &waiters->tree, &key);
     return first != NULL && first->tag == tag ? first : NULL;
 }
 
 struct waiter *waiters_of_clock(struct waiters *waiters, const void *clock, bool after)
 {
-    struct waiter key = {.clock = clock, .seq = after ? UINT64_MAX : 0};
-    struct waiter *first = RB_NFIND(waiter_tree, &waiters->tree, &key);
+    struct waiter key; /* as above */
+    struct waiter *first;
 
+    if (waiters->count == 0) {
+        return NULL;
+    }
+    key.tag = NULL;
+    key.clock = clock;
+    key.seq = after ? UINT64_MAX : 0;
+    first = RB_NFIND(waiter_tree, &waiters->tree, &key);
     return first != NULL && first->tag == NULL && (after || first->clock == clock) ? first : NULL;
 }
 
@@ -207,7 +218,6 @@ struct layout_words *layout_named(struct conn *conn, const char *name, size_t le
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     struct layout_words *named = NULL;
-    char shown[SHOWN_BYTES];
 
     if (snowflake != NULL) {
         named = snowflake_named_find(snowflake, name, len);
@@ -215,7 +225,7 @@ struct layout_words *layout_named(struct conn *conn, const char *name, size_t le
     if (named == NULL) {
         (void)reply_error(conn, 404, "unknown_layout",
                           "this node knows of no layout %s: GET /api/layouts lists them",
-                          text_show(name, len, shown, sizeof shown));
+                          TEXT_SHOWN(name, len, SHOWN_BYTES));
     }
     return named;
 }
@@ -347,68 +357,57 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait))
 {
     struct api_loop *loop = api_loop(conn);
-    struct parked *parked = MUST_HAVE(calloc(1, sizeof *parked));
+    struct waiter *waiter = MUST_HAVE(calloc(1, sizeof *waiter));
 
     ASSERT(claim->left > 0);
-    parked->waiter.clock = claim->layout;
-    if (waiters_add(&loop->waiters, &parked->waiter, tag, claim->left) != 0) {
-        free(parked);
+    waiter->clock = claim->layout;
+    if (waiters_add(&loop->waiters, waiter, tag, claim->left) != 0) {
+        free(waiter);
         reply_error(conn, 503, "overloaded", "%d requests wait for ids on this loop already",
                     LIMIT_WAITERS_PER_LOOP);
         return false;
     }
-    parked->loop = loop;
-    parked->claim = *claim;
-    parked->wait.cancel = cancel;
-    parked->wait.expire = expire;
-    parked->wait.needs_client = true;
-    conn_wait(conn, &parked->wait, claim->deadline_ms);
+    waiter->loop = loop;
+    waiter->claim = *claim;
+    waiter->wait.cancel = cancel;
+    waiter->wait.expire = expire;
+    waiter->wait.needs_client = true;
+    conn_wait(conn, &waiter->wait, claim->deadline_ms);
     return true;
 }
 
-struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout,
-                                bool after)
+struct conn *parked_resume(struct waiter *waiter)
 {
-    struct waiter *waiter = waiters->count > 0 ? waiters_of_clock(waiters, layout, after) : NULL;
-
-    return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
-}
-
-struct conn *parked_resume(struct parked *parked)
-{
-    waiters_remove(&parked->loop->waiters, &parked->waiter);
-    return conn_resume(&parked->wait);
+    waiters_remove(&waiter->loop->waiters, waiter);
+    return conn_resume(&waiter->wait);
 }
 
 /* Ids of a tag with a shape are texts, unless the request asks for numbers. False: answered, since
  * the request needs numbers where ids are texts, or the number that a secret shape hides. */
 static bool take_shape(struct conn *conn, struct id_claim *claim, const struct shape *shape)
 {
-    char shown[SHOWN_BYTES];
 
     if (claim->number) {
         return !shape->secret || gate_may(conn, ROLE_READ) ||
                reply_error(conn, 403, "forbidden",
                            "tag %s has a secret shape: the numbers behind its texts need the role "
                            "read; ask for texts, without as=number and INCRBY",
-                           text_show(claim->name, claim->name_len, shown, sizeof shown));
+                           TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES));
     }
     claim->text.shape = shape;
     return claim->format == ID_FORMAT_TEXT || claim->format == ID_FORMAT_OTHER ||
            reply_error(conn, 400, "bad_request",
                        "tag %s has a shape, so its ids are texts: format=%s needs as=number",
-                       text_show(claim->name, claim->name_len, shown, sizeof shown),
+                       TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES),
                        claim->format == ID_FORMAT_RANGE ? "range" : "json");
 }
 
 /* The ids are not consecutive, but the client expects that. */
 static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint32_t increment)
 {
-    char shown[SHOWN_BYTES];
-
     return reply_error(conn, 400, "stepped",
                        "tag %s %s increment %u, %s do not follow each other: %s",
-                       text_show(claim->name, claim->name_len, shown, sizeof shown),
+                       TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES),
                        claim->keyed ? "gave this Idempotency-Key ids with" : "has", increment,
                        claim->keyed ? "which" : "so its ids",
                        claim->format == ID_FORMAT_OTHER
@@ -420,13 +419,12 @@ static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint3
 static int refuse_paused(struct conn *conn, const struct id_claim *claim, const struct id_tag *tag)
 {
     char reason[LIMIT_TAG_REASON_BYTES + 1] = "";
-    char shown[SHOWN_BYTES];
 
     if (tag != NULL) {
         id_tag_reason(tag, reason);
     }
     return reply_error(conn, 423, err_code(ERR_PAUSED), "tag %s is paused%s%s",
-                       text_show(claim->name, claim->name_len, shown, sizeof shown),
+                       TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES),
                        reason[0] != '\0' ? ": " : "", reason);
 }
 
@@ -462,7 +460,6 @@ static bool key_ok(struct conn *conn)
 {
     const struct parser_head *head = &conn->parser.head;
     const char *key = key_text(conn);
-    char shown[SHOWN_BYTES];
 
     if (head->key.count == 0) {
         return true;
@@ -480,7 +477,7 @@ static bool key_ok(struct conn *conn)
         if (key[i] < 0x20 || key[i] > 0x7e) {
             return reply_error(conn, 400, "bad_key",
                                "Idempotency-Key %s: byte %zu is not a printable ASCII character",
-                               text_show(key, head->key.len, shown, sizeof shown), i + 1);
+                               TEXT_SHOWN(key, head->key.len, SHOWN_BYTES), i + 1);
         }
     }
     return true;
@@ -511,20 +508,20 @@ static int answer_trend(struct conn *conn, struct call *call, const char *shown)
 static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
                                const struct strict_result *result, const char *shown)
 {
-    char key[SHOWN_BYTES];
+    const struct parser_field *field = &conn->parser.head.key;
+    const char *key = TEXT_SHOWN(key_text(conn), field->len, SHOWN_BYTES);
 
     if (result->detail == 0) {
         return reply_error(
             conn, 409, err_code(ERR_KEY_CONFLICT),
             "Idempotency-Key %s of tag %s belongs to another client: it was sent with another "
             "token or certificate; use keys that no other client makes, as UUIDs are",
-            text_show(key_text(conn), conn->parser.head.key.len, key, sizeof key), shown);
+            key, shown);
     }
     return reply_error(
         conn, 409, err_code(ERR_KEY_CONFLICT),
-        "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",
-        text_show(key_text(conn), conn->parser.head.key.len, key, sizeof key), shown,
-        ull(result->detail), claim->count);
+        "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u", key,
+        shown, ull(result->detail), claim->count);
 }
 
 static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uint64_t left,
@@ -554,9 +551,8 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
 {
     const struct id_claim *claim = &call->claim;
     unsigned long long detail = result->detail;
-    char shown[SHOWN_BYTES];
+    const char *shown = TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES);
 
-    text_show(claim->name, claim->name_len, shown, sizeof shown);
     switch (result->status) {
     case ERR_UNKNOWN_TAG:
         return reply_error(conn, 404, "unknown_tag",
@@ -596,7 +592,7 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
 
 static int strict_cb(struct conn *conn, struct call *call)
 {
-    const struct id_request *request = &call->request;
+    const struct cluster_request *request = &call->request;
     struct id_claim *claim = &call->claim;
     struct strict_result result = {.status = request->status};
     size_t count = 0;
@@ -820,11 +816,10 @@ COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_
                            enum claim_result result)
 {
     struct api_loop *loop = api_loop(conn);
+    const char *shown = TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES);
     uint32_t left = claim->left;
-    char shown[SHOWN_BYTES];
 
     claim_burn(loop, claim);
-    text_show(claim->name, claim->name_len, shown, sizeof shown);
     switch (result) {
     case CLAIM_EMPTY:
         return atomic_load(&loop->backend->health->leader_known)
@@ -888,23 +883,23 @@ static void wake_others(struct api_loop *loop, struct id_tag *tag)
 /* The connection goes away. */
 static void ids_cancel(struct http_wait *wait)
 {
-    struct parked *parked = CONTAINER(wait, struct parked, wait);
-    struct api_loop *loop = parked->loop;
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
+    struct api_loop *loop = waiter->loop;
 
-    waiters_remove(&loop->waiters, &parked->waiter);
-    claim_burn(loop, &parked->claim);
-    wake_others(loop, parked->waiter.tag);
-    free(parked);
+    waiters_remove(&loop->waiters, waiter);
+    claim_burn(loop, &waiter->claim);
+    wake_others(loop, waiter->tag);
+    free(waiter);
 }
 
 /* The deadline has come. */
 static void ids_expire(struct http_wait *wait)
 {
-    struct parked *parked = CONTAINER(wait, struct parked, wait);
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
 
-    answer_claim(parked_resume(parked), &parked->claim, NULL, CLAIM_EMPTY);
-    wake_others(parked->loop, parked->waiter.tag);
-    free(parked);
+    answer_claim(parked_resume(waiter), &waiter->claim, NULL, CLAIM_EMPTY);
+    wake_others(waiter->loop, waiter->tag);
+    free(waiter);
 }
 
 /* Wait for more ids. */
@@ -953,21 +948,21 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
     atomic_fetch_or(&tag->waiting_loops, UINT64_C(1) << loop->index);
     YIELD("set the waiting bit");
     for (; waiter != NULL; waiter = next) {
-        struct parked *parked = CONTAINER(waiter, struct parked, waiter);
-        enum claim_result result = claim_segments(loop, tag, &parked->claim);
+        struct id_claim *claim = &waiter->claim;
+        enum claim_result result = claim_segments(loop, tag, claim);
 
-        ASSERT(parked->loop == loop && parked->waiter.tag == tag);
-        ASSERT_IMPLIES(result == CLAIM_EMPTY, parked->claim.left > 0);
+        ASSERT(waiter->loop == loop && waiter->tag == tag);
+        ASSERT_IMPLIES(result == CLAIM_EMPTY, claim->left > 0);
         next = waiters_after(waiter);
         if (result != CLAIM_EMPTY) {
             /* The cluster has confirmed the exhaustion, which woke this claim. */
-            parked->claim.judged |= atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
-            claim_end(parked_resume(parked), &parked->claim, tag, result);
-            free(parked);
+            claim->judged |= atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
+            claim_end(parked_resume(waiter), claim, tag, result);
+            free(waiter);
             continue;
         }
-        waiters_set_demand(waiter, parked->claim.left);
-        if (!parked->claim.contiguous) {
+        waiters_set_demand(waiter, claim->left);
+        if (!claim->contiguous) {
             /* The remaining ids are for this claim. A contiguous request may leave some to later
              * ones. */
             break;

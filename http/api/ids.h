@@ -65,7 +65,8 @@ void waiters_set_demand(struct waiter *waiter, uint64_t demand);
 /* The oldest parked waiter of a tag, NULL if there is none. */
 struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag);
 
-/* The oldest parked waiter of a clock, or of the first clock after it; NULL if there is none. */
+/* The oldest parked waiter of a clock, which is a layout's; or, with `after`, of the next clock in
+ * order. NULL if there is none. */
 struct waiter *waiters_of_clock(struct waiters *waiters, const void *clock, bool after);
 
 /* The next one of the same tag. */
@@ -93,25 +94,12 @@ int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extr
  * none. Returns as a handler does. */
 int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
 
-/* Made when a claim parks; freed when it is answered or its connection closes. */
-struct parked {
-    struct http_wait wait;
-    struct api_loop *loop;
-    struct waiter waiter;
-    struct id_claim claim;
-};
-
 /* Park a copy of the claim until its deadline. False if too many wait; answered. */
 bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
                   void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
 
-/* The oldest claim that waits for the clock of the layout; or, with `after`, of the next layout in
- * order. NULL: there is none. */
-struct parked *parked_for_clock(struct waiters *waiters, const struct layout_words *layout,
-                                bool after);
-
 /* End its wait; the caller answers and frees it. Returns its connection. */
-struct conn *parked_resume(struct parked *parked);
+struct conn *parked_resume(struct waiter *waiter);
 
 /* The layout of that name, deleted or not; NULL: there is none; answered. */
 struct layout_words *layout_named(struct conn *conn, const char *name, size_t len);

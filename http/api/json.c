@@ -58,6 +58,8 @@ static const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES])
     }
 }
 
+#define BODY_SHOWN(value) body_show((value), (char[BODY_SHOWN_BYTES]){0})
+
 static int bad_value(const struct param *field, const char *shown, struct body_fault *ret_fault)
 {
     const char *code = field->code != NULL ? field->code : "bad_request";
@@ -76,14 +78,13 @@ static int bad_value(const struct param *field, const char *shown, struct body_f
 
 COLD static int bad_text(const struct param *field, struct body_fault *ret_fault)
 {
-    char shown[2 * BODY_SHOWN_BYTES];
 
     if (field->kind == PARAM_TEXT) {
         return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
-                         field->name, text_show(field->text, field->len, shown, sizeof shown),
+                         field->name, TEXT_SHOWN(field->text, field->len, 2 * BODY_SHOWN_BYTES),
                          ull(field->max));
     }
-    return bad_value(field, text_show(field->text, field->len, shown, BODY_SHOWN_BYTES), ret_fault);
+    return bad_value(field, TEXT_SHOWN(field->text, field->len, 2 * BODY_SHOWN_BYTES), ret_fault);
 }
 
 HOT int param_take(struct param *field, const char *text, size_t len, struct body_fault *ret_fault)
@@ -178,8 +179,6 @@ static void fault_of_json(const char *text, size_t from, size_t to, const json_e
     enum json_error_code code = json_error_code(error);
     size_t end = error->position > 0 ? (size_t)error->position : 0;
     char field[FIELD_NAME_BYTES];
-    char shown[BODY_SHOWN_BYTES];
-    char shown_field[BODY_SHOWN_BYTES];
     const char *number;
     size_t number_len;
     size_t column;
@@ -188,8 +187,8 @@ static void fault_of_json(const char *text, size_t from, size_t to, const json_e
     if (code == json_error_numeric_overflow && end <= to - from &&
         find_number(text + from, end, field, &number, &number_len)) {
         (void)body_fail(ret_fault, "bad_request", "%s=%s is out of range for every field",
-                        text_show(field, strlen(field), shown_field, sizeof shown_field),
-                        text_show(number, number_len, shown, sizeof shown));
+                        TEXT_SHOWN(field, strlen(field), BODY_SHOWN_BYTES),
+                        TEXT_SHOWN(number, number_len, BODY_SHOWN_BYTES));
         return;
     }
     (void)body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s",
@@ -241,7 +240,6 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
 {
     bool is_number = field->kind == PARAM_NUMBER;
     const char *why = field->rule;
-    char shown[BODY_SHOWN_BYTES];
     uint64_t whole;
 
     field->present = true;
@@ -254,7 +252,7 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
         return field->text != NULL && field->check(field->text, field->len, &why) == 0
                    ? 0
                    : body_fail(ret_fault, "bad_request", "%s=%s: %s", field->name,
-                               body_show(value, shown), why);
+                               BODY_SHOWN(value), why);
     }
     if (json_is_string(value) && (!is_number || field->takes_digits)) {
         return param_take(field, json_string_value(value), json_string_length(value), ret_fault);
@@ -274,21 +272,20 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
                          "%s has a fraction or an exponent: write \"%s\":%llu", field->name,
                          field->name, ull(whole));
     }
-    return bad_value(field, body_show(value, shown), ret_fault);
+    return bad_value(field, BODY_SHOWN(value), ret_fault);
 }
 
 int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault)
 {
-    char shown[BODY_SHOWN_BYTES];
     char known[KNOWN_BYTES] = "";
     const char *key;
     json_t *value;
     size_t at = 0;
 
     if (!json_is_object(object)) {
-        return body_fail(ret_fault, "bad_request", "%s is not an object of %s",
-                         body_show(object, shown), what);
+        return body_fail(ret_fault, "bad_request", "%s is not an object of %s", BODY_SHOWN(object),
+                         what);
     }
     json_object_foreach(object, key, value)
     {
@@ -311,7 +308,7 @@ int body_fields(json_t *object, const char *what, struct param *fields, size_t c
             at += (size_t)len;
         }
         return body_fail(ret_fault, "bad_request", "unknown field %s; known are %s",
-                         text_show(key, strlen(key), shown, sizeof shown), known);
+                         TEXT_SHOWN(key, strlen(key), BODY_SHOWN_BYTES), known);
     }
     for (size_t i = 0; i < count; i++) {
         if (fields[i].needed && !fields[i].present) {
@@ -406,14 +403,13 @@ size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
 
 static int read_name(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
-    char shown[BODY_SHOWN_BYTES];
     char place[LOOKS_WHY_BYTES];
     const char *why = "the name of a tag is not a string";
 
     field->text = json_string_value(value);
     field->len = json_string_length(value);
     if (field->text == NULL || tag_name_check(field->text, field->len, &why) != 0) {
-        return body_fail(ret_fault, "bad_tag", "bad tag %s: %s", body_show(value, shown),
+        return body_fail(ret_fault, "bad_tag", "bad tag %s: %s", BODY_SHOWN(value),
                          looks_hidden(field->text, field->len, place) ? place : why);
     }
     return 0;
@@ -421,7 +417,6 @@ static int read_name(const json_t *value, struct param *field, struct body_fault
 
 static int read_shape(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
-    char shown[BODY_SHOWN_BYTES];
     const char *why = "the shape of a tag is not a string";
     const char *zone;
     struct shape shape;
@@ -429,7 +424,7 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
     field->text = json_string_value(value);
     field->len = json_string_length(value);
     if (field->text == NULL || shape_parse(field->text, field->len, &shape, &why) != 0) {
-        return body_fail(ret_fault, "bad_request", "shape=%s: %s", body_show(value, shown), why);
+        return body_fail(ret_fault, "bad_request", "shape=%s: %s", BODY_SHOWN(value), why);
     }
     zone = shape.date.zone;
     /* Files that are no zones of the database: this machine's own, and clocks that count leap
@@ -440,7 +435,7 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
         strcmp(zone, "posixrules") == 0 || strcmp(zone, "Factory") == 0) {
         return body_fail(ret_fault, "bad_request",
                          "shape=%s: %s is not a zone that is the same on all machines",
-                         body_show(value, shown), zone);
+                         BODY_SHOWN(value), zone);
     }
     field->number = shape.secret;
     return 0;
@@ -448,13 +443,12 @@ static int read_shape(const json_t *value, struct param *field, struct body_faul
 
 static int read_paused(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
-    char shown[BODY_SHOWN_BYTES];
 
     field->number = json_is_true(value);
     return json_is_boolean(value)
                ? 0
                : body_fail(ret_fault, "bad_request", "paused=%s is neither true nor false",
-                           body_show(value, shown));
+                           BODY_SHOWN(value));
 }
 
 static const char *const tag_modes[] = {[TAG_MODE_TREND] = "trend",
@@ -599,7 +593,6 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
                     uint64_t wall_ms, struct tag_period *ret_period)
 {
     enum date_part unit = (enum date_part)shape->date.unit;
-    char time[TEXT_TIME_BYTES];
     uint64_t local_ms;
     uint64_t elapsed_ms;
     uint64_t length_ms;
@@ -614,7 +607,7 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
     ret_period->left = first < end ? end - first : 0;
     shape_period_times(unit, local_ms, &elapsed_ms, &length_ms);
     (void)snprintf(ret_period->next, sizeof ret_period->next, "on %.10s (%s)",
-                   text_time_rfc3339(local_ms - elapsed_ms + length_ms, time),
+                   TEXT_TIME(local_ms - elapsed_ms + length_ms),
                    shape->date.zone[0] != '\0' ? shape->date.zone : "UTC");
     return true;
 }
@@ -651,7 +644,6 @@ static void put_warning(const struct tag_row *row, bool is_new, struct zones *zo
 void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, uint64_t wall_ms,
                   struct buf *buf)
 {
-    char time[TEXT_TIME_BYTES];
 
     text_put_field_of(buf, "{\"tag\":", row->name, row->name_len);
     buf_printf(buf, ",\"max_id\":\"%llu\",\"step\":%u,\"max_step\":%u,\"mode\":\"%s\"",
@@ -683,8 +675,8 @@ void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, u
     }
     text_put_field_of(buf, ",\"description\":", row->description != NULL ? row->description : "",
                       row->description_len);
-    text_put_field(buf, ",\"created\":", text_time_rfc3339(row->created_ms, time));
-    text_put_field(buf, ",\"updated\":", text_time_rfc3339(row->updated_ms, time));
+    text_put_field(buf, ",\"created\":", TEXT_TIME(row->created_ms));
+    text_put_field(buf, ",\"updated\":", TEXT_TIME(row->updated_ms));
     buf_printf(buf, ",\"generation\":%u}", row->generation);
 }
 
@@ -712,16 +704,14 @@ static int bad_json(const struct tag_bulk *bulk, struct body_fault *ret_fault)
 /* Something else had to follow. */
 static int expected(const struct tag_bulk *bulk, const char *what, struct body_fault *ret_fault)
 {
-    char shown[BODY_SHOWN_BYTES];
     char why[2 * BODY_SHOWN_BYTES];
     size_t left = bulk->len - bulk->at;
 
     if (left == 0) {
         (void)snprintf(why, sizeof why, "%s expected near end of file", what);
     } else {
-        (void)snprintf(
-            why, sizeof why, "%s expected near %s", what,
-            text_show(bulk->text + bulk->at, left < 16 ? left : 16, shown, sizeof shown));
+        (void)snprintf(why, sizeof why, "%s expected near %s", what,
+                       TEXT_SHOWN(bulk->text + bulk->at, left < 16 ? left : 16, BODY_SHOWN_BYTES));
     }
     (void)body_fail_at(bulk->text, bulk->at, why, ret_fault);
     return bad_json(bulk, ret_fault);

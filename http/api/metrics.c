@@ -259,8 +259,7 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
         if (ends[i].name_len > 0) { /* the cluster's own has no label */
             expose_label(&labels, "layout", ends[i].name, ends[i].name_len);
         }
-        buf_put(&labels, "", 1);
-        expose_sample(to, (const char *)labels.data,
+        expose_sample(to, buf_text(&labels),
                       ends[i].last_ms > now_ms ? (ends[i].last_ms - now_ms) / 1000 : 0);
     }
 }
@@ -370,8 +369,7 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
             buf_printf(&labels, "member=\"%" PRIu64 "\"", member->id);
             expose_label(&labels, "version", member->version, /* chosen by the member */
                          strnlen(member->version, sizeof member->version));
-            buf_put(&labels, "", 1);
-            expose_sample(to, (const char *)labels.data, 1);
+            expose_sample(to, buf_text(&labels), 1);
         }
     }
 }
@@ -447,8 +445,7 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
             if ((k < 2 || tag->lasts_s != UINT64_MAX) &&
                 (identity == NULL || identity_may_use(identity, tag->name, tag->name_len))) {
                 expose_label(&labels, "tag", tag->name, tag->name_len);
-                buf_put(&labels, "", 1);
-                expose_real(to, (const char *)labels.data,
+                expose_real(to, buf_text(&labels),
                             k == 0   ? tag->per_s
                             : k == 1 ? tag->ends_s
                                      : (double)tag->lasts_s);
@@ -749,8 +746,7 @@ int handle_metrics(struct conn *conn)
     expose_family(&to, "leafd_build_info", "1, with what this binary is.");
     expose_label(&labels, "version", api->build->version, strlen(api->build->version));
     expose_label(&labels, "commit", api->build->commit, strlen(api->build->commit));
-    buf_put(&labels, "", 1);
-    expose_sample(&to, (const char *)labels.data, 1);
+    expose_sample(&to, buf_text(&labels), 1);
     expose_end(&to);
     free(now);
     free(totals);

@@ -20,6 +20,7 @@
 
 #define MESSAGE_BYTES 640
 #define OPTIONS_MAX 6
+#define NO_ANSWER "no answer from the cluster in time; a change may or may not have been made"
 
 /* --- answering --- */
 
@@ -94,60 +95,57 @@ int reply_fault(struct conn *conn, const struct body_fault *fault)
 
 int reply_bad_tag(struct conn *conn, const char *name, size_t len, const char *why)
 {
-    char shown[SHOWN_BYTES];
     char place[LOOKS_WHY_BYTES];
 
-    return reply_error(conn, 400, "bad_tag", "bad tag %s: %s",
-                       text_show(name, len, shown, sizeof shown),
+    return reply_error(conn, 400, "bad_tag", "bad tag %s: %s", TEXT_SHOWN(name, len, SHOWN_BYTES),
                        looks_hidden(name, len, place) ? place : why);
 }
 
 int reply_err(struct conn *conn, int err)
 {
-    switch (err) {
-    case ERR_INVALID:
-        return reply_error(conn, 400, err_code(err), "%s", err_text(err));
-    case ERR_UNKNOWN_TAG:
-        return reply_error(conn, 404, err_code(err), "%s", err_text(err));
-    case ERR_WOULD_REPEAT:
-    case ERR_NEEDS_FORCE:
-    case ERR_EXHAUSTED:
-    case ERR_NOT_CONTIGUOUS:
-    case ERR_CONFLICT:
-    case ERR_NO_WORKER_ID:
-    case ERR_FENCED:
-        return reply_error(conn, 409, err_code(err), "%s", err_text(err));
-    case ERR_TOO_LARGE:
-        conn->ending = CONN_CLOSES;
-        return reply_error(conn, 413, "body_too_large",
-                           "the change is larger than one log entry may be");
-    case ERR_PAUSED:
-        return reply_error(conn, 423, err_code(err), "%s", err_text(err));
-    case ERR_NO_LEADER:
-    case ERR_NOT_LEADER:
-        return reply_error(conn, 503, "no_leader", "%s", err_text(ERR_NO_LEADER));
-    case ERR_TIMEOUT:
-    case ERR_UNKNOWN_OUTCOME:
-        return reply_error(
-            conn, 503, "timeout",
-            "no answer from the cluster in time; a change may or may not have been made");
-    case ERR_NOMEM:
-    case ERR_OVERLOADED:
-        return reply_error(conn, 503, "overloaded", "%s", err_text(ERR_OVERLOADED));
-    case ERR_SHUTTING_DOWN:
-    case ERR_DISK_FULL:
-    case ERR_DISABLED:
-    case ERR_CLOCK_BACKWARDS:
-    case ERR_CLOCK_SKEW:
-    case ERR_WINDOW_EXPIRED:
-        return reply_error(conn, 503, err_code(err), "%s", err_text(err));
-    case ERR_EPOCH_EXHAUSTED:
-    case ERR_STATE_FULL:
-        return reply_error(conn, 507, err_code(err), "%s", err_text(err));
-    default:
+    static const struct {
+        int status;
+        const char *code; /* NULL: the error's own; so is the text */
+        const char *text;
+    } answers[] = {
+        [-ERR_INVALID] = {.status = 400},
+        [-ERR_UNKNOWN_TAG] = {.status = 404},
+        [-ERR_WOULD_REPEAT] = {.status = 409},
+        [-ERR_NEEDS_FORCE] = {.status = 409},
+        [-ERR_EXHAUSTED] = {.status = 409},
+        [-ERR_NOT_CONTIGUOUS] = {.status = 409},
+        [-ERR_CONFLICT] = {.status = 409},
+        [-ERR_NO_WORKER_ID] = {.status = 409},
+        [-ERR_FENCED] = {.status = 409},
+        [-ERR_TOO_LARGE] = {413, "body_too_large",
+                            "the change is larger than one log entry may be"},
+        [-ERR_PAUSED] = {.status = 423},
+        [-ERR_NO_LEADER] = {.status = 503},
+        [-ERR_NOT_LEADER] = {.status = 503},
+        [-ERR_TIMEOUT] = {503, "timeout", NO_ANSWER},
+        [-ERR_UNKNOWN_OUTCOME] = {503, "timeout", NO_ANSWER},
+        [-ERR_NOMEM] = {.status = 503},
+        [-ERR_OVERLOADED] = {.status = 503},
+        [-ERR_SHUTTING_DOWN] = {.status = 503},
+        [-ERR_DISK_FULL] = {.status = 503},
+        [-ERR_DISABLED] = {.status = 503},
+        [-ERR_CLOCK_BACKWARDS] = {.status = 503},
+        [-ERR_CLOCK_SKEW] = {.status = 503},
+        [-ERR_WINDOW_EXPIRED] = {.status = 503},
+        [-ERR_EPOCH_EXHAUSTED] = {.status = 507},
+        [-ERR_STATE_FULL] = {.status = 507},
+    };
+    size_t at = err < 0 ? (size_t)-err : 0;
+
+    if (at >= COUNT_OF(answers) || answers[at].status == 0) {
         return reply_error(conn, 500, "internal_error", "the cluster answered %s: %s",
                            err_code(err), err_text(err));
     }
+    conn->ending = err == ERR_TOO_LARGE ? CONN_CLOSES : conn->ending;
+    err = err == ERR_NOT_LEADER ? ERR_NO_LEADER : err == ERR_NOMEM ? ERR_OVERLOADED : err;
+    return reply_error(conn, answers[at].status,
+                       answers[at].code != NULL ? answers[at].code : err_code(err), "%s",
+                       answers[at].text != NULL ? answers[at].text : err_text(err));
 }
 
 /* --- options and body --- */
@@ -231,7 +229,6 @@ bool request_path_number(struct conn *conn, const char *what, uint64_t min, uint
     const struct request *request = &conn->request;
     const char *raw = conn_at(conn, request->name_at);
     char text[LIMIT_TAG_NAME_BYTES];
-    char shown[SHOWN_BYTES];
     size_t len;
 
     if (target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, text, sizeof text, &len) == 0 &&
@@ -239,8 +236,7 @@ bool request_path_number(struct conn *conn, const char *what, uint64_t min, uint
         return true;
     }
     return reply_error(conn, 400, "bad_request", "%s %s is not a whole number from %llu to %llu",
-                       what, text_show(raw, request->name_len, shown, sizeof shown), ull(min),
-                       ull(max));
+                       what, TEXT_SHOWN(raw, request->name_len, SHOWN_BYTES), ull(min), ull(max));
 }
 
 HOT bool request_tag_name(struct conn *conn, char *name, size_t *ret_len)
@@ -331,7 +327,7 @@ static void call_answered_cb(struct mailbox_item *item)
 }
 
 /* On the raft loop's thread. After the post the call may be freed, so the port is held here. */
-static void call_done_cb(struct id_request *request)
+static void call_done_cb(struct cluster_request *request)
 {
     struct call *call = CONTAINER(request, struct call, request);
     struct http_port *port = call->port;
@@ -350,7 +346,7 @@ static void call_cancelled(struct http_wait *wait)
     ASSERT(wait->conn == NULL);
 }
 
-static void call_begin(struct call *call, enum id_request_kind kind,
+static void call_begin(struct call *call, unsigned kind,
                        int (*finish)(struct conn *conn, struct call *call))
 {
     call->request.kind = kind;
@@ -391,8 +387,7 @@ void call_free_kept(struct api_loop *loop)
     loop->kept_count = 0;
 }
 
-struct call *call_new(enum id_request_kind kind,
-                      int (*finish)(struct conn *conn, struct call *call))
+struct call *call_new(unsigned kind, int (*finish)(struct conn *conn, struct call *call))
 {
     struct call *call = MUST_HAVE(calloc(1, sizeof *call));
 
@@ -407,7 +402,7 @@ struct call *call_new(enum id_request_kind kind,
         call->request.out = call->buffers;
     } else if (kind == ID_REQUEST_BACKUP) {
         call->request.out = &call->backup;
-    } else if (kind == ID_REQUEST_BARRIER) {
+    } else if (kind == CLUSTER_REQUEST_BARRIER) {
         call->request.out = &call->change.missing;
     }
     return call;

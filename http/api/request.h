@@ -133,7 +133,7 @@ struct call_looking {
 
 struct call {
     struct http_wait wait;
-    struct id_request request;
+    struct cluster_request request;
     struct mailbox_item item;
     SLIST_ENTRY(call) kept; /* by its loop, after its end */
     struct api_loop *loop;
@@ -164,7 +164,7 @@ struct call {
         struct id_buffers *buffers;        /* out of ID_REQUEST_BUFFERS */
         struct id_backup backup;           /* in and out of ID_REQUEST_BACKUP */
         struct {
-            struct change_wait wait;        /* of a change of tags, and of ID_REQUEST_BARRIER */
+            struct change_wait wait; /* of a change of tags, and of CLUSTER_REQUEST_BARRIER */
             struct missing_members missing; /* out of the latter */
         } change;
         struct {
@@ -175,8 +175,7 @@ struct call {
 } BY_NAME;
 
 /* A call whose finish is called on the loop's thread unless the connection closes. */
-struct call *call_new(enum id_request_kind kind,
-                      int (*finish)(struct conn *conn, struct call *call));
+struct call *call_new(unsigned kind, int (*finish)(struct conn *conn, struct call *call));
 
 /* The same for strict ids, with the memory of a finished call if the loop has kept one. Allocating
  * a call, its payload, reply and post to the raft loop is a third of an HTTP loop's work for a

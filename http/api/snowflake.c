@@ -84,7 +84,6 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
     uint64_t now_ms = clock_wall_ms(backend->clock);
     uint64_t until_ms = refusal_wait_until_ms(backend, err);
     long long off_ms = (long long)atomic_load(&backend->health->clock_off_ms);
-    char time[TEXT_TIME_BYTES];
     uint64_t end_ms;
 
     ASSERT(backend->snowflake != NULL);
@@ -94,13 +93,13 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
         (void)snprintf(out, size,
                        "%s: it ended at %llu (%s), %llu ms ago, and ids go on when a majority of "
                        "the nodes has renewed it",
-                       err_text(err), ull(end_ms), text_time_rfc3339(end_ms, time),
+                       err_text(err), ull(end_ms), TEXT_TIME(end_ms),
                        ull(now_ms > end_ms ? now_ms - end_ms : 0));
         return out;
     case ERR_EPOCH_EXHAUSTED:
         end_ms = snowflake_last_ms(&backend->snowflake->layout);
         (void)snprintf(out, size, "%s: its last millisecond was %llu (%s)", err_text(err),
-                       ull(end_ms), text_time_rfc3339(end_ms, time));
+                       ull(end_ms), TEXT_TIME(end_ms));
         return out;
     case ERR_NO_WORKER_ID:
         (void)snprintf(out, size,
@@ -126,7 +125,7 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
         (void)snprintf(out, size,
                        "%s: it is off by %lld ms, and ids go on when it shows %llu (%s), which is "
                        "in %llu ms",
-                       err_text(err), off_ms, ull(until_ms), text_time_rfc3339(until_ms, time),
+                       err_text(err), off_ms, ull(until_ms), TEXT_TIME(until_ms),
                        ull(until_ms > now_ms ? until_ms - now_ms : 0));
     }
     return out;
@@ -229,7 +228,6 @@ static const char *layout_text(const struct id_claim *claim, char *text, size_t 
 static bool snowflake_answer_named(struct conn *conn, const struct id_claim *claim, int rv)
 {
     const struct layout_row *row = claim->layout != NULL ? &claim->layout->row : NULL;
-    char time[TEXT_TIME_BYTES];
 
     if (row != NULL && rv == ERR_NOT_FOUND) {
         (void)reply_error(conn, 404, "unknown_layout", "layout %s was deleted", row->name);
@@ -243,7 +241,7 @@ static bool snowflake_answer_named(struct conn *conn, const struct id_claim *cla
         (void)reply_error(conn, 507, err_code(rv),
                           "the time of layout %s is over: its last millisecond was %llu (%s)",
                           row->name, ull(named_layout_last_ms(&row->layout)),
-                          text_time_rfc3339(named_layout_last_ms(&row->layout), time));
+                          TEXT_TIME(named_layout_last_ms(&row->layout)));
     } else {
         return false;
     }
@@ -316,18 +314,18 @@ static int snowflake_answer_timeout(struct conn *conn, const struct id_claim *cl
 /* The connection goes away; ids that the clock brings are not counted as burnt. */
 static void snowflake_cancel(struct http_wait *wait)
 {
-    struct parked *parked = CONTAINER(wait, struct parked, wait);
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
 
-    waiters_remove(&parked->loop->waiters, &parked->waiter);
-    free(parked);
+    waiters_remove(&waiter->loop->waiters, waiter);
+    free(waiter);
 }
 
 static void snowflake_expire(struct http_wait *wait)
 {
-    struct parked *parked = CONTAINER(wait, struct parked, wait);
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
 
-    snowflake_answer_timeout(parked_resume(parked), &parked->claim);
-    free(parked);
+    snowflake_answer_timeout(parked_resume(waiter), &waiter->claim);
+    free(waiter);
 }
 
 /* The parked ones try again in a millisecond. */
@@ -339,28 +337,22 @@ static void snowflake_retry_arm(struct api_loop *loop)
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 {
     struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
-    struct parked *parked = parked_for_clock(&loop->waiters, NULL, false);
+    struct waiter *waiter = waiters_of_clock(&loop->waiters, NULL, false);
+    const struct layout_words *layout = NULL;
 
     (void)now_ms;
-    if (parked == NULL) {
-        parked = parked_for_clock(&loop->waiters, NULL, true);
-    }
-    while (parked != NULL) {
-        const struct layout_words *layout = parked->claim.layout;
-        int rv = claim_take(loop, &parked->claim);
+    while (waiter != NULL || (waiter = waiters_of_clock(&loop->waiters, layout, true)) != NULL) {
+        int rv = claim_take(loop, &waiter->claim);
 
+        layout = waiter->claim.layout;
         if (rv == ERR_EMPTY) {
             snowflake_retry_arm(loop);
-            /* Claims of another layout do not wait for this one's clock. */
-            parked = parked_for_clock(&loop->waiters, layout, true);
+            waiter = NULL; /* claims of another layout do not wait for this one's clock */
             continue;
         }
-        snowflake_answer(parked_resume(parked), &parked->claim, rv);
-        free(parked);
-        parked = parked_for_clock(&loop->waiters, layout, false);
-        if (parked == NULL) {
-            parked = parked_for_clock(&loop->waiters, layout, true);
-        }
+        snowflake_answer(parked_resume(waiter), &waiter->claim, rv);
+        free(waiter);
+        waiter = waiters_of_clock(&loop->waiters, layout, false);
     }
 }
 
@@ -373,7 +365,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         return snowflake_answer(conn, claim, ERR_DISABLED);
     }
     /* Parked claims come first. */
-    if (parked_for_clock(&loop->waiters, claim->layout, false) != NULL) {
+    if (waiters_of_clock(&loop->waiters, claim->layout, false) != NULL) {
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
     } else {
@@ -416,14 +408,13 @@ HOT int handle_snowflake_get(struct conn *conn)
 static const char *layout_path_name(struct conn *conn, size_t *ret_len)
 {
     const char *name = conn_at(conn, conn->request.name_at);
-    char shown[SHOWN_BYTES];
 
     *ret_len = conn->request.name_len;
     if (!layout_name_fits(name, *ret_len)) {
         (void)reply_error(conn, 400, "bad_request",
                           "layout %s: a name is 1 to %d of a-z, 0-9, '-', '_' and '.', and begins "
                           "with a letter or digit",
-                          text_show(name, *ret_len, shown, sizeof shown), LIMIT_LAYOUT_NAME_BYTES);
+                          TEXT_SHOWN(name, *ret_len, SHOWN_BYTES), LIMIT_LAYOUT_NAME_BYTES);
         return NULL;
     }
     return name;
@@ -506,7 +497,6 @@ enum put_field { PRESET, UNIT, EPOCH, TIME_BITS, WORKER_BITS, SEQUENCE_BITS, ORD
 static bool read_layout(struct conn *conn, const struct param fields[FIELD_COUNT],
                         struct named_layout *layout)
 {
-    char shown[BODY_SHOWN_BYTES];
     const char *why;
 
     *layout = (struct named_layout){.unit_ms = 1};
@@ -514,7 +504,7 @@ static bool read_layout(struct conn *conn, const struct param fields[FIELD_COUNT
         !named_layout_preset(fields[PRESET].text, fields[PRESET].len, layout)) {
         return reply_error(conn, 400, "bad_request",
                            "preset=%s is not leaf, js53, twitter, discord, sonyflake or baidu",
-                           text_show(fields[PRESET].text, fields[PRESET].len, shown, sizeof shown));
+                           TEXT_SHOWN(fields[PRESET].text, fields[PRESET].len, BODY_SHOWN_BYTES));
     }
     for (unsigned i = EPOCH; i <= SEQUENCE_BITS && !fields[PRESET].present; i++) {
         if (!fields[i].present) {
@@ -562,7 +552,7 @@ int handle_layout_put(struct conn *conn)
     }
     memcpy(row.name, name, len);
     row.name_len = (uint16_t)len;
-    call = call_new(ID_REQUEST_COMMAND, layout_put_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, layout_put_cb);
     call->layout = row;
     command_put(&call->request.payload, COMMAND_LAYOUT_PUT, &row);
     return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
@@ -588,7 +578,7 @@ int handle_layout_delete(struct conn *conn)
     if (name == NULL || !request_options(conn, NULL, 0)) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, layout_delete_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, layout_delete_cb);
     call->layout = (struct layout_row){.name_len = (uint16_t)len};
     memcpy(call->layout.name, name, len);
     command_put(&call->request.payload, COMMAND_LAYOUT_DELETE,
@@ -618,8 +608,6 @@ int handle_snowflake_decode(struct conn *conn)
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     const char *text = conn_at(conn, conn->request.name_at);
     size_t len = conn->request.name_len;
-    char shown[SHOWN_BYTES];
-    char time[TEXT_TIME_BYTES];
     struct snowflake_parts parts;
     enum id_form form;
     bool is_long = long_id_read(text, len, &form, &parts);
@@ -653,7 +641,7 @@ int handle_snowflake_decode(struct conn *conn)
             return reply_error(conn, 400, "bad_request",
                                "%s is not of this cluster: its time, worker id or sequence is "
                                "beyond the layout",
-                               text_show(text, len, shown, sizeof shown));
+                               TEXT_SHOWN(text, len, SHOWN_BYTES));
         }
         if (is_long) {
             id = snowflake_compose(&snowflake->layout, parts.unix_ms, parts.worker, parts.sequence);
@@ -666,8 +654,7 @@ int handle_snowflake_decode(struct conn *conn)
         buf_printf(json, ",\"layout\":\"%s\"", named->row.name);
     }
     buf_printf(json, ",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,\"sequence\":%u}",
-               ull(parts.unix_ms), text_time_rfc3339(parts.unix_ms, time), parts.worker,
-               parts.sequence);
+               ull(parts.unix_ms), TEXT_TIME(parts.unix_ms), parts.worker, parts.sequence);
     return 200;
 }
 
@@ -676,7 +663,6 @@ int handle_snowflake_decode(struct conn *conn)
 bool snowflake_id_at(struct conn *conn, const struct param *time, const struct param *named,
                      uint64_t *ret_id)
 {
-    char shown[SHOWN_BYTES];
     char times[2][TEXT_TIME_BYTES];
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     const struct layout_words *words = NULL;
@@ -695,15 +681,15 @@ bool snowflake_id_at(struct conn *conn, const struct param *time, const struct p
         return reply_error(conn, 400, "bad_request",
                            "time=%s is neither Unix milliseconds nor a time of RFC 3339 with its "
                            "zone, such as 2026-11-20T11:03:58Z",
-                           text_show(time->text, time->len, shown, sizeof shown));
+                           TEXT_SHOWN(time->text, time->len, SHOWN_BYTES));
     }
     last_ms = named_layout_last_ms(&layout);
     return named_layout_at(&layout, time_ms, ret_id) ||
            reply_error(conn, 400, "bad_request",
                        "time=%s is outside the layout, whose times are %llu (%s) to %llu (%s)",
-                       text_show(time->text, time->len, shown, sizeof shown),
-                       ull(layout.bits.epoch_ms), text_time_rfc3339(layout.bits.epoch_ms, times[0]),
-                       ull(last_ms), text_time_rfc3339(last_ms, times[1]));
+                       TEXT_SHOWN(time->text, time->len, SHOWN_BYTES), ull(layout.bits.epoch_ms),
+                       text_time_rfc3339(layout.bits.epoch_ms, times[0]), ull(last_ms),
+                       text_time_rfc3339(last_ms, times[1]));
 }
 
 int handle_snowflake_at(struct conn *conn)
@@ -739,23 +725,21 @@ int handle_snowflake_at(struct conn *conn)
 /* The id of the text by the row's shape; the status of the reply. */
 static int decode_by(struct conn *conn, const struct tag_row *row, const char *text, size_t len)
 {
-    char shown[SHOWN_BYTES];
-    char shown_shape[SHOWN_BYTES];
     struct buf *json;
     struct shape shape;
     uint64_t id = 0;
 
     if (row->shape_len == 0) {
         return reply_error(conn, 409, "no_shape", "tag %s has no shape: its ids are numbers",
-                           text_show(row->name, row->name_len, shown, sizeof shown));
+                           TEXT_SHOWN(row->name, row->name_len, SHOWN_BYTES));
     }
     ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* checked by decoding */
     if (!shape_read(&shape, api_loop(conn)->ff1, text, len, &id)) {
-        return reply_error(conn, 400, "bad_id", "%s is not an id of the shape %s%s",
-                           text_show(text, len, shown, sizeof shown),
-                           text_show(row->shape, tag_shape_text_len(row->shape, row->shape_len),
-                                     shown_shape, sizeof shown_shape),
-                           shape.check != SHAPE_CHECK_NONE ? ", or its check is wrong" : "");
+        return reply_error(
+            conn, 400, "bad_id", "%s is not an id of the shape %s%s",
+            TEXT_SHOWN(text, len, SHOWN_BYTES),
+            TEXT_SHOWN(row->shape, tag_shape_text_len(row->shape, row->shape_len), SHOWN_BYTES),
+            shape.check != SHAPE_CHECK_NONE ? ", or its check is wrong" : "");
     }
     json = reply_begin(conn);
     text_put_field_of(json, "{\"tag\":", row->name, row->name_len);
@@ -789,7 +773,7 @@ int handle_segment_decode(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "the option text is 1 to %d bytes: an id",
                            SHAPE_ID_BYTES_MAX);
     }
-    call = call_new(ID_REQUEST_QUERY, decode_cb);
+    call = call_new(CLUSTER_REQUEST_QUERY, decode_cb);
     call->request.local = options[1].number == 1;
     call->decode.len = (uint16_t)options[0].len;
     memcpy(call->decode.text, options[0].text, options[0].len);

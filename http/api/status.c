@@ -279,7 +279,6 @@ static void cluster_json_put(const struct id_cluster_status *status, bool with_l
     const struct level_row *level = &status->level;
     bool is_known = level->index != 0; /* since when */
     char uid[UID_TEXT_BYTES];
-    char time[TEXT_TIME_BYTES];
 
     ASSERT(status->member_count <= LIMIT_NODES);
     text_put_field(json, "\"cluster_id\":", status->cluster_id);
@@ -294,7 +293,7 @@ static void cluster_json_put(const struct id_cluster_status *status, bool with_l
                "\"level\":{\"number\":%u",
                ull(status->term), ull(status->commit_index), ull(status->applied_index),
                level->level);
-    text_put_field(json, ",\"since\":", is_known ? text_time_rfc3339(level->wall_ms, time) : NULL);
+    text_put_field(json, ",\"since\":", is_known ? TEXT_TIME(level->wall_ms) : NULL);
     text_put_number(json, ",\"index\":", is_known ? level->index : TEXT_UNKNOWN);
     buf_printf(json, "},\"members\":[");
     for (size_t i = 0; i < status->member_count; i++) {
@@ -429,7 +428,6 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     struct id_figures figures;
     uint64_t resident_bytes;
     struct quorum quorum;
-    char time[TEXT_TIME_BYTES];
 
     figures_now(api->backend, &figures);
     cluster_json_put(status, true, json);
@@ -456,11 +454,11 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     buf_printf(json, "},\"certificates\":[");
     if (until_s > 0) {
         buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
-                   text_time_rfc3339((uint64_t)until_s * 1000, time));
+                   TEXT_TIME((uint64_t)until_s * 1000));
     }
     text_put_field(json, "],\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
     buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
-               text_time_rfc3339(clock_wall_ms(api->backend->clock), time));
+               TEXT_TIME(clock_wall_ms(api->backend->clock)));
     text_put_field(json, ",\"version\":", api->build->version);
     text_put_field(json, ",\"commit\":", api->build->commit);
     layout_json_put(api->backend->snowflake, ",\"snowflake\":", json);
@@ -780,9 +778,7 @@ static void check_birth(struct checks *to, const struct id_health *health, bool 
         }
         text_put_field_of(&more, ",\"reason\":", (const char *)text.data, text.len);
     }
-    buf_put(&text, "", 1);
-    buf_put(&more, "", 1);
-    put_check(to, "born", !fails, true, (const char *)text.data, (const char *)more.data);
+    put_check(to, "born", !fails, true, buf_text(&text), buf_text(&more));
 }
 
 /* needed: only snowflake ids are wanted: a refused clock makes the node not ready. */
@@ -800,8 +796,7 @@ static void check_snowflake(struct checks *to, const struct id_backend *backend,
                    (long long)atomic_load(&backend->health->clock_off_ms),
                    ull(refusal_wait_until_ms(backend, refusal)));
     }
-    buf_put(&more, "", 1);
-    put_check(to, "snowflake", refusal == 0, needed, text, (const char *)more.data);
+    put_check(to, "snowflake", refusal == 0, needed, text, buf_text(&more));
 }
 
 #define LACKS(bits, need) (((bits)&1U << ID_NEED_##need) != 0)
@@ -847,8 +842,8 @@ static void checks_make(const struct id_backend *backend, bool needs_snowflake, 
                 comma = ",";
             }
         }
-        buf_put(&settings, differs != 0 ? "]" : "", differs != 0 ? 2 : 1); /* with its NUL */
-        put_check(to, "settings", differs == 0, false, NULL, (const char *)settings.data);
+        buf_printf(&settings, "%s", differs != 0 ? "]" : "");
+        put_check(to, "settings", differs == 0, false, NULL, buf_text(&settings));
         if (refusal_enabled(backend)) {
             check_snowflake(to, backend, needs_snowflake);
         }
@@ -864,7 +859,6 @@ int handle_readyz(struct conn *conn)
                               {.name = "for", .kind = PARAM_TEXT}};
     struct buf *json = reply_begin(conn);
     struct checks checks = {.ready = true};
-    char shown[SHOWN_BYTES];
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
@@ -873,7 +867,7 @@ int handle_readyz(struct conn *conn)
                                memcmp(options[1].text, "snowflake", options[1].len) != 0)) {
         return reply_error(conn, 400, "bad_request",
                            "for=%s is not known: leave it out, or say for=snowflake",
-                           text_show(options[1].text, options[1].len, shown, sizeof shown));
+                           TEXT_SHOWN(options[1].text, options[1].len, SHOWN_BYTES));
     }
     checks_make(api_loop(conn)->backend, options[1].present, &checks);
     buf_printf(json, "{\"status\":\"%s\"", checks.ready ? "ready" : "not ready");

@@ -5,7 +5,7 @@
  * committed or answered, and the result is shown.
  *
  * A change with ?wait=all is made as any other. Then the backend is asked to report when all
- * members have applied its entry (ID_REQUEST_BARRIER), and only then is the result shown.
+ * members have applied its entry (CLUSTER_REQUEST_BARRIER), and only then is the result shown.
  *
  * Failure modes: bad input 400 before anything is proposed; would_repeat, needs_force, a cover_s
  * for which too few ids are left: 409; a client whose tags use its whole share 429; unknown tag
@@ -59,7 +59,7 @@ int handle_tag_get(struct conn *conn)
     if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 1)) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_QUERY, tag_get_cb);
+    call = call_new(CLUSTER_REQUEST_QUERY, tag_get_cb);
     call->request.local = options[0].number == 1;
     query_get_encode(&call->request.payload, name, name_len);
     return call_submit(conn, call);
@@ -99,7 +99,7 @@ static void wait_drain(struct http_wait *wait);
 /* Ask for the wait of a change, or repeat that; the change's answer moves along. */
 static void wait_ask(struct conn *conn, struct call *from, uint32_t wait_ms)
 {
-    struct call *waited = call_new(ID_REQUEST_BARRIER, from->finish);
+    struct call *waited = call_new(CLUSTER_REQUEST_BARRIER, from->finish);
 
     waited->sees_errors = true;
     waited->change.wait = from->change.wait;
@@ -123,7 +123,7 @@ static bool wait_for_all(struct conn *conn, struct call *change)
     uint64_t now_ms = uv_now(conn->conns->uv);
     uint64_t until_ms = conn->conns->draining ? now_ms : change->change.wait.until_ms;
 
-    if (!change->change.wait.all || change->request.kind == ID_REQUEST_BARRIER) {
+    if (!change->change.wait.all || change->request.kind == CLUSTER_REQUEST_BARRIER) {
         return false;
     }
     wait_ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
@@ -147,7 +147,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
     if (waited->request.status == 0) {
         return false;
     }
-    if (waited->request.kind != ID_REQUEST_BARRIER) {
+    if (waited->request.kind != CLUSTER_REQUEST_BARRIER) {
         reply_err(conn, waited->request.status);
         return true;
     }
@@ -261,7 +261,6 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
     const struct id_backend *backend = api_loop(conn)->backend;
     struct id_figures *now = NULL; /* copied once for all tags, if one needs it */
     bool fits = true;
-    char shown[SHOWN_BYTES];
     struct command command;
     struct tag_put put;
 
@@ -289,8 +288,8 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
             fits = reply_error(conn, 409, "exhausted",
                                "tag %s hands out %.0f ids a second here: for cover_s=%u it needs "
                                "%.0f ids, and has %.0f left below its max, or 2^63",
-                               text_show(put.name, put.name_len, shown, sizeof shown),
-                               tag_rate(now, tag), put.cover_s, needed, left);
+                               TEXT_SHOWN(put.name, put.name_len, SHOWN_BYTES), tag_rate(now, tag),
+                               put.cover_s, needed, left);
         }
     }
     free(now);
@@ -354,7 +353,7 @@ int handle_tag_put(struct conn *conn)
         !request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, tag_put_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, tag_put_cb);
     head = put_list_head(conn, &options[0]);
     if (tag_json_read_one(name, name_len, conn->body.data, conn->body.len, &head,
                           &call->request.payload, &fault) != 0) {
@@ -371,7 +370,7 @@ int tag_make(struct conn *conn, const char *name, size_t len, uint64_t max_id,
 {
     const struct param not_forced = {.number = 0};
     struct command_list head = put_list_head(conn, &not_forced);
-    struct call *call = call_new(ID_REQUEST_COMMAND, finish);
+    struct call *call = call_new(CLUSTER_REQUEST_COMMAND, finish);
     char body[48] = "";
     struct body_fault fault;
 
@@ -455,7 +454,7 @@ int handle_tags_put(struct conn *conn)
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, tag_put_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, tag_put_cb);
     call->reading.wait =
         (struct change_wait){.all = options[1].present, .timeout_ms = (uint32_t)options[2].number};
     call->reading.bulk = (struct tag_bulk){.text = (const char *)conn->body.data,
@@ -492,7 +491,7 @@ int handle_tag_delete(struct conn *conn)
     if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2)) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, tag_delete_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, tag_delete_cb);
     command_put(&call->request.payload, COMMAND_TAG_DELETE,
                 &(struct delete_command){.name = name,
                                          .name_len = (uint16_t)name_len,
@@ -523,15 +522,7 @@ static int tags_list_cb(struct conn *conn, struct call *call)
 
 int handle_tags_list(struct conn *conn)
 {
-    struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
-    struct call *call;
+    struct call *call = list_call(conn, CLUSTER_REQUEST_QUERY, LIMIT_TAGS_PER_PAGE, tags_list_cb);
 
-    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
-        return ANSWERED;
-    }
-    call = call_new(ID_REQUEST_QUERY, tags_list_cb);
-    call->request.local = options[3].number == 1;
-    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
-                      options[1].len, (uint32_t)options[2].number);
-    return call_submit(conn, call);
+    return call != NULL ? call_submit(conn, call) : ANSWERED;
 }

@@ -55,7 +55,6 @@ static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
                          const struct worker_result *result)
 {
     const struct worker_row *row = &result->row;
-    char shown[SHOWN_BYTES];
 
     if (!result->has_row) {
         return reply_error(conn, 409, "conflict",
@@ -69,8 +68,7 @@ static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
         return reply_error(
             conn, 409, "conflict",
             "worker id %u is the own one of node %s until %llu: a node alone changes its row",
-            row->id, text_show(row->name, row->name_len, shown, sizeof shown),
-            ull(row->granted_until_ms));
+            row->id, TEXT_SHOWN(row->name, row->name_len, SHOWN_BYTES), ull(row->granted_until_ms));
     }
     if (asked->expected_until_ms != 0) {
         return reply_error(
@@ -82,7 +80,7 @@ static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
         conn, 409, "conflict",
         "worker id %u %s by %s until %llu: ask for none by its number, or again then", row->id,
         row->state == WORKER_HELD ? "is held" : "was released, and used up",
-        text_show(row->name, row->name_len, shown, sizeof shown), ull(row->granted_until_ms));
+        TEXT_SHOWN(row->name, row->name_len, SHOWN_BYTES), ull(row->granted_until_ms));
 }
 
 static int fail_result(struct conn *conn, const struct worker_renew *asked,
@@ -90,7 +88,6 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
 {
     const struct worker_row *row = &result->row;
     bool renews = asked->window_ms != 0;
-    char shown[SHOWN_BYTES];
 
     switch (result->status) {
     case ERR_SHARE:
@@ -108,15 +105,15 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
             "worker id %u belongs to another client, by the name %s, until %llu: the "
             "token, certificate or address that acquired it alone renews or releases "
             "it%s",
-            row->id, text_show(row->name, row->name_len, shown, sizeof shown),
-            ull(row->granted_until_ms), renews ? "" : "; the role admin may with force=1");
+            row->id, TEXT_SHOWN(row->name, row->name_len, SHOWN_BYTES), ull(row->granted_until_ms),
+            renews ? "" : "; the role admin may with force=1");
     case ERR_CONFLICT:
         return fail_conflict(conn, asked, result);
     case ERR_FENCED:
         return reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s",
                            row->id, ull(row->epoch),
                            row->state == WORKER_HELD ? "held" : "was released",
-                           text_show(row->name, row->name_len, shown, sizeof shown));
+                           TEXT_SHOWN(row->name, row->name_len, SHOWN_BYTES));
     case ERR_CLOCK_SKEW:
         return reply_error(
             conn, 503, "clock_skew",
@@ -172,7 +169,6 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
     const struct worker_row *row = &result.row;
-    char shown[BODY_SHOWN_BYTES];
     char place[LOOKS_WHY_BYTES];
     struct command command;
     struct buf *json;
@@ -187,7 +183,7 @@ static int worker_change_cb(struct conn *conn, struct call *call)
         /* The leader refused a new name with invisible characters. */
         return reply_error(
             conn, 400, "bad_request", "name=%s: %s",
-            text_show(command.acquire.name, command.acquire.name_len, shown, sizeof shown), place);
+            TEXT_SHOWN(command.acquire.name, command.acquire.name_len, BODY_SHOWN_BYTES), place);
     }
     /* A renewal whose bound is no longer the expected one but the requested one: an earlier try of
      * the same command was applied. */
@@ -212,7 +208,7 @@ static int worker_change_cb(struct conn *conn, struct call *call)
 
 static struct call *worker_change_new(int done)
 {
-    struct call *call = call_new(ID_REQUEST_COMMAND, worker_change_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
 
     call->done = done;
     return call;
@@ -222,7 +218,6 @@ static struct call *worker_change_new(int done)
 
 static bool texts_ok(struct conn *conn, const struct param *name, const struct param *address)
 {
-    char shown[BODY_SHOWN_BYTES];
     char place[LOOKS_WHY_BYTES] = "";
 
     if (name->len < 1 || name->len > LIMIT_WORKER_NAME_BYTES ||
@@ -231,14 +226,14 @@ static bool texts_ok(struct conn *conn, const struct param *name, const struct p
 
         return reply_error(conn, 400, "bad_request",
                            "name=%s is not 1 to %d bytes of UTF-8 without control characters%s%s",
-                           text_show(name->text, name->len, shown, sizeof shown),
+                           TEXT_SHOWN(name->text, name->len, BODY_SHOWN_BYTES),
                            LIMIT_WORKER_NAME_BYTES, hidden ? ": " : "", place);
     }
     if (address->len > LIMIT_ADDRESS_BYTES ||
         utf8_text_check(address->text, address->len, false) != 0) {
         return reply_error(conn, 400, "bad_request",
                            "address=%s is not at most %d bytes of UTF-8 without control characters",
-                           text_show(address->text, address->len, shown, sizeof shown),
+                           TEXT_SHOWN(address->text, address->len, BODY_SHOWN_BYTES),
                            LIMIT_ADDRESS_BYTES);
     }
     return true;
@@ -276,7 +271,6 @@ static bool read_layout(struct conn *conn, const struct param *layout,
 static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
                     struct worker_acquire *acquire, const struct layout_words **ret_named)
 {
-    char shown[BODY_SHOWN_BYTES];
 
     if (!read_layout(conn, layout, ret_named)) {
         return false;
@@ -289,7 +283,7 @@ static bool read_of(struct conn *conn, const struct param *layout, const struct 
         utf8_text_check(zone->text, zone->len, false) != 0) {
         return reply_error(conn, 400, "bad_request",
                            "zone=%s is not 1 to %d bytes of UTF-8 without control characters",
-                           text_show(zone->text, zone->len, shown, sizeof shown), LIMIT_ZONE_BYTES);
+                           TEXT_SHOWN(zone->text, zone->len, BODY_SHOWN_BYTES), LIMIT_ZONE_BYTES);
     }
     acquire->bits = *ret_named != NULL ? (*ret_named)->row.layout.bits.worker_bits : 0;
     acquire->zone = zone->text;
@@ -500,7 +494,7 @@ int handle_workers_list(struct conn *conn)
     limit = options[1].number;
     has_more = atomic_load(&api_loop(conn)->backend->health->level) >=
                command_since(COMMAND_WORKER_ACQUIRE_OF); /* than a page, see WORKER_ROWS_MAX */
-    call = call_new(ID_REQUEST_QUERY, workers_list_cb);
+    call = call_new(CLUSTER_REQUEST_QUERY, workers_list_cb);
     call->request.local = options[2].number == 1;
     call->list_limit = (uint32_t)limit;
     query_workers_encode(
@@ -524,7 +518,7 @@ static int pools_cb(struct conn *conn, struct call *call)
 
 int handle_pools_get(struct conn *conn)
 {
-    struct call *call = call_new(ID_REQUEST_QUERY, pools_cb);
+    struct call *call = call_new(CLUSTER_REQUEST_QUERY, pools_cb);
 
     query_pools_encode(&call->request.payload);
     return call_submit(conn, call);
@@ -558,7 +552,7 @@ int handle_pools_put(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "pools has %zu bytes, and %d are the most",
                            fields[0].len, LIMIT_POOLS_BYTES);
     }
-    call = call_new(ID_REQUEST_COMMAND, pools_put_cb);
+    call = call_new(CLUSTER_REQUEST_COMMAND, pools_put_cb);
     command_put(&call->request.payload, COMMAND_WORKER_POOLS,
                 &(struct worker_pools_put){fields[0].text, (uint16_t)fields[0].len});
     return call_submit(conn, call);

@@ -21,7 +21,7 @@
  * hash. auth_new() puts the first table into force. Each loop takes the table with auth_take() and
  * looks up the client in it, once for each head; a head that repeats the one before it is not
  * looked up again. auth_prepare() reads a new tokens file completely, and auth_commit() puts its
- * table into force. A loop sees by auth_is_newer(), one load of an atomic, that there is another
+ * table into force. A loop sees by auth.generation, one load of an atomic, that there is another
  * table. It takes that and gives the old one back, which is freed with its last reference. So a
  * token removed from the file is refused in each request that a loop begins after auth_commit() has
  * returned. Requests that wait for an answer then still get it.
@@ -198,11 +198,6 @@ void auth_free(struct auth *auth);
 
 /* The table in force, with a reference for the caller, and its generation. */
 struct token_table *auth_take(struct auth *auth, uint64_t *ret_generation);
-
-static inline bool auth_is_newer(const struct auth *auth, uint64_t generation)
-{
-    return atomic_load_explicit(&auth->generation, memory_order_acquire) != generation;
-}
 
 /* --- reload: prepare, then commit or drop --- */
 

@@ -56,8 +56,12 @@ void text_put_number(struct buf *buf, const char *before, uint64_t value);
  * values are cut and end in "...". Returns out, NUL-terminated. size >= 16. */
 const char *text_show(const char *text, size_t len, char *out, size_t size);
 
+/* The same, in memory of the block that it stands in. size: a constant. */
+#define TEXT_SHOWN(text, len, size) text_show((text), (len), (char[size]){0}, (size))
+
 /* "2026-11-20T11:03:58.123Z"; times past the year 9999 are shown as its end. Returns out. */
 const char *text_time_rfc3339(uint64_t wall_ms, char out[TEXT_TIME_BYTES]);
+#define TEXT_TIME(wall_ms) text_time_rfc3339((wall_ms), (char[TEXT_TIME_BYTES]){0}) /* likewise */
 
 /* Read a time: 1 to 15 digits of Unix milliseconds, or RFC 3339 with its zone, from 1970 to the end
  * of 9999, whose fractions below a millisecond are dropped. A space counts as the '+' of a zone,

@@ -259,6 +259,11 @@ void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms)
     timer_arm(&conn->conns->timers, &wait->timer, until_ms);
 }
 
+void conn_wait_free(struct http_wait *wait)
+{
+    free(wait);
+}
+
 void conn_wait_turn(struct conn *conn, struct http_wait *wait)
 {
     ASSERT(wait->sent != NULL);
@@ -364,14 +369,18 @@ void conn_fail(struct conn *conn, int status, const char *code, const char *extr
     conn_answer(conn, status, ANSWER_JSON, extra, scratch->data, scratch->len);
 }
 
+/* The beginning of an answer that does not end at once. */
+static void answer_begin(struct conn *conn, const struct answer *answer)
+{
+    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
+    conn->talker->put(conn, wire_out(&conn->wire, &conn->conns->pool), answer);
+    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
+    latency_end(&conn->conns->latency, conn->traffic, 200, conn->began_us);
+}
+
 /* --- in parts --- */
 
 _Static_assert(offsetof(struct answer_parts, wait) == 0, "to be freed by its wait");
-
-static void parts_cancelled(struct http_wait *wait)
-{
-    free(wait);
-}
 
 static void parts_sent(struct http_wait *wait)
 {
@@ -393,7 +402,6 @@ static void parts_sent(struct http_wait *wait)
 void conn_answer_parts(struct conn *conn, const char *type, const char *extra, size_t len,
                        struct answer_parts *parts)
 {
-    struct conns *conns = conn->conns;
     const struct answer answer = {.form = ANSWER_PARTS,
                                   .is_last = is_last(conn),
                                   .status = 200,
@@ -401,12 +409,10 @@ void conn_answer_parts(struct conn *conn, const char *type, const char *extra, s
                                   .extra = extra,
                                   .len = len};
 
-    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL && len > 0);
-    conn->talker->put(conn, wire_out(&conn->wire, &conns->pool), &answer);
-    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
-    latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
-    parts->wait = (struct http_wait){.cancel = parts_cancelled, .sent = parts_sent};
-    meter_put_off(&conn->metered, &conns->meter.later);
+    ASSERT(len > 0);
+    answer_begin(conn, &answer);
+    parts->wait = (struct http_wait){.cancel = conn_wait_free, .sent = parts_sent};
+    meter_put_off(&conn->metered, &conn->conns->meter.later);
     conn_wait(conn, &parts->wait, TIMER_NEVER);
 }
 
@@ -414,14 +420,10 @@ void conn_answer_parts(struct conn *conn, const char *type, const char *extra, s
 
 void conn_stream(struct conn *conn, const char *type)
 {
-    struct conns *conns = conn->conns;
     const struct answer answer = {
         .form = ANSWER_STREAM, .is_last = is_last(conn), .status = 200, .type = type};
 
-    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
-    conn->talker->put(conn, wire_out(&conn->wire, &conns->pool), &answer);
-    meter_output(&conn->conns->meter, &conn->metered, &conn->wire);
-    latency_end(&conns->latency, conn->traffic, 200, conn->began_us);
+    answer_begin(conn, &answer);
     conn_queue(conn);
 }
 
@@ -545,7 +547,9 @@ COLD static void set_retire_timer(struct conn *conn)
     }
 }
 
-HOT void conn_set_deadline(struct conn *conn)
+/* Set the deadline of the present state, if it has one. A connection whose replies are still being
+ * sent is not idle: the deadline of the write side holds. */
+HOT static void conn_set_deadline(struct conn *conn)
 {
     struct conns *conns = conn->conns;
     bool is_idle = conn->state == CONN_IDLE;

@@ -281,6 +281,9 @@ void conn_identify(struct conn *conn, const char *name, size_t len,
 /* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: no deadline here. */
 void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms);
 
+/* As http_wait.cancel, of a wait that is its memory's first member. */
+void conn_wait_free(struct http_wait *wait);
+
 /* The request's answer takes long to make: wait->sent is called in this connection's turn, to
  * resume and answer it, after all other connections' requests; once in a turn of the loop. */
 void conn_wait_turn(struct conn *conn, struct http_wait *wait);
@@ -408,10 +411,6 @@ static inline bool conn_charge(struct conn *conn, struct client_rate *rate, uint
  * gets an error. NULL: the socket is closed, and the caller keeps the reference. */
 struct conn *conn_new(struct conns *conns, const struct listener *listener, int fd,
                       struct http_client *client, bool refused);
-
-/* Set the deadline of the present state, if it has one. A connection whose replies are still being
- * sent is not idle: the deadline of the write side holds. */
-HOT void conn_set_deadline(struct conn *conn);
 
 /* Call after each step. Decides which deadline holds, what to keep, and whether to read on: for
  * input while there is room, or to see the client's end. It may close the connection. */

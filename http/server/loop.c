@@ -196,7 +196,7 @@ void conns_take(struct conns *conns, const struct listener *listener, int fd,
     } else if (is_proxy) {
         conn->proxied = MUST_HAVE(calloc(1, sizeof *conn->proxied));
         conn_move(conn, CONN_PROXY);
-        conn_set_deadline(conn);
+        timer_arm(&conns->timers, &conn->read_timer, conn->since_ms + conns->settings->head_ms);
         conn->events = UV_READABLE;
         if (uv_poll_start(&conn->poll, conn->events, proxy_cb) != 0) {
             conn_close(conn, "cannot poll");

@@ -4,6 +4,7 @@
 #include "http/server/meter.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
@@ -94,22 +96,6 @@ static uint32_t id_hash(const struct clients *clients, uint64_t id)
     return (uint32_t)hash_bytes(&id, sizeof id, clients->table.seed);
 }
 
-static struct http_client *client_find(struct clients *clients, uint64_t id, const char *name,
-                                       size_t len, bool is_named)
-{
-    struct hash_link *link = hash_table_chain(&clients->table, id_hash(clients, id));
-
-    for (; link != NULL; link = link->next) {
-        struct http_client *client = CONTAINER(link, struct http_client, link);
-
-        if (client->id == id && client->is_named == is_named && client->name_len == len &&
-            memcmp(client->name, name, len) == 0) {
-            return client;
-        }
-    }
-    return NULL;
-}
-
 /* A new record; NULL: all are in use. */
 static struct http_client *client_add(struct clients *clients, uint64_t id, const char *name,
                                       size_t len, bool is_named, bool is_local)
@@ -142,11 +128,20 @@ static struct http_client *client_get(struct clients *clients, const char *name,
                                       const struct client_quotas *quotas)
 {
     uint64_t id = hash_bytes(name, len, is_named ? KIND_NAME : KIND_ADDRESS);
-    struct http_client *client;
+    struct http_client *client = NULL;
+    struct hash_link *link;
 
     ASSERT(len >= 1 && len <= LIMIT_CLIENT_NAME_BYTES);
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
-    client = client_find(clients, id, name, len, is_named);
+    link = hash_table_chain(&clients->table, id_hash(clients, id));
+    for (; link != NULL && client == NULL; link = link->next) {
+        struct http_client *other = CONTAINER(link, struct http_client, link);
+
+        if (other->id == id && other->is_named == is_named && other->name_len == len &&
+            memcmp(other->name, name, len) == 0) {
+            client = other;
+        }
+    }
     if (client == NULL) {
         client = client_add(clients, id, name, len, is_named, is_local);
     }
@@ -680,15 +675,10 @@ HOT uint64_t latency_end(struct latency *latency, unsigned class, int status, ui
 /* The value of 16 hexadecimal digits. */
 static uint64_t trace_half(const char *digits)
 {
-    uint64_t number = 0;
+    uint64_t number;
 
-    for (int i = 0; i < 16; i++) {
-        char c = digits[i];
-
-        ASSERT((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'));
-        number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    return number;
+    ASSERT(text_hex(digits, sizeof number, (uint8_t *)&number));
+    return be64toh(number);
 }
 
 void latency_exemplar(struct latency *latency, unsigned class, int status, uint64_t took_us,

@@ -122,7 +122,7 @@ static void note_query(struct conn_world *world, const struct buf *payload)
     }
 }
 
-static void watch_cb(void *data, const struct id_request *request)
+static void watch_cb(void *data, const struct cluster_request *request)
 {
     struct conn_world *world = data;
     const struct buf *payload = &request->payload;
@@ -130,10 +130,10 @@ static void watch_cb(void *data, const struct id_request *request)
     buf_printf(&world->asked, "kind=%d local=%d wait=%llu", (int)request->kind, request->local,
                (unsigned long long)(request->deadline_ms - world->fake.now_ms));
     switch (request->kind) {
-    case ID_REQUEST_COMMAND:
+    case CLUSTER_REQUEST_COMMAND:
         note_command(world, payload);
         break;
-    case ID_REQUEST_QUERY:
+    case CLUSTER_REQUEST_QUERY:
         note_query(world, payload);
         break;
     case ID_REQUEST_OPEN:
@@ -145,10 +145,10 @@ static void watch_cb(void *data, const struct id_request *request)
     case ID_REQUEST_STATUS:
     case ID_REQUEST_SEGMENTS:
     case ID_REQUEST_BUFFERS:
-    case ID_REQUEST_MEMBER:
+    case CLUSTER_REQUEST_MEMBER:
     case ID_REQUEST_BACKUP:
-    case ID_REQUEST_BARRIER:
-    case ID_REQUEST_MONOTONIC:
+    case CLUSTER_REQUEST_BARRIER:
+    case CLUSTER_REQUEST_LEADER:
         note_text(&world->asked, payload->data, payload->len);
         break;
     }

@@ -22,7 +22,7 @@ static void unlock(struct fake *fake)
     ASSERT(pthread_mutex_unlock(&fake->mutex) == 0);
 }
 
-static void submit_cb(struct id_backend *backend, struct id_request *request)
+static void submit_cb(struct id_backend *backend, struct cluster_request *request)
 {
     struct fake *fake = (struct fake *)backend;
 
@@ -33,9 +33,9 @@ static void submit_cb(struct id_backend *backend, struct id_request *request)
     TAILQ_INSERT_TAIL(&fake->requests, request, link);
     fake->submitted++;
     fake->last_deadline_ms = request->deadline_ms;
-    if (request->kind == ID_REQUEST_COMMAND) {
+    if (request->kind == CLUSTER_REQUEST_COMMAND) {
         fake->change_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
-    } else if (request->kind == ID_REQUEST_BARRIER) {
+    } else if (request->kind == CLUSTER_REQUEST_BARRIER) {
         fake->all_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
     }
     fake->last_local = request->local;
@@ -149,7 +149,7 @@ static void grant(struct fake *fake, struct id_tag *tag)
     buf_free(&reply);
 }
 
-static int open_tag(struct fake *fake, const struct id_request *request)
+static int open_tag(struct fake *fake, const struct cluster_request *request)
 {
     const char *name = (const char *)request->payload.data;
     size_t len = request->payload.len;
@@ -210,7 +210,7 @@ static void list_buffers(const struct fake *fake, struct id_buffers *out)
 }
 
 /* One strict request, as a batch of its own. */
-static int take_strict(struct fake *fake, struct id_request *request)
+static int take_strict(struct fake *fake, struct cluster_request *request)
 {
     struct command_list batch = {.wall_ms = 1, .key_limit = 4, .key_share = fake->key_share};
     struct strict_result result;
@@ -235,7 +235,7 @@ static int take_strict(struct fake *fake, struct id_request *request)
     return result.status;
 }
 
-static int take_backup(struct fake *fake, struct id_request *request)
+static int take_backup(struct fake *fake, struct cluster_request *request)
 {
     struct id_backup *what = request->out;
 
@@ -260,10 +260,10 @@ static int take_backup(struct fake *fake, struct id_request *request)
     return 0;
 }
 
-static int carry_out(struct fake *fake, struct id_request *request)
+static int carry_out(struct fake *fake, struct cluster_request *request)
 {
     switch (request->kind) {
-    case ID_REQUEST_COMMAND:
+    case CLUSTER_REQUEST_COMMAND:
         apply(fake, &request->payload, &request->reply);
         if (fake->repeat) {
             buf_free(&request->reply);
@@ -271,11 +271,11 @@ static int carry_out(struct fake *fake, struct id_request *request)
         }
         request->index = fake->index;
         return 0;
-    case ID_REQUEST_QUERY:
+    case CLUSTER_REQUEST_QUERY:
         return fsm_query(fake->fsm, request->payload.data, request->payload.len, &request->reply);
     case ID_REQUEST_OPEN:
         return open_tag(fake, request);
-    case ID_REQUEST_BARRIER:
+    case CLUSTER_REQUEST_BARRIER:
         fake->everywhere_index = request->index;
         *(struct missing_members *)request->out = fake->missing;
         return fake->everywhere_status;
@@ -292,17 +292,17 @@ static int carry_out(struct fake *fake, struct id_request *request)
         return 0;
     case ID_REQUEST_STRICT:
         return take_strict(fake, request);
-    case ID_REQUEST_MEMBER:
+    case CLUSTER_REQUEST_MEMBER:
         ASSERT(member_ask_decode(request->payload.data, request->payload.len, &fake->asked) == 0);
         member_answer_encode(&fake->member_answer, &request->reply);
         return 0;
-    case ID_REQUEST_MONOTONIC: /* of the batcher alone */
+    case CLUSTER_REQUEST_LEADER: /* of the batcher alone */
         break;
     }
     UNREACHABLE("a kind of request");
 }
 
-static void answer(struct fake *fake, struct id_request *request)
+static void answer(struct fake *fake, struct cluster_request *request)
 {
     request->status = fake->fail_with != 0 ? fake->fail_with : carry_out(fake, request);
     if (fake->wrong_reply) {
@@ -315,15 +315,15 @@ static void answer(struct fake *fake, struct id_request *request)
 }
 
 /* The oldest that is not held; NULL: none. */
-static struct id_request *next_request(struct fake *fake)
+static struct cluster_request *next_request(struct fake *fake)
 {
-    struct id_request *request;
+    struct cluster_request *request;
 
     if (fake->hold_requests && !fake->stop) {
         return NULL;
     }
     TAILQ_FOREACH (request, &fake->requests, link) {
-        bool held = request->kind == ID_REQUEST_BARRIER && fake->hold_all &&
+        bool held = request->kind == CLUSTER_REQUEST_BARRIER && fake->hold_all &&
                     request->deadline_ms > clock_now_ms(&fake->clock);
 
         if (!held || fake->stop) {
@@ -336,7 +336,7 @@ static struct id_request *next_request(struct fake *fake)
 /* The next thing that may be done; false if there is none. */
 static bool work(struct fake *fake)
 {
-    struct id_request *request = next_request(fake);
+    struct cluster_request *request = next_request(fake);
     bool may_grant = fake->want_count > 0 && !fake->hold_wants && !fake->stop;
 
     if (may_grant && (fake->still || request == NULL)) {
@@ -379,7 +379,7 @@ bool fake_turn(struct fake *fake)
     return worked;
 }
 
-void fake_serve(struct fake *fake, struct id_request *request)
+void fake_serve(struct fake *fake, struct cluster_request *request)
 {
     lock(fake);
     answer(fake, request);

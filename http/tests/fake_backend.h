@@ -20,7 +20,7 @@
 
 #define FAKE_WANTS_MAX 1024
 
-TAILQ_HEAD(fake_requests, id_request);
+TAILQ_HEAD(fake_requests, cluster_request);
 
 struct fake {
     struct id_backend backend;
@@ -31,7 +31,7 @@ struct fake {
     bool prompt;            /* without a thread: a refill comes at once */
     uint64_t now_ms;        /* what the clock shows; 0: the system's. Fixed while requests come */
     /* Sees each request as it is submitted, before it is carried out. NULL: nobody does */
-    void (*watch)(void *data, const struct id_request *request);
+    void (*watch)(void *data, const struct cluster_request *request);
     void *watch_data;
     pthread_t thread;
     pthread_mutex_t mutex; /* guards what follows, and the state machine */
@@ -87,7 +87,7 @@ void fake_start_still(struct fake *fake);
 bool fake_turn(struct fake *fake);
 
 /* Carry out a request that did not come by the backend, and answer it. Any thread. */
-void fake_serve(struct fake *fake, struct id_request *request);
+void fake_serve(struct fake *fake, struct cluster_request *request);
 
 /* Settings for a server: the defaults, one loop and a free port where nothing is set. */
 void fake_settings(struct http_settings *settings);

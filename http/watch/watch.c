@@ -76,7 +76,6 @@ uint64_t events_last(struct events *events)
 
 void events_list(struct events *events, uint64_t after, size_t limit, struct buf *out)
 {
-    char time[TEXT_TIME_BYTES];
     uint64_t first;
     uint64_t count;
 
@@ -90,8 +89,7 @@ void events_list(struct events *events, uint64_t after, size_t limit, struct buf
         const struct event *event = &events->ring[(first + i) % LIMIT_EVENTS];
 
         buf_printf(out, "%s{\"number\":%llu,\"time\":\"%s\",\"kind\":\"%s\"", i > 0 ? "," : "",
-                   ull(event->number), text_time_rfc3339(event->wall_ms, time),
-                   event_kind_name(event->kind));
+                   ull(event->number), TEXT_TIME(event->wall_ms), event_kind_name(event->kind));
         text_put_field(out, ",\"text\":", event->text);
         buf_printf(out, "}");
     }
@@ -630,7 +628,6 @@ void alarms_put(const struct alarms *alarms, struct buf *json)
 {
     static const char *const severities[] = {"critical", "warning"};
     const char *comma = "";
-    char time[TEXT_TIME_BYTES];
 
     buf_printf(json, "[");
     for (unsigned i = 0; i < 2 * ALARMS; i++) {
@@ -639,8 +636,7 @@ void alarms_put(const struct alarms *alarms, struct buf *json)
 
         if (alarm->begun && strcmp(table[i % ALARMS].severity, severity) == 0) {
             buf_printf(json, "%s{\"name\":\"%s\",\"severity\":\"%s\",\"since\":\"%s\"", comma,
-                       table[i % ALARMS].name, severity,
-                       text_time_rfc3339(alarm->since_wall_ms, time));
+                       table[i % ALARMS].name, severity, TEXT_TIME(alarm->since_wall_ms));
             text_put_field(json, ",\"text\":", alarm->text);
             text_put_field(json, ",\"do\":", table[i % ALARMS].do_next);
             buf_printf(json, "}");

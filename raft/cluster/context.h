@@ -37,42 +37,6 @@ enum {
     WAKE_SERVICE = WAKE_ALL & ~(WAKE_SEEN - 1u)
 };
 
-/* Requests that are over, until their done() is called. The part that serves a request ends it by
- * answers_put(), at any time, also from inside submit. The replica delivers all of them at one
- * place of its turn, but for those of a leader's own commands (`once`), which are delivered as they
- * are applied. So done() is called exactly once, on the raft loop, and never from inside submit. */
-struct answers {
-    struct cluster_request_list list;
-};
-
-static inline void answers_init(struct answers *answers)
-{
-    TAILQ_INIT(&answers->list);
-}
-
-static inline bool answers_are_none(const struct answers *answers)
-{
-    return TAILQ_EMPTY(&answers->list);
-}
-
-/* The request is over, and on no other list. Its reply is filled already. */
-static inline void answers_put(struct answers *answers, struct cluster_request *request, int status)
-{
-    request->status = status;
-    TAILQ_INSERT_TAIL(&answers->list, request, link);
-}
-
-/* Call done() of all, also of those that come meanwhile: a batch that is over ends its parts. */
-static inline void answers_deliver(struct answers *answers)
-{
-    struct cluster_request *request;
-
-    while ((request = TAILQ_FIRST(&answers->list)) != NULL) {
-        TAILQ_REMOVE(&answers->list, request, link);
-        request->done(request);
-    }
-}
-
 /* Events of this node; NULL for those that are not wanted. On the loop, but for failed. */
 struct replica_listener {
     SLIST_ENTRY(replica_listener) link;

@@ -485,6 +485,9 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
         answers_put(&replica->answers, request, ERR_SHUTTING_DOWN);
         return;
     }
+    if (request->kind != CLUSTER_REQUEST_BARRIER) {
+        request->reply.len = 0;
+    }
     switch (request->kind) {
     case CLUSTER_REQUEST_COMMAND:
     case CLUSTER_REQUEST_QUERY:
@@ -642,18 +645,6 @@ static void turn_woken(struct replica *replica)
     NOTIFY(&replica->context, route_changed, through);
 }
 
-/* Deliver answers of the replica and of the service alternately, since each may cause others. */
-static void deliver(struct replica *replica)
-{
-    struct service *service = replica->context.service;
-
-    while (!answers_are_none(&replica->answers) || service->ops->is_over(service)) {
-        context_wake(&replica->context, WAKE_SEEN); /* what was answered may be seen */
-        answers_deliver(&replica->answers);
-        service->ops->deliver(service);
-    }
-}
-
 /* Record the step of the turn, for reports of long turns. */
 static void replica_step(struct replica *replica, const char *doing)
 {
@@ -664,10 +655,7 @@ static void replica_step(struct replica *replica, const char *doing)
 /* Must another turn follow at once? */
 static bool replica_is_awaited(const struct replica *replica)
 {
-    const struct service *service = replica->context.service;
-
-    return replica->timers.woken != 0 || !answers_are_none(&replica->answers) ||
-           service->ops->is_over(service);
+    return replica->timers.woken != 0 || !answers_are_none(&replica->answers);
 }
 
 /* Wake the parts if more of the log is applied than they have seen, the disk became low or has room
@@ -721,7 +709,10 @@ static bool turn(struct replica *replica)
     if (replica->timers.woken & WAKE_REQUESTS) {
         serving_answer(&replica->requests.serving);
     }
-    deliver(replica);
+    if (!answers_are_none(&replica->answers)) {
+        context_wake(&replica->context, WAKE_SEEN); /* what was answered may be seen */
+        answers_deliver(&replica->answers);
+    }
     if (replica->timers.woken != 0) {
         turn_woken(replica);
     }

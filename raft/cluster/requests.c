@@ -787,7 +787,7 @@ bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payl
 static void barrier_finish(struct barrier *barrier, struct cluster_request *request, int status)
 {
     const struct configuration conf = barrier_members_of(barrier);
-    struct missing_members *missing = request->missing;
+    struct missing_members *missing = request->out;
     uint64_t self = barrier->on->node_id;
     uint64_t index = request->index;
 
@@ -839,7 +839,7 @@ void barrier_submit(struct barrier *barrier, struct cluster_request *request)
 {
     struct cluster_request *before = TAILQ_LAST(&barrier->waits, cluster_request_list);
 
-    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->missing != NULL);
+    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->out != NULL);
     if (barrier->count >= LIMIT_BARRIER_WAITS) {
         barrier_finish(barrier, request, ERR_OVERLOADED);
         return;

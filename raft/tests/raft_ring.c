@@ -459,12 +459,12 @@ int ring_role(struct ring *ring, uint64_t on, uint64_t id)
 
 /* --- requests --- */
 
-static void asked_done(struct id_request *request)
+static void asked_done(struct cluster_request *request)
 {
     CONTAINER(request, struct asked, base)->done++;
 }
 
-static void asked_init(struct asked *asked, enum id_request_kind kind)
+static void asked_init(struct asked *asked, unsigned kind)
 {
     memset(asked, 0, sizeof *asked);
     asked->base.kind = kind;
@@ -475,7 +475,7 @@ void asked_put(struct asked *asked, const char *tag, uint32_t step)
 {
     struct tag_put put = {.name = tag, .name_len = (uint16_t)strlen(tag)};
 
-    asked_init(asked, ID_REQUEST_COMMAND);
+    asked_init(asked, CLUSTER_REQUEST_COMMAND);
     put.fields = TAG_FIELD_STEP | TAG_FIELD_MAX_STEP;
     put.step = step;
     put.max_step = step;
@@ -487,7 +487,7 @@ void asked_put(struct asked *asked, const char *tag, uint32_t step)
 
 void asked_delete(struct asked *asked, const char *tag)
 {
-    asked_init(asked, ID_REQUEST_COMMAND);
+    asked_init(asked, CLUSTER_REQUEST_COMMAND);
     command_put(&asked->base.payload, COMMAND_TAG_DELETE,
                 &(struct delete_command){
                     .name = tag, .name_len = (uint16_t)(strlen(tag)), .wall_ms = FAKE_WALL_MS});
@@ -495,7 +495,7 @@ void asked_delete(struct asked *asked, const char *tag)
 
 void asked_get(struct asked *asked, const char *tag)
 {
-    asked_init(asked, ID_REQUEST_QUERY);
+    asked_init(asked, CLUSTER_REQUEST_QUERY);
     query_get_encode(&asked->base.payload, tag, strlen(tag));
 }
 
@@ -512,14 +512,14 @@ void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_
 
     memcpy(member.address, address, strlen(address));
     asked_get(asked, "x");
-    asked->base.kind = ID_REQUEST_MEMBER;
+    asked->base.kind = CLUSTER_REQUEST_MEMBER;
     buf_free(&asked->base.payload);
     member_ask_encode(&member, &asked->base.payload);
 }
 
 void asked_everywhere(struct asked *asked, uint64_t index, struct missing_members *missing)
 {
-    asked_init(asked, ID_REQUEST_BARRIER);
+    asked_init(asked, CLUSTER_REQUEST_BARRIER);
     asked->base.index = index;
     asked->base.out = missing;
 }

@@ -109,7 +109,7 @@ int ring_role(struct ring *ring, uint64_t on, uint64_t id);
 /* --- requests --- */
 
 struct asked {
-    struct id_request base;
+    struct cluster_request base;
     unsigned done; /* how often done() was called */
 };
 

@@ -11,7 +11,7 @@
 
 #define WAIT_MS 20000
 
-static void done(struct id_request *request)
+static void done(struct cluster_request *request)
 {
     struct asked *asked = (struct asked *)request; /* its first member */
 

@@ -37,20 +37,6 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
     return code;
 }
 
-/* Options for the build and the shells: `--print-manual`, `--complete WORD...`. */
-static bool print_table(int argc, char **argv, struct buf *out)
-{
-    if (argc >= 2 && strcmp(argv[1], "--complete") == 0) {
-        complete_words((const char *const *)argv + 2, (size_t)argc - 2, out);
-        return true;
-    }
-    if (argc == 2 && strcmp(argv[1], "--print-manual") == 0) {
-        complete_manual(out);
-        return true;
-    }
-    return false;
-}
-
 int main(int argc, char **argv)
 {
     static struct ctl ctl;
@@ -64,20 +50,22 @@ int main(int argc, char **argv)
     }
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters */
     (void)signal(SIGPIPE, SIG_IGN);
-    if (print_table(argc, argv, &ctl.out)) {
-        code = ctl_flush(&ctl);
-        buf_free(&ctl.out);
-        return (int)code;
-    }
-    code = args_parse(&ctl, COMMANDS, argc, argv, &action);
-    if (code == CTL_DONE && action == ARGS_VERSION) {
+    if (argc >= 2 && strcmp(argv[1], "--complete") == 0) { /* for the shells */
+        complete_words((const char *const *)argv + 2, (size_t)argc - 2, &ctl.out);
+        code = CTL_DONE;
+    } else if (argc == 2 && strcmp(argv[1], "--print-manual") == 0) { /* for the build */
+        complete_manual(&ctl.out);
+        code = CTL_DONE;
+    } else if ((code = args_parse(&ctl, COMMANDS, argc, argv, &action)) != CTL_DONE) {
+        /* it was printed */
+    } else if (action == ARGS_VERSION) {
         buf_printf(&ctl.out, "leafctl %s%s%s\n", LEAFD_VERSION,
                    commit_built[0] != '\0' ? " commit " : "", commit_built);
-    } else if (code == CTL_DONE && action == ARGS_HELP && ctl.command == NULL) {
+    } else if (action == ARGS_HELP && ctl.command == NULL) {
         describe_all(&ctl.out);
-    } else if (code == CTL_DONE && action == ARGS_HELP) {
+    } else if (action == ARGS_HELP) {
         describe_command(ctl.command, &ctl.out);
-    } else if (code == CTL_DONE) {
+    } else {
         code = leafctl_run(&ctl);
     }
     written = ctl_flush(&ctl);

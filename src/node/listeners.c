@@ -379,7 +379,7 @@ struct waiting {
     struct snowflake snowflake; /* without workers: to decode ids */
 };
 
-static void waiting_submit(struct id_backend *backend, struct id_request *request)
+static void waiting_submit(struct id_backend *backend, struct cluster_request *request)
 {
     (void)backend;
     request->status = ERR_NO_LEADER;

@@ -163,12 +163,12 @@ bool growth_tag(const struct growth *growth, const char *name, size_t len, uint6
 
 static void backups_answer(struct backups *backups, int status)
 {
-    struct id_request *asked = backups->asked;
+    struct cluster_request *asked = backups->asked;
 
     timer_cancel(backups->on->timers, &backups->due);
     backups->asked = NULL;
     if (asked != NULL) {
-        id_answer(backups->context, asked, status);
+        answers_put(backups->on->answers, asked, status);
     }
 }
 
@@ -358,7 +358,7 @@ static void backups_queried_cb(struct cluster_request *query)
     catch_up(backups, backups->asked->deadline_ms);
 }
 
-static void backups_begin(struct backups *backups, struct id_request *request)
+static void backups_begin(struct backups *backups, struct cluster_request *request)
 {
     const struct id_backup *what = request->out;
 
@@ -395,7 +395,7 @@ static void backups_due_cb(struct timer *timer, uint64_t now_ms)
 
 /* --- requests --- */
 
-static void read_on(struct backups *backups, struct id_request *request)
+static void read_on(struct backups *backups, struct cluster_request *request)
 {
     timer_cancel(backups->on->timers, &backups->due);
     backups->asked = request;
@@ -410,7 +410,7 @@ static void read_on(struct backups *backups, struct id_request *request)
     }
 }
 
-void backups_submit(struct backups *backups, struct id_request *request)
+void backups_submit(struct backups *backups, struct cluster_request *request)
 {
     const struct id_backup *what = request->out;
 
@@ -418,11 +418,11 @@ void backups_submit(struct backups *backups, struct id_request *request)
     if (what->number == 0 && backups->state == BACKUPS_NONE) {
         backups_begin(backups, request);
     } else if (what->number == 0) {
-        id_answer(backups->context, request, ERR_OVERLOADED);
+        answers_put(backups->on->answers, request, ERR_OVERLOADED);
     } else if (what->number == backups->number && backups->state == BACKUPS_PAUSED) {
         read_on(backups, request);
     } else {
-        id_answer(backups->context, request, ERR_NOT_FOUND);
+        answers_put(backups->on->answers, request, ERR_NOT_FOUND);
     }
 }
 

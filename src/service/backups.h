@@ -109,10 +109,10 @@ struct backups {
     uint64_t index;  /* it must not be older than this */
     uint64_t until_ms;
     struct cluster_request query;
-    struct id_request *asked; /* to be answered; NULL: no request waits */
-    int status;               /* of asked, while the view is being closed */
-    struct timer due;         /* of asked, or of the pause */
-    struct timer look;        /* PAUSED: whether the store has ended the view */
+    struct cluster_request *asked; /* to be answered; NULL: no request waits */
+    int status;                    /* of asked, while the view is being closed */
+    struct timer due;              /* of asked, or of the pause */
+    struct timer look;             /* PAUSED: whether the store has ended the view */
     struct disk_read read;
     bool back; /* the read has come back */
     struct store_snapshot *view;
@@ -123,7 +123,7 @@ struct backups {
 void backups_init(struct backups *backups, struct id_context *context, struct growth *growth);
 
 /* Take a request of kind ID_REQUEST_BACKUP. */
-void backups_submit(struct backups *backups, struct id_request *request);
+void backups_submit(struct backups *backups, struct cluster_request *request);
 
 /* Continue. Woken by a request, a finished read, the leader's answer, its timer, and events that
  * wake all parts. */

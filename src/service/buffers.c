@@ -34,18 +34,18 @@ static bool is_answered(const struct id_buffers *out)
     return true;
 }
 
-static void buffers_leave(struct buffers *buffers, struct id_request *request, int status)
+static void buffers_leave(struct buffers *buffers, struct cluster_request *request, int status)
 {
     ASSERT(buffers->count > 0);
     TAILQ_REMOVE(&buffers->waits, request, link);
     buffers->count--;
     timer_cancel(buffers->on->timers, &request->deadline);
-    id_answer(buffers->context, request, status);
+    answers_put(buffers->on->answers, request, status);
 }
 
 static void buffers_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
-    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+    struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
 
     (void)now_ms;
     ASSERT(request->kind == ID_REQUEST_BUFFERS);
@@ -62,7 +62,7 @@ static struct id_node_buffers *buffers_place_of(struct id_buffers *out, uint64_t
     return NULL;
 }
 
-static void buffers_ask_others(struct buffers *buffers, const struct id_request *request)
+static void buffers_ask_others(struct buffers *buffers, const struct cluster_request *request)
 {
     const struct raft_context *on = buffers->on;
     const struct wire_buffers question = {
@@ -80,7 +80,7 @@ static void buffers_ask_others(struct buffers *buffers, const struct id_request 
     }
 }
 
-void buffers_submit(struct buffers *buffers, struct id_request *request)
+void buffers_submit(struct buffers *buffers, struct cluster_request *request)
 {
     const struct raft_context *on = buffers->on;
     struct id_buffers *out = request->out;
@@ -89,11 +89,11 @@ void buffers_submit(struct buffers *buffers, struct id_request *request)
     ASSERT(request->kind == ID_REQUEST_BUFFERS && out != NULL);
     *out = (struct id_buffers){0};
     if (buffers->count >= LIMIT_BUFFERS_WAITS) {
-        id_answer(buffers->context, request, ERR_OVERLOADED);
+        answers_put(buffers->on->answers, request, ERR_OVERLOADED);
         return;
     }
     if (!buffers_look(buffers, request->payload.data, request->payload.len, &own)) {
-        id_answer(buffers->context, request, ERR_BAD_MESSAGE);
+        answers_put(buffers->on->answers, request, ERR_BAD_MESSAGE);
         return;
     }
     out->nodes[out->count++] = (struct id_node_buffers){
@@ -102,7 +102,7 @@ void buffers_submit(struct buffers *buffers, struct id_request *request)
     request->holder = buffers;
     buffers_ask_others(buffers, request);
     if (is_answered(out)) {
-        id_answer(buffers->context, request, 0);
+        answers_put(buffers->on->answers, request, 0);
         return;
     }
     TAILQ_INSERT_TAIL(&buffers->waits, request, link);
@@ -135,7 +135,7 @@ static bool buffers_answer(struct buffers *buffers, uint64_t to,
 bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payload, size_t len)
 {
     struct wire_buffers message;
-    struct id_request *request;
+    struct cluster_request *request;
     struct id_node_buffers *node;
 
     if (wire_buffers_decode(payload, len, &message) != 0) {
@@ -165,8 +165,8 @@ bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payl
 
 void buffers_link_changed(struct buffers *buffers, uint64_t peer)
 {
-    struct id_request *request;
-    struct id_request *next;
+    struct cluster_request *request;
+    struct cluster_request *next;
 
     for (request = TAILQ_FIRST(&buffers->waits); request != NULL; request = next) {
         struct id_node_buffers *node = buffers_place_of(request->out, peer);
@@ -183,7 +183,7 @@ void buffers_link_changed(struct buffers *buffers, uint64_t peer)
 
 void buffers_stop(struct buffers *buffers)
 {
-    struct id_request *request;
+    struct cluster_request *request;
 
     while ((request = TAILQ_FIRST(&buffers->waits)) != NULL) {
         buffers_leave(buffers, request, ERR_SHUTTING_DOWN);

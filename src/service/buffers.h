@@ -23,10 +23,10 @@
 struct buffers {
     struct id_context *context;
     const struct raft_context *on;
-    struct allocator *allocator;  /* whose buffers are this node's */
-    struct id_request_list waits; /* not all members have answered these */
-    size_t count;                 /* of these; <= LIMIT_BUFFERS_WAITS */
-    uint64_t number;              /* of the last question */
+    struct allocator *allocator;       /* whose buffers are this node's */
+    struct cluster_request_list waits; /* not all members have answered these */
+    size_t count;                      /* of these; <= LIMIT_BUFFERS_WAITS */
+    uint64_t number;                   /* of the last question */
 };
 
 void buffers_init(struct buffers *buffers, struct id_context *context, struct allocator *allocator);
@@ -36,7 +36,7 @@ bool buffers_look(const struct buffers *buffers, const void *data, size_t len,
                   struct id_segments_page *ret_page);
 
 /* Take a request of kind ID_REQUEST_BUFFERS. */
-void buffers_submit(struct buffers *buffers, struct id_request *request);
+void buffers_submit(struct buffers *buffers, struct cluster_request *request);
 
 /* A FRAME_BUFFERS. False: malformed. */
 bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payload, size_t len);

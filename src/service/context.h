@@ -1,6 +1,6 @@
 /*
- * context.h - shared by all parts of the id service: the replica's context, the machine of ids, and
- * how requests of the node's clients are ended.
+ * context.h - shared by all parts of the id service: the replica's context, and the machine of
+ * ids.
  *
  * Failure modes: none. Thread: the raft loop.
  */
@@ -22,22 +22,11 @@ enum {
 };
 _Static_assert(WAKE_STRICT == 1u << WAKE_LAST, "each part has a bit");
 
-TAILQ_HEAD(id_request_list, id_request);
-
 struct id_context {
     const struct raft_context *on;
     struct fsm *fsm;             /* the machine of on->state */
-    struct id_proposer proposer; /* takes any id_request of this node */
-    struct id_request_list over; /* until their done() is called */
+    struct id_proposer proposer; /* takes any request of this node */
 };
-
-/* End a request that is on no other list and whose reply is filled. done() is called at a fixed
- * place of the replica's turn, so never from inside submit. */
-static inline void id_answer(struct id_context *context, struct id_request *request, int status)
-{
-    request->status = status;
-    TAILQ_INSERT_TAIL(&context->over, request, link);
-}
 
 /* Tags age, and grow, by the log's time; in a cluster without log time, by each node's own clock.
  */

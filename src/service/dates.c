@@ -74,12 +74,12 @@ uint32_t dates_period(void *data, const char *name, size_t name_len)
 
 uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s)
 {
-    uint64_t left = tag_bound(row) - row->max_id;
+    uint64_t first;
+    uint64_t left = tag_ids_left(row, &first);
     struct shape shape;
     uint64_t local_ms;
     uint64_t elapsed_ms;
     uint64_t length_ms;
-    uint64_t first;
     uint64_t end;
 
     if (!tag_is_dated(row) || tag_shape(row->shape, row->shape_len, &shape, NULL) != 0 ||

@@ -25,52 +25,12 @@ static struct id_service *service_of(const struct service *base)
     return CONTAINER(base, struct id_service, base);
 }
 
-/* --- requests that the cluster serves --- */
-
-struct passed {
-    struct cluster_request request;
-    struct id_request *outer;
-};
-
-static void on_passed(struct cluster_request *request)
-{
-    struct passed *passed = CONTAINER(request, struct passed, request);
-    struct id_request *outer = passed->outer;
-
-    if (request->kind != CLUSTER_REQUEST_BARRIER) {
-        buf_free(&outer->reply);
-        buf_move(&outer->reply, &request->reply);
-        outer->index = request->index;
-    }
-    buf_move(&outer->payload, &request->payload);
-    outer->status = request->status;
-    free(passed);
-    outer->done(outer);
-}
-
-/* The payload is passed along, and returns with the answer. */
-static void pass(struct id_service *service, struct id_request *outer,
-                 enum cluster_request_kind kind)
-{
-    struct passed *passed = MUST_HAVE(calloc(1, sizeof *passed));
-
-    passed->outer = outer;
-    passed->request = (struct cluster_request){.kind = kind,
-                                               .deadline_ms = outer->deadline_ms,
-                                               .once = outer->once,
-                                               .index = outer->index,
-                                               .missing = outer->out,
-                                               .done = on_passed};
-    buf_move(&passed->request.payload, &outer->payload);
-    replica_submit(service->replica, &passed->request);
-}
-
 /* --- requests of the node itself --- */
 
 /* A tag that the leader is asked about. */
 struct open_request {
     struct cluster_request query;
-    struct id_request *outer;
+    struct cluster_request *outer;
     struct id_service *service;
 };
 
@@ -105,7 +65,7 @@ static void ids_queried_cb(struct cluster_request *query)
         status = rows.count == 1 ? open_row(open->service, &rows.rows[0]) : ERR_UNKNOWN_TAG;
     }
     tag_rows_release(&rows);
-    id_answer(&open->service->context, open->outer, status);
+    answers_put(open->service->context.on->answers, open->outer, status);
     buf_free(&query->payload);
     buf_free(&query->reply);
     free(open);
@@ -123,7 +83,7 @@ static bool is_known(const struct tag_row *row, const struct id_tag *tag)
 
 /* A tag requested on this node for the first time gets its place in the id table, by the row known
  * here or to the leader. No such tag: ERR_UNKNOWN_TAG; the table is full: ERR_OVERLOADED. */
-static void open_tag(struct id_service *service, struct id_request *request)
+static void open_tag(struct id_service *service, struct cluster_request *request)
 {
     const char *name = (const char *)request->payload.data;
     const struct tag_row *row = fsm_tag(service->context.fsm, name, request->payload.len);
@@ -132,7 +92,7 @@ static void open_tag(struct id_service *service, struct id_request *request)
 
     ASSERT(request->kind == ID_REQUEST_OPEN);
     if (is_known(row, tag) && !request->fresh) {
-        id_answer(&service->context, request, open_row(service, row));
+        answers_put(service->context.on->answers, request, open_row(service, row));
         return;
     }
     open = MUST_HAVE(calloc(1, sizeof *open));
@@ -145,35 +105,27 @@ static void open_tag(struct id_service *service, struct id_request *request)
     replica_submit(service->replica, &open->query);
 }
 
-void id_service_submit(struct id_service *service, struct id_request *request)
+void id_service_submit(struct id_service *service, struct cluster_request *request)
 {
-    struct id_context *context = &service->context;
+    struct answers *answers = service->context.on->answers;
 
-    if (context->on->stopping) {
-        id_answer(context, request, ERR_SHUTTING_DOWN);
+    if (service->context.on->stopping) {
+        answers_put(answers, request, ERR_SHUTTING_DOWN);
+        return;
+    }
+    if (request->kind == CLUSTER_REQUEST_QUERY && request->local) {
+        answers_put(answers, request,
+                    fsm_query(service->context.fsm, request->payload.data, request->payload.len,
+                              &request->reply));
         return;
     }
     switch (request->kind) {
-    case ID_REQUEST_COMMAND:
-        pass(service, request, CLUSTER_REQUEST_COMMAND);
-        break;
-    case ID_REQUEST_MONOTONIC:
-        pass(service, request, CLUSTER_REQUEST_LEADER);
-        break;
-    case ID_REQUEST_QUERY:
-        if (request->local) {
-            id_answer(context, request,
-                      fsm_query(context->fsm, request->payload.data, request->payload.len,
-                                &request->reply));
-        } else {
-            pass(service, request, CLUSTER_REQUEST_QUERY);
-        }
-        break;
-    case ID_REQUEST_MEMBER:
-        pass(service, request, CLUSTER_REQUEST_MEMBER);
-        break;
-    case ID_REQUEST_BARRIER:
-        pass(service, request, CLUSTER_REQUEST_BARRIER);
+    case CLUSTER_REQUEST_COMMAND:
+    case CLUSTER_REQUEST_QUERY:
+    case CLUSTER_REQUEST_LEADER:
+    case CLUSTER_REQUEST_MEMBER:
+    case CLUSTER_REQUEST_BARRIER:
+        replica_submit(service->replica, request);
         break;
     case ID_REQUEST_OPEN:
         open_tag(service, request);
@@ -186,52 +138,36 @@ void id_service_submit(struct id_service *service, struct id_request *request)
         break;
     case ID_REQUEST_STATUS:
         health_status(&service->health, request->out);
-        id_answer(context, request, 0);
+        answers_put(answers, request, 0);
         break;
     case ID_REQUEST_BUFFERS:
         buffers_submit(&service->buffers, request);
         break;
     case ID_REQUEST_SEGMENTS:
-        id_answer(context, request,
-                  buffers_look(&service->buffers, request->payload.data, request->payload.len,
-                               request->out)
-                      ? 0
-                      : ERR_BAD_MESSAGE);
+        answers_put(answers, request,
+                    buffers_look(&service->buffers, request->payload.data, request->payload.len,
+                                 request->out)
+                        ? 0
+                        : ERR_BAD_MESSAGE);
         break;
     default:
         UNREACHABLE("kind of request");
     }
 }
 
-static void on_propose(struct id_proposer *proposer, struct id_request *request)
+static void on_propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     id_service_submit(CONTAINER(proposer, struct id_service, context.proposer), request);
 }
 
-static void on_strict_answer(void *data, struct id_request *request, int status)
+static void on_strict_answer(void *data, struct cluster_request *request, int status)
 {
     struct id_service *service = data;
 
     if (status == 0) {
         allocator_answered(service->allocator, request);
     }
-    id_answer(&service->context, request, status);
-}
-
-static void on_deliver(struct service *base)
-{
-    struct id_request_list *over = &service_of(base)->context.over;
-    struct id_request *request;
-
-    while ((request = TAILQ_FIRST(over)) != NULL) {
-        TAILQ_REMOVE(over, request, link);
-        request->done(request);
-    }
-}
-
-static bool on_is_over(const struct service *base)
-{
-    return !TAILQ_EMPTY(&service_of(base)->context.over);
+    answers_put(service->context.on->answers, request, status);
 }
 
 /*
@@ -1080,7 +1016,6 @@ static void on_close(struct service *base)
 {
     struct id_service *service = service_of(base);
 
-    ASSERT(TAILQ_EMPTY(&service->context.over));
     growth_free(&service->growth);
     strict_free(service->strict);
     windows_free(service->windows);
@@ -1109,8 +1044,6 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .close = on_close,
         .release = on_release,
         .turn = on_turn,
-        .deliver = on_deliver,
-        .is_over = on_is_over,
         .woken = on_woken,
         .receive = on_receive,
         .serves = on_serves,
@@ -1142,7 +1075,6 @@ void id_service_init(struct id_service *service, const struct id_service_config 
                                      .agreed = service->agreed,
                                      .agreed_len = agreed.len};
     service->context.proposer.propose = on_propose;
-    TAILQ_INIT(&service->context.over);
     service->lease_disk.write = on_lease_write;
     service->hears = (struct replica_listener){.installed = ids_installed_cb,
                                                .link_changed = ids_link_changed_cb};

@@ -11,7 +11,7 @@
  *   change_log
  *
  * The happy path: id_service_init(); replica_start() with its `base`; id_service_submit() for each
- * request of a client. Requests that the cluster serves continue as a struct cluster_request.
+ * request of a client. The cluster serves most kinds (replica_submit()).
  *
  * Failure modes: those of replica_start(): ERR_CORRUPT and others for a lease that cannot be read.
  *
@@ -103,7 +103,7 @@ struct id_service {
  * replica_release(). */
 void id_service_init(struct id_service *service, const struct id_service_config *config);
 
-/* Any kind of id_request, also before the next turn of the replica; done() comes from there. */
-void id_service_submit(struct id_service *service, struct id_request *request);
+/* Any kind of request, also before the next turn of the replica; done() comes from there. */
+void id_service_submit(struct id_service *service, struct cluster_request *request);
 
 #endif

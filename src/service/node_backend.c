@@ -9,18 +9,18 @@
 /* Until then the service holds it. */
 static void run_posted(struct mailbox_item *item)
 {
-    struct id_request *request = CONTAINER(item, struct id_request, post);
+    struct cluster_request *request = CONTAINER(item, struct cluster_request, post);
     struct id_service *service = request->holder;
 
     request->holder = NULL;
     if (request->status != 0) {
-        id_answer(&service->context, request, request->status);
+        answers_put(service->context.on->answers, request, request->status);
     } else {
         id_service_submit(service, request);
     }
 }
 
-static void backend_submit(struct id_backend *base, struct id_request *request)
+static void backend_submit(struct id_backend *base, struct cluster_request *request)
 {
     struct node_backend *backend = CONTAINER(base, struct node_backend, base);
     struct mailbox *mailbox = node_mailbox(backend->node);

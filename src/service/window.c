@@ -519,7 +519,7 @@ struct windows *windows_new(const struct fsm *fsm, const struct clock *clock, st
                             struct id_proposer *proposer)
 {
     static const struct batcher_ops ops = {.pack = windows_pack, .result = windows_granted};
-    const struct batcher_config wants = {.kind = ID_REQUEST_COMMAND,
+    const struct batcher_config wants = {.kind = CLUSTER_REQUEST_COMMAND,
                                          .command = COMMAND_WINDOW,
                                          .result = RESULT_GRANTS,
                                          .once = true,

@@ -11,19 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NODES = 3, THREADS = 4, CALLS = 200 };
 
 static struct server nodes[NODES]; /* the first one is in zone a, the others in b */
 static atomic_bool paused;
+static atomic_int cluster; /* whose nodes they are */
 
 static void answer(struct server *server, const struct served *request, char into[TEXT_MAX])
 {
     if (strcmp(request->target, "/api/nodes") == 0) {
         char body[1024];
-        int used =
-            snprintf(body, sizeof body, "{\"self\":%d,\"nodes\":[", (int)(server - nodes) + 1);
+        int used = snprintf(body, sizeof body, "{\"self\":%d,\"uid\":\"cluster-%d\",\"nodes\":[",
+                            (int)(server - nodes) + 1, atomic_load(&cluster));
         for (int i = 0; i < NODES; i++) {
             used += snprintf(body + used, sizeof body - (size_t)used,
                              "%s{\"id\":%d,\"http_address\":\"%s\",\"zone\":\"%s\",\"weight\":100,"
@@ -45,6 +47,7 @@ static int start_nodes(void **state)
 {
     (void)state;
     atomic_store(&paused, false);
+    atomic_store(&cluster, 1);
     for (int i = 0; i < NODES; i++) {
         server_start(&nodes[i], answer);
         nodes[i].next_id = 1 + i * 1000000;
@@ -124,6 +127,46 @@ static void test_fork(void **state)
     leafd_free(leafd);
 }
 
+/* Is it seen, within a minute, that the nodes are of another cluster? */
+static bool sees_another(struct leafd *leafd)
+{
+    struct leafd_error error = {.code = ""};
+    struct leafd_strict *numbers = leafd_strict(leafd, "numbers", NULL);
+    time_t end = time(NULL) + 60;
+    while (time(NULL) < end && strcmp(error.code, "other_cluster") != 0) {
+        (void)leafd_strict_next(numbers, &error);
+    }
+    return strcmp(error.code, "other_cluster") == 0;
+}
+
+/* All addresses lead to another cluster: a child that is forked then does not take it for its own,
+ * and neither does a child of that one. */
+static void test_fork_beside_another_cluster(void **state)
+{
+    (void)state;
+#if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
+    skip(); /* as of test_client.c */
+#endif
+    struct leafd *leafd = open_in("zone=b");
+    assert_null(take_ids(leafd)); /* of listed nodes, so that the cluster is known */
+    atomic_store(&cluster, 2);
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = sees_another(leafd);
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            _exit(!sees_another(leafd));
+        }
+        int status;
+        good &= waitpid(grandchild, &status, 0) == grandchild && status == 0;
+        _exit(!good);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    leafd_free(leafd);
+}
+
 /* A node that takes the connection and says nothing: whoever closes does not wait for it. */
 static void test_close_while_nodes_are_asked(void **state)
 {
@@ -177,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_threads, start_nodes, stop_nodes),
         cmocka_unit_test_setup_teardown(test_fork, start_nodes, stop_nodes),
+        cmocka_unit_test_setup_teardown(test_fork_beside_another_cluster, start_nodes, stop_nodes),
         cmocka_unit_test(test_close_while_nodes_are_asked),
         cmocka_unit_test_setup_teardown(test_a_paused_tag, start_nodes, stop_nodes),
     };

@@ -151,12 +151,12 @@ export class Discovery {
             return undefined;
         }
         const { uid } = listing;
+        this.#foreign.delete(node.url);
         if (uid === undefined || this.#uid === undefined || uid === this.#uid) {
-            this.#foreign.delete(node.url);
             return listing;
         }
         if (this.#foreign.size === NODES_MAX) {
-            this.#foreign.clear();
+            this.#foreign.delete(this.#foreign.keys().next().value); // the oldest
         }
         this.#foreign.set(node.url,
             `cluster ${uid.slice(0, UID_MAX)}, and this client's is ${this.#uid}`);

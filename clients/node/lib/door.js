@@ -137,9 +137,10 @@ export class Door {
         return this.nodes.filter((one) => this.#tier(one) === this.#tier(node));
     }
 
-    /** The next one of its tier, for a second request; undefined: there is none. */
+    /** The next one of its tier, for a second request; undefined: there is none. One of another
+     * cluster is none: the request would pass it, and come back to the node that is slow. */
     beside(node) {
-        const nodes = this.#peers(node);
+        const nodes = this.#peers(node).filter((one) => one === node || !this.foreign.has(one.url));
         return nodes.length > 1 && nodes.includes(node) ? after(nodes, node) : undefined;
     }
 

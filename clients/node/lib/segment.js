@@ -22,6 +22,7 @@ export class Segment extends Endless {
     // What became of the last request that ended because nobody waited any more.
     #unreachable = new LeafdError("unreachable", "no ids came by the deadline");
     #failing = false;
+    #pausedAt = -Infinity; // when a node said last that the tag is
     #ager = undefined; // the timer of the next range that is due
     #closed = false;
 
@@ -144,9 +145,10 @@ export class Segment extends Endless {
         }
     }
 
-    /** What is held of a tag that is paused is handed out no more. */
+    /** What is held of a tag that is paused, or was asked for by now, is handed out no more. */
     #dropPaused({ code }) {
         if (code === "paused") {
+            this.#pausedAt = now();
             this.#core.counters.burnt += this.#buffer.burn();
         }
     }
@@ -228,6 +230,7 @@ export class Segment extends Endless {
         }
         this.#journeys.splice(this.#journeys.indexOf(journey), 1);
         const other = this.#journeys.find((one) => one.wanted);
+        this.#dropPaused(failure ?? {});
         if (answer !== undefined) {
             this.#take(answer, size, journey, other);
         } else if (journey.wanted && failure.code !== "closed") {
@@ -235,7 +238,6 @@ export class Segment extends Endless {
             if (failure.code === "unreachable") {
                 this.#unreachable = failure;
             } else if (other === undefined || isFinal(failure)) {
-                this.#dropPaused(failure);
                 this.#error = failure;
                 this.#errorUntil = now() + FORGET_MS;
             }
@@ -246,7 +248,7 @@ export class Segment extends Endless {
     #take(answer, size, journey, other) {
         const core = this.#core;
         const older = answer.generation >= 0n && answer.generation < this.#known.newest;
-        if (this.#closed || older) {
+        if (this.#closed || older || answer.askedAt <= this.#pausedAt) {
             core.counters.burnt += size;
             return;
         }

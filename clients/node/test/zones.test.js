@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Discovery } from "../lib/discovery.js";
 import { Door } from "../lib/door.js";
 import { addressOf } from "../lib/settings.js";
 import { answers, closes, refusal, reply } from "./fake.js";
@@ -149,6 +150,37 @@ clusterTest("a second request stays in the zone", 4, async (cluster, open) => {
     await client.strict("invoice").next();
     assert.equal(asked(cluster, 0, "/get/"), 2);
     assert.equal(client.stats().hedges, 0);
+});
+
+test("a second request passes nodes of another cluster", () => {
+    const door = new Door([1, 2, 3].map((n) => addressOf(`http://10.0.0.${n}`)), () => {});
+    const [first, second, third] = door.nodes;
+    door.foreign.set(second.url, "another");
+    assert.equal(door.beside(first), third);
+    assert.equal(door.beside(third), first);
+    assert.equal(door.beside(second), third);
+    door.foreign.set(third.url, "another");
+    assert.equal(door.beside(first), undefined);
+});
+
+test("the oldest node of another cluster is forgotten first", async () => {
+    const nodes = Array.from({ length: 66 }, (_, n) => addressOf(`http://10.0.0.${n}`));
+    const [own, ...others] = nodes;
+    const urls = others.map(({ url }) => url);
+    // Once it has the listing of the first, the others are to be proven, one by one.
+    const door = { current: own, route: () => [own], list() {}, moveTo() {}, names: [], known: [],
+        better: [...others.slice(0, 64), others[0], others[64]], row: (node) => ({ id: 2, address: node }) };
+    const listing = (node) => ({ status: 200, headers: new Map(), body: Buffer.from(JSON.stringify(
+        { self: 1, uid: node === own ? "own" : "another", nodes: [] })) });
+    const told = [];
+    const core = { settings: { attemptMs: 60000, connectMs: 60000 }, keepNodes() {},
+        wire: { exchange: (node) => listing(node) }, tell: (event) => told.push(event),
+        pause: (ms, background, ended) => ended };
+    const discovery = new Discovery(core, [door]);
+    const journey = { rounds: 1, deadline: () => Infinity };
+    await discovery.look(journey, false);
+    assert.deepEqual([...door.foreign.keys()], [...urls.slice(2, 64), urls[0], urls[64]]);
+    assert.equal(told.length, 1);
 });
 
 clusterTest("a paused tag is told at once, and held ids are dropped", 1, async (cluster, open) => {

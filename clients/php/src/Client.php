@@ -73,10 +73,10 @@ final class Client
     public function close(): void
     {
         if (!$this->nodes->closed) {
-            foreach ($this->sources as $source) {
+            $this->finish(); // all within connect_ms, not each
+            while (($source = array_pop($this->sources)) !== null) { // a hook may have made another
                 $source->close();
             }
-            $this->finish();
             $this->nodes->end();
         }
     }

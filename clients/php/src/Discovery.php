@@ -50,12 +50,20 @@ final class Discovery
             !$this->shelf->lock('nodes lock')) {
             return false;
         }
+        $listed = null;
+        $process = getmypid();
         try {
             $this->state['asked'] = hrtime(true);
             $this->shelf->put('nodes', $this->state);
-            return $this->list($current);
+            return $listed = $this->list($current);
         } finally {
-            $this->shelf->drop('nodes lock');
+            if ($listed === null && $process === getmypid()) { // its task was abandoned: it is still due
+                $this->state['asked'] = $asked;
+                $this->shelf->put('nodes', $this->state);
+            }
+            if ($process === getmypid()) { // else a child's, when its parent's task ends there
+                $this->shelf->drop('nodes lock');
+            }
         }
     }
 
@@ -126,7 +134,8 @@ final class Discovery
     public function beside(string $which, string $url): ?string
     {
         foreach (array_slice($this->order($which, $url), 1) as $next) {
-            if ($this->tier($next, $which) === $this->tier($url, $which) && $this->isProven($next)) {
+            if ($this->tier($next, $which) === $this->tier($url, $which) && $this->isProven($next) &&
+                $this->foreign($next) === null) {
                 return $next;
             }
         }
@@ -203,9 +212,10 @@ final class Discovery
         try {
             $timeMs = max(self::TIME_LEAST_MS, $this->settings->numbers['attempt_ms'] / 4);
             $answer = ($this->attempt)($url, self::REQUEST, [$connectMs, $timeMs / $share]);
-        } catch (LeafdException) {
-            return null; // it is too long
+        } catch (LeafdException $error) {
+            return $error->getCode() === 'bad_answer' ? null : throw $error; // null: it is too long
         }
+        $this->state = $this->shelf->get('nodes') ?? $this->state; // another process may have changed it
         $older = $older || ($answer->broken === null && $answer->status === 404);
         $listing = $answer->broken === null
             ? $answer->listing(strstr($url, '//', true), self::LISTED_MAX) : null;
@@ -217,8 +227,10 @@ final class Discovery
             unset($this->state['foreign'][$url]);
             return $listing;
         }
-        $this->state['foreign'] = [$url => 'cluster ' . substr($listing['uid'], 0, self::UID_MAX) .
-            ", and this client's is $own"] + array_slice($this->state['foreign'], 0, self::LISTED_MAX);
+        $foreign = [$url => 'cluster ' . substr($listing['uid'], 0, self::UID_MAX) .
+            ", and this client's is $own"] + $this->state['foreign'];
+        $this->state['foreign'] = array_intersect_key($foreign, array_flip($this->order('ids', null))) +
+            array_slice($foreign, 0, self::LISTED_MAX);
         $this->shelf->put('nodes', $this->state);
         if (!$this->told) {
             $this->told = true;

@@ -33,9 +33,11 @@ final class Nodes
 
     private const TIER_PATIENCE = 1.5; // so many times as long as a node a whole tier may be silent
 
-    /** @var list<array{string, array}> events that the hook is given once no lock is held */
+    private const EVENTS_MAX = 1000;
+    /** @var list<array{string, array}> events that wait: for the end of a task, or of the hook itself */
     private array $events = [];
-    public bool $quiet = false; // events wait for giveEvents()
+    public bool $quiet = false; // they wait for giveEvents()
+    private bool $giving = false;
     private readonly ?\Closure $hook;
 
     public function __construct(public readonly Settings $settings, private readonly Shelf $shelf,
@@ -62,10 +64,11 @@ final class Nodes
         }
     }
 
-    /** Gives the hook an event, once no task runs. What it throws is logged, and harms nothing. */
+    /** Gives the hook an event, once neither a task nor the hook runs. What it throws is logged, and harms
+     * nothing. It may close the client, call it, and fork. */
     public function tell(string $kind, array $with): void
     {
-        if ($this->hook !== null) {
+        if ($this->hook !== null && count($this->events) < self::EVENTS_MAX) {
             $this->events[] = [$kind, $with];
             $this->giveEvents();
         }
@@ -73,11 +76,18 @@ final class Nodes
 
     public function giveEvents(): void
     {
-        while (!$this->quiet && $this->wire->running === null && $this->events !== []) {
+        while (!$this->quiet && !$this->giving && $this->wire->running === null && $this->events !== []) {
+            $process = getmypid();
+            $this->giving = true;
             try {
                 ($this->hook)(...array_shift($this->events));
             } catch (\Throwable $error) {
                 error_log("leafd: the hook for events failed: {$error->getMessage()}");
+            } finally {
+                $this->giving = false;
+            }
+            if ($process !== getmypid()) { // else the child would have the ids of its parent's call
+                throw new LeafdException('unreachable', 'the process was forked meanwhile');
             }
         }
     }
@@ -112,6 +122,9 @@ final class Nodes
         $leastMs = 0;
         $quota = null;
         for (;;) {
+            if ($this->closed) { // by a hook for events
+                throw new LeafdException('closed', 'the client was closed');
+            }
             $leftMs = ($task->until() - hrtime(true)) / 1e6;
             if ($leftMs <= 0 || ($tries > 0 && $sent >= $tries)) {
                 throw $quota ?? self::unreachable($task);
@@ -229,16 +242,20 @@ final class Nodes
         if ($beside === null) {
             return $deadline;
         }
-        $usual = $this->shelf->get('usual');
-        $patience = $usual === null ? $this->settings->numbers['connect_ms'] * 1_000_000
-            : max($usual, intdiv(self::SECOND_LEAST_NS, 2));
-        $due = $first->askedAt + 2 * $patience;
+        $due = $first->askedAt + $this->patience();
         if (hrtime(true) < $due) {
             return min($due, $deadline);
         }
         $this->counters['hedges']++;
         $tasks[] = $this->wire->begin($call, $ends, $beside);
         return hrtime(true);
+    }
+
+    /** Twice the usual time of an answer: after that another request goes beside the first. */
+    public function patience(): int
+    {
+        $usual = $this->shelf->get('usual') ?? $this->settings->numbers['connect_ms'] * 1_000_000;
+        return max(2 * $usual, self::SECOND_LEAST_NS);
     }
 
     /** Calls begin at the node of this task, which answered before the other one's. */
@@ -312,7 +329,7 @@ final class Nodes
     public function pause(int|float $ms, int $deadline): void
     {
         $until = min(hrtime(true) + (int)($ms * 1e6), $deadline);
-        while (hrtime(true) < $until) {
+        while (!$this->closed && hrtime(true) < $until) {
             $this->wire->waitUntil($until);
         }
     }

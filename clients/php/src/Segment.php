@@ -12,7 +12,8 @@ namespace Leafd;
  * was dropped cannot be taken afterwards.
  *
  * PHP has no threads: a request for ids is a task of Wire's, which continues with each call. The process
- * that asks has the tag's lock. Of two requests the later answer becomes the spare one, or is burnt.
+ * that asks has the tag's lock; while it calls nothing, one that waits asks as well, by a second lock. Of
+ * two requests the later answer becomes the spare one if it is above the other, or is burnt.
  */
 final class Segment
 {
@@ -20,11 +21,11 @@ final class Segment
     private const ERROR_NS = 1_000_000_000; // for which an error holds
     private const HELD_MAX = 2; // answers
     private const NOTHING = ['held' => [], 'size' => 0, 'base' => 0, 'since' => 0, 'generation' => null,
-        'stepped' => false];
+        'stepped' => false, 'taken' => 0, 'highest' => -1];
 
     private bool $closed = false;
     private bool $failing = false; // refill_failed was told
-    private bool $locked = false;
+    private ?string $lock = null; // that this process has
     /** @var list<Task> two at most, one of them wanted at most but for a second one */
     private array $asking = [];
     private ?LeafdException $error = null; // of the last request
@@ -89,18 +90,19 @@ final class Segment
     public function close(): void
     {
         if (!$this->closed) {
-            $this->settle();
+            $this->end(hrtime(true) + $this->nodes->settings->numbers['connect_ms'] * 1_000_000);
+            $this->closed = true; // what still comes is burnt, or left to those that share it
             if (!$this->shelf->isShared()) {
                 $this->drop();
             }
-            $this->closed = true;
         }
     }
 
     /** @internal What the requests under way bring is left to the processes that share it; $until: no longer. */
     public function end(int $until): void
     {
-        while ($this->shelf->isShared() && $this->locked && hrtime(true) < $until) {
+        $this->settle(); // a child has no lock of its parent's
+        while ($this->shelf->isShared() && $this->lock !== null && hrtime(true) < $until) {
             $this->nodes->wire->waitUntil($until);
             $this->settle();
         }
@@ -135,7 +137,8 @@ final class Segment
 
     /**
      * As NOTHING: held (sent, size, and its ranges: last, increment, ids of those after it), the size last
-     * asked for; of the rate: ids that were held at a time, and that time; generation, stepped.
+     * asked for; of the rate: ids that were held at a time, and that time; generation, stepped; when the last
+     * answer was put down, and the highest id of all.
      */
     private function state(): array
     {
@@ -214,7 +217,7 @@ final class Segment
 
     private function noIds(string $code): void
     {
-        if (!$this->failing) {
+        if (!$this->failing && !$this->closed) {
             $this->failing = true;
             $this->nodes->tell('refill_failed', ['tag' => $this->tag, 'code' => $code]);
         }
@@ -224,25 +227,29 @@ final class Segment
     private function see(Answer $answer, bool $stepped): void
     {
         $state = $this->state();
-        if ($answer->generation !== null && $answer->generation > ($state['generation'] ?? -1)) {
-            if ($state['generation'] !== null) {
-                $this->drop('generation');
-            }
-            $state['generation'] = $answer->generation;
-        } elseif ($stepped === $state['stepped']) {
-            return;
+        $seen = $state['generation'] ?? -1;
+        $isNewer = ($answer->generation ?? -1) > $seen;
+        if ($isNewer || $stepped !== $state['stepped']) {
+            $this->put(['stepped' => $stepped] +
+                ($isNewer ? ['generation' => $answer->generation, 'highest' => -1] : []) + $state);
         }
-        $this->put(['stepped' => $stepped] + $state);
+        if ($isNewer && $seen >= 0) { // last: the hook may call
+            $this->drop('generation', $state['held']);
+        }
     }
 
     /** An id that is held, or comes by the deadline. */
     private function waited(int $deadline): int
     {
         $this->nodes->counters['waits']++;
+        $began = hrtime(true);
         try {
             for (;;) {
                 if (($id = $this->settle(true) ?? $this->held()) !== null) {
                     return $id;
+                }
+                if ($this->closed) { // by a hook for events
+                    throw new LeafdException('closed', 'the source was closed');
                 }
                 if ($this->error !== null && hrtime(true) < $this->errorUntil) {
                     throw new LeafdException($this->error->getCode(), $this->error->getMessage(),
@@ -253,7 +260,7 @@ final class Segment
                     throw $task?->failures ? Nodes::unreachable($task)
                         : $this->unreachable ?? Nodes::unreachable($task);
                 }
-                $this->nodes->wire->waitUntil($this->askedUntil($deadline));
+                $this->nodes->wire->waitUntil($this->askedUntil($began, $deadline));
             }
         } catch (LeafdException $error) {
             $this->noIds($error->getCode());
@@ -261,13 +268,15 @@ final class Segment
         }
     }
 
-    /** Ids are asked for, for a caller who waits until then at most: when to look again. */
-    private function askedUntil(int $deadline): int
+    /** Ids are asked for, for a caller who waits since $began until $deadline: when to look again. */
+    private function askedUntil(int $began, int $deadline): int
     {
         $wanted = array_filter($this->asking, static fn (Task $task) => $task->wanted);
         if ($wanted === []) {
-            $began = $this->begin();
-            return $began ? hrtime(true) : min($deadline, hrtime(true) + self::LOOK_NS);
+            $waited = hrtime(true) - $began;
+            $isLong = $waited >= max($this->nodes->patience(),
+                $this->nodes->settings->numbers['connect_ms'] * 1_000_000);
+            return $this->begin($isLong) ? hrtime(true) : min($deadline, hrtime(true) + self::LOOK_NS);
         }
         $size = $this->state()['size'];
         $until = $this->nodes->second($this->asking, fn () => $this->grant($size), $deadline,
@@ -278,17 +287,22 @@ final class Segment
         return $until;
     }
 
-    /** Asks for ids, unless this or another process does, or a spare answer is here; false: another one does. */
-    private function begin(): bool
+    /** Asks for ids, unless this or another process does, or a spare answer is here; false: another one does.
+     * $second: beside one other process. */
+    private function begin(bool $second = false): bool
     {
         $wanted = array_filter($this->asking, static fn (Task $task) => $task->wanted);
         if ($this->closed || $wanted !== [] || ($this->error !== null && hrtime(true) < $this->errorUntil)) {
             return true;
         }
-        if (!$this->shelf->lock("lock $this->tag")) {
+        foreach ($second ? ['lock', 'second lock'] : ['lock'] as $lock) {
+            if ($this->lock === null && $this->shelf->lock("$lock $this->tag")) {
+                $this->lock = "$lock $this->tag";
+            }
+        }
+        if ($this->lock === null) {
             return false;
         }
-        $this->locked = true;
         $state = $this->state();
         $held = $this->filled($state);
         $left = $this->left($held);
@@ -305,9 +319,9 @@ final class Segment
 
     private function unlock(): void
     {
-        if ($this->locked) {
-            $this->locked = false;
-            $this->shelf->drop("lock $this->tag");
+        if ($this->lock !== null) {
+            $this->shelf->drop($this->lock);
+            $this->lock = null;
         }
     }
 
@@ -321,7 +335,7 @@ final class Segment
             if ($task->isOver) {
                 unset($this->asking[$at]);
                 if ($task->isLost()) {
-                    $this->locked = false; // its parent has the lock
+                    $this->lock = null; // its parent has it
                 } elseif ($task->error !== null) {
                     $this->refused($task);
                 } else {
@@ -359,11 +373,12 @@ final class Segment
     {
         [$answer, $stepped, $ranges, $size] = $task->value;
         $this->see($answer, $stepped);
-        $state = $this->state();
+        $state = $this->state() + self::NOTHING; // a web server may still have that of an older library
         $held = $this->filled($state);
         $last = $held === [] ? -1 : end($held[0]['ranges'])[0];
-        // One that was answered second is below, and none of a right server is at it.
-        $low = $task->wanted ? end($ranges)[1] === $last : $ranges[0][0] <= $last;
+        // Another answer came while it was asked for: its ids would come after higher ones. (None of a right
+        // server ends where another one does.)
+        $low = $state['taken'] > $task->began ? $ranges[0][0] <= $state['highest'] : end($ranges)[1] === $last;
         if (($this->closed && !$this->shelf->isShared()) || $low || count($held) === self::HELD_MAX ||
             ($answer->generation ?? PHP_INT_MAX) < $state['generation']) {
             $this->nodes->counters['burnt'] += $size;
@@ -387,7 +402,8 @@ final class Segment
         }
         $idle = $held === [] ? ['since' => hrtime(true), 'base' => $size] : ['base' => $state['base'] + $size];
         $held[] = ['sent' => $task->askedAt, 'size' => $size, 'ranges' => $ranges];
-        $this->put(['held' => $held] + $idle + ($task->wanted ? ['size' => $size] : []) + $state);
+        $this->put(['held' => $held, 'taken' => hrtime(true), 'highest' => max($state['highest'], $last)] + $idle +
+            ($task->wanted ? ['size' => $size] : []) + $state);
         $other = null;
         foreach ($task->wanted ? $this->asking : [] as $one) {
             $other = $one->wanted ? $one : $other;

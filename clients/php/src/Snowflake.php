@@ -39,6 +39,9 @@ final class Snowflake
         $counted = [];
         try {
             for (;;) {
+                if ($this->closed) { // by a hook for events, meanwhile
+                    throw new LeafdException('closed', 'the source was closed');
+                }
                 if ($this->grant === null) {
                     $this->count('waits', $counted);
                     $this->acquire($deadline);
@@ -105,10 +108,10 @@ final class Snowflake
     public function close(): void
     {
         $this->closed = true;
-        if ($this->grant !== null && $this->process === getmypid()) {
-            $this->release($this->grant, $this->lastMs);
+        [$grant, $this->grant] = [$this->grant, null]; // a hook may close it again
+        if ($grant !== null && $this->process === getmypid()) {
+            $this->release($grant, $this->lastMs);
         }
-        $this->grant = null;
     }
 
     /** @internal */
@@ -201,6 +204,10 @@ final class Snowflake
         $this->heldAs = $this->holder();
         $body = json_encode(['name' => $this->heldAs, 'window_ms' => $windowMs], JSON_UNESCAPED_UNICODE);
         $grant = $this->nodes->call(['POST', '/api/workers', [], $body], $deadline, [201], 'admin')->grant();
+        if ($this->closed) { // by a hook for events, meanwhile
+            $this->release($grant, $grant['from']);
+            throw new LeafdException('closed', 'the source was closed');
+        }
         $first = $grant;
         // A node that makes no snowflake ids itself has no layout; a renewal's answer has one, too.
         $others = $this->nodes->count('admin') - 1;
@@ -239,12 +246,22 @@ final class Snowflake
     private function renew(int $deadline): void
     {
         $windowNs = $this->nodes->settings->numbers['window_ms'] * 1_000_000;
+        $this->renewAt = hrtime(true) + self::AGAIN_NS; // for calls of a hook
         try {
             $grant = $this->renewal($this->grant, $this->used ? $this->lastMs : null, $deadline, 1);
+            if ($this->closed) { // meanwhile: the worker id is released
+                return;
+            }
             $this->grant['until'] = max($this->grant['until'], $grant['until']);
             $this->renewAt = hrtime(true) + intdiv($windowNs, 3);
             $this->nodes->counters['renewals']++;
         } catch (LeafdException $error) {
+            if ($this->closed) {
+                return;
+            }
+            if ($this->process !== getmypid()) { // a hook has forked: the worker id is the parent's
+                throw $error;
+            }
             if (in_array($error->getCode(), ['fenced', 'unknown_worker'], true)) {
                 $this->grant = null;
                 $this->nodes->tell('fenced', ['name' => $this->heldAs]);

@@ -14,6 +14,7 @@ final class Task
     public ?int $wakeAt = null; // by hrtime(), as the other times
     public ?int $askedAt = null; // when its present attempt began; null: there is none
     public ?int $callerUntil = null; // the end of what follows its first attempt; null: its deadline
+    public readonly int $began;
     private readonly int $process;
     /** @var array<string, string> what each node last failed with, by URL */
     public array $failures = [];
@@ -23,6 +24,7 @@ final class Task
         public ?string $url = null)
     {
         $this->fiber = new \Fiber($do);
+        $this->began = hrtime(true);
         $this->process = getmypid();
     }
 

@@ -66,8 +66,14 @@ final class Wire
     public function end(): void
     {
         $this->enter();
-        array_map($this->abandon(...), $this->tasks);
-        $this->multi = null;
+        foreach ($this->tasks as $task) {
+            $task->wanted = false;
+            $task->error = new LeafdException('closed', 'the client was closed');
+            $this->abandon($task);
+        }
+        if ($this->open === 0) { // else a hook for events closed the client during a plain call
+            $this->multi = null;
+        }
     }
 
     public function pump(): void
@@ -93,6 +99,7 @@ final class Wire
             \Fiber::suspend();
             return;
         }
+        $this->enter();
         foreach ($this->tasks as $task) {
             $until = min($until, $task->wakeAt ?? $until);
         }
@@ -110,17 +117,18 @@ final class Wire
     public function exchange(\CurlHandle $handle, array $limits, Answer $answer): ?string
     {
         $this->enter();
-        $this->multi ??= curl_multi_init();
-        curl_multi_add_handle($this->multi, $handle);
+        $multi = $this->multi ??= curl_multi_init();
+        curl_multi_add_handle($multi, $handle);
         $this->open++;
         try {
             return $this->ended($handle, $limits, $answer);
         } finally {
-            if ($this->multi !== null) {
-                curl_multi_remove_handle($this->multi, $handle);
+            $this->enter();
+            if ($this->multi === $multi) { // else the exchange is of a parent
+                curl_multi_remove_handle($multi, $handle);
+                unset($this->results[spl_object_id($handle)]);
+                $this->open--;
             }
-            unset($this->results[spl_object_id($handle)]);
-            $this->open--;
         }
     }
 

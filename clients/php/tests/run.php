@@ -5,6 +5,7 @@ declare(strict_types=1);
 
 use Leafd\Answer;
 use Leafd\Client;
+use Leafd\Discovery;
 use Leafd\Fake;
 use Leafd\LeafdException;
 use Leafd\OwnShelf;
@@ -358,6 +359,334 @@ function test_events(): void
     ini_set('error_log', (string)$log);
 }
 
+/** A node that takes connections and never answers; it ends with the listener. */
+function silent_node(): array
+{
+    $listener = stream_socket_server('tcp://127.0.0.1:0');
+    return ['http://' . stream_socket_get_name($listener, false), $listener];
+}
+
+/** The rest of a range, beyond which its first caller has asked for more. */
+function test_a_process_that_asked_and_calls_nothing(): void
+{
+    [$url, $pipe] = node();
+    $settings = ['endpoints' => $url, 'min_count' => 100, 'max_count' => 100, 'deadline_ms' => 60000];
+    [$asks, $waits] = [new Client($settings), new Client($settings)];
+    $ids = [];
+    for ($i = 0; $i < 51; $i++) {
+        $ids[] = $asks->segment('idle')->next();
+    }
+    for ($i = 0; $i < 60; $i++) {
+        $ids[] = $waits->segment('idle')->next();
+    }
+    for ($i = 0; $i < 300; $i++) {
+        $ids[] = ($i % 2 ? $asks : $waits)->segment('idle')->next();
+    }
+    check_once([$ids], 411, 'another waits');
+}
+
+function test_a_source_that_is_closed_while_it_asks(): void
+{
+    [$url, $pipe] = node();
+    $settings = ['endpoints' => $url, 'min_count' => 100, 'max_count' => 100, 'deadline_ms' => 60000,
+        'connect_ms' => 30000];
+    [$one, $two] = [new Client($settings), new Client($settings)];
+    $ids = [];
+    for ($i = 0; $i < 51; $i++) {
+        $ids[] = $one->segment('closed')->next();
+    }
+    $one->segment('closed')->close();
+    $shelf = new SharedShelf(new Settings($settings));
+    check($shelf->lock('lock closed') && $shelf->drop('lock closed'), 'a source that is closed has the lock');
+    for ($i = 0; $i < 90; $i++) {
+        $ids[] = $two->segment('closed')->next();
+    }
+    check_once([$ids], 141, 'after close()');
+    fwrite($pipe, "how many\n");
+    $requests = (int)fgets($pipe);
+    check($requests === 2, "$requests requests: what a closed source asked for is lost");
+}
+
+function test_a_client_that_is_closed_while_it_asks(): void
+{
+    [$url, $listener] = silent_node();
+    $client = new Client(['endpoints' => $url]);
+    refused('unreachable', '', static fn () => $client->segment('orders')->next(50));
+    $client->close();
+    check($client->stats()['errors'] === 1, 'counters after close()');
+    refused('closed', '', static fn () => $client->segment('orders'));
+}
+
+/** Whatever call is under way fails with "closed". */
+function test_a_hook_that_closes_its_client(): void
+{
+    [[$first, $one], [$second, $two]] = [silent_node(), silent_node()];
+    $made = static function () use ($first, $second, &$client): Client {
+        return $client = new Client(['endpoints' => "$first,$second", 'deadline_ms' => 60000],
+            static function (string $kind) use (&$client): void {
+                check($kind === 'failover', "$kind of a client that its hook closes");
+                $client->close();
+            });
+    };
+    foreach ([static fn (Client $client) => $client->segment('orders')->next(),
+        static fn (Client $client) => $client->segment('orders')->nextMany(2),
+        static fn (Client $client) => $client->segment('orders')->nextRange(2),
+        static fn (Client $client) => $client->strict('orders')->next(),
+        static fn (Client $client) => $client->texts('orders')->next(),
+        static fn (Client $client) => $client->snowflake()->next()] as $call) {
+        refused('closed', '', static fn () => $call($made()));
+        $client->stats();
+    }
+    // The event may come of another request, during this one's.
+    $told = false;
+    $client = new Client(['endpoints' => "$first,$second", 'deadline_ms' => 60000],
+        static function (string $kind) use (&$client, &$told): void {
+            $told = $told || $kind === 'failover';
+            $kind !== 'failover' || $client->close();
+        });
+    try {
+        $client->segment('orders')->next(1);
+    } catch (LeafdException $error) {
+        check($told || $error->getCode() === 'unreachable', $error->getMessage());
+    }
+    refused('closed', '', static fn () => $client->segment('other')->nextRange(2));
+
+    $fake = new Fake();
+    $settings = ['endpoints' => 'http://127.0.0.1:1,http://127.0.0.1:2', 'window_ms' => 1000];
+    $client = $fake->client($settings, static function () use (&$client): void {
+        $client->close();
+    });
+    $mine = $client->snowflake();
+    $mine->next();
+    $fake->fail(1, 503, 'no_leader'); // the renewal
+    refused('closed', '', static function () use ($mine): void {
+        for ($until = hrtime(true) + 30_000_000_000; hrtime(true) < $until;) {
+            $mine->next();
+        }
+    });
+}
+
+/** It ends while its parent asks, and the time to wait for requests is over before the last tag's turn. */
+function test_a_child_leaves_its_parents_locks(): void
+{
+    static $client; // for the child's end
+    [$url, $listener] = silent_node();
+    $settings = ['endpoints' => $url];
+    $client = new Client($settings);
+    foreach (['a', 'b', 'c'] as $tag) {
+        refused('unreachable', '', static fn () => $client->segment($tag)->next(1));
+    }
+    $child = pcntl_fork();
+    if ($child === 0) {
+        exit(0);
+    }
+    pcntl_waitpid($child, $status);
+    $shelf = new SharedShelf(new Settings($settings));
+    foreach (['a', 'b', 'c'] as $tag) {
+        check(!$shelf->lock("lock $tag"), "a child has dropped the lock of $tag");
+    }
+    $client = null;
+}
+
+/** Nodes at these ports, whose listings name all of them and the uid of $uids. */
+function discovery(array $ports, array &$uids, OwnShelf $shelf): Discovery
+{
+    $rows = [];
+    foreach ($ports as $at => $port) {
+        $rows[] = ['id' => $at + 1, 'http_address' => "127.0.0.1:$port", 'zone' => null, 'weight' => 100,
+            'state' => 'ready', 'snowflake' => true];
+        $urls[] = "http://127.0.0.1:$port";
+    }
+    $attempt = static function (string $url) use ($rows, $urls, &$uids): Answer {
+        $answer = new Answer();
+        $answer->status = 200;
+        $answer->body = json_encode(['self' => array_search($url, $urls, true) + 1, 'uid' => $uids[$url] ?? null,
+            'nodes' => $rows]);
+        $answer->broken = isset($uids[$url]) ? null : 'it is silent';
+        return $answer;
+    };
+    return new Discovery(new Settings(['endpoints' => $urls, 'discover' => true]), $shelf, $attempt,
+        static fn () => null);
+}
+
+/** All nodes of another cluster are known as such, however many there are. */
+function test_many_nodes_of_another_cluster(): void
+{
+    $shelf = new OwnShelf();
+    $ports = range(1001, 1064);
+    $uids = ['http://127.0.0.1:1001' => 'own'];
+    $discovery = discovery($ports, $uids, $shelf);
+    check($discovery->look(null, false), 'a listing');
+    foreach ($ports as $port) {
+        $uids["http://127.0.0.1:$port"] = 'another';
+    }
+    $shelf->put('nodes', ['asked' => null] + $shelf->get('nodes')); // the next listing is due
+    check(!$discovery->look(null, false), 'a listing of another cluster');
+    $others = array_filter(array_keys($uids), static fn ($url) => $discovery->foreign($url) !== null);
+    check(count($others) === 64, count($others) . ' nodes of another cluster, of 64');
+}
+
+function test_no_second_request_to_another_cluster(): void
+{
+    [$a, $b, $c] = ['http://127.0.0.1:1001', 'http://127.0.0.1:1002', 'http://127.0.0.1:1003'];
+    foreach ([[1001, 1002, 1003], [1001, 1002]] as $ports) {
+        $shelf = new OwnShelf();
+        $uids = [$a => 'own'];
+        $discovery = discovery($ports, $uids, $shelf);
+        check($discovery->look(null, false), 'a listing');
+        $uids = [$b => 'another'];
+        $shelf->put('nodes', ['asked' => null] + $shelf->get('nodes'));
+        check(!$discovery->look(null, false), 'a listing of another cluster');
+        $beside = $discovery->beside('ids', $a);
+        check($beside === (count($ports) === 3 ? $c : null), 'a second request goes to ' . $beside);
+    }
+}
+
+/** A hook that calls the client is not called for the events of that call before it has ended. */
+function test_a_hook_that_calls_its_client(): void
+{
+    $depth = $most = $calls = 0;
+    $client = new Client(['endpoints' => 'http://127.0.0.1:1,http://127.0.0.1:2', 'deadline_ms' => 300],
+        static function () use (&$client, &$depth, &$most, &$calls): void {
+            $most = max($most, ++$depth);
+            if (++$calls <= 2) {
+                refused('unreachable', '', static fn () => $client->segment('other')->next(100));
+                refused('unreachable', '', static fn () => $client->segment('other')->nextRange(1, 100));
+                refused('unreachable', '', static fn () => $client->strict('other')->next(100));
+            }
+            $depth--;
+        });
+    refused('unreachable', '', static fn () => $client->segment('orders')->next());
+    refused('unreachable', '', static fn () => $client->segment('orders')->nextRange(1));
+    check($most === 1 && $calls > 2, "$calls calls of the hook, $most at a time");
+}
+
+/** What "generation" drops is known to a call of the hook; what that call brought is kept. */
+function test_a_hook_that_asks_when_the_generation_rises(): void
+{
+    $fake = new Fake();
+    $ids = [];
+    $client = $fake->client(['min_count' => 10, 'max_count' => 10],
+        static function () use (&$client, &$ids): void {
+            $ids[] = $client->segment('orders')->next();
+        });
+    $orders = $client->segment('orders');
+    $orders->next();
+    $fake->setNext('another', 1); // the generation rises
+    check($orders->nextRange(1)[0] === 11 && $ids === [12], 'ids of the hook: ' . json_encode($ids));
+    check($orders->next() === 13, 'what the hook asked for is kept');
+}
+
+/** A child that the hook makes returns from it into its parent's call, whose ids are the parent's. */
+function test_a_hook_that_forks(): void
+{
+    [$url, $pipe] = node();
+    foreach ([static fn (Client $client, string $tag) => $client->segment($tag)->nextMany(2),
+        static fn (Client $client, string $tag) => $client->segment($tag)->nextRange(2),
+        static fn (Client $client, string $tag) => [$client->strict($tag)->next()]] as $at => $call) {
+        for ($child = null, $try = 0; $child === null; $try++) { // the node asked first is a random one
+            $client = new Client(['endpoints' => "http://127.0.0.1:1,$url", 'deadline_ms' => 60000],
+                static function () use (&$child): void {
+                    $child ??= pcntl_fork();
+                });
+            $ids = $error = null;
+            try {
+                $ids = $call($client, "forks $at $try");
+            } catch (LeafdException $error) {
+            }
+            if ($child === 0) {
+                $again = $call($client, "forks again $at");
+                posix_kill(getmypid(), $error?->getCode() === 'unreachable' && $again ? SIGKILL : SIGTERM);
+            }
+        }
+        pcntl_waitpid($child, $status);
+        check(pcntl_wtermsig($status) === SIGKILL, "call $at: a child of the hook has ids of its parent's");
+        check($ids !== null, "call $at of its parent: {$error?->getMessage()}");
+    }
+}
+
+function test_a_hook_that_forks_as_a_worker_id_is_renewed(): void
+{
+    $fake = new Fake();
+    $client = $fake->client(['endpoints' => 'http://127.0.0.1:1,http://127.0.0.1:2', 'window_ms' => 1000],
+        static function () use (&$child): void {
+            $child ??= pcntl_fork();
+        });
+    $mine = $client->snowflake();
+    $worker = $mine->decode($mine->next())['workerId'];
+    $fake->fail(1, 503, 'no_leader'); // the renewal
+    while ($child === null) {
+        try {
+            $id = $mine->next();
+        } catch (LeafdException) {
+            $id = null;
+        }
+    }
+    if ($child === 0) {
+        $id ??= $mine->next();
+        posix_kill(getmypid(), $mine->decode($id)['workerId'] !== $worker ? SIGKILL : SIGTERM);
+    }
+    pcntl_waitpid($child, $status);
+    check(pcntl_wtermsig($status) === SIGKILL, 'a child of the hook makes ids of its parent\'s worker id');
+    check($mine->decode($mine->next())['workerId'] === $worker, 'its parent has lost the worker id');
+}
+
+/** Nodes at 127.0.0.1:1 and :2, of which the first one asked fails; $requests: what was asked. */
+function failing_once(?array &$requests, callable $hook): Client
+{
+    $requests = [];
+    return new Client(['endpoints' => 'http://127.0.0.1:1,http://127.0.0.1:2'], $hook,
+        static function (array $request) use (&$requests): Answer {
+            $requests[] = $request[0];
+            $answer = new Answer();
+            $answer->broken = count($requests) === 1 ? 'the connection broke' : null;
+            $answer->status = $request[0] === 'DELETE' ? 204 : 201;
+            $answer->body = json_encode(['worker_id' => 1, 'epoch' => 1, 'from_ms' => 0, 'until_ms' => PHP_INT_MAX,
+                'layout' => ['epoch_ms' => 0, 'time_bits' => 41, 'worker_bits' => 10, 'sequence_bits' => 12]]);
+            return $answer;
+        });
+}
+
+function test_a_worker_id_that_comes_after_its_source_was_closed(): void
+{
+    $client = failing_once($requests, static function () use (&$client): void {
+        $client->snowflake()->close();
+    });
+    refused('closed', '', $client->snowflake()->next(...));
+    check($requests === ['POST', 'POST', 'DELETE'], 'it is released: ' . implode(' ', $requests));
+}
+
+/** A listing that was abandoned is due as before, and its lock is free. */
+function test_a_listing_that_is_abandoned(): void
+{
+    $shelf = new SharedShelf(new Settings(['endpoints' => 'http://abandoned']));
+    $discovery = new Discovery(new Settings(['endpoints' => 'http://abandoned', 'discover' => true]), $shelf,
+        static function () use (&$asked): Answer {
+            $asked++;
+            \Fiber::suspend();
+            return new Answer();
+        }, static fn () => null);
+    foreach ([1, 2] as $times) {
+        $fiber = new \Fiber(static fn () => $discovery->look(null, false));
+        $fiber->start();
+        $fiber = null;
+        check($asked === $times, "asked $asked times, not $times");
+    }
+}
+
+/** What another process found out about nodes is kept. */
+function test_processes_that_share_a_listing(): void
+{
+    [$shelf, $uids] = [new OwnShelf(), ['http://127.0.0.1:1001' => 'own', 'http://127.0.0.1:1002' => 'own']];
+    [$one, $two] = [discovery([1001, 1002], $uids, $shelf), discovery([1001, 1002], $uids, $shelf)];
+    check($one->look(null, false) && !$two->look(null, false), 'a listing');
+    $uids = ['http://127.0.0.1:1001' => 'another', 'http://127.0.0.1:1002' => 'own'];
+    $one->prove('http://127.0.0.1:1001', 1);
+    check($two->prove('http://127.0.0.1:1002', 1), 'a node that is proven');
+    $two->look(null, false);
+    check($two->foreign('http://127.0.0.1:1001') !== null, 'a node of another cluster is forgotten');
+}
+
 if (!apcu_enabled()) {
     fwrite(STDERR, "run: APCu is off: php -d apc.enable_cli=1\n");
     exit(1);
@@ -374,5 +703,20 @@ test_ranges_at_the_bounds();
 test_arguments();
 test_the_fake();
 test_events();
+test_a_client_that_is_closed_while_it_asks();
+test_a_hook_that_closes_its_client();
+test_a_hook_that_calls_its_client();
+test_a_hook_that_asks_when_the_generation_rises();
+test_a_hook_that_forks();
+test_a_hook_that_forks_as_a_worker_id_is_renewed();
+test_a_worker_id_that_comes_after_its_source_was_closed();
+test_a_listing_that_is_abandoned();
+test_processes_that_share_a_listing();
+test_many_nodes_of_another_cluster();
+test_no_second_request_to_another_cluster();
+ini_set('apc.use_request_time', '1'); // locks last, however slow the machine is
+test_a_process_that_asked_and_calls_nothing();
+test_a_source_that_is_closed_while_it_asks();
+test_a_child_leaves_its_parents_locks();
 echo $failures === 0 ? "run: passed\n" : "run: $failures checks failed\n";
 exit($failures === 0 ? 0 : 1);

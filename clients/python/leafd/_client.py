@@ -692,8 +692,11 @@ class Segment(Told[Client]):
             self._journeys.remove(journey)
             other = self._journeys[0] if self._journeys and self._journeys[0].wanted else None
             self._cond.notify_all()
+            if failure is not None:
+                self._drop_paused(failure)
             if answer is not None:
-                if self._closed or 0 <= answer.generation < self._known.newest:
+                if self._closed or 0 <= answer.generation < self._known.newest \
+                        or answer.asked_at <= self._paused_at:
                     client._stats.add("burnt", answer.size)
                     answer = None
                 else:
@@ -719,7 +722,6 @@ class Segment(Told[Client]):
         if failure.code == "unreachable":
             self._unreachable = failure
         elif other is None or is_final(failure):
-            self._drop_paused(failure)
             self._error = failure
             self._error_until = time.monotonic() + FORGET_S
 

@@ -191,11 +191,11 @@ class Discovery:
         listing = listing_of(reply, node.secure)
         if listing is None:
             return None
+        self._foreign.pop(node, None)
         if not self._uid or not listing.uid or listing.uid == self._uid:
-            self._foreign.pop(node, None)
             return listing
         if len(self._foreign) == NODES_MAX:
-            self._foreign.clear()
+            del self._foreign[next(iter(self._foreign))]  # the oldest
         self._foreign[node] = f"cluster {listing.uid[:UID_MAX]}, and this client's is {self._uid}"
         if not self._told:
             self._told = True

@@ -131,10 +131,11 @@ class Door:
         return [one for one in self.nodes if self._tier(one) == self._tier(node)]
 
     def beside(self, node: Address) -> Optional[Address]:
-        """The next one of its tier, for a second request; None: there is none."""
-        peers = self._peers(node)
-        return peers[(peers.index(node) + 1) % len(peers)] if node in peers[1:] + peers[:1] \
-            and len(peers) > 1 else None
+        """The next one of its tier, for a second request; None: there is none. One of another cluster
+        is none: the request would pass it, and come back to the node that is slow."""
+        peers = [one for one in self._peers(node) if one == node or one not in self.foreign]
+        return peers[(peers.index(node) + 1) % len(peers)] if node in peers and len(peers) > 1 \
+            else None
 
     def sharers(self, node: Address) -> int:
         """How many nodes share the time that its tier has; 1: there is no other tier."""

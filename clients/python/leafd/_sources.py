@@ -4,6 +4,8 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import time
+from math import inf
 from typing import Generic, List, NamedTuple, Protocol, TypeVar
 
 from ._api import Grant, Layout
@@ -88,6 +90,7 @@ class Told(Generic[_Client]):
     _client: _Client
     _buffer: Buffer
     _failing: bool
+    _paused_at = -inf  # when a node said last that the tag is, by the monotonic clock
 
     def _fail(self, error: LeafdError, burnt: int) -> LeafdError:
         """burnt: ids that the call had taken already."""
@@ -112,6 +115,7 @@ class Told(Generic[_Client]):
             self._client._tell(Event(kind, tag=self.tag, ids=dropped))
 
     def _drop_paused(self, error: LeafdError) -> None:
-        """What is held of a tag that is paused is handed out no more."""
+        """What is held of a tag that is paused, or was asked for by now, is handed out no more."""
         if error.code == "paused":
+            self._paused_at = time.monotonic()
             self._client._stats.add("burnt", self._buffer.burn())

@@ -8,7 +8,7 @@ import pytest
 import fake
 import leafd
 import leafd.aio
-from leafd import _discovery, _http
+from leafd import _discovery, _door, _http, _settings, _stats
 
 PATIENT = {"attempt_ms": 60000, "deadline_ms": 60000}
 
@@ -192,6 +192,32 @@ def test_a_second_request_stays_in_the_zone(zones):
                                   '{"self":1,"nodes":3}'])
 def test_what_is_no_listing(text):
     assert _discovery.listing_of(_http.Reply(200, {}, text.encode(), True), False) is None
+
+
+def test_a_second_request_passes_nodes_of_another_cluster():
+    addresses = [_settings.address("endpoints", f"http://10.0.0.{n}") for n in range(4)]
+    door = _door.Door(addresses, _stats.Stats())
+    first, second, third, fourth = addresses
+    door.foreign = {second: "another"}
+    assert door.beside(first) == third and door.beside(fourth) == first
+    assert door.beside(second) == third
+    door.foreign = {second: "another", third: "another"}
+    assert door.beside(first) == fourth and door.beside(fourth) == first
+    door.foreign = dict.fromkeys([second, third, fourth], "another")
+    assert door.beside(first) is None
+
+
+def test_the_oldest_node_of_another_cluster_is_forgotten_first():
+    addresses = [_settings.address("endpoints", f"http://10.0.0.{n}") for n in range(65)]
+    door = _door.Door(addresses[:1], _stats.Stats())
+    discovery = _discovery.Discovery([door], None, lambda: None, lambda event: None)
+    discovery._uid = "own"
+    reply = _http.Reply(200, {}, b'{"self":1,"uid":"another","nodes":[]}', True)
+    for node in [*addresses[:64], addresses[0]]:
+        assert discovery._listing(node, reply) is None
+    assert list(door.foreign) == [*addresses[1:64], addresses[0]]
+    assert discovery._listing(addresses[64], reply) is None
+    assert list(door.foreign) == [*addresses[2:64], addresses[0], addresses[64]]
 
 
 def test_the_settings():

@@ -43,7 +43,7 @@ static struct {
     _Atomic uint32_t want;            /* a want is on its way to the owner */
     _Atomic uint32_t woken[CLAIMERS]; /* by the owner */
     /* the owner's */
-    struct id_request *request;
+    struct cluster_request *request;
     uint64_t now_ms;
     uint64_t next_id;
     unsigned fails;
@@ -66,7 +66,7 @@ static uint64_t clock_cb(const struct clock *clock)
     return at.now_ms;
 }
 
-static void propose_cb(struct id_proposer *proposer, struct id_request *request)
+static void propose_cb(struct id_proposer *proposer, struct cluster_request *request)
 {
     (void)proposer;
     MODEL_CHECK(at.request == NULL); /* one in flight */
@@ -86,7 +86,7 @@ static void wake_cb(struct id_waker *waker, struct id_tag *tag, uint64_t loops)
 
 static void answer(void)
 {
-    struct id_request *request = at.request;
+    struct cluster_request *request = at.request;
     struct grant_result result = {.size = bound()->grant,
                                   .first = at.next_id,
                                   .generation = 1,

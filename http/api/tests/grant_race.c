@@ -66,7 +66,7 @@ void grant_race_yield(bool on, uint64_t seed)
 
 /* --- the cluster --- */
 
-static void propose(struct id_proposer *proposer, struct id_request *request)
+static void propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     struct grant_race *race = CONTAINER(proposer, struct grant_race, proposer);
 
@@ -81,7 +81,7 @@ static bool answer(struct grant_race *race)
     size_t count = atomic_load(&race->hold) ? 0 : race->proposed_count;
 
     for (size_t i = 0; i < count; i++) {
-        struct id_request *request = race->proposed[i];
+        struct cluster_request *request = race->proposed[i];
 
         if (fail_every > 0 && prng_below(&race->prng, fail_every) == 0) {
             request->status = ERR_NO_LEADER;
@@ -147,13 +147,13 @@ static void *owner_run(void *data)
 struct posted {
     struct mailbox_item item;
     struct grant_race *race;
-    struct id_request *request;
+    struct cluster_request *request;
 };
 
 static void open_cb(struct mailbox_item *item)
 {
     struct posted *posted = CONTAINER(item, struct posted, item);
-    struct id_request *request = posted->request;
+    struct cluster_request *request = posted->request;
     struct grant_race *race = posted->race;
     const struct tag_row *row;
 
@@ -167,7 +167,7 @@ static void open_cb(struct mailbox_item *item)
     free(posted);
 }
 
-static void backend_submit(struct id_backend *backend, struct id_request *request)
+static void backend_submit(struct id_backend *backend, struct cluster_request *request)
 {
     struct posted *posted = malloc(sizeof *posted);
 

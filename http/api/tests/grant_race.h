@@ -41,7 +41,7 @@ struct grant_race {
     struct timers timers;
     struct allocator *allocator;
     struct id_proposer proposer;
-    struct id_request *proposed[RACE_HELD_MAX];
+    struct cluster_request *proposed[RACE_HELD_MAX];
     size_t proposed_count;
     struct prng prng;
     bool stop;

@@ -104,6 +104,29 @@ static void test_router(void **state)
     }
 }
 
+/* Each change has a line in the audit, and so has a backup, which has all data. Only a renewal has
+ * none: it is no news. What takes more than an answer is not for a page of another site. */
+static void test_what_is_audited(void **state)
+{
+    const unsigned changes = 1U << METHOD_PUT | 1U << METHOD_POST | 1U << METHOD_DELETE;
+    const struct route *route;
+
+    (void)state;
+    for (size_t i = 0; (route = router_route(i)) != NULL; i++) {
+        bool is_change = (route->methods & changes) != 0 &&
+                         (route->role & (ROLE_TAGS | ROLE_WORKERS | ROLE_ADMIN)) != 0;
+        bool is_renewal =
+            strcmp(route->path, "/api/workers/") == 0 && route->methods == 1U << METHOD_PUT;
+        bool is_backup = strcmp(route->path, "/api/backup") == 0;
+        bool is_live = strcmp(route->path, "/api/live") == 0;
+
+        if (route->audited != ((is_change && !is_renewal) || is_backup)) {
+            fail_msg("%s: audited: %d", route->path, route->audited);
+        }
+        assert_true(route->takes || (!is_backup && !is_live));
+    }
+}
+
 /* --- openapi --- */
 
 #define PATH_BYTES 64
@@ -310,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_router),
+        cmocka_unit_test(test_what_is_audited),
         cmocka_unit_test_setup_teardown(test_every_route_is_there, load, unload),
         cmocka_unit_test_setup_teardown(test_nothing_else_is_there, load, unload),
         cmocka_unit_test_setup_teardown(test_every_reference_leads_somewhere, load, unload),

@@ -375,6 +375,104 @@ static void test_an_address_that_is_cut(void **state)
     assert_int_equal(reply.status, 200);
 }
 
+/* These cuts are in force, and the client meets them. */
+static void cut(struct fixture *f, struct id_figures_box *box, const struct client_cuts *cuts,
+                const char *headers)
+{
+    struct reply reply = {.status = 200};
+
+    f->fake.backend.figures = box;
+    id_cuts_put(box, cuts);
+    api_waker(f->api)->wake(api_waker(f->api), NULL, 0);
+    while (reply.status == 200) { /* the test's own limit of time ends it */
+        guarded_call(f, IDS, headers, NULL, &reply);
+        reply_release(&reply);
+    }
+    assert_int_equal(reply.status, 403);
+}
+
+/* Of two cuts that hit a client the one that ends last counts. They end by the cluster's time, also
+ * on a node whose own clock is off. */
+static void test_cuts_of_one_client(void **state)
+{
+    struct fixture *f = *state;
+    struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct client_cuts cuts = {
+        .count = 3,
+        .items = {{"shop", 1700000001000, "", "root"},
+                  {"127.0.0.0/8", 1700000005000, "the longest", "root"},
+                  {"127.0.0.1", 1700000003000, "", "root"}}};
+
+    atomic_store(&f->fake.wall_ms, 1700000000000);
+    cut(f, &box, &cuts, GUARDED_TOKEN("shop"));
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "127.0.0.0/8 is cut until");
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "Retry-After: 5\r\n");
+    guarded_expect(f, TAGS, ROOT, NULL, 403, "the longest");
+    atomic_store(&f->fake.wall_ms, 1700000004000);
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "client_cut");
+    atomic_store(&f->fake.health.clock_off_ms, 2000); /* ahead of the others */
+    atomic_store(&f->fake.wall_ms, 1700000006000);
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "Retry-After: 1\r\n");
+    atomic_store(&f->fake.health.clock_off_ms, -2000);
+    atomic_store(&f->fake.wall_ms, 1700000003001);
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
+}
+
+/* A change that a cut meets on its way is carried out or not: no answer says which. */
+static void test_a_cut_amid_a_change(void **state)
+{
+    struct fixture *f = *state;
+    struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct client_cuts cuts = {.count = 1, .items = {{"shop", INT64_MAX, "", "root"}}};
+    struct client *changes = fixture_connect(f);
+    uint64_t submitted = fake_submitted(&f->fake);
+
+    fake_hold(&f->fake, true, false);
+    client_printf(changes,
+                  "DELETE /api/tags/a%%2F1 HTTP/1.1\r\nHost: x\r\n" GUARDED_TOKEN("shop") "\r\n");
+    fake_await_submitted(&f->fake, submitted + 1);
+    cut(f, &box, &cuts, GUARDED_TOKEN("shop"));
+    client_expect_end(changes);
+    fake_hold(&f->fake, false, false);
+    fake_release(&f->fake);
+    client_close(changes);
+}
+
+/* TinyID's clients show a token as an option: it has the roles, the tags, the quotas and the cuts
+ * of its line, whatever the connection showed before. */
+static void test_tokens_of_tinyid(void **state)
+{
+    static const struct guarded_line limited[] = {{"root", "roles=all"},
+                                                  {"reader", "roles=read"},
+                                                  {"shop", "roles=ids,read,tags prefix=a/"},
+                                                  {"few", "roles=ids ids-per-s=1"},
+                                                  {NULL, NULL}};
+    static const char *const denied_[] = {"b%2F1&token=shop-token", "a%2F1&token=reader-token",
+                                          "a%2F1&token=unknown"};
+    struct fixture *f = *state;
+    struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct client_cuts cuts = {.count = 1, .items = {{"shop", INT64_MAX, "", "root"}}};
+    char head[160];
+
+    guarded_reload(f, limited);
+    guarded_expect(f, "GET /tinyid/id/nextId?bizType=a%2F1&token=shop-token", "", NULL, 200,
+                   "\"code\":200");
+    for (size_t i = 0; i < sizeof denied_ / sizeof denied_[0]; i++) {
+        (void)snprintf(head, sizeof head, "GET /tinyid/id/nextId?bizType=%s", denied_[i]);
+        guarded_expect(f, head, "", NULL, 200, "\"code\":5,\"message\":\"token is error\"");
+    }
+    guarded_expect(f, "GET /tinyid/id/nextId?bizType=c&batchSize=100&token=few-token", "", NULL,
+                   200, "\"code\":200");
+    guarded_expect(f, "GET /tinyid/id/nextId?bizType=c&token=few-token", "", NULL, 429, "quota");
+    guarded_expect(f, "GET /tinyid/id/nextId?bizType=c&token=root-token", "", NULL, 200,
+                   "\"code\":200");
+    cut(f, &box, &cuts, GUARDED_TOKEN("shop"));
+    guarded_expect(f, "GET /tinyid/id/nextId?bizType=a%2F1&token=shop-token", "", NULL, 200,
+                   "\"code\":5,\"message\":\"token is error\"");
+    guarded_expect(f, "GET /tinyid/id/nextId?bizType=c&token=root-token", "", NULL, 200,
+                   "\"code\":200");
+}
+
 /* A token's record among the clients: look at it, and fetch what one of its counts is. */
 static uint32_t count_of(struct fixture *f, const char *name, bool streams)
 {
@@ -420,6 +518,26 @@ static void test_a_stream_whose_token_is_renamed(void **state)
         (void)sched_yield();
     }
     assert_int_equal(live_viewers(f->api), 0);
+}
+
+/* A viewer whose token is gone sees no further picture. */
+static void test_a_stream_whose_token_is_gone(void **state)
+{
+    static const struct guarded_line fewer[] = {{"root", "roles=all"}, {NULL, NULL}};
+    struct fixture *f = *state;
+    struct buf event = BUF_INIT;
+
+    client_printf(f->client,
+                  "GET /api/live HTTP/1.1\r\nHost: x\r\n" GUARDED_TOKEN("reader") "\r\n");
+    while (live_viewers(f->api) == 0) {
+        (void)sched_yield();
+    }
+    guarded_reload(f, fewer);
+    while (live_viewers(f->api) != 0) {
+        buf_printf(&event, "data: secret\n\n");
+        live_show(f->api, &event); /* which takes it */
+        (void)sched_yield();
+    }
 }
 
 /* What a line says goes before what the settings say of all. */
@@ -514,7 +632,11 @@ int main(void)
         TEST(test_tokens_that_change_while_a_body_comes),
         TEST(test_a_client_that_is_cut),
         TEST(test_an_address_that_is_cut),
+        TEST(test_cuts_of_one_client),
+        TEST(test_a_cut_amid_a_change),
+        TEST(test_tokens_of_tinyid),
         TEST(test_a_stream_whose_token_is_renamed),
+        TEST(test_a_stream_whose_token_is_gone),
         TEST(test_quotas_of_a_line),
         TEST(test_refusals_give_the_quota_back),
     };

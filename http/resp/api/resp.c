@@ -88,7 +88,6 @@ static int caller_wrong_words(struct conn *conn)
 static bool caller_name(struct conn *conn, uint32_t index)
 {
     struct resp_caller *caller = resp_caller(conn);
-    char shown[SHOWN_BYTES];
     size_t len;
     const char *name = caller_word(conn, index, &len);
 
@@ -96,7 +95,7 @@ static bool caller_name(struct conn *conn, uint32_t index)
         if (name[i] <= ' ' || name[i] > '~') {
             return reply_error(conn, 400, "bad_request",
                                "the name %s has a blank or a character that is not of ASCII",
-                               text_show(name, len, shown, sizeof shown));
+                               TEXT_SHOWN(name, len, SHOWN_BYTES));
         }
     }
     if (len > LIMIT_RESP_NAME_BYTES) {
@@ -136,13 +135,12 @@ static int handle_ping(struct conn *conn)
 
 static int handle_select(struct conn *conn)
 {
-    char shown[SHOWN_BYTES];
     size_t len;
     const char *text = caller_word(conn, 1, &len);
 
     if (!caller_word_is(conn, 1, "0")) {
         return reply_error(conn, 400, "bad_request", "there is no database %s: there is one, 0",
-                           text_show(text, len, shown, sizeof shown));
+                           TEXT_SHOWN(text, len, SHOWN_BYTES));
     }
     return reply_ok(conn);
 }
@@ -331,7 +329,7 @@ static int look_up_tag(struct conn *conn, int (*finish)(struct conn *, struct ca
     if (tag_name_check(name, len, &why) != 0) {
         return reply_bad_tag(conn, name, len, why);
     }
-    call = call_new(ID_REQUEST_QUERY, finish);
+    call = call_new(CLUSTER_REQUEST_QUERY, finish);
     call->sees_errors = sees_errors;
     query_get_encode(&call->request.payload, name, len);
     return call_submit(conn, call);
@@ -388,7 +386,6 @@ static int set_before_cb(struct conn *conn, struct call *call)
 /* Programs that keep a counter in Redis create it this way, unless it exists. */
 static int handle_set_unless_there(struct conn *conn)
 {
-    char shown[SHOWN_BYTES];
     uint64_t number;
     size_t len;
     const char *text = caller_word(conn, 2, &len);
@@ -399,7 +396,7 @@ static int handle_set_unless_there(struct conn *conn)
     if (text_parse_decimal(text, len, 0, INT64_MAX - 1, &number) != 0) {
         return reply_error(conn, 400, "bad_request",
                            "the number %s is not a whole number from 0 to %llu",
-                           text_show(text, len, shown, sizeof shown), ull(INT64_MAX - 1));
+                           TEXT_SHOWN(text, len, SHOWN_BYTES), ull(INT64_MAX - 1));
     }
     return look_up_tag(conn, set_before_cb, true);
 }
@@ -409,8 +406,6 @@ static int handle_decode(struct conn *conn)
     const struct resp_caller *caller = resp_caller(conn);
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     const struct layout_words *named;
-    char time[TEXT_TIME_BYTES];
-    char shown[SHOWN_BYTES];
     struct snowflake_parts parts;
     struct buf *out;
     size_t len;
@@ -419,7 +414,7 @@ static int handle_decode(struct conn *conn)
 
     if (text_parse_decimal(text, len, 0, INT64_MAX, &id) != 0) {
         return reply_error(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
-                           text_show(text, len, shown, sizeof shown), ull(INT64_MAX));
+                           TEXT_SHOWN(text, len, SHOWN_BYTES), ull(INT64_MAX));
     }
     if (caller->words.count == 2) { /* by the cluster's own layout */
         if (!snowflake_is_known(conn)) {
@@ -445,7 +440,7 @@ static int handle_decode(struct conn *conn)
     reply_map(out, caller->version, 5);
     reply_number(out, "id", id);
     reply_number(out, "timestamp_ms", parts.unix_ms);
-    reply_pair(out, "time", text_time_rfc3339(parts.unix_ms, time));
+    reply_pair(out, "time", TEXT_TIME(parts.unix_ms));
     reply_number(out, "worker_id", parts.worker);
     reply_number(out, "sequence", parts.sequence);
     return 200;
@@ -617,7 +612,6 @@ HOT static int take_of_tag(struct conn *conn, struct id_claim *claim)
 /* Read a word with a count. */
 HOT static bool read_count(struct conn *conn, uint32_t index, uint32_t *ret_count)
 {
-    char shown[SHOWN_BYTES];
     size_t len;
     const char *text = caller_word(conn, index, &len);
     uint64_t count;
@@ -625,7 +619,7 @@ HOT static bool read_count(struct conn *conn, uint32_t index, uint32_t *ret_coun
     if (text_parse_decimal(text, len, 1, LIMIT_COUNT, &count) != 0) {
         return reply_error(conn, 400, "bad_count",
                            "the count %s is not a whole number from 1 to %d",
-                           text_show(text, len, shown, sizeof shown), LIMIT_COUNT);
+                           TEXT_SHOWN(text, len, SHOWN_BYTES), LIMIT_COUNT);
     }
     *ret_count = (uint32_t)count;
     return true;
@@ -1066,7 +1060,6 @@ static const char *advice_for(struct conn *conn)
 COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
 {
     const struct resp_method *method = resp_caller(conn)->method;
-    char shown[SHOWN_BYTES];
     char names[NAMES_BYTES];
     size_t len;
     const char *word = caller_word(conn, 0, &len);
@@ -1087,14 +1080,14 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
         conn->ending = CONN_LINGERS;
         return reply_error(conn, 404, "unknown_command",
                            "%s begins no request of RESP, so the connection ends",
-                           text_show(word, len, shown, sizeof shown));
+                           TEXT_SHOWN(word, len, SHOWN_BYTES));
     }
     for (size_t i = 0; i < COUNT_OF(methods) && at < sizeof names; i++) {
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i > 0 ? ", " : "",
                                methods[i].route.path);
     }
     return reply_error(conn, 404, "unknown_command", "unknown command %s%s%s; here are: %s",
-                       text_show(word, len, shown, sizeof shown), advice != NULL ? ": " : "",
+                       TEXT_SHOWN(word, len, SHOWN_BYTES), advice != NULL ? ": " : "",
                        advice != NULL ? advice : "", names);
 }
 

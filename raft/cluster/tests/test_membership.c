@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -293,16 +294,20 @@ static void test_given_up(void **state)
 {
     RING ring = {0};
     const struct member_change *change;
+    struct id_health *health;
     uint64_t leader;
 
     (void)state;
     ring_start(&ring, 3);
     leader = ring_elect(&ring);
+    health = &ring_node(&ring, leader)->ids.health.seen;
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
+    assert_true(atomic_load(&health->member_change));
     ring_run_ms(&ring, RING_CATCH_UP_MS + 500);
     change = state_member_change(ring_node(&ring, leader)->replica.state);
     assert_non_null(change);
     assert_true(change->given_up);
+    assert_false(atomic_load(&health->member_change));
     assert_int_equal(driver_member(&ring_node(&ring, leader)->replica.driver, 7)->role,
                      ROLE_STANDBY);
     /* In nobody's way. */
@@ -456,6 +461,40 @@ static void test_leader_without_room_gives_way(void **state)
         ring_node(&ring, id)->disk.low = false;
     }
     assert_int_equal(status_of_put(&ring, first, "d"), 0);
+
+    /* Each time anew: a pause of before does not count once there was room. */
+    for (unsigned i = 0; i < 2; i++) {
+        first = ring_elect(&ring);
+        ring_run_ms(&ring, RING_ELECTION_MS); /* since it was handed over */
+        ring_node(&ring, first)->disk.low = true;
+        ring_run_ms(&ring, 1000);
+        assert_int_not_equal(ring_elect(&ring), first);
+        ring_node(&ring, first)->disk.low = false;
+        ring_run_ms(&ring, 1000);
+        assert_int_equal(outcome_of(&ring, first, MEMBER_ASK_LEAD, first, ""), MEMBER_DONE);
+    }
+}
+
+static void test_the_most_members(void **state)
+{
+    RING ring = {0};
+    struct driver *driver;
+
+    (void)state;
+    ring_start(&ring, 1);
+    (void)ring_elect(&ring);
+    driver = &ring_node(&ring, 1)->replica.driver;
+    for (uint64_t id = 2; id <= LIMIT_NODES; id++) {
+        char address[16];
+
+        (void)snprintf(address, sizeof address, "h:%u", (unsigned)id);
+        assert_int_equal(driver_change(driver, id, address, ROLE_STANDBY), 0);
+        ring_run_ms(&ring, 100);
+        assert_int_equal(ring_role(&ring, 1, id), ROLE_STANDBY);
+    }
+    assert_int_equal(outcome_of(&ring, 1, MEMBER_ASK_ADD, LIMIT_NODES + 1, "h:99"),
+                     MEMBER_TOO_MANY);
+    assert_null(state_member_change(ring_node(&ring, 1)->replica.state));
 }
 
 int main(void)
@@ -468,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_an_address_that_is_there_already),
         cmocka_unit_test(test_leadership_moves),
         cmocka_unit_test(test_leader_without_room_gives_way),
+        cmocka_unit_test(test_the_most_members),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),

@@ -516,6 +516,34 @@ static void test_health_follows_the_node(void **state)
     assert_true(atomic_load(&health->applied_once));
 }
 
+/* Its log has what its rows lack, and without the others it does not know what of that counts: its
+ * state is older than at its end. */
+static void test_a_state_that_is_older_than_the_log(void **state)
+{
+    RING ring = {.rows_hold_ms = 60000};
+    struct id_health *health;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    ring_make(&ring, leader, "a", 10);
+    ring_run_ms(&ring, 200);
+    ring_isolate(&ring, follower, true);
+    ring_crash(&ring, follower);
+    ring_restart(&ring, follower);
+    health = &ring_node(&ring, follower)->ids.health.seen;
+    ring_run_ms(&ring, 500);
+    assert_true(atomic_load(&health->started));
+    assert_false(atomic_load(&health->applied_once));
+    ring_isolate(&ring, follower, false);
+    ring_run_ms(&ring, 2000);
+    assert_true(atomic_load(&health->applied_once));
+    assert_non_null(ring_row(&ring, follower, "a"));
+}
+
 /* Requests of every kind that can be answered at once, of which most are refused. */
 static size_t asked_at_once(struct asked asked[8], struct id_cluster_status *status,
                             struct id_segments_page *page, struct missing_members *missing)
@@ -533,7 +561,7 @@ static size_t asked_at_once(struct asked asked[8], struct id_cluster_status *sta
     asked[n].base.kind = ID_REQUEST_SEGMENTS;
     asked[n++].base.out = page;
     asked_get(&asked[n], "a"); /* none of an operator */
-    asked[n++].base.kind = ID_REQUEST_MEMBER;
+    asked[n++].base.kind = CLUSTER_REQUEST_MEMBER;
     asked_put(&asked[n], "b", 10);
     buf_reserve(&asked[n].base.payload, LIMIT_ENTRY_BYTES + 1);
     memset(asked[n].base.payload.data + asked[n].base.payload.len, 0,
@@ -685,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_status_of_a_cluster),
         cmocka_unit_test(test_segments_of_a_node),
         cmocka_unit_test(test_health_follows_the_node),
+        cmocka_unit_test(test_a_state_that_is_older_than_the_log),
         cmocka_unit_test(test_no_answer_comes_from_inside_submit),
         cmocka_unit_test(test_a_stopping_replica_takes_nothing),
         cmocka_unit_test(test_a_worker_id_is_known_after_a_crash_without_a_leader),

@@ -507,6 +507,55 @@ static void test_deadline_of_what_another_node_sent(void **state)
     buf_free(&frame);
 }
 
+/* What only a leader proposes is not for another node to send: its layout of the first term, its
+ * windows, and the keys of what it took from them. */
+static void test_what_a_leader_alone_proposes(void **state)
+{
+    static const struct keyed_item keyed = {
+        {.name = "a", .name_len = 1, .key = "k", .key_len = 1, .count = 1}, .first = 1};
+    static const struct grant_item window = {"a", 1, 10};
+    static const struct snowflake_layout layout = SNOWFLAKE_LEAF_LAYOUT;
+    static const enum command_type types[] = {COMMAND_LAYOUT, COMMAND_WINDOW, COMMAND_KEYED};
+    const struct command_list list = {.wall_ms = FAKE_WALL_MS, .term = 1};
+    const void *const items[] = {NULL, &window, &keyed};
+    RING ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    scene_start(&ring, &leader, &follower);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct wire_request request = {
+            .id = 77 + i, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 1000};
+        uint64_t last = driver_last_index(&replica_of(&ring, leader)->driver);
+        struct buf command = BUF_INIT;
+        struct buf frame = BUF_INIT;
+        struct fake_frame *sent;
+        struct wire_reply reply;
+
+        command_put(&command, types[i], items[i] != NULL ? (const void *)&list : &layout);
+        if (items[i] != NULL) {
+            command_item_put(&command, types[i], items[i]);
+            command_items_end(&command);
+        }
+        session_stamp_put(&command, &(struct session_stamp){follower, 1, 1000 + i, 1});
+        request.payload = command.data;
+        request.payload_len = command.len;
+        wire_request_encode(&request, &frame);
+        assert_true(replica_receive(replica_of(&ring, leader), follower, FRAME_REQUEST, frame.data,
+                                    frame.len));
+        sent = fake_net_take(&ring_node(&ring, leader)->net);
+        assert_non_null(sent);
+        assert_int_equal(sent->type, FRAME_REPLY);
+        assert_int_equal(wire_reply_decode(sent->payload.data, sent->payload.len, &reply), 0);
+        assert_int_equal(reply.status, ERR_REFUSED);
+        assert_int_equal(driver_last_index(&replica_of(&ring, leader)->driver), last);
+        fake_frame_free(sent);
+        buf_free(&command);
+        buf_free(&frame);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -527,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_deadline_with_a_leader_that_does_not_answer),
         cmocka_unit_test(test_deadline_of_what_was_appended),
         cmocka_unit_test(test_deadline_of_what_another_node_sent),
+        cmocka_unit_test(test_what_a_leader_alone_proposes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

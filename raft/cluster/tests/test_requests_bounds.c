@@ -201,7 +201,7 @@ static int result_of(struct ring *ring, uint64_t node, struct asked *asked, char
 static void asked_acquire(struct asked *asked, const char *name)
 {
     asked_get(asked, name); /* for what every request has */
-    asked->base.kind = ID_REQUEST_COMMAND;
+    asked->base.kind = CLUSTER_REQUEST_COMMAND;
     asked->base.payload.len = 0;
     command_put(&asked->base.payload, COMMAND_WORKER_ACQUIRE,
                 &(struct worker_acquire){.kind = WORKER_CLIENT,
@@ -648,7 +648,7 @@ struct behind {
     bool was_first;
 };
 
-static void behind_done(struct id_request *request)
+static void behind_done(struct cluster_request *request)
 {
     struct behind *behind = CONTAINER(request, struct behind, asked.base);
 

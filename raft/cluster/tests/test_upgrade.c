@@ -44,7 +44,7 @@ static struct member_answer asks(struct ring *ring, uint64_t id, uint16_t level)
 {
     const struct member_ask what = {.kind = level > 0 ? MEMBER_ASK_LEVEL : MEMBER_ASK_LEVEL_SEE,
                                     .level = level};
-    struct asked asked = {.base.kind = ID_REQUEST_MEMBER};
+    struct asked asked = {.base.kind = CLUSTER_REQUEST_MEMBER};
     struct member_answer answer;
 
     asked_member(&asked, MEMBER_ASK_LEAD, 1, "");
@@ -87,6 +87,56 @@ static void test_it_rises_by_itself_after_the_hold_and_not_before(void **state)
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(level_of(&ring, id), 2);
     }
+}
+
+/* The hold is of one level, and of a time in which all speak it: who wants to go back has all of it
+ * again. */
+static void test_the_hold_begins_anew(void **state)
+{
+    RING ring = {.upgrade = {.hold_ms = 3 * HOLD_MS, .automatic = true}};
+
+    (void)state;
+    start(&ring, 1);
+    for (uint64_t id = 1; id <= 3; id++) {
+        exchange(&ring, id, 2);
+        ring_run_ms(&ring, 500);
+    }
+    ring_run_ms(&ring, HOLD_MS);
+    exchange(&ring, ring_follower(&ring), 1);
+    ring_run_ms(&ring, 3 * HOLD_MS);
+    assert_int_equal(level_of(&ring, 1), 1);
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (ring_node(&ring, id)->able < 3 && id != ring_elect(&ring)) {
+            exchange(&ring, id, 3);
+            ring_run_ms(&ring, 500);
+        }
+    }
+    ring_run_ms(&ring, HOLD_MS);
+    assert_int_equal(level_of(&ring, 1), 1);
+    ring_run_ms(&ring, 4 * HOLD_MS);
+    assert_int_equal(level_of(&ring, 1), 2);
+}
+
+/* Each level is held for as long, also where all nodes speak the next one already. */
+static void test_each_level_has_its_hold(void **state)
+{
+    RING ring = {.upgrade = {.hold_ms = 3 * HOLD_MS, .automatic = true}};
+    unsigned waited = 0;
+
+    (void)state;
+    start(&ring, 1);
+    for (uint64_t id = 1; id <= 3; id++) {
+        exchange(&ring, id, 3);
+        ring_run_ms(&ring, 500);
+    }
+    while (level_of(&ring, ring_elect(&ring)) < 2) {
+        ring_run_ms(&ring, 100);
+        assert_true(++waited < 100);
+    }
+    ring_run_ms(&ring, 2 * HOLD_MS);
+    assert_int_equal(level_of(&ring, ring_elect(&ring)), 2);
+    ring_run_ms(&ring, 3 * HOLD_MS);
+    assert_int_equal(level_of(&ring, ring_elect(&ring)), 3);
 }
 
 static void test_never_by_itself_if_told_so_and_at_once_if_asked(void **state)
@@ -466,6 +516,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_rises_by_itself_after_the_hold_and_not_before),
+        cmocka_unit_test(test_the_hold_begins_anew),
+        cmocka_unit_test(test_each_level_has_its_hold),
         cmocka_unit_test(test_never_by_itself_if_told_so_and_at_once_if_asked),
         cmocka_unit_test(test_whoever_is_in_the_way_is_named),
         cmocka_unit_test(test_what_an_earlier_start_said_does_not_count),

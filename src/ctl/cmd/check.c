@@ -67,24 +67,15 @@ static void status_put_members(json_t *status, struct buf *out)
     ctl_put_rows(out, &grid, json_object_get(status, "members"), 2);
 }
 
-static void status_put_zones(json_t *status, struct buf *out)
-{
-    static const struct grid_column titles[] = {{"from zone", "{zone}"},
-                                                {">a monotonic id", "{monotonic_us:ms}"},
-                                                {">a strict id", "{strict_us:ms}"},
-                                                {NULL, NULL}};
-    GRID_LOCAL(grid, titles);
-
-    if (field_count(status, "zones") > 0) {
-        buf_put(out, "\n", 1);
-        ctl_put_rows(out, &grid, json_object_get(status, "zones"), 2);
-    }
-}
-
 static void status_put(struct ctl *ctl, json_t *status)
 {
+    static const struct grid_column zone_titles[] = {{"from zone", "{zone}"},
+                                                     {">a monotonic id", "{monotonic_us:ms}"},
+                                                     {">a strict id", "{strict_us:ms}"},
+                                                     {NULL, NULL}};
     struct buf *out = &ctl->out;
     size_t alarms = field_count(status, "alarms");
+    GRID_LOCAL(zones, zone_titles);
 
     ctl_put_form(out,
                  "cluster   {cluster_id} (uid {uid}), as node {node_id:n} sees it\n"
@@ -96,7 +87,10 @@ static void status_put(struct ctl *ctl, json_t *status)
     ctl_put_form(out, ", term {term:n}\nlevel     {level.number:n}\nquorum    {quorum.text}\n",
                  status);
     status_put_members(status, out);
-    status_put_zones(status, out);
+    if (field_count(status, "zones") > 0) {
+        buf_put(out, "\n", 1);
+        ctl_put_rows(out, &zones, json_object_get(status, "zones"), 2);
+    }
     if (json_is_object(json_object_get(status, "change"))) {
         ctl_put_form(out, "\nchange    {change.kind} of node {change.id:n}: {change.state}\n",
                      status);

@@ -445,7 +445,7 @@ static const struct part OPTION_PARTS[] = {
     {"max-id", "max_id", PART_NUMBER, 0, INT64_MAX},
     {"step", "step", PART_NUMBER, 0, INT64_MAX},
     {"max-step", "max_step", PART_NUMBER, 0, INT64_MAX},
-    {"max", "max", PART_NUMBER, 0, INT64_MAX},
+    {"max", "max", PART_BOUND, 0, INT64_MAX},
     {"shape-key", "key", PART_NUMBER, 0, INT64_MAX},
     {"mode", "mode", PART_TEXT, 0, 0},
     {"increment", "increment", PART_NUMBER, 0, INT64_MAX},
@@ -472,7 +472,11 @@ static enum ctl_exit part_check(const struct part *part, const char *text, uint6
     size_t len = strlen(text);
     struct address split;
 
-    if (part->kind == PART_NUMBER) {
+    if (part->kind == PART_BOUND && strcmp(text, "none") == 0) {
+        *ret_number = part->max;
+        return CTL_DONE;
+    }
+    if (part->kind == PART_NUMBER || part->kind == PART_BOUND) {
         return ctl_number(part->given, text, part->min, part->max, ret_number);
     }
     if (part->kind == PART_TAG && (len == 0 || len > LIMIT_TAG_NAME_BYTES)) {
@@ -505,7 +509,9 @@ static enum ctl_exit part_put(const struct part *part, const char *text, const c
         target_add(target, part->field, text);
     } else {
         *body = *body != NULL ? *body : MUST_HAVE(json_object());
-        value = part->kind == PART_NUMBER ? json_integer((json_int_t)number) : json_string(text);
+        value = part->kind == PART_NUMBER || part->kind == PART_BOUND
+                    ? json_integer((json_int_t)number)
+                    : json_string(text);
         if (json_object_set_new(*body, part->field, value) != 0) {
             return ctl_fail(CTL_USAGE, "%s: not UTF-8", part->given);
         }
@@ -561,26 +567,41 @@ enum ctl_exit ctl_request(struct ctl *ctl, json_t *body)
     bool looks = body == NULL && command->operands != NULL && command->operands[0] == '[' &&
                  ctl->args.operands[0] == NULL;
     const char *method = looks ? NULL : command->method;
+    bool once = command->once && ctl_has(ctl, "force");
     BUF_LOCAL(target);
+    BUF_LOCAL(path);
     ANSWER_LOCAL(answer);
     enum ctl_exit code = ctl_fill(ctl, method, &target, &body);
-    bool gone;
+    bool gone = false;
 
-    if (code == CTL_DONE && command->waits) {
-        return ctl_change(ctl, method, &target, body, command->name, false);
-    }
-    if (code == CTL_DONE) {
-        code = ctl_send(ctl, method, buf_text(&target), body, false, &answer);
-        code = code == CTL_DONE ? code : ctl_failed(code, &answer);
-    }
-    json_decref(body);
     if (code != CTL_DONE) {
+        json_decref(body);
         return code;
     }
-    gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
+    if (command->waits) {
+        return ctl_change(ctl, method, &target, body, command->name, false);
+    }
+    if (command->must_exist) {
+        buf_put(&path, target.data, strcspn(buf_text(&target), "?"));
+        code = ctl_send(ctl, "GET", buf_text(&path), NULL, false, &answer);
+    }
+    if (code == CTL_DONE) {
+        answer_free(&answer);
+        code = ctl_send(ctl, method, buf_text(&target), body, once, &answer);
+        gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
+        gone |= command->may_be_gone && code == CTL_NOT_FOUND && answer.repeated;
+    }
+    json_decref(body);
+    if (code != CTL_DONE && !gone) {
+        if (strcmp(answer.code, "would_repeat") == 0) {
+            ctl_progress("--force sets it all the same: only where no id from there on is in use");
+        }
+        return ctl_failed(code, &answer);
+    }
     code = gone ? CTL_DONE : ctl_must_be_object(&answer);
+    ctl->status = answer.status;
     if (code == CTL_DONE && !(gone && ctl->json)) {
-        request_put(ctl, answer.json);
+        request_put(ctl, gone ? NULL : answer.json);
     }
     return code;
 }

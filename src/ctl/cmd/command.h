@@ -39,6 +39,7 @@ typedef void ctl_put_t(struct ctl *ctl, json_t *json);
 enum part_kind {
     PART_TEXT,
     PART_NUMBER,  /* in [min, max] */
+    PART_BOUND,   /* the same, or "none" for max */
     PART_TAG,     /* the name of a tag */
     PART_ADDRESS, /* HOST:PORT */
     PART_FLAG     /* an option without a value: `field` is a whole parameter of the query */
@@ -74,6 +75,9 @@ struct command {
     const struct grid_column *columns; /* of the rows of the array that ends the path */
     ctl_put_t *put;                    /* gets NULL after a 204: it is done */
     bool waits;                        /* repeated until it is answered by 200 */
+    bool once;                         /* with --force it is sent once */
+    bool may_be_gone; /* 404 after a repeat is success: an earlier try without an answer did it */
+    bool must_exist;  /* what the path names is looked up first: a mistyped name is not made */
 
     bool is_default; /* of its family: its name may be left out */
     bool is_offline; /* it asks no server */
@@ -106,6 +110,7 @@ struct ctl {
     bool json; /* --json */
     struct settings settings;
     struct cluster *cluster; /* NULL for an offline command */
+    long status;             /* of the answer that is shown */
     struct buf out;
 };
 
@@ -374,8 +379,7 @@ enum ctl_exit run_check(struct ctl *ctl);
 enum ctl_exit run_top(struct ctl *ctl);
 enum ctl_exit run_history(struct ctl *ctl);
 enum ctl_exit run_tags_list(struct ctl *ctl);
-enum ctl_exit run_tags_put(struct ctl *ctl);
-enum ctl_exit run_tags_delete(struct ctl *ctl);
+enum ctl_exit run_tags_pause(struct ctl *ctl);
 enum ctl_exit run_next(struct ctl *ctl);
 enum ctl_exit run_decode(struct ctl *ctl);
 enum ctl_exit run_workers_list(struct ctl *ctl);

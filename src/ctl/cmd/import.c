@@ -332,17 +332,16 @@ static enum ctl_exit import_compare(struct importing *importing)
 
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
-        char place[ROW_PLACE_BYTES];
 
         importing->counts[tag->state]++;
         if (tag_needs_force(tag) && !force && forced++ < TOLD) {
             ctl_progress("needs force: %s: tag '%.*s' would continue at %" PRIu64,
-                         row_place(tag->row, place), (int)tag->name_len, tag->name, tag->max_id);
+                         ROW_PLACE(tag->row), (int)tag->name_len, tag->name, tag->max_id);
         }
         if (tag->state == IMPORT_AHEAD && importing->counts[IMPORT_AHEAD] <= TOLD) {
             ctl_progress("%s: %s: tag '%.*s' is at %" PRIu64 " in the cluster, beyond %" PRIu64
                          " here",
-                         skip_ahead ? "left alone" : "would repeat ids", row_place(tag->row, place),
+                         skip_ahead ? "left alone" : "would repeat ids", ROW_PLACE(tag->row),
                          (int)tag->name_len, tag->name, tag->before, tag->max_id);
         }
     }

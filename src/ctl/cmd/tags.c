@@ -174,6 +174,11 @@ enum ctl_exit run_tags_list(struct ctl *ctl)
 
 void put_tag(struct ctl *ctl, json_t *tag)
 {
+    if (tag == NULL) {
+        buf_printf(&ctl->out, "deleted; made again it continues above its ids\n");
+    } else if (ctl->command->method != NULL) {
+        buf_printf(&ctl->out, ctl->status == 201 ? "made:\n" : "changed:\n");
+    }
     for (size_t i = 0; FIELDS[i] != NULL; i++) {
         const json_t *field = json_object_get(tag, FIELDS[i]);
 
@@ -192,86 +197,11 @@ void put_tag(struct ctl *ctl, json_t *tag)
     }
 }
 
-/* Send the fields, which are freed, and show the tag. */
-static enum ctl_exit put_fields(struct ctl *ctl, struct buf *target, json_t *body)
+enum ctl_exit run_tags_pause(struct ctl *ctl)
 {
-    bool force = ctl_has(ctl, "force");
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code;
-
-    code = ctl_send(ctl, ctl->command->method, buf_text(target), body, force, &answer);
-    json_decref(body);
-    if (code != CTL_DONE) {
-        if (strcmp(answer.code, "would_repeat") == 0) {
-            ctl_progress("--force sets it all the same: only where no id from there on is in use");
-        }
-        return ctl_failed(code, &answer);
-    }
-    code = ctl_must_be_object(&answer);
-    if (code == CTL_DONE) {
-        if (ctl->json) {
-            ctl_put_json(ctl, answer.json);
-            return code;
-        }
-        buf_printf(&ctl->out, answer.status == 201 ? "made:\n" : "changed:\n");
-        put_tag(ctl, answer.json);
-    }
-    return code;
-}
-
-/* `put` makes a tag or changes it; `pause` and `resume` change an existing one: a mistyped name is
- * not made. */
-enum ctl_exit run_tags_put(struct ctl *ctl)
-{
-    bool may_make = strcmp(ctl->command->name, "put") == 0;
     bool paused = strcmp(ctl->command->name, "pause") == 0;
-    json_t *body = MUST_HAVE(may_make ? json_object() : json_pack("{s:b}", "paused", paused));
-    BUF_LOCAL(target);
-    BUF_LOCAL(path);
-    enum ctl_exit code;
 
-    for (size_t i = 0; i < COMMAND_OPTIONS_MAX; i++) {
-        const char *value = ctl->args.values[i];
-
-        if (value != NULL && strcmp(value, "none") == 0 &&
-            strcmp(ctl->command->options[i].name, "max") == 0) {
-            ctl->args.values[i] = "9223372036854775807";
-        }
-    }
-    code = ctl_fill(ctl, ctl->command->method, &target, &body);
-    if (code == CTL_DONE && !may_make) {
-        ANSWER_LOCAL(answer);
-
-        target_put(&path, "/api/tags/", ctl->args.operands[0]);
-        code = ctl_send(ctl, "GET", buf_text(&path), NULL, false, &answer);
-        code = code != CTL_DONE ? ctl_failed(code, &answer) : CTL_DONE;
-    }
-    if (code != CTL_DONE) {
-        json_decref(body);
-        return code;
-    }
-    return put_fields(ctl, &target, body);
-}
-
-enum ctl_exit run_tags_delete(struct ctl *ctl)
-{
-    BUF_LOCAL(target);
-    ANSWER_LOCAL(answer);
-    json_t *body = NULL;
-    enum ctl_exit code = ctl_fill(ctl, ctl->command->method, &target, &body);
-
-    if (code != CTL_DONE) {
-        return code;
-    }
-    code = ctl_send(ctl, ctl->command->method, buf_text(&target), NULL, false, &answer);
-    /* 404 after a repeat: an earlier try without an answer did it. */
-    if (code != CTL_DONE && !(code == CTL_NOT_FOUND && answer.repeated)) {
-        return ctl_failed(code, &answer);
-    }
-    if (!ctl->json) {
-        buf_printf(&ctl->out, "deleted; made again it continues above its ids\n");
-    }
-    return CTL_DONE;
+    return ctl_request(ctl, MUST_HAVE(json_pack("{s:b}", "paused", paused)));
 }
 
 /* --- next --- */

@@ -325,17 +325,6 @@ static void mysql_put_rows(const struct database *database, const struct source 
     sql_put(out, source, database->table, " FROM `$t` t;\n");
 }
 
-/* All tables with AUTO_INCREMENT, or one; MySQL 8 caches these values for a day, unless a variable
- * disables that. */
-static void mysql_put_tables(const struct database *database, struct buf *out)
-{
-    buf_printf(out,
-               "/*!80000 SET SESSION information_schema_stats_expiry = 0 */;\n"
-               "SELECT table_name AS tag, auto_increment AS max_id FROM information_schema.tables "
-               "WHERE table_schema = DATABASE() AND auto_increment IS NOT NULL");
-    buf_printf(out, database->table != NULL ? " AND table_name = '%s';\n" : ";\n", database->table);
-}
-
 /* Sequences: the next value of nextval(). A MAXVALUE that was set is a mark. */
 static void postgres_put_sequences(const struct database *database, struct buf *out)
 {
@@ -497,7 +486,14 @@ int database_read(struct database *database, const struct source *source, struct
         err = mysql_look(database, source, why);
         mysql_put_rows(database, source, &text);
     } else if (database->engine == ENGINE_MYSQL) {
-        mysql_put_tables(database, &text);
+        /* All tables with AUTO_INCREMENT, or one. MySQL 8 caches these values for a day, unless a
+         * variable disables that. */
+        buf_printf(&text, "/*!80000 SET SESSION information_schema_stats_expiry = 0 */;\n"
+                          "SELECT table_name AS tag, auto_increment AS max_id FROM "
+                          "information_schema.tables WHERE table_schema = DATABASE() AND "
+                          "auto_increment IS NOT NULL");
+        buf_printf(&text, database->table != NULL ? " AND table_name = '%s';\n" : ";\n",
+                   database->table);
     }
     rows->is_live = true;
     if (database->engine == ENGINE_REDIS) {

@@ -392,7 +392,6 @@ static void json_take_row(struct file_reading *file, json_t *object, uint32_t nu
 {
     struct row row = {.line = file->line, .number = number};
     struct columns there = {.count = 0};
-    char place[ROW_PLACE_BYTES];
     BUF_LOCAL(why);
     const char *missing;
     const char *key;
@@ -421,7 +420,7 @@ static void json_take_row(struct file_reading *file, json_t *object, uint32_t nu
     if (why.len == 0) {
         rows_keep(file->rows, &row);
     } else {
-        messages_add(&file->rows->errors, "%s: %s", row_place(&row, place), buf_text(&why));
+        messages_add(&file->rows->errors, "%s: %s", ROW_PLACE(&row), buf_text(&why));
     }
 }
 
@@ -513,7 +512,6 @@ static int json_take_object(struct file_reading *file, json_t *object)
     const char *type = json_string_value(json_object_get(object, "type"));
     const char *list;
     const char *of;
-    char shown[IMPORT_SHOWN_BYTES];
 
     if (json_has_column(file->source, object, &list)) {
         json_take_row(file, object, 0);
@@ -526,7 +524,7 @@ static int json_take_object(struct file_reading *file, json_t *object)
     of = list != NULL ? json_rows_of(object, list) : NULL;
     if (of != NULL && !json_names_table(of, file->table)) {
         return reading_fail(file, file->line, "rows of %s, not of %s: --table says another name",
-                            text_show(of, strlen(of), shown, sizeof shown), file->table);
+                            TEXT_SHOWN(of, strlen(of), IMPORT_SHOWN_BYTES), file->table);
     }
     if (list != NULL) {
         return json_take_list(file, json_object_get(object, list));
@@ -540,7 +538,6 @@ static int json_next_object(struct file_reading *file)
     const size_t flags = JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     const char *from = file->data + file->at;
     json_error_t error;
-    char shown[IMPORT_SHOWN_BYTES];
     json_t *value;
     int err;
 
@@ -550,7 +547,7 @@ static int json_next_object(struct file_reading *file)
     value = json_loadb(from, file->len - file->at, flags, &error);
     if (value == NULL) {
         return reading_fail(file, file->line + (error.line > 0 ? (uint32_t)error.line - 1 : 0),
-                            "%s", text_show(error.text, strlen(error.text), shown, sizeof shown));
+                            "%s", TEXT_SHOWN(error.text, strlen(error.text), IMPORT_SHOWN_BYTES));
     }
     err = json_take_object(file, value);
     reading_advance(file, file->at + (size_t)error.position);

@@ -121,6 +121,7 @@ void rows_keep(struct rows *rows, const struct row *row);
 /* "line 7, row 2" */
 #define ROW_PLACE_BYTES 48
 const char *row_place(const struct row *row, char out[ROW_PLACE_BYTES]);
+#define ROW_PLACE(row) row_place((row), (char[ROW_PLACE_BYTES]){0}) /* in memory of the block */
 
 /* --- files --- */
 

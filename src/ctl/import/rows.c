@@ -261,7 +261,6 @@ static uint64_t row_check_number(const struct tag_checking *checking, const stru
     const char *digits = bytes;
     const char *end = bytes + len;
     uint64_t number = 0;
-    char shown[IMPORT_SHOWN_BYTES];
 
     while (digits < end && (*digits == ' ' || *digits == '\t')) {
         digits++;
@@ -274,7 +273,7 @@ static uint64_t row_check_number(const struct tag_checking *checking, const stru
         text_parse_decimal(digits, (size_t)(end - digits), low, high, &number) != 0) {
         ADD_WHY(why, "%s is %s, not a number from %" PRIu64 " to %" PRIu64,
                 checking->source->columns[column],
-                row->values[column].is_there ? text_show(bytes, len, shown, sizeof shown) : "NULL",
+                row->values[column].is_there ? TEXT_SHOWN(bytes, len, IMPORT_SHOWN_BYTES) : "NULL",
                 low, high);
     }
     return number;
@@ -309,13 +308,11 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
 /* A warning about a tag that is accepted. */
 #define TAG_WARN(checking, tag, ...)                                                               \
     do {                                                                                           \
-        char place_[ROW_PLACE_BYTES];                                                              \
         BUF_LOCAL(text_);                                                                          \
                                                                                                    \
         buf_printf(&text_, __VA_ARGS__);                                                           \
-        messages_add(&(checking)->tags->warnings, "%s: tag '%.*s'%s",                              \
-                     row_place((tag)->row, place_), (int)(tag)->name_len, (tag)->name,             \
-                     buf_text(&text_));                                                            \
+        messages_add(&(checking)->tags->warnings, "%s: tag '%.*s'%s", ROW_PLACE((tag)->row),       \
+                     (int)(tag)->name_len, (tag)->name, buf_text(&text_));                         \
     } while (0)
 
 /* The description as leafd can keep it: UTF-8, without NUL, of bounded length. */
@@ -388,23 +385,6 @@ static void row_take_first(struct tag_checking *checking, const struct row *row,
     }
 }
 
-/* Record a row's error and its place. */
-static void row_refuse(struct tag_checking *checking, const struct row *row,
-                       const struct import_tag *tag, const struct buf *why)
-{
-    char place[ROW_PLACE_BYTES];
-    char shown[IMPORT_SHOWN_BYTES];
-
-    if (row->line > 0) {
-        messages_add(&checking->tags->errors, "%s: %.*s", row_place(row, place), (int)why->len,
-                     (const char *)why->data);
-    } else {
-        messages_add(&checking->tags->errors, "%s, %s: %.*s", row_place(row, place),
-                     text_show(tag->name, tag->name_len, shown, sizeof shown), (int)why->len,
-                     (const char *)why->data);
-    }
-}
-
 static void row_check(struct tag_checking *checking, const struct row *row)
 {
     const struct source *source = checking->source;
@@ -426,7 +406,11 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
     row_take_first(checking, row, tag, &why);
     if (why.len > 0) {
-        row_refuse(checking, row, tag, &why);
+        /* A row of a database has no line: its name is shown. */
+        messages_add(&checking->tags->errors, "%s%s%s: %s", ROW_PLACE(row),
+                     row->line > 0 ? "" : ", ",
+                     row->line > 0 ? "" : TEXT_SHOWN(tag->name, tag->name_len, IMPORT_SHOWN_BYTES),
+                     buf_text(&why));
         return;
     }
     if (row->values[COLUMN_AGE].is_there) {
@@ -480,7 +464,6 @@ static void tags_merge_equal(struct tag_checking *checking)
     for (size_t i = 0; i < tags->count; i++) {
         struct import_tag *tag = &tags->list[i];
         struct import_tag *last = kept > 0 ? &tags->list[kept - 1] : NULL;
-        char places[2][ROW_PLACE_BYTES];
 
         if (last == NULL || tag_by_name(last, tag) != 0) {
             tags->list[kept++] = *tag;
@@ -492,9 +475,8 @@ static void tags_merge_equal(struct tag_checking *checking)
             last->age_s = tag->age_s < last->age_s ? tag->age_s : last->age_s;
             last->step = tag->step > last->step ? tag->step : last->step;
         } else {
-            messages_add(&tags->errors, "%s: tag '%.*s' is already in %s",
-                         row_place(tag->row, places[0]), (int)tag->name_len, tag->name,
-                         row_place(last->row, places[1]));
+            messages_add(&tags->errors, "%s: tag '%.*s' is already in %s", ROW_PLACE(tag->row),
+                         (int)tag->name_len, tag->name, ROW_PLACE(last->row));
         }
         free(tag->cut);
     }
@@ -527,7 +509,6 @@ static void tags_warn_of_alike(struct tag_checking *checking)
 {
     struct import_tags *tags = checking->tags;
     struct import_tag **list = MUST_HAVE(calloc(tags->count + 1, sizeof *list));
-    char place[ROW_PLACE_BYTES];
 
     for (size_t i = 0; i < tags->count; i++) {
         list[i] = &tags->list[i];
@@ -538,8 +519,8 @@ static void tags_warn_of_alike(struct tag_checking *checking)
             messages_add(&tags->warnings,
                          "%s: tags '%.*s' and '%.*s' differ only in case or spaces at the end: for "
                          "MySQL they may be one, for leafd they are two",
-                         row_place(list[i]->row, place), (int)list[i - 1]->name_len,
-                         list[i - 1]->name, (int)list[i]->name_len, list[i]->name);
+                         ROW_PLACE(list[i]->row), (int)list[i - 1]->name_len, list[i - 1]->name,
+                         (int)list[i]->name_len, list[i]->name);
         }
     }
     free(list);

@@ -384,21 +384,6 @@ static void sql_read_create(struct sql_reading *in)
 
 /* --- values --- */
 
-/* False: not hexadecimal. */
-static bool sql_put_hex(struct buf *out, const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i += 2) {
-        int high = text_hex_digit(text[i]);
-        int low = i + 1 < len ? text_hex_digit(text[i + 1]) : -1;
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        buf_put_u8(out, (uint8_t)(high << 4 | low));
-    }
-    return true;
-}
-
 /* Are texts of this character set UTF-8, or bytes as they are? */
 static bool charset_is_utf8(const char *name, size_t len)
 {
@@ -441,8 +426,12 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
         value_is_wrong(value, "no literal value:", token);
     }
     if (value->wrong == NULL && hex) {
-        if (!sql_put_hex(out, buf_text(&bytes), bytes.len)) {
+        buf_reserve(out, bytes.len / 2 + 1);
+        if (bytes.len % 2 != 0 ||
+            !text_hex(buf_text(&bytes), bytes.len / 2, out->data + out->len)) {
             value_is_wrong(value, "not hexadecimal:", token);
+        } else {
+            out->len += bytes.len / 2;
         }
     } else if (value->wrong == NULL) {
         buf_put(out, bytes.data, bytes.len);
@@ -493,7 +482,6 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
     size_t before = errors->count;
     size_t count = 0;
     struct token token;
-    char place[ROW_PLACE_BYTES];
 
     do {
         struct value value;
@@ -508,7 +496,7 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
         if (meaning == COLUMN_TIME && value.wrong != NULL) {
             value.bytes.is_there = false; /* now() */
         } else if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
-            messages_add(errors, "%s: %s: %s%s%s", row_place(row, place),
+            messages_add(errors, "%s: %s: %s%s%s", ROW_PLACE(row),
                          in->file->source->columns[meaning], value.wrong,
                          value.shown[0] != '\0' ? " " : "", value.shown);
         }
@@ -517,7 +505,7 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
         }
     } while (!token_is_char(&token, ')'));
     if (errors->count == before && count != columns->count) {
-        messages_add(errors, "%s: %zu values for %zu columns", row_place(row, place), count,
+        messages_add(errors, "%s: %zu values for %zu columns", ROW_PLACE(row), count,
                      columns->count);
     }
     if (errors->count == before) {

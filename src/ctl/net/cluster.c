@@ -87,19 +87,6 @@ static void set_unless_set(struct settings *settings, enum setting setting, cons
     }
 }
 
-static void take_environment(struct settings *settings)
-{
-    for (unsigned setting = 0; setting < SETTINGS; setting++) {
-        char name[32] = "LEAFCTL_";
-        size_t len = strlen(name);
-
-        for (const char *c = SETTINGS_ABOUT[setting].name; *c != '\0'; c++) {
-            name[len++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-        }
-        set_unless_set(settings, setting, getenv(name));
-    }
-}
-
 /* A whole file of bounded size, which must belong to this user or to root, without these bits in
  * its mode (rule: the text of that rule). 0; ERR_NOT_FOUND: no file; ERR_INVALID. */
 static int settings_read_file(const char *path, mode_t bad_mode, const char *rule, struct buf *out,
@@ -301,6 +288,8 @@ static bool find_local_nodes(struct settings *settings)
     BUF_LOCAL(text);
     BUF_LOCAL(why);
     char *addresses;
+    char *copy;
+    char *rest;
 
     if (lock >= 0) {
         (void)close(lock);
@@ -309,26 +298,26 @@ static bool find_local_nodes(struct settings *settings)
         return false;
     }
     addresses = settings_trim((char *)text.data);
-    for (char *address = addresses; *address != '\0'; address += *address == ',') {
-        char *end = address + strcspn(address, ",");
-        char after = *end;
-        bool local;
-
-        *end = '\0';
-        local = address_is_loopback(address);
-        *end = after;
-        if (!local) {
-            return false;
-        }
-        address = end;
+    copy = rest = MUST_HAVE(strdup(addresses));
+    while (runs && rest != NULL) {
+        runs = address_is_loopback(strsep(&rest, ","));
     }
-    set_unless_set(settings, SETTING_SERVER, addresses);
-    return *addresses != '\0';
+    free(copy);
+    set_unless_set(settings, SETTING_SERVER, runs ? addresses : NULL);
+    return runs;
 }
 
 int settings_load(struct settings *settings, struct buf *why)
 {
-    take_environment(settings);
+    for (unsigned setting = 0; setting < SETTINGS; setting++) {
+        char name[32] = "LEAFCTL_";
+        size_t len = strlen(name);
+
+        for (const char *c = SETTINGS_ABOUT[setting].name; *c != '\0'; c++) {
+            name[len++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+        }
+        set_unless_set(settings, setting, getenv(name));
+    }
     if (take_file(settings, why) != 0 || check_timeout(settings, why) != 0 ||
         load_token(settings, why) != 0 || check_key(settings, why) != 0) {
         return ERR_INVALID;

@@ -418,7 +418,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     }
 }
 
-bool allocator_has_keys(void *data, const struct id_request *request, uint64_t first)
+bool allocator_has_keys(void *data, const struct cluster_request *request, uint64_t first)
 {
     const struct allocator *allocator = data;
     const struct id_tag *tag;
@@ -512,7 +512,7 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
     *ret_page = page;
 }
 
-void allocator_answered(struct allocator *allocator, const struct id_request *request)
+void allocator_answered(struct allocator *allocator, const struct cluster_request *request)
 {
     struct strict_result result;
     struct strict_item item;
@@ -616,7 +616,7 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
                                 struct id_proposer *proposer)
 {
     static const struct batcher_ops grants_ops = {.pack = grants_pack, .result = grants_settle};
-    const struct batcher_config grants = {.kind = ID_REQUEST_COMMAND,
+    const struct batcher_config grants = {.kind = CLUSTER_REQUEST_COMMAND,
                                           .command = COMMAND_GRANT,
                                           .result = RESULT_GRANTS,
                                           .items = LIMIT_GRANTS_PER_ENTRY,

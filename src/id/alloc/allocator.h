@@ -124,7 +124,7 @@ void allocator_tag_changed(struct allocator *allocator, const struct tag_row *ro
 
 /* A strict_keys_fn (strict.h), with the allocator as its data: false while this node has not
  * applied a change of the tag's key that the ids need. True of tags that are not in the table. */
-bool allocator_has_keys(void *data, const struct id_request *request, uint64_t first);
+bool allocator_has_keys(void *data, const struct cluster_request *request, uint64_t first);
 
 /* The cluster answered this command of the node with the marks of its tags (command.h), ahead of
  * this node's log: burn all held ids of older generations. 0 or ERR_BAD_MESSAGE. */
@@ -136,7 +136,7 @@ int allocator_take_marks(struct allocator *allocator, const void *command, size_
 struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row);
 
 /* A request of kind ID_REQUEST_STRICT has just been answered with ids: its tag is in use. */
-void allocator_answered(struct allocator *allocator, const struct id_request *request);
+void allocator_answered(struct allocator *allocator, const struct cluster_request *request);
 
 /* This node's rates of handing out ids. */
 const struct usage *allocator_usage(const struct allocator *allocator);

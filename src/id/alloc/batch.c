@@ -152,7 +152,7 @@ static void batch_abandon_cb(struct timer *timer, uint64_t now_ms)
     batcher_arm(batch->batcher);
 }
 
-static void batch_answered_cb(struct id_request *request)
+static void batch_answered_cb(struct cluster_request *request)
 {
     struct batch *batch = CONTAINER(request, struct batch, request);
     struct batcher *batcher = batch->batcher;
@@ -324,7 +324,7 @@ void returns_init(struct returns *returns, uint64_t *returned, uint64_t *lost, u
                   const struct clock *clock, struct timers *timers, struct id_proposer *proposer)
 {
     static const struct batcher_ops ops = {.result = returns_settle};
-    const struct batcher_config config = {.kind = ID_REQUEST_COMMAND,
+    const struct batcher_config config = {.kind = CLUSTER_REQUEST_COMMAND,
                                           .command = COMMAND_GIVE_BACK,
                                           .result = RESULT_STATUSES,
                                           .items = LIMIT_GRANTS_PER_ENTRY,

@@ -52,7 +52,7 @@ struct batch_place {
 
 /* One command, being filled or under way. */
 struct batch {
-    struct id_request request;
+    struct cluster_request request;
     struct batcher *batcher;
     SLIST_ENTRY(batch) unused;
     struct timer abandon;
@@ -76,7 +76,7 @@ struct batcher_ops {
 } BY_NAME;
 
 struct batcher_config {
-    enum id_request_kind kind; /* of the batches' requests */
+    unsigned kind; /* of the batches' requests */
     enum command_type command;
     enum result_type result; /* RESULT_GRANTS, RESULT_STRICT or RESULT_STATUSES */
     bool once;               /* the command is a leader's own (request.h) */

@@ -34,7 +34,7 @@
 /* A request that is being packed. */
 struct pick {
     struct strict_item item; /* its strings are in the request's payload */
-    struct id_request *request;
+    struct cluster_request *request;
     uint32_t arrival;
 };
 
@@ -60,8 +60,8 @@ struct strict {
     struct timers *timers;
     bool stopped;
     bool leader_known;
-    TAILQ_HEAD(, id_request) have_ids; /* in the reply, waiting for the key of their texts */
-    size_t held;                       /* all unanswered requests: <= LIMIT_STRICT_WAITING */
+    TAILQ_HEAD(, cluster_request) have_ids; /* in the reply, waiting for the key of their texts */
+    size_t held;                            /* all unanswered requests: <= LIMIT_STRICT_WAITING */
     uint64_t burnt;
     struct histogram took;
     struct pick picks[LIMIT_STRICT_ITEMS]; /* while a batch is packed */
@@ -72,7 +72,7 @@ struct strict {
     for (struct lane *lane = (strict)->lanes; lane < (strict)->lanes + LANES; lane++)
 
 /* 0 if the request can be accepted. */
-static int strict_check(const struct strict *strict, struct id_request *request)
+static int strict_check(const struct strict *strict, struct cluster_request *request)
 {
     struct strict_item item;
     int rv = strict_item_decode(request->payload.data, request->payload.len, &item);
@@ -91,7 +91,7 @@ static int strict_check(const struct strict *strict, struct id_request *request)
 }
 
 /* Answer a request that is in no queue any more. */
-static void strict_finish(struct strict *strict, struct id_request *request, int status)
+static void strict_finish(struct strict *strict, struct cluster_request *request, int status)
 {
     ASSERT(strict->held > 0);
     strict->held--;
@@ -101,7 +101,7 @@ static void strict_finish(struct strict *strict, struct id_request *request, int
     strict->answer(strict->data, request, status);
 }
 
-static struct lane *lane_of(struct strict *strict, const struct id_request *request)
+static struct lane *lane_of(struct strict *strict, const struct cluster_request *request)
 {
     return &strict->lanes[request->mode != TAG_MODE_MONOTONIC ? LANE_STRICT
                           : request->keyed                    ? LANE_KEYED
@@ -109,7 +109,7 @@ static struct lane *lane_of(struct strict *strict, const struct id_request *requ
 }
 
 /* Its ids are lost, unless they stay under its key. */
-static void lose_ids(struct strict *strict, struct id_request *request)
+static void lose_ids(struct strict *strict, struct cluster_request *request)
 {
     struct strict_item item;
 
@@ -119,7 +119,7 @@ static void lose_ids(struct strict *strict, struct id_request *request)
 }
 
 /* It got ids: answer it, once this node has the key of their texts. */
-static void strict_give(struct strict *strict, struct id_request *request, uint64_t first,
+static void strict_give(struct strict *strict, struct cluster_request *request, uint64_t first,
                         uint64_t now_ms)
 {
     uint64_t at_ms = now_ms + STRICT_RETRY_MS;
@@ -138,7 +138,7 @@ static void strict_give(struct strict *strict, struct id_request *request, uint6
 }
 
 /* An earlier batch's error says more than a timeout. */
-static void strict_finish_late(struct strict *strict, struct id_request *request)
+static void strict_finish_late(struct strict *strict, struct cluster_request *request)
 {
     int late = strict->leader_known ? ERR_TIMEOUT : ERR_NO_LEADER;
 
@@ -148,7 +148,7 @@ static void strict_finish_late(struct strict *strict, struct id_request *request
 /* The deadline, or the time to check for the key again. */
 static void strict_due_cb(struct timer *timer, uint64_t now_ms)
 {
-    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+    struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
     struct strict *strict = request->holder;
     struct strict_result result;
     size_t count = 0;
@@ -164,7 +164,7 @@ static void strict_due_cb(struct timer *timer, uint64_t now_ms)
     strict_finish_late(strict, request);
 }
 
-void strict_submit(struct strict *strict, struct id_request *request)
+void strict_submit(struct strict *strict, struct cluster_request *request)
 {
     int refused = strict_check(strict, request);
     uint64_t now_ms = clock_now_ms(strict->clock);
@@ -211,7 +211,7 @@ static void picks_sort(struct pick *picks, uint32_t count)
 
 /* True if the request got no ids now and may get some later: it is sent again. It changes lanes if
  * its tag is in the other mode without segments. */
-static bool strict_ask_again(struct strict *strict, struct id_request *request,
+static bool strict_ask_again(struct strict *strict, struct cluster_request *request,
                              const struct strict_result *result, uint64_t now_ms)
 {
     uint8_t mode = request->mode != 0 ? request->mode : TAG_MODE_STRICT;
@@ -245,7 +245,7 @@ static void strict_settle(struct batcher *batcher, struct batch_item *item, uint
     struct strict *strict = CONTAINER(batcher, struct lane, batcher)->strict;
     const struct strict_result *said = result;
     uint32_t count = (uint32_t)note;
-    struct id_request *request;
+    struct cluster_request *request;
 
     if (item == NULL) {
         bool lost = err == 0 && said->status == 0 && !said->replayed && !(note & NOTE_KEYED);
@@ -253,7 +253,7 @@ static void strict_settle(struct batcher *batcher, struct batch_item *item, uint
         strict->burnt += lost ? count : 0;
         return;
     }
-    request = CONTAINER(item, struct id_request, item);
+    request = CONTAINER(item, struct cluster_request, item);
     if (err != 0) {
         /* Never into another batch: this one may still be applied. */
         strict_finish(strict, request, err);
@@ -287,7 +287,7 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
     uint32_t picked = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        struct id_request *request = CONTAINER(items[i], struct id_request, item);
+        struct cluster_request *request = CONTAINER(items[i], struct cluster_request, item);
         struct pick *pick = &strict->picks[picked];
 
         if (request->deadline_ms <= now_ms) { /* a slow loop, or no leader */
@@ -306,7 +306,7 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
     command_put(&batch->request.payload, COMMAND_STRICT, &head);
     for (uint32_t i = 0; i < picked; i++) {
         const struct pick *pick = &strict->picks[i];
-        struct id_request *request = pick->request;
+        struct cluster_request *request = pick->request;
 
         batch_put(batch, &request->item, pick->item.count | (request->keyed ? NOTE_KEYED : 0),
                   &pick->item);
@@ -331,7 +331,7 @@ void strict_turn(struct strict *strict, bool leader_known)
 
 void strict_stop(struct strict *strict)
 {
-    struct id_request *request;
+    struct cluster_request *request;
     struct batch_item *item;
 
     strict->stopped = true;
@@ -339,7 +339,7 @@ void strict_stop(struct strict *strict)
     {
         batcher_open(&lane->batcher, false);
         while ((item = batcher_take(&lane->batcher)) != NULL) {
-            request = CONTAINER(item, struct id_request, item);
+            request = CONTAINER(item, struct cluster_request, item);
             request->reply.len = 0;
             strict_finish(strict, request, ERR_SHUTTING_DOWN);
         }
@@ -383,8 +383,8 @@ struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct 
         lane->strict = strict;
         batcher_init(&lane->batcher,
                      &(struct batcher_config){.kind = lane->kind == LANE_STRICT
-                                                          ? ID_REQUEST_COMMAND
-                                                          : ID_REQUEST_MONOTONIC,
+                                                          ? CLUSTER_REQUEST_COMMAND
+                                                          : CLUSTER_REQUEST_LEADER,
                                               .command = COMMAND_STRICT,
                                               .result = RESULT_STRICT,
                                               .items = LIMIT_STRICT_ITEMS,

@@ -40,7 +40,7 @@
 
 /* Called, on the owner's thread, when a request is over, possibly from inside strict_submit().
  * request->status and reply are set before. */
-typedef void (*strict_answer_fn)(void *data, struct id_request *request, int status);
+typedef void (*strict_answer_fn)(void *data, struct cluster_request *request, int status);
 
 struct strict;
 
@@ -56,7 +56,7 @@ void strict_dates(struct strict *strict, strict_period_fn period, void *data);
 /* Does this node have the keys for the texts of the request's ids, from `first` on
  * (src/id/codec/shape.h)? Called for each request that got ids; while it is false, the request
  * keeps them and waits. NULL, as at first: yes. */
-typedef bool (*strict_keys_fn)(void *data, const struct id_request *request, uint64_t first);
+typedef bool (*strict_keys_fn)(void *data, const struct cluster_request *request, uint64_t first);
 void strict_keys(struct strict *strict, strict_keys_fn has_keys, void *data);
 
 /* key_limit: strict.keys. */
@@ -68,7 +68,7 @@ struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct 
 void strict_free(struct strict *strict);
 
 /* A request of kind ID_REQUEST_STRICT. */
-void strict_submit(struct strict *strict, struct id_request *request);
+void strict_submit(struct strict *strict, struct cluster_request *request);
 
 /* While no leader is known, nothing is sent (waiting requests go in few large batches to the next
  * leader), and late requests get ERR_NO_LEADER instead of ERR_TIMEOUT. Each turn of the loop may

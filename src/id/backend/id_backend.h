@@ -376,7 +376,7 @@ struct id_backend;
 
 struct id_backend_ops {
     /* Take the request; done will be called (on the thread that request.h names). Any thread. */
-    void (*submit)(struct id_backend *backend, struct id_request *request);
+    void (*submit)(struct id_backend *backend, struct cluster_request *request);
     /* The tag needs a refill: the caller has just set tag->refill_wanted from false to true. Any
      * thread; cheap; never blocks. */
     void (*want)(struct id_backend *backend, struct id_tag *tag);

@@ -113,7 +113,7 @@ struct lease_slot {
     bool denied;        /* the log's last answer: no worker id is free */
     bool skewed;        /* the log refuses our time as ahead of its own, */
     uint64_t skewed_ms; /* since then (monotonic) */
-    struct id_request request;
+    struct cluster_request request;
 };
 
 struct lease {
@@ -521,7 +521,7 @@ static void renewal_answered(struct lease_slot *slot, const struct worker_result
     slot->skewed = false;
 }
 
-static void slot_answered_cb(struct id_request *request)
+static void slot_answered_cb(struct cluster_request *request)
 {
     struct lease_slot *slot = request->data;
     struct lease *lease = slot->lease;
@@ -559,15 +559,15 @@ static void slot_answered_cb(struct id_request *request)
 }
 
 /* From propose() on the request may be done, and its slot fenced. */
-static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
-                                        uint64_t deadline_ms)
+static struct cluster_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
+                                             uint64_t deadline_ms)
 {
-    struct id_request *request = &slot->request;
+    struct cluster_request *request = &slot->request;
 
     ASSERT(!slot->asking && deadline_ms > now_ms);
     ASSERT(!slot->lease->stopped && slot->lease->config.renew_ms > 0);
     memset(request, 0, sizeof *request);
-    request->kind = ID_REQUEST_COMMAND;
+    request->kind = CLUSTER_REQUEST_COMMAND;
     request->deadline_ms = deadline_ms;
     request->done = slot_answered_cb;
     request->data = slot;
@@ -580,7 +580,7 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
 {
     struct lease *lease = slot->lease;
     const char *address = lease->config.address != NULL ? lease->config.address : "";
-    struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
+    struct cluster_request *request = request_begin(slot, now_ms, UINT64_MAX);
     struct worker_acquire command = {
         .kind = WORKER_NODE,
         .worker_id = lease->config.fixed > 0 ? lease->config.fixed - 1 : WORKER_ID_ANY,
@@ -605,7 +605,7 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
 static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 {
     struct lease *lease = slot->lease;
-    struct id_request *request = request_begin(slot, now_ms, now_ms + REQUEST_MS);
+    struct cluster_request *request = request_begin(slot, now_ms, now_ms + REQUEST_MS);
     struct worker_renew command = {
         .worker_id = slot->held.worker_id,
         .epoch = slot->held.epoch,

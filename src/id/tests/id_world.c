@@ -16,23 +16,23 @@ static uint64_t now_ms(const struct clock *clock)
     return ((const struct id_world *)clock->data)->now_ms;
 }
 
-static struct id_request *take(struct id_world *world, size_t at)
+static struct cluster_request *take(struct id_world *world, size_t at)
 {
-    struct id_request *request;
+    struct cluster_request *request;
 
     ASSERT(at < world->request_count);
     request = world->requests[at];
     world->request_count--;
     memmove(&world->requests[at], &world->requests[at + 1],
-            (world->request_count - at) * sizeof(struct id_request *));
+            (world->request_count - at) * sizeof(struct cluster_request *));
     return request;
 }
 
-static void propose(struct id_proposer *proposer, struct id_request *request)
+static void propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     struct id_world *world = OF(proposer, proposer);
 
-    ASSERT(request->kind == ID_REQUEST_COMMAND && id_stamp_is_empty(&request->payload));
+    ASSERT(request->kind == CLUSTER_REQUEST_COMMAND && id_stamp_is_empty(&request->payload));
     ASSERT(world->giving_back || request->deadline_ms == world->now_ms + ID_WORLD_REQUEST_MS);
     ASSERT(world->request_count < ID_WORLD_REQUESTS);
     world->requests[world->request_count++] = request;
@@ -206,7 +206,7 @@ void id_world_answer(struct id_world *world, size_t at)
 
 void id_world_fail(struct id_world *world, size_t at, int status)
 {
-    struct id_request *request = take(world, at);
+    struct cluster_request *request = take(world, at);
 
     request->status = status;
     request->done(request);
@@ -214,7 +214,7 @@ void id_world_fail(struct id_world *world, size_t at, int status)
 
 void id_world_reply(struct id_world *world, size_t at, const struct buf *reply)
 {
-    struct id_request *request = take(world, at);
+    struct cluster_request *request = take(world, at);
 
     request->status = 0;
     buf_put(&request->reply, reply->data, reply->len);

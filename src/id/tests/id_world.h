@@ -25,7 +25,7 @@ struct id_world {
     struct timers timers;
     struct id_table *table;
     struct id_proposer proposer;
-    struct id_request *requests[ID_WORLD_REQUESTS]; /* not answered yet, oldest first */
+    struct cluster_request *requests[ID_WORLD_REQUESTS]; /* not answered yet, oldest first */
     size_t request_count;
     bool giving_back;   /* requests have another deadline from now on */
     int answer_at_once; /* > 0: answer from inside propose */

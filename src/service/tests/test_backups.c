@@ -29,7 +29,7 @@ struct taker {
     unsigned parts;
 };
 
-static void on_done(struct id_request *request)
+static void on_done(struct cluster_request *request)
 {
     ((struct asked *)request)->done++; /* its first member */
 }
@@ -46,7 +46,7 @@ static void ask_part(struct ring *ring, uint64_t id, struct taker *taker)
 /* The answer that has come. */
 static int take_part(struct taker *taker)
 {
-    struct id_request *request = &taker->asked.base;
+    struct cluster_request *request = &taker->asked.base;
     int status = request->status;
 
     assert_int_equal(taker->asked.done, 1);
@@ -100,6 +100,23 @@ static bool has_tag(const struct taker *taker, const char *name)
         }
     }
     return found;
+}
+
+/* So long was the growth of all tags watched. */
+static void expect_spans(const struct taker *taker, uint64_t ms)
+{
+    struct backup_reader reader;
+    struct backup_block block;
+    unsigned count = 0;
+
+    backup_reader_init(&reader, taker->file.data, taker->file.len);
+    while (backup_next(&reader, &block)) {
+        if (block.kind == BACKUP_GROWTH) {
+            assert_int_equal(block.growth.until_ms - block.growth.since_ms, ms);
+            count++;
+        }
+    }
+    assert_true(count > 0);
 }
 
 static void taker_free(struct taker *taker)
@@ -266,6 +283,47 @@ static void test_one_that_nobody_asks_for_is_given_up(void **state)
     expect_figures(&ring, leader, 1, 1);
     taker_free(&first);
     taker_free(&second);
+}
+
+/* Time that a part takes to be read is not its client's. */
+static void test_a_part_that_is_read_slowly(void **state)
+{
+    RING ring = {0};
+    struct taker taker = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    assert_int_equal(next_part(&ring, follower, &taker), 0);
+    ring_node(&ring, follower)->disk_held = true;
+    ask_part(&ring, follower, &taker);
+    ring_run_ms(&ring, LIMIT_BACKUP_IDLE_MS + 100);
+    assert_int_equal(taker.asked.done, 0);
+    ring_node(&ring, follower)->disk_held = false;
+    ring_settle(&ring);
+    assert_int_equal(take_part(&taker), 0);
+    take_rest(&ring, follower, &taker);
+    expect_figures(&ring, follower, 1, 0);
+    taker_free(&taker);
+}
+
+/* Without the log's time tags grow by the node's clock, which may be set back. */
+static void test_a_clock_that_is_set_back(void **state)
+{
+    RING ring = {0};
+    struct taker taker = {0};
+    struct backup_head head;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_node(&ring, leader)->wall_ahead_ms = -10000;
+    take_rest(&ring, leader, &taker);
+    expect_whole(&taker, leader, &head);
+    expect_spans(&taker, 0);
+    taker_free(&taker);
 }
 
 static void test_one_that_takes_too_long_is_cut_off(void **state)
@@ -435,6 +493,8 @@ int main(void)
         cmocka_unit_test(test_one_at_a_time),
         cmocka_unit_test(test_one_that_nobody_asks_for_is_given_up),
         cmocka_unit_test(test_one_that_takes_too_long_is_cut_off),
+        cmocka_unit_test(test_a_part_that_is_read_slowly),
+        cmocka_unit_test(test_a_clock_that_is_set_back),
         cmocka_unit_test(test_without_a_majority_only_a_local_one),
         cmocka_unit_test(test_a_row_that_cannot_be_read_ends_it),
         cmocka_unit_test(test_it_is_given_up_when_the_store_ends_its_view),

@@ -95,6 +95,7 @@ static void test_links_and_clocks(void **state)
 {
     struct world *w = begin();
     struct id_figures figures = figures_of(w, 1);
+    struct id_cluster_status status = {0};
 
     (void)state;
     assert_false(member(&figures, 1)->has_rtt || member(&figures, 1)->has_clock);
@@ -111,6 +112,11 @@ static void test_links_and_clocks(void **state)
     assert_false(member(&figures, 3)->has_rtt || member(&figures, 3)->has_clock);
     assert_true(member(&figures, 2)->has_rtt);
     assert_null(clock_sync_link(&ring_node(&w->ring, 1)->replica.clock_sync, 3));
+    health_status(&ring_node(&w->ring, 1)->ids.health, &status);
+    assert_false(status.members[2].has_clock_offset);
+    assert_true(status.members[2].last_heard_ms > CLOCK_SAMPLE_FRESH_MS);
+    assert_true(status.members[1].has_clock_offset);
+    assert_int_equal(status.members[1].clock_offset_ms, AHEAD_MS);
     end(w);
 }
 

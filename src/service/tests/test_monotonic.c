@@ -462,6 +462,7 @@ static void test_leadership_that_is_handed_over_leaves_no_gap(void **state)
 {
     RING ring = {0};
     uint64_t leader = start(&ring, 3);
+    uint64_t returned;
 
     (void)state;
     assert_int_equal(take(&ring, leader, 3, NULL), 1);
@@ -469,8 +470,10 @@ static void test_leadership_that_is_handed_over_leaves_no_gap(void **state)
         assert_true(i < 1000);
         ring_run_ms(&ring, 5);
     }
-    assert_true(counts_of(&ring, leader)->returned > 0);
+    returned = counts_of(&ring, leader)->returned;
+    assert_true(returned > 0);
     assert_int_equal(counts_of(&ring, leader)->burnt_window, 0);
+    assert_int_equal(atomic_load(&ring_node(&ring, leader)->ids.health.seen.given_back), returned);
     ring_run_ms(&ring, 500);
     replica_transfer_end(&ring_node(&ring, leader)->replica);
     assert_int_equal(take(&ring, 1, 1, NULL), 4);

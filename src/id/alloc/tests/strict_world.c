@@ -15,23 +15,23 @@ static uint64_t now_ms(const struct clock *clock)
     return ((const struct strict_world *)clock->data)->now_ms;
 }
 
-static struct id_request *take(struct strict_world *world, size_t at)
+static struct cluster_request *take(struct strict_world *world, size_t at)
 {
-    struct id_request *request;
+    struct cluster_request *request;
 
     ASSERT(at < world->batch_count);
     request = world->batches[at];
     world->batch_count--;
     memmove(&world->batches[at], &world->batches[at + 1],
-            (world->batch_count - at) * sizeof(struct id_request *));
+            (world->batch_count - at) * sizeof(struct cluster_request *));
     return request;
 }
 
-static void propose(struct id_proposer *proposer, struct id_request *request)
+static void propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     struct strict_world *world = CONTAINER(proposer, struct strict_world, proposer);
 
-    ASSERT(request->kind == ID_REQUEST_COMMAND && request->reply.len == 0);
+    ASSERT(request->kind == CLUSTER_REQUEST_COMMAND && request->reply.len == 0);
     ASSERT(id_stamp_is_empty(&request->payload));
     ASSERT(request->deadline_ms > world->now_ms &&
            request->deadline_ms <= world->now_ms + LIMIT_TIMEOUT_MS);
@@ -44,7 +44,7 @@ static void propose(struct id_proposer *proposer, struct id_request *request)
     }
 }
 
-static void answered(void *data, struct id_request *request, int status)
+static void answered(void *data, struct cluster_request *request, int status)
 {
     struct strict_world *world = data;
     struct strict_ask *ask = CONTAINER(request, struct strict_ask, base);
@@ -142,7 +142,7 @@ void strict_world_give(struct strict_world *world, size_t at)
 void strict_world_results(struct strict_world *world, size_t at,
                           const struct strict_result *results, size_t count)
 {
-    struct id_request *request = take(world, at);
+    struct cluster_request *request = take(world, at);
 
     results_encode(RESULT_STRICT, results, count, &request->reply);
     request->status = 0;
@@ -151,7 +151,7 @@ void strict_world_results(struct strict_world *world, size_t at,
 
 void strict_world_fail(struct strict_world *world, size_t at, int status)
 {
-    struct id_request *request = take(world, at);
+    struct cluster_request *request = take(world, at);
 
     request->status = status;
     request->done(request);

@@ -15,7 +15,7 @@
 
 /* A request of a client; free with strict_ask_free() or strict_world_free(). */
 struct strict_ask {
-    struct id_request base;
+    struct cluster_request base;
     STAILQ_ENTRY(strict_ask) next;
     unsigned answers; /* how often it was answered */
     uint64_t answered_ms;
@@ -27,7 +27,7 @@ struct strict_world {
     struct timers timers;
     bool leader_known; /* at the next turn */
     struct id_proposer proposer;
-    struct id_request *batches[2 * LIMIT_STRICT_BATCHES]; /* not answered yet, oldest first */
+    struct cluster_request *batches[2 * LIMIT_STRICT_BATCHES]; /* not answered yet, oldest first */
     size_t batch_count;
     unsigned proposed;  /* in all */
     int answer_at_once; /* > 0: that many are given ids from inside propose() */

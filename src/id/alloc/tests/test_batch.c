@@ -36,7 +36,7 @@ struct batch_world {
     uint64_t now_ms;
     struct timers timers;
     struct id_proposer proposer;
-    struct id_request *sent[16]; /* not answered yet, oldest first */
+    struct cluster_request *sent[16]; /* not answered yet, oldest first */
     size_t sent_count;
     struct histogram took;
     struct batcher batcher;
@@ -49,7 +49,7 @@ static uint64_t now_ms(const struct clock *clock)
     return ((const struct batch_world *)clock->data)->now_ms;
 }
 
-static void propose(struct id_proposer *proposer, struct id_request *request)
+static void propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     struct batch_world *w = CONTAINER(proposer, struct batch_world, proposer);
 
@@ -98,7 +98,7 @@ static void result_cb(struct batcher *batcher, struct batch_item *item, uint64_t
 static int setup(void **state)
 {
     static const struct batcher_ops ops = {.pack = pack, .result = result_cb};
-    static const struct batcher_config config = {.kind = ID_REQUEST_COMMAND,
+    static const struct batcher_config config = {.kind = CLUSTER_REQUEST_COMMAND,
                                                  .command = COMMAND_GRANT,
                                                  .result = RESULT_GRANTS,
                                                  .items = ITEMS,
@@ -120,7 +120,7 @@ static int setup(void **state)
 /* Answer batch number at with so many results, whose first ids are 10, 20, ... */
 static void answer(struct batch_world *w, size_t at, size_t count)
 {
-    struct id_request *request = w->sent[at];
+    struct cluster_request *request = w->sent[at];
     struct grant_result results[ITEMS + 1] = {{0}};
 
     for (size_t i = 0; i < count; i++) {
@@ -164,7 +164,7 @@ static void add(struct batch_world *w, unsigned from, unsigned to)
     }
 }
 
-static uint32_t first_size(const struct id_request *request, uint32_t *ret_count)
+static uint32_t first_size(const struct cluster_request *request, uint32_t *ret_count)
 {
     struct command command;
     struct grant_item item;

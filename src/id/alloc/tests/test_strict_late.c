@@ -40,7 +40,7 @@ static void assert_answered(const struct strict_ask *asked, int status)
 
 /* --- texts whose key is not here yet --- */
 
-static bool knows_below(void *data, const struct id_request *request, uint64_t first)
+static bool knows_below(void *data, const struct cluster_request *request, uint64_t first)
 {
     struct strict_item item;
 

@@ -54,7 +54,7 @@ static void answered(struct id_world *w, const char *name, uint32_t count, bool 
     const struct strict_item item = {
         .name = name, .name_len = (uint16_t)strlen(name), .count = count};
     const struct strict_result result = {.first = 1, .replayed = replayed};
-    struct id_request request = {.kind = ID_REQUEST_STRICT};
+    struct cluster_request request = {.kind = ID_REQUEST_STRICT};
 
     strict_item_encode(&item, &request.payload);
     results_encode(RESULT_STRICT, &result, 1, &request.reply);

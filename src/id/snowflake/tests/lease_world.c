@@ -128,12 +128,12 @@ static void stamp(struct lease_node *node, size_t at)
     session_stamp_put(&node->requests[at]->payload, &stamp);
 }
 
-static void on_propose(struct id_proposer *proposer, struct id_request *request)
+static void on_propose(struct id_proposer *proposer, struct cluster_request *request)
 {
     struct lease_node *node = OF(proposer, proposer);
     size_t at = 0;
 
-    ASSERT(node->up && request->kind == ID_REQUEST_COMMAND && request->payload.len > 0);
+    ASSERT(node->up && request->kind == CLUSTER_REQUEST_COMMAND && request->payload.len > 0);
     ASSERT(request->deadline_ms > clock_now_ms(&node->clock));
     while (node->requests[at] != NULL) {
         at++;
@@ -148,7 +148,7 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
 
 static void finish(struct lease_node *node, size_t at, int status)
 {
-    struct id_request *request = node->requests[at];
+    struct cluster_request *request = node->requests[at];
     struct session_refusal refusal;
 
     /* Nobody stamps for a node but its newest incarnation. */
@@ -166,7 +166,7 @@ static void node_requests(struct lease_node *node)
     struct lease_world *world = node->world;
 
     for (size_t at = 0; at < LIMIT_WORKERS_PER_NODE; at++) {
-        struct id_request *request = node->requests[at];
+        struct cluster_request *request = node->requests[at];
         bool comes;
 
         if (request == NULL || node->answers_held) {
@@ -411,7 +411,7 @@ void lease_world_crash(struct lease_node *node, bool writes_survive, bool comman
     ASSERT(timers_next_ms(&node->timers) == UINT64_MAX);
     node->up = false;
     for (size_t at = 0; at < LIMIT_WORKERS_PER_NODE; at++) {
-        struct id_request *request = node->requests[at];
+        struct cluster_request *request = node->requests[at];
 
         if (request == NULL) {
             continue;
@@ -487,7 +487,7 @@ static void news(struct lease_world *world)
 
 static uint64_t request_due_ms(const struct lease_node *node, size_t at)
 {
-    const struct id_request *request = node->requests[at];
+    const struct cluster_request *request = node->requests[at];
 
     uint64_t deadline_ms;
 

@@ -57,8 +57,8 @@ struct lease_node {
     struct timers timers;
     struct lease_disk disk;
     struct lease *lease;
-    struct id_request *requests[LIMIT_WORKERS_PER_NODE]; /* under way; NULL: free */
-    uint64_t seqs[LIMIT_WORKERS_PER_NODE];               /* their stamps' */
+    struct cluster_request *requests[LIMIT_WORKERS_PER_NODE]; /* under way; NULL: free */
+    uint64_t seqs[LIMIT_WORKERS_PER_NODE];                    /* their stamps' */
     uint64_t lowests[LIMIT_WORKERS_PER_NODE];
     uint64_t send_ms[LIMIT_WORKERS_PER_NODE]; /* when it is in the log next; true time */
     bool sent[LIMIT_WORKERS_PER_NODE];        /* it was there */

@@ -82,6 +82,7 @@ public final class SegmentSource implements IdSource {
     private boolean closed;
     private LeafdException error;
     private long errorNanos;
+    private long pausedNanos = System.nanoTime(); // when a node said last that the tag is; or began
     private Call call;
     private final List<Refill> underWay = new ArrayList<>(2);
     private boolean starving; // callers wait, and nothing is held
@@ -636,10 +637,17 @@ public final class SegmentSource implements IdSource {
             start(refill, outcome.node());
             return;
         }
+        if (failure != null) {
+            dropPaused(failure);
+        }
         List<Waiter> ready = new ArrayList<>();
         Refill slow;
         lock.lock();
         try {
+            if (buffer != null && buffer.askedNanos - pausedNanos <= 0) {
+                core.counters.burnt.add(buffer.count);
+                buffer = null;
+            }
             underWay.remove(refill);
             call = underWay.isEmpty() ? null : call;
             slow = wanted();
@@ -696,7 +704,6 @@ public final class SegmentSource implements IdSource {
             fewer = size = refill.count / 2; // of those that are left below the tag's max
             return false;
         }
-        dropPaused(failure);
         error = failure;
         errorNanos = System.nanoTime();
         ready.addAll(pending);
@@ -705,11 +712,12 @@ public final class SegmentSource implements IdSource {
         return true;
     }
 
-    /** What is held of a tag that is paused is handed out no more. */
+    /** What is held of a tag that is paused, or was asked for by now, is handed out no more. */
     private void dropPaused(LeafdException failure) {
         if (failure.code().equals("paused")) {
             lock.lock();
             try {
+                pausedNanos = System.nanoTime();
                 drop(buffer -> true);
             } finally {
                 lock.unlock();

@@ -224,9 +224,13 @@ public final class Cluster {
         return preferred;
     }
 
-    /** The next one of the same tier, for a second request beside its own; null: there is none. */
+    /**
+     * The next one of the same tier, for a second request beside its own; null: there is none. One of
+     * another cluster is none: the request would pass it, and come back to the node that is slow.
+     */
     public Endpoint after(Endpoint endpoint) {
         List<Endpoint> tier = ofTier(usable(), tier(endpoint));
+        tier.removeIf(one -> one != endpoint && discovery != null && discovery.isForeign(one));
         int at = tier.indexOf(endpoint);
         return tier.size() < 2 || at < 0 ? null : tier.get((at + 1) % tier.size());
     }

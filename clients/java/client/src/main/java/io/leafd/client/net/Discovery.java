@@ -148,10 +148,9 @@ public final class Discovery {
 
     private boolean isForeign(Endpoint node, Listing listing) {
         boolean is = uid != null && listing.uid != null && !uid.equals(listing.uid);
+        others.remove(node.toString());
         if (is) {
             others.put(node.toString(), listing.uid.substring(0, Math.min(UID_MAX, listing.uid.length())));
-        } else {
-            others.remove(node.toString());
         }
         if (is && !told) {
             told = true;
