@@ -360,7 +360,7 @@ void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
                                     .keys = fsm->keys.table.count};
 }
 
-/* The bytes that one put adds. */
+/* The bytes that one put adds: by every text that it makes longer. */
 static uint64_t put_adds(const struct fsm_row *old, const struct tag_put *put)
 {
     struct tag_row row = {.shape = put->shape, .shape_len = put->shape_len};
@@ -372,6 +372,15 @@ static uint64_t put_adds(const struct fsm_row *old, const struct tag_put *put)
 
         before = fsm_tag_bytes(&was);
         row = was.deleted ? (struct tag_row){.shape = was.shape, .shape_len = was.shape_len} : was;
+    }
+    if ((put->step_fields & TAG_FIELD_PAUSED) != 0 && !put->paused) {
+        row.reason_len = 0;
+    }
+    if ((put->fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
+        row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
+        put->key_number > tag_key_number(&row)) {
+        row.shape_len =
+            (uint16_t)(row.shape_len + (put->key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
     }
     row.name_len = put->name_len;
     row.description_len =

@@ -423,19 +423,27 @@ static void worker_row_release(const struct fsm_workers *workers, struct worker_
 
 /* --- shares --- */
 
-/* The number that the client may hold. */
-static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+/* The end of the worker ids of which a client has a share. Those beyond it, of a wider layout, do
+ * not count: they are not taken from others of this one. */
+static uint32_t share_end(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
     uint32_t own_end = 1u << workers->settings->layout.worker_bits;
     uint32_t end = id_end(workers, acquire);
-    uint32_t ids = end > own_end ? end : own_end;
+
+    return end > own_end ? end : own_end;
+}
+
+/* The number that the client may hold. */
+static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+{
+    uint32_t ids = share_end(workers, acquire);
     unsigned share =
         (ids < LIMIT_WORKER_ROWS ? ids : LIMIT_WORKER_ROWS) * (unsigned)acquire->percent / 100;
 
     if (acquire->most > 0) {
         return acquire->most;
     }
-    return share < 1 ? 1 : share < UINT16_MAX ? share : UINT16_MAX;
+    return share < 1 ? 1 : share;
 }
 
 static bool is_same_client(uint64_t a, uint64_t b)
@@ -451,20 +459,22 @@ struct holding {
 };
 
 static bool counts_for(const struct fsm_workers *workers, const struct fsm_worker *worker,
-                       uint64_t client, uint32_t but)
+                       const struct worker_acquire *acquire, uint32_t but)
 {
-    return is_same_client(worker->client, client) && worker->row->id != but &&
+    return is_same_client(worker->client, acquire->client) && worker->row->id != but &&
+           worker->row->id < share_end(workers, acquire) &&
            (worker->row->state == WORKER_HELD || !window_is_over(workers, worker));
 }
 
-static struct holding holding_of(const struct fsm_workers *workers, uint64_t client, uint32_t but)
+static struct holding holding_of(const struct fsm_workers *workers,
+                                 const struct worker_acquire *acquire, uint32_t but)
 {
     struct holding holding = {0};
 
     for (size_t at = 0; at < workers->count; at++) {
         const struct fsm_worker_row *row = workers->list[at].row;
 
-        if (!counts_for(workers, &workers->list[at], client, but)) {
+        if (!counts_for(workers, &workers->list[at], acquire, but)) {
             continue;
         }
         holding.count++;
@@ -499,13 +509,14 @@ static int ends_order(const void *a, const void *b)
 
 /* Release `excess` ids of the client whose windows are over, those that ended first. In one pass:
  * after a lowered share there may be tens of thousands. */
-static void share_cut(struct fsm_workers *workers, uint64_t client, uint32_t but, unsigned excess)
+static void share_cut(struct fsm_workers *workers, const struct worker_acquire *acquire,
+                      uint32_t but, unsigned excess)
 {
     struct fsm_worker *over = MUST_HAVE(malloc(workers->count * sizeof *over));
     size_t count = 0;
 
     for (size_t at = 0; at < workers->count; at++) {
-        if (counts_for(workers, &workers->list[at], client, but) &&
+        if (counts_for(workers, &workers->list[at], acquire, but) &&
             window_is_over(workers, &workers->list[at])) {
             over[count++] = workers->list[at];
         }
@@ -524,17 +535,17 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
                       uint32_t leaves, struct worker_result *result)
 {
     unsigned most = share_of(workers, acquire);
-    struct holding holding = holding_of(workers, acquire->client, leaves);
+    struct holding holding = holding_of(workers, acquire, leaves);
 
     if (holding.count - holding.over >= most) {
-        result->held = (uint16_t)holding.count;
-        result->most = (uint16_t)most;
+        result->held = (uint16_t)(holding.count < UINT16_MAX ? holding.count : UINT16_MAX);
+        result->most = (uint16_t)(most < UINT16_MAX ? most : UINT16_MAX);
         return ERR_SHARE;
     }
     if (holding.count == most) {
         worker_leave(workers, holding.first);
     } else if (holding.count > most) {
-        share_cut(workers, acquire->client, leaves, holding.count - most + 1);
+        share_cut(workers, acquire, leaves, holding.count - most + 1);
     }
     return 0;
 }
