@@ -184,6 +184,8 @@ def test_keys_restarts_and_dumps(start, tag):
     first = node.http("GET", f"/api/segment/get/{tag}?count=3", headers=key)
     assert first.body.split() == [b"5", b"15", b"25"], first
     assert put(node, tag, increment=1).status == 200
+    other = node.http("GET", f"/api/segment/get/{tag}?count=3&format=range", headers=key)
+    assert other.code == "stepped" and "this Idempotency-Key ids with increment 10" in other.text
     cluster.kill_all()
     cluster.start()
     again = cluster.nodes[1].http("GET", f"/api/segment/get/{tag}?count=3", headers=key)

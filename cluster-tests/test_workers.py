@@ -601,6 +601,12 @@ def test_worker_ids_of_a_wider_layout(shared, tag):
     assert got.json()["layout"]["worker_bits"] == 16 and got.json()["layout"]["name"] == name
     own = node.http("POST", "/api/workers", {"name": tag, "window_ms": 1000}).json()
     assert own["worker_id"] < 1024
+    path = f"/api/workers/{got.json()['worker_id']}"
+    renewed = node.http("PUT", path, {"epoch": 1, "layout": name, "window_ms": 1000})
+    assert renewed.status == 200 and renewed.json()["layout"] == got.json()["layout"], renewed
+    renewed = node.http("PUT", path, {"epoch": 1, "window_ms": 1000})
+    assert renewed.status == 200 and renewed.json()["layout"] is None, "no other layout's"
+    assert node.http("PUT", path, {"epoch": 1, "layout": "none"}).status == 404
     last = node.http("POST", "/api/workers", {"name": tag, "layout": name, "worker_id": 65535,
                                               "window_ms": 1000})
     assert last.status == 201, last

@@ -45,6 +45,81 @@ void disk_read_forget(struct disk_read *read)
     *read = (struct disk_read){0};
 }
 
+/* --- disk_view --- */
+
+static void view_read_cb(struct store_op *op)
+{
+    struct disk_view *view = op->data;
+
+    ASSERT(view->reading && !view->back);
+    view->back = true;
+    if (view->abandoned) {
+        disk_view_abandon(view);
+    } else if (view->came != NULL) {
+        view->came(view->data);
+    }
+}
+
+static void view_submit(struct disk_view *view, size_t max_bytes)
+{
+    disk_read_forget(&view->read);
+    view->reading = true;
+    view->read = (struct disk_read){.op = {.kind = STORE_READ, .done = view_read_cb, .data = view},
+                                    .snapshot = view->snapshot,
+                                    .max_bytes = max_bytes,
+                                    .close = max_bytes == 0};
+    view->disk->ops->submit(view->disk, &view->read.op);
+}
+
+void disk_view_read(struct disk_view *view, size_t max_bytes)
+{
+    ASSERT(!view->reading && !view->dropped && max_bytes > 0);
+    view_submit(view, max_bytes);
+}
+
+bool disk_view_take(struct disk_view *view)
+{
+    if (!view->back) {
+        return false;
+    }
+    view->reading = false;
+    view->back = false;
+    view->first = view->snapshot == NULL;
+    view->snapshot = view->read.close ? NULL : view->read.snapshot;
+    view->index = view->first ? view->read.position.index : view->index;
+    if (view->dropped) {
+        view->dropped = false;
+        disk_view_drop(view);
+        return false;
+    }
+    return true;
+}
+
+void disk_view_drop(struct disk_view *view)
+{
+    if (view->reading) {
+        view->dropped = true;
+        return;
+    }
+    disk_read_forget(&view->read);
+    if (view->snapshot != NULL) {
+        view->dropped = true;
+        view_submit(view, 0);
+    }
+}
+
+void disk_view_abandon(struct disk_view *view)
+{
+    view->abandoned = true;
+    if (view->back) {
+        view->back = false;
+        view->reading = false;
+    }
+    if (!view->reading) {
+        disk_read_forget(&view->read);
+    }
+}
+
 /*
  * --- writer
  *

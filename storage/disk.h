@@ -72,6 +72,49 @@ struct disk {
 };
 
 /*
+ * --- disk_view: a fixed view of the store's rows, read chunk by chunk, one read at a time.
+ *
+ * The happy path: disk_view_read(), the first of which opens the view; when the read has come back,
+ * disk_view_take(), and its results are in `read` until the next call of disk_view_read() or
+ * disk_view_drop(). A view that is dropped is closed by the disk, now or once the read under way
+ * was taken: its owner takes reads until it is closed.
+ *
+ * Failure modes: read.status. While a view is open, the store reuses no freed page; it may end the
+ * view (store_snapshot.ended).
+ */
+struct disk_view { /* its owner sets disk, came and data; the rest begins as zeros */
+    struct disk *disk;
+    void (*came)(void *data); /* a read has come back; NULL: the owner looks in each turn */
+    void *data;
+    struct store_snapshot *snapshot; /* NULL: it is not open */
+    struct disk_read read;
+    uint64_t index; /* of the state that it shows */
+    bool first;     /* the read that was taken has opened it: read.position is filled */
+    bool reading;   /* a read is under way, */
+    bool back;      /* and has come back */
+    bool dropped;
+    bool abandoned; /* no read is taken any more: the store closes the view */
+};
+
+/* Read up to max_bytes of rows. No read may be under way. */
+void disk_view_read(struct disk_view *view, size_t max_bytes);
+
+/* Take a read that has come back. False: there is none, or the view was dropped meanwhile. */
+bool disk_view_take(struct disk_view *view);
+
+/* Close it. Idempotent. */
+void disk_view_drop(struct disk_view *view);
+
+/* True if it was never opened, or is closed again: it may be opened anew. */
+static inline bool disk_view_is_closed(const struct disk_view *view)
+{
+    return view->snapshot == NULL && !view->reading;
+}
+
+/* Its owner has no more turns. */
+void disk_view_abandon(struct disk_view *view);
+
+/*
  * --- writer: the storage writer: a thread of its own, which serves a struct disk.
  *
  * The happy path: submit() appends to a FIFO; the thread takes all queued operations (up to

@@ -67,17 +67,6 @@ void client_leave_node(struct leafd *client, struct door *door, const struct nod
     }
 }
 
-void client_event(const struct leafd *client, struct leafd_event event)
-{
-    if (client->hook != NULL) {
-        event.name = event.name != NULL ? event.name : "";
-        event.from = event.from != NULL ? event.from : "";
-        event.to = event.to != NULL ? event.to : "";
-        event.code = event.code != NULL ? event.code : "";
-        client->hook(client->hook_user, &event);
-    }
-}
-
 uint64_t client_patience_ns(const struct leafd *client)
 {
     uint64_t usual_ns = atomic_load(&client->usual_ns);
@@ -321,8 +310,9 @@ static void find_nodes(const struct call *call, struct attempts *attempts, bool 
                        : call->until_ns > now       ? call->until_ns - now
                                                     : 0;
     discover_nodes(call->client, call->door, failed, left_ns / 4 / NS_PER_MS);
+    uint64_t connect_ms = call->client->settings.connect_ms, left_ms = left_ns / NS_PER_MS;
     attempts->nodes =
-        door_nodes(call->door, failed, call->client->settings.connect_ms, &attempts->at);
+        door_nodes(call->door, failed, connect_ms < left_ms ? connect_ms : left_ms, &attempts->at);
     if (before != NULL && before != attempts->nodes) {
         keep_failures(attempts, before);
     }

@@ -15,6 +15,28 @@
 
 enum { STACK_BYTES = 512 * 1024 };
 
+/* --- the hook --- */
+
+static _Thread_local unsigned hooks; /* that this thread is in */
+
+bool client_in_hook(void)
+{
+    return hooks > 0;
+}
+
+void client_event(const struct leafd *client, struct leafd_event event)
+{
+    if (client->hook != NULL) {
+        event.name = event.name != NULL ? event.name : "";
+        event.from = event.from != NULL ? event.from : "";
+        event.to = event.to != NULL ? event.to : "";
+        event.code = event.code != NULL ? event.code : "";
+        hooks++;
+        client->hook(client->hook_user, &event);
+        hooks--;
+    }
+}
+
 /* --- making, and a child of fork --- */
 
 /* What is not there yet, or of no use in a child. */
@@ -75,6 +97,7 @@ struct leafd *leafd_open(const char *const *settings, struct leafd_error *error)
 /* The child has one thread, which came here first, or has started others that wait. */
 static void renew(struct leafd *client)
 {
+    hooks = 0; /* nobody waits for this thread, which does not return from the hook */
     memset(&client->counters, 0, sizeof client->counters);
     lines_forget(&client->lines);
     char key[TEXT_OWN_KEY_CHARS + 1];
@@ -274,21 +297,31 @@ void source_close(struct source *source)
     if (client_enter(client, NULL) != 0) {
         return; /* it is closed with its client */
     }
+    if (client_in_hook()) {
+        end_source(source);
+        return;
+    }
     pthread_mutex_lock(&client->closing);
-    if (!atomic_load(&client->closed) && !atomic_load(&source->closed)) {
+    if (!atomic_load(&client->closed)) {
         end_source(source);
         source->kind->finish(source);
     }
     pthread_mutex_unlock(&client->closing);
 }
 
-/* The program asks for a source that it has closed. -1: the client is, too. */
+/* The program asks for a source that it has closed, maybe in the hook. -1: the client is, too. */
 static int open_again(struct source *source, struct leafd_error *error)
 {
     struct leafd *client = source->client;
+    if (client_in_hook()) {
+        return fault(error, "closed", 0, true, "no source is opened again within the hook");
+    }
     pthread_mutex_lock(&client->closing);
     bool closed = atomic_load(&client->closed);
-    atomic_store(&source->closed, closed);
+    if (!closed && atomic_load(&source->closed)) {
+        source->kind->finish(source);
+        atomic_store(&source->closed, false);
+    }
     pthread_mutex_unlock(&client->closing);
     return closed ? fault(error, "closed", 0, false, "the client was closed") : 0;
 }
@@ -341,7 +374,9 @@ void *client_source(struct leafd *client, const struct source_kind *kind, const 
     name = name != NULL ? name : "";
     pthread_mutex_lock(&client->lock);
     struct source *source = find_source(client, kind, name);
-    if (source == NULL) {
+    if (source == NULL && atomic_load(&client->closed)) {
+        (void)fault(error, "closed", 0, false, "the client was closed");
+    } else if (source == NULL) {
         source = make_source(client, kind, name, bytes, make, error);
     }
     pthread_mutex_unlock(&client->lock);
@@ -353,16 +388,23 @@ void *client_source(struct leafd *client, const struct source_kind *kind, const 
 
 /* --- the end --- */
 
-static void end_threads(struct leafd *client)
+/* Calls fail from now on, and nothing is held. It waits for nobody. */
+static void stop_all(struct leafd *client)
 {
     pthread_mutex_lock(&client->lock);
-    atomic_store(&client->closed, true);
-    pthread_cond_broadcast(&client->changed);
+    if (!atomic_exchange(&client->closed, true)) {
+        pthread_cond_broadcast(&client->changed);
+        lines_wake(&client->lines);
+    }
+    struct source *source = client->sources;
     pthread_mutex_unlock(&client->lock);
-    lines_wake(&client->lines);
-    for (struct source *source = client->sources; source != NULL; source = source->next) {
+    for (; source != NULL; source = source->next) {
         end_source(source);
     }
+}
+
+static void end_threads(struct leafd *client)
+{
     if (client->ageing) {
         pthread_join(client->ager, NULL);
         client->ageing = false;
@@ -375,14 +417,14 @@ static void end_threads(struct leafd *client)
 
 void leafd_close(struct leafd *client)
 {
-    if (client_enter(client, NULL) != 0) {
-        /* Another one closes, or has: be as long as that. */
-        pthread_mutex_lock(&client->closing);
-        pthread_mutex_unlock(&client->closing);
+    (void)client_enter(client, NULL);
+    if (client_in_hook()) {
+        stop_all(client);
         return;
     }
     pthread_mutex_lock(&client->closing);
     if (!client->finished) {
+        stop_all(client); /* again, after a hook's: a source may have been opened meanwhile */
         end_threads(client);
         atomic_store(&client->lines.closing, false);
         for (struct source *source = client->sources; source != NULL; source = source->next) {

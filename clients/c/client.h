@@ -24,8 +24,10 @@ struct counters {
 /* What each kind of source has to be able to do. */
 struct source_kind {
     void (*forget)(void *source); /* in a child of fork: as new */
-    void (*stop)(void *source);   /* it is closed: let all that wait go, count what is burnt */
-    void (*finish)(void *source); /* and then: release */
+    /* It is closed, maybe for a second time: let all that wait go, count what is burnt. It waits
+     * for nobody: it may be called in the hook, by a thread for which whoever closes waits. */
+    void (*stop)(void *source);
+    void (*finish)(void *source); /* and then: end its threads, release; again: nothing */
     void (*free)(void *source);
     /* Drop what is too old by then; when the next will be, UINT64_MAX: nothing is held. */
     uint64_t (*age)(void *source, uint64_t now);
@@ -58,7 +60,8 @@ struct source {
 /* client_enter(), and -1 with "closed" where the source is. */
 int source_enter(struct source *source, struct leafd_error *error);
 
-/* Close one source, while the client goes on. A second time it does nothing. */
+/* Close one source, while the client goes on. A second time it does nothing. In the hook it waits
+ * for nobody: the rest is done when it is closed again, opened again, or the client closed. */
 void source_close(struct source *source);
 
 struct leafd {
@@ -145,6 +148,9 @@ uint64_t client_patience_ns(const struct leafd *client);
 
 /* Call the hook. Without a lock. Texts that are NULL become "". */
 void client_event(const struct leafd *client, struct leafd_event event);
+
+/* Is this thread in the hook, of any client? */
+bool client_in_hook(void);
 
 /* A range was put away that will be too old then. A source's lock may be held. */
 void client_ages_at(struct leafd *client, uint64_t at_ns);

@@ -228,6 +228,9 @@ static bool line_set(struct line *line)
 #define SET(option, value) good = curl_easy_setopt(easy, option, value) == CURLE_OK && good
     SET(CURLOPT_ERRORBUFFER, line->why);
     SET(CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    SET(CURLOPT_QUICK_EXIT, 1L); /* a request that is over waits for no resolver */
+#endif
     SET(CURLOPT_PROXY, "");
     SET(CURLOPT_NOPROXY, "*");
     SET(CURLOPT_FOLLOWLOCATION, 0L);

@@ -227,7 +227,10 @@ struct leafd_event {
 };
 
 /* Have hook(user, event) called at each event from now on, by the thread that it happens in,
- * without a lock; NULL: none. To be set before the first call of a source. */
+ * without a lock; NULL: none. To be set before the first call of a source. The hook may call all
+ * functions but leafd_free(). A close in it returns at once: threads end, and worker ids are
+ * released, with the next leafd_close() or leafd_free() elsewhere. A child of a fork in the hook
+ * must not return from it. */
 void leafd_on_event(struct leafd *leafd, void (*hook)(void *user, const struct leafd_event *event),
                     void *user);
 

@@ -586,18 +586,20 @@ static void stop(void *source)
 {
     struct leafd_snowflake *snowflake = source;
     pthread_mutex_lock(&snowflake->lock);
-    bool renewing = snowflake->renewing;
-    snowflake->renewing = false;
     pthread_cond_broadcast(&snowflake->changed);
     pthread_mutex_unlock(&snowflake->lock);
-    if (renewing) {
-        pthread_join(snowflake->thread, NULL);
-    }
 }
 
 static void finish(void *source)
 {
     struct leafd_snowflake *snowflake = source;
+    pthread_mutex_lock(&snowflake->lock);
+    bool renewing = snowflake->renewing;
+    snowflake->renewing = false;
+    pthread_mutex_unlock(&snowflake->lock);
+    if (renewing) {
+        pthread_join(snowflake->thread, NULL);
+    }
     struct lease *lease = atomic_exchange(snowflake->lease, NULL);
     if (lease == NULL) {
         return;

@@ -83,6 +83,7 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads"}}
 # Tests, or files of them, of what a library does not do, and why.
 NOT_DONE = {"php": {
+    "test_a_listed_node_that_was_gone": "php asks a listed node only once it needs it",
     "test_nodes_of_a_cluster": "php asks a listed node only once it needs it",
     "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
     "test_ranges_that_are_dropped": "php drops what is too old at the next call",

@@ -389,6 +389,28 @@ def test_another_cluster_with_the_same_addresses(start, fake):
     assert not client.events().get("other_cluster"), "it is told once"
 
 
+def test_a_listed_node_that_was_gone(start, fake):
+    """It is asked again before it gets a request for ids: its address may be another cluster's."""
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.servers[0].url, zone="a", **PATIENT)
+
+    def listed(number, least):
+        def enough():
+            client.ids("range orders 1")
+            return len(list(filter(is_listing, cluster.servers[number].requests))) >= least
+        within(enough, 4 * BACK_S, f"node {number} is asked for nodes {least} times")
+
+    listed(1, 1)
+    cluster.says = lambda number: nodes_of(number + 1, cluster.rows[:1], cluster.uid)
+    now = len(list(filter(is_listing, cluster.servers[0].requests)))
+    listed(0, now + 2)  # the client has taken the first of them
+    cluster.says = lambda number: nodes_of(number + 1, cluster.rows,
+                                           "another" if number == 1 else cluster.uid)
+    listed(1, 1 + len(list(filter(is_listing, cluster.servers[1].requests))))
+    Told(client).wait_for("other_cluster")
+    assert not cluster.asked(1)
+
+
 def test_one_node_of_another_cluster(start, fake):
     """The node that calls go to has become one: it gets no more requests, and others serve."""
     cluster = Cluster(fake, "ab")

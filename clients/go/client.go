@@ -26,9 +26,11 @@ type Client struct {
 
 	context context.Context // ends with the client: what runs in the background hangs from it
 	cancel  context.CancelFunc
-	workMu  sync.Mutex     // guards ended; taken last
-	ended   bool           // nothing more is begun in the background
-	work    sync.WaitGroup // what runs there
+	workMu  sync.Mutex // guards what follows; taken last
+	ended   bool       // nothing more is begun in the background
+	work    int        // what runs there
+	telling int        // calls of the hook under way, each of which may be by what runs there, and close the client
+	less    *sync.Cond // work is less, or telling more
 
 	mu         sync.Mutex // guards what follows; taken before a source's
 	closed     bool
@@ -78,6 +80,7 @@ func Open(settings Settings) (*Client, error) {
 		segments:   map[*Segment]struct{}{},
 		snowflakes: map[string]*Snowflake{},
 	}
+	c.less = sync.NewCond(&c.workMu)
 	c.ids = newDoor(settings.Endpoints, c.random)
 	c.admin = newDoor(settings.AdminEndpoints, c.random)
 	c.ids.discover, c.admin.discover = *settings.Discover, *settings.Discover && settings.adminIsIDs
@@ -141,17 +144,25 @@ func (c *Client) background(f func(context.Context)) bool {
 	if c.ended {
 		return false
 	}
-	c.work.Add(1)
+	c.work++
 	go func() {
-		defer c.work.Done()
+		defer c.working(func() { c.work-- })
 		f(c.context)
 	}()
 	return true
 }
 
+// working notes what runs in the background, or tells the program.
+func (c *Client) working(note func()) {
+	c.workMu.Lock()
+	defer c.workMu.Unlock()
+	note()
+	c.less.Broadcast()
+}
+
 // Close drops the ids that are held, releases worker ids and closes connections. Calls under way, and
-// those that come, are refused as closed. The error is that of a release: nothing has to be done about
-// it, since the worker id is free when its window is over.
+// those that come, are refused as closed. Settings.OnEvent may call it. The error is that of a release:
+// nothing has to be done about it, since the worker id is free when its window is over.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closed {
@@ -168,9 +179,11 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.workMu.Lock()
 	c.ended = true
-	c.workMu.Unlock()
 	c.cancel()
-	c.work.Wait()
+	for c.work > c.telling {
+		c.less.Wait()
+	}
+	c.workMu.Unlock()
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
 	var first error

@@ -17,6 +17,8 @@ type Event struct {
 // event calls the hook. Without a lock.
 func (c *Client) event(e Event) {
 	if c.settings.OnEvent != nil {
+		c.working(func() { c.telling++ })
+		defer c.working(func() { c.telling-- })
 		defer func() { _ = recover() }()
 		c.settings.OnEvent(e)
 	}

@@ -1,6 +1,7 @@
 package leafd
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -132,5 +133,29 @@ func TestASourceOfWorkerIdsIsClosedAlone(t *testing.T) {
 	}
 	if got := c.Stats().IDsSnowflake; got != 2 {
 		t.Error(got)
+	}
+}
+
+// The hook closes the client, in a goroutine for which Close waits.
+func TestTheHookClosesTheClient(t *testing.T) {
+	n := newFake(t)
+	n.setFault(func(w http.ResponseWriter, _ *http.Request) bool { cut(w, ""); return true })
+	var c *Client
+	done := make(chan error, 1)
+	hook := func(e Event) {
+		if e.Kind == "refill_failed" {
+			done <- c.Close(context.Background())
+		}
+	}
+	c = openFor(t, Settings{OnEvent: hook}, n.URL)
+	_, err := segmentOf(t, c, "t").Next(soon(t, time.Minute))
+	wantCode(t, err, CodeClosed, 0)
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Close waits for its own caller")
 	}
 }

@@ -1115,10 +1115,14 @@ def share_put(run, first=0, count=1, text=0, as_="eve", node=0):
     share = run.model.share
     names = [f"e/{number}" for number in range(first, first + count)]
     after = share.put(names, as_, text)
-    items = [{"tag": name, "description": "d" * text} for name in names]
+    reason = text // 2
+    fields = {"description": "d" * (text - reason), "paused": reason > 0}
+    if reason:
+        fields["reason"] = "r" * reason
+    items = [{"tag": name, **fields} for name in names]
     if count == 1:
         answer = run.world.http(node, as_, "PUT", f"/api/tags/{path_of(names[0])}?timeout_ms=10000",
-                                {"description": "d" * text})
+                                fields)
     else:
         answer = run.world.http(node, as_, "POST", "/api/tags?timeout_ms=10000", items)
     what = f"{as_} puts {count} tags from {names[0]} on with {text} bytes of text"

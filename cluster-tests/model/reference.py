@@ -154,7 +154,7 @@ class Share:
     MOST, CLIENT = 1 << 20, "eve"
 
     def __init__(self):
-        self.tags = {}  # name: (owner, bytes of its description; None: it is deleted)
+        self.tags = {}  # name: (owner, bytes of its description and reason; None: deleted)
         self.sure = True  # no change is without an answer
 
     @staticmethod

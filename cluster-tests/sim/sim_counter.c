@@ -324,6 +324,8 @@ void sim_counter_node_init(struct sim_node *node)
         .turn = on_turn,
         .woken = on_event,
         .receive = on_receive,
+        .link_changed = on_number,
+        .installed = on_number,
         .serves = on_serves,
         .reset = on_event,
         .query = on_query,

@@ -90,6 +90,11 @@ static void on_failed(struct replica_listener *listener, int err, const char *te
         sim_happens(node, SIM_OLDER, 0);
         return;
     }
+    if (err == ERR_STALE && node->set_back) { /* by the log, before anybody could refuse it */
+        node->refused = true;
+        sim_happens(node, SIM_OLDER, 0);
+        return;
+    }
     sim_fail(node->world, "node %u failed: %s: %s", node->id, err_code(err), text);
 }
 
@@ -112,20 +117,6 @@ static void on_installed(struct replica_listener *listener, uint64_t index)
 
     node->world->stats.installs++;
     sim_trace(node->world, "node %u: snapshot installed at %" PRIu64, node->id, index);
-}
-
-static void on_superseded(struct replica_listener *listener, uint64_t incarnation)
-{
-    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
-
-    if (node->set_back) { /* by the log, before anybody could refuse it */
-        node->refused = true;
-        sim_happens(node, SIM_OLDER, 0);
-        return;
-    }
-    sim_fail(node->world,
-             "node %u hears of a later start of itself: %" PRIx64 ", this one is %" PRIx64,
-             node->id, incarnation, node->replica.config.driver.incarnation);
 }
 
 static void on_route_changed(struct replica_listener *listener, uint64_t through)
@@ -223,7 +214,6 @@ void sim_node_init(struct sim_world *world, unsigned n)
                                                .role_changed = on_role_changed,
                                                .installed = on_installed,
                                                .removed = on_removed,
-                                               .superseded = on_superseded,
                                                .route_changed = on_route_changed};
     sim_store_init(node);
     sim_net_init(node);

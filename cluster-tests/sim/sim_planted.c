@@ -78,11 +78,11 @@ static bool plant(struct sim_node *node)
     }
     sim_store_close(node);
     row = fsm_tags_seek(tags, "", 0);
-    planted = row != NULL && row->tag.created_ms > 0;
+    planted = row != NULL && row->created_ms > 0;
     if (planted) {
         state->journal.changes = &changes;
         fsm_tags_change_begin(tags, row);
-        row->tag.created_ms--;
+        row->created_ms--;
         fsm_tags_change_end(tags, row);
         state->journal.changes = NULL;
         commit(node, &loaded, state, &changes);

@@ -59,7 +59,7 @@ static int plant(struct store *store, const char *name, long by, struct store_er
     if (rv == 0) {
         state->journal.changes = &changes;
         fsm_tags_change_begin(tags, row);
-        row->tag.max_id += (uint64_t)by;
+        row->max_id += (uint64_t)by;
         fsm_tags_change_end(tags, row);
         state->journal.changes = NULL;
         rv = commit(store, &loaded, state, &changes, error);

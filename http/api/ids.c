@@ -405,8 +405,10 @@ static bool take_shape(struct conn *conn, struct id_claim *claim, const struct s
 static int refuse_stepped(struct conn *conn, const struct id_claim *claim, uint32_t increment)
 {
     return reply_error(conn, 400, "stepped",
-                       "tag %s has increment %u, so its ids do not follow each other: %s",
-                       TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES), increment,
+                       "tag %s %s increment %u, %s do not follow each other: %s",
+                       TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES),
+                       claim->keyed ? "gave this Idempotency-Key ids with" : "has", increment,
+                       claim->keyed ? "which" : "so its ids",
                        claim->format == ID_FORMAT_OTHER
                            ? "one is the answer to INCR, and many to LEAFD.NEXT with COUNT"
                            : "add stepped=1 and read each range as first, last and increment");

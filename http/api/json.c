@@ -610,8 +610,8 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
     return true;
 }
 
-/* A warning if less than a tenth is left of the ids below the max or of this period's ids; for a
- * new tag also if its name looks like another one. */
+/* A warning if less than a tenth is left of the ids below the max, or 2^63, or of this period's
+ * ids; for a new tag also if its name looks like another one. */
 static void put_warning(const struct tag_row *row, bool is_new, struct zones *zones,
                         uint64_t wall_ms, struct buf *buf)
 {
@@ -621,7 +621,8 @@ static void put_warning(const struct tag_row *row, bool is_new, struct zones *zo
     BUF_LOCAL(warning);
 
     if (tag_is_nearly_exhausted(row)) {
-        buf_printf(&warning, "less than 10 %% of the ids below max are left");
+        buf_printf(&warning, "less than 10 %% of the ids below %s are left",
+                   row->max > 0 ? "max" : "2^63");
     } else if (tag_is_dated(row) && tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 &&
                tag_period_now(&shape, row->max_id, zones, wall_ms, &period) &&
                period.left < (shape.numbers + 9) / 10) {

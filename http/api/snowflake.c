@@ -590,7 +590,8 @@ int handle_layout_delete(struct conn *conn)
 
 /* --- decoding ids --- */
 
-bool snowflake_is_known(struct conn *conn)
+/* Is the cluster's layout known here? False: answered. */
+static bool snowflake_is_known(struct conn *conn)
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
 
@@ -600,6 +601,22 @@ bool snowflake_is_known(struct conn *conn)
     return atomic_load_explicit(&snowflake->ready, memory_order_acquire) ||
            reply_error(conn, 503, "no_leader",
                        "the cluster's layout is not known on this node yet");
+}
+
+bool snowflake_take_apart(struct conn *conn, const struct layout_words *named, uint64_t id,
+                          struct snowflake_parts *ret_parts)
+{
+    if (named != NULL) { /* uses all bits of the id */
+        return named_layout_decode(&named->row.layout, id, ret_parts) ||
+               reply_error(conn, 400, "bad_request",
+                           "id %llu is of no time that can be shown in layout %s", ull(id),
+                           named->row.name);
+    }
+    if (!snowflake_is_known(conn)) {
+        return false;
+    }
+    *ret_parts = snowflake_decode(&api_loop(conn)->backend->snowflake->layout, id);
+    return true;
 }
 
 int handle_snowflake_decode(struct conn *conn)
@@ -627,26 +644,20 @@ int handle_snowflake_decode(struct conn *conn)
     if ((named != NULL || !is_long) && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return ANSWERED;
     }
-    if (named != NULL) { /* uses all bits of the id */
-        if (!named_layout_decode(&named->row.layout, id, &parts)) {
-            return reply_error(conn, 400, "bad_request",
-                               "id %llu is of no time that can be shown in layout %s", ull(id),
-                               named->row.name);
-        }
-    } else {
+    if (named == NULL && is_long) {
         if (!snowflake_is_known(conn)) {
             return ANSWERED;
         }
-        if (is_long && !snowflake_parts_fit(&snowflake->layout, &parts)) {
+        if (!snowflake_parts_fit(&snowflake->layout, &parts)) {
             return reply_error(conn, 400, "bad_request",
                                "%s is not of this cluster: its time, worker id or sequence is "
                                "beyond the layout",
                                TEXT_SHOWN(text, len, SHOWN_BYTES));
         }
-        if (is_long) {
-            id = snowflake_compose(&snowflake->layout, parts.unix_ms, parts.worker, parts.sequence);
-        }
-        parts = snowflake_decode(&snowflake->layout, id);
+        id = snowflake_compose(&snowflake->layout, parts.unix_ms, parts.worker, parts.sequence);
+    }
+    if (!snowflake_take_apart(conn, named, id, &parts)) {
+        return ANSWERED;
     }
     json = reply_begin(conn);
     buf_printf(json, "{\"id\":\"%llu\"", ull(id));

@@ -59,10 +59,13 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
 
 struct conn;
 struct id_claim;
+struct layout_words;
+struct snowflake_parts;
 struct param;
 
-/* Is the cluster's layout known here? False: answered. */
-bool snowflake_is_known(struct conn *conn);
+/* Take an id apart, by the named layout or (NULL) the cluster's own. False: answered. */
+bool snowflake_take_apart(struct conn *conn, const struct layout_words *named, uint64_t id,
+                          struct snowflake_parts *ret_parts);
 
 /* The smallest id of a time, by the named layout or the cluster's own; the texts are as the client
  * sent them. False: answered. */

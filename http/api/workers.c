@@ -93,8 +93,12 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     case ERR_SHARE:
         return share_refuse(conn, SHARE_WORKERS, result->held, result->most, "");
     case ERR_NO_WORKER_ID:
-        return reply_error(conn, 409, "no_worker_id",
-                           "all worker ids are held; one is free when its window is over");
+        return reply_error(
+            conn, 409, "no_worker_id",
+            "all worker ids that this request may take are held: those of its zone's "
+            "pool, or those of no pool, of its layout, %d at a time; one is free when "
+            "its window is over",
+            LIMIT_WORKER_ROWS);
     case ERR_NOT_OWNER: /* to a renewal the same as another epoch: stop, acquire anew */
         return reply_error(
             conn, 409, err_code(renews ? ERR_FENCED : ERR_CONFLICT),
@@ -140,6 +144,22 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     }
 }
 
+/* The layout that the worker id is for. A renewal that names none: the cluster's own, or null if
+ * the id is beyond it, since no row says which named one it was acquired for. */
+static void put_layout(struct conn *conn, const struct layout_words *named, uint32_t id,
+                       struct buf *json)
+{
+    const struct snowflake *own = api_loop(conn)->backend->snowflake;
+    bool is_ready = own != NULL && atomic_load_explicit(&own->ready, memory_order_acquire);
+
+    buf_printf(json, ",\"layout\":");
+    if (named != NULL) {
+        layout_row_json_put(&named->row, false, json);
+    } else {
+        layout_json_put(is_ready && id >> own->layout.worker_bits == 0 ? own : NULL, "", json);
+    }
+}
+
 /* Answer acquire, renew and release. */
 static int worker_change_cb(struct conn *conn, struct call *call)
 {
@@ -181,12 +201,7 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     json = reply_begin(conn);
     buf_printf(json, "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu", row->id,
                ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms));
-    if (call->named != NULL) {
-        buf_printf(json, ",\"layout\":");
-        layout_row_json_put(&call->named->row, false, json);
-    } else {
-        layout_json_put(api_loop(conn)->backend->snowflake, ",\"layout\":", json);
-    }
+    put_layout(conn, call->named, row->id, json);
     buf_printf(json, "}");
     return status;
 }
@@ -244,12 +259,19 @@ static bool level_ok(struct conn *conn, enum command_type type, const char *what
            reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
 }
 
+/* Find the layout that a body names, if any. False: it is not known; answered. */
+static bool read_layout(struct conn *conn, const struct param *layout,
+                        const struct layout_words **ret_named)
+{
+    *ret_named = layout->present ? layout_named(conn, layout->text, layout->len) : NULL;
+    return !layout->present || *ret_named != NULL;
+}
+
 /* Read the layout and the zone that an acquire names, if any. */
 static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
                     struct worker_acquire *acquire, const struct layout_words **ret_named)
 {
-    *ret_named = layout->present ? layout_named(conn, layout->text, layout->len) : NULL;
-    if (layout->present && *ret_named == NULL) {
+    if (!read_layout(conn, layout, ret_named)) {
         return false;
     }
     if (*ret_named != NULL && snowflake_named_is_deleted(*ret_named)) {
@@ -330,16 +352,24 @@ int handle_worker_renew(struct conn *conn)
         WINDOW_MS,
         {.name = "last_timestamp_ms", .max = TIME_MAX_MS},
         {.name = "expected_until_ms", .max = TIME_MAX_MS},
+        {.name = "layout", .kind = PARAM_TEXT},
     };
+    const struct layout_words *named;
     struct call *call;
     uint64_t id;
 
     if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
         !request_options(conn, NULL, 0) ||
-        !request_body(conn, WHAT, "{}", fields, COUNT_OF(fields))) {
+        !request_body(conn, WHAT, "{}", fields, COUNT_OF(fields)) ||
+        !read_layout(conn, &fields[4], &named)) {
         return ANSWERED;
     }
+    if (named != NULL && id >> named->row.layout.bits.worker_bits != 0) {
+        return reply_error(conn, 400, "bad_request", "worker id %llu is beyond layout %s", ull(id),
+                           named->row.name);
+    }
     call = worker_change_new(200);
+    call->named = named;
     call->worker = (struct worker_renew){
         .worker_id = (uint32_t)id,
         .epoch = fields[0].number,

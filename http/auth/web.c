@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "http/proto/text.h"
+
 struct text {
     const char *at;
     size_t len;
@@ -32,14 +34,8 @@ static bool next_item(const char **list, struct text *ret_item)
     }
     len = strcspn(at, ",");
     *list = at[len] == ',' ? at + len + 1 : at + len;
-    while (len > 0 && (at[0] == ' ' || at[0] == '\t')) {
-        at++;
-        len--;
-    }
-    while (len > 0 && (at[len - 1] == ' ' || at[len - 1] == '\t')) {
-        len--;
-    }
-    *ret_item = (struct text){at, len};
+    ret_item->at = text_trim(at, &len);
+    ret_item->len = len;
     return true;
 }
 

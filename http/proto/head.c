@@ -189,24 +189,6 @@ int options_parse(const char *query, size_t query_len, enum options_others other
 
 #define QUALITY_ALL 1000 /* a weight of 1, in thousandths */
 
-static bool is_header_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* Take blanks off both ends. */
-static const char *trim_value(const char *text, size_t *len)
-{
-    while (*len > 0 && is_header_blank(text[0])) {
-        text++;
-        (*len)--;
-    }
-    while (*len > 0 && is_header_blank(text[*len - 1])) {
-        (*len)--;
-    }
-    return text;
-}
-
 const char *header_find(const char *head, size_t len, const char *name, size_t *ret_len,
                         size_t *ret_count)
 {
@@ -226,7 +208,7 @@ const char *header_find(const char *head, size_t len, const char *name, size_t *
             const char *value = line + name_len + 1;
 
             value_len -= value_len > 0 && value[value_len - 1] == '\r';
-            value = trim_value(value, &value_len);
+            value = text_trim(value, &value_len);
             if ((*ret_count)++ == 0) {
                 found = value;
                 *ret_len = value_len;
@@ -250,7 +232,7 @@ static bool next_part(const char **at, const char *end, char separator, const ch
     stop = memchr(*at, separator, (size_t)(end - *at));
     stop = stop != NULL ? stop : end;
     *ret_len = (size_t)(stop - *at);
-    *ret_part = trim_value(*at, ret_len);
+    *ret_part = text_trim(*at, ret_len);
     *at = stop + 1;
     return true;
 }

@@ -300,21 +300,16 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
 {
     const struct header *header = header_of(data + parser->name_at, parser->name_len);
     struct parser_field *field;
-    const char *value = data + parser->mark;
+    const char *raw = data + parser->mark;
+    const char *value = raw;
     size_t len = parser->at - parser->mark;
-    size_t raw_len; /* with the spaces after the value */
+    size_t raw_len = len; /* with the spaces after the value */
 
     if (header == NULL) {
         return PARSER_MORE;
     }
-    while (len > 0 && (value[0] == ' ' || value[0] == '\t')) {
-        value++;
-        len--;
-    }
-    raw_len = len;
-    while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
-        len--;
-    }
+    value = text_trim(raw, &len);
+    raw_len -= (size_t)(value - raw);
     if (header->field > 0) {
         field = (struct parser_field *)((char *)&parser->head + header->field);
         field->count++;

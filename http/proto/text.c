@@ -93,6 +93,18 @@ bool text_hex(const char *text, size_t count, uint8_t *ret_bytes)
     return true;
 }
 
+const char *text_trim(const char *text, size_t *len)
+{
+    while (*len > 0 && (text[0] == ' ' || text[0] == '\t')) {
+        text++;
+        (*len)--;
+    }
+    while (*len > 0 && (text[*len - 1] == ' ' || text[*len - 1] == '\t')) {
+        (*len)--;
+    }
+    return text;
+}
+
 bool text_is(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && strncasecmp(text, word, len) == 0;

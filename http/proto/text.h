@@ -35,6 +35,9 @@ int text_hex_digit(char c);
 /* Read count bytes from 2 * count hex digits. False: they are not hex digits. */
 bool text_hex(const char *text, size_t count, uint8_t *ret_bytes);
 
+/* Take blanks and tabs off both ends; *len becomes less. Returns the new beginning. */
+const char *text_trim(const char *text, size_t *len);
+
 /* Is the text this word, in any case of ASCII letters? */
 bool text_is(const char *text, size_t len, const char *word);
 

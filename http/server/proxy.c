@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/proto/text.h"
 #include "src/base/assert.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
@@ -256,18 +257,15 @@ bool proxy_network(const char *text, size_t len, char ret_text[PROXY_NETWORK_BYT
 /* The next item of the list. 1; 0 at its end; -1: no network, and *ret_item is its text. */
 static int next_network(const char **list, struct network *ret_network, const char **ret_item)
 {
-    const char *at = *list + strspn(*list, " \t");
-    size_t len = strcspn(at, ",");
-    const char *end = at + len;
+    size_t len = strcspn(*list, ",");
+    const char *end = *list + len;
+    const char *at = text_trim(*list, &len);
 
     if ((*list)[0] == '\0') {
         return 0;
     }
     *ret_item = at;
     *list = *end == ',' ? end + 1 : end;
-    while (len > 0 && (at[len - 1] == ' ' || at[len - 1] == '\t')) {
-        len--;
-    }
     return read_network(at, len, ret_network) && (*end != ',' || end[1] != '\0') ? 1 : -1;
 }
 

@@ -107,7 +107,9 @@ static size_t fill(struct client *client)
     assert_true(client->end < sizeof(client->buffer));
     got = TEMP_FAILURE_RETRY(
         recv(client->fd, client->buffer + client->end, sizeof(client->buffer) - client->end, 0));
-    assert_true(got >= 0);
+    if (got < 0) {
+        fail_msg("recv: %s", strerror(errno));
+    }
     client->end += (size_t)got;
     return (size_t)got;
 }

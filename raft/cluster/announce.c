@@ -19,7 +19,7 @@ static void on_registered(struct node_command *command, int status)
     struct announce *announce = CONTAINER(command, struct announce, registration);
 
     (void)status; /* the row shows it */
-    context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
+    node_command_pause(&announce->registration, announce->on, REGISTER_AGAIN_MS);
 }
 
 bool announce_is_registered(const struct announce *announce)
@@ -77,8 +77,8 @@ static void register_node(struct announce *announce)
     const struct node_info *info = &announce->on->config->info;
     struct buf payload = BUF_INIT;
 
-    if (announce->registration.in_flight || timer_is_armed(&announce->registration_pause) ||
-        !leader_route_is_known(announce->route) || info->node_id == 0) {
+    if (!node_command_may(&announce->registration) || !leader_route_is_known(announce->route) ||
+        info->node_id == 0) {
         return;
     }
     if (!announce_is_registered(announce)) {
@@ -88,7 +88,7 @@ static void register_node(struct announce *announce)
         warn_of_zone(announce);
         return;
     } else if (state_level(announce->on->state) < PLACEMENT_LEVEL) {
-        context_arm_in(announce->on, &announce->registration_pause, REGISTER_AGAIN_MS);
+        node_command_pause(&announce->registration, announce->on, REGISTER_AGAIN_MS);
         return;
     } else {
         cluster_command_put(&payload, COMMAND_PLACEMENT, &announce->zone);
@@ -109,11 +109,10 @@ static void compare_digests(struct announce *announce)
         announce->digest_index = 0;
         return;
     }
-    if (announce->on->config->digest_ms == 0 || announce->digest.in_flight ||
-        timer_is_armed(&announce->digest_pause)) {
+    if (announce->on->config->digest_ms == 0 || !node_command_may(&announce->digest)) {
         return;
     }
-    context_arm_in(announce->on, &announce->digest_pause, announce->on->config->digest_ms);
+    node_command_pause(&announce->digest, announce->on, announce->on->config->digest_ms);
     /* Only the comparison itself was applied since: a quiet cluster writes little for it. */
     if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
         ++announce->digest_skipped < DIGEST_QUIET) {
@@ -143,13 +142,11 @@ void announce_init(struct announce *announce, const struct raft_context *on,
                                   .zone = {.node_id = config->info.node_id, .set = PLACE_ZONE},
                                   .registration.on_done = on_registered,
                                   .registration.wakes = WAKE_ANNOUNCE,
-                                  .registration_pause.wakes = WAKE_ANNOUNCE,
-                                  .digest.wakes = WAKE_ANNOUNCE,
-                                  .digest_pause.wakes = WAKE_ANNOUNCE};
+                                  .digest.wakes = WAKE_ANNOUNCE};
     if (config->zone != NULL) {
         strncpy(announce->zone.zone, config->zone, LIMIT_ZONE_BYTES);
     }
-    context_arm_in(on, &announce->digest_pause, config->digest_ms);
+    node_command_pause(&announce->digest, on, config->digest_ms);
 }
 
 /* --- settings that differ from the log --- */
@@ -330,9 +327,8 @@ void clock_sync_turn(struct clock_sync *sync)
 
     /* Propose the time only once a majority of the clocks is known: the log takes the first time
      * unchecked, and later ones cannot turn it back. */
-    if (sync->on->config->clock.threshold_ms == 0 || sync->command.in_flight ||
-        timer_is_armed(&sync->tick) || !driver_leads(sync->on->driver) ||
-        !clock_check_asked(&sync->check, now_ms)) {
+    if (sync->on->config->clock.threshold_ms == 0 || !node_command_may(&sync->command) ||
+        !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms)) {
         return;
     }
     cluster_command_put(
@@ -340,7 +336,7 @@ void clock_sync_turn(struct clock_sync *sync)
         &(struct clock_command){
             .cluster_ms = clock_check_cluster_ms(&sync->check, now_ms,
                                                  clock_wall_ms(sync->on->real_clock), &samples)});
-    timer_arm(sync->on->timers, &sync->tick, now_ms + sync->on->config->clock.renew_ms);
+    node_command_pause(&sync->command, sync->on, sync->on->config->clock.renew_ms);
     node_command_send(&sync->command, sync->on, &payload, false);
 }
 
@@ -354,7 +350,6 @@ void clock_sync_init(struct clock_sync *sync, const struct raft_context *on)
     clock_check_init(&sync->check, threshold_ms);
     timer_init(&sync->ask, on_ask);
     sync->ask.wakes = WAKE_CLOCK_SYNC;
-    sync->tick.wakes = WAKE_CLOCK_SYNC;
     sync->command.wakes = WAKE_CLOCK_SYNC;
     if (config->threshold_ms > 0) {
         timer_arm(on->timers, &sync->ask, context_now_ms(on));

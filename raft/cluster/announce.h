@@ -22,9 +22,7 @@ struct announce {
     struct placement zone; /* the command that says where this node is */
     bool zone_told;        /* it was compared with the others' */
     struct node_command registration;
-    struct timer registration_pause;
     struct node_command digest;
-    struct timer digest_pause;
     unsigned digest_skipped; /* since nothing has changed */
     uint64_t digest_index; /* of the last one that this node proposed; 0: none in this leadership */
 };
@@ -82,8 +80,7 @@ void differences_turn(struct differences *differences);
 struct clock_sync {
     const struct raft_context *on;
     struct clock_check check;
-    struct timer ask;  /* the peers, again */
-    struct timer tick; /* armed: the log had the time a moment ago */
+    struct timer ask; /* the peers, again */
     struct node_command command;
 };
 

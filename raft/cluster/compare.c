@@ -15,90 +15,17 @@
 
 /* --- a view --- */
 
-static void compare_read_cb(struct store_op *op)
+static void compare_read_cb(void *data)
 {
-    struct compare_view *rows = op->data;
+    const struct compare *compare = data;
 
-    ASSERT(rows->reading && !rows->back);
-    rows->back = true;
-    context_wake(rows->compare->on, WAKE_COMPARE);
-    if (rows->compare->stopped) { /* no more turns; the store closes the view */
-        rows->reading = false;
-        disk_read_forget(&rows->read);
-    }
+    context_wake(compare->on, WAKE_COMPARE);
 }
 
-static void compare_start_read(struct compare_view *rows, bool close)
+static void open_view(struct compare *compare, struct disk_view *rows)
 {
-    struct disk *disk = rows->compare->on->disk;
-
-    ASSERT(!rows->reading);
-    rows->reading = true;
-    rows->back = false;
-    rows->read =
-        (struct disk_read){.op = {.kind = STORE_READ, .done = compare_read_cb, .data = rows},
-                           .snapshot = rows->view,
-                           .max_bytes = close ? 0 : LIMIT_SNAPSHOT_CHUNK_BYTES,
-                           .close = close};
-    disk->ops->submit(disk, &rows->read.op);
-}
-
-static void open_view(struct compare_view *rows)
-{
-    rows->end = false;
-    rows->dropped = false;
-    rows->status = 0;
-    applier_write(&rows->compare->on->driver->applier, true);
-    compare_start_read(rows, false);
-}
-
-static void drop_view(struct compare_view *rows)
-{
-    buf_free(&rows->chunk);
-    if (rows->reading) {
-        rows->dropped = true;
-    } else if (rows->view != NULL) {
-        rows->dropped = true;
-        compare_start_read(rows, true);
-    }
-}
-
-/* Take a finished read. True: there is a chunk, or an error in status. */
-static bool take_read(struct compare_view *rows)
-{
-    bool first = rows->view == NULL;
-
-    if (!rows->back) {
-        return false;
-    }
-    rows->reading = false;
-    rows->back = false;
-    rows->view = rows->read.close ? NULL : rows->read.snapshot;
-    rows->status = rows->read.status;
-    rows->end = rows->read.end;
-    if (first) {
-        rows->index = rows->read.position.index;
-    }
-    buf_free(&rows->chunk);
-    if (!rows->dropped) {
-        rows->chunk = rows->read.chunk;
-        rows->read.chunk = (struct buf)BUF_INIT;
-    }
-    disk_read_forget(&rows->read);
-    if (rows->dropped) {
-        rows->dropped = rows->view != NULL;
-        if (rows->view != NULL) {
-            compare_start_read(rows, true);
-        }
-        return false;
-    }
-    return true;
-}
-
-/* May another view be opened? */
-static bool is_closed(const struct compare_view *rows)
-{
-    return rows->view == NULL && !rows->reading;
+    applier_write(&compare->on->driver->applier, true);
+    disk_view_read(rows, LIMIT_SNAPSHOT_CHUNK_BYTES);
 }
 
 /* --- the lender --- */
@@ -124,7 +51,7 @@ static void end_loan(struct compare *compare)
         lender->asked = 0;
         lender->quiet_until_ms = context_now_ms(compare->on) + LIMIT_COMPARE_PAUSE_MS;
         timer_cancel(compare->on->timers, &lender->due);
-        drop_view(&lender->rows);
+        disk_view_drop(&lender->rows);
     }
 }
 
@@ -138,11 +65,11 @@ static void answer_part(struct compare *compare)
 {
     struct compare_lender *lender = &compare->lender;
     struct wire_compared part = {
-        .number = lender->number, .kind = WIRE_COMPARED_PART, .end = lender->rows.end};
+        .number = lender->number, .kind = WIRE_COMPARED_PART, .end = lender->rows.read.end};
     struct reader records;
     struct store_row row;
 
-    reader_init(&records, lender->rows.chunk.data, lender->rows.chunk.len);
+    reader_init(&records, lender->rows.read.chunk.data, lender->rows.read.chunk.len);
     while (store_rows_next(&records, &row)) {
         part.digest += hash_row(row.key, row.key_len, row.value, row.value_len);
         part.count++;
@@ -158,10 +85,10 @@ static void lender_turn(struct compare *compare)
 {
     struct compare_lender *lender = &compare->lender;
 
-    if (!take_read(&lender->rows)) {
+    if (!disk_view_take(&lender->rows)) {
         return;
     }
-    if (lender->rows.status != 0) {
+    if (lender->rows.read.status != 0) {
         refuse(compare, lender->peer, lender->number);
         end_loan(compare);
         return;
@@ -194,8 +121,8 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
     struct compare_lender *lender = &compare->lender;
     uint64_t now_ms = context_now_ms(compare->on);
 
-    if (lender->peer != 0 || !is_closed(&lender->rows) || now_ms < lender->quiet_until_ms ||
-        driver_member(compare->on->driver, to) == NULL ||
+    if (lender->peer != 0 || !disk_view_is_closed(&lender->rows) ||
+        now_ms < lender->quiet_until_ms || driver_member(compare->on->driver, to) == NULL ||
         judge(compare, ask) != WIRE_COMPARED_OTHER || compare->on->driver->applier.installing ||
         driver_disk_is_low(compare->on->driver)) {
         refuse(compare, to, ask->number);
@@ -207,7 +134,7 @@ static void lend(struct compare *compare, uint64_t to, const struct wire_compare
     lender->number = ask->number;
     lender->asked = WIRE_COMPARE_OPEN;
     timer_arm(compare->on->timers, &lender->due, now_ms + LIMIT_COMPARE_MS);
-    open_view(&lender->rows);
+    open_view(compare, &lender->rows);
 }
 
 /* --- which node is wrong --- */
@@ -409,13 +336,13 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
         compare_answer(compare, from,
                        &(struct wire_compared){.number = ask.number,
                                                .kind = WIRE_COMPARED_ROWS,
-                                               .data = lender->rows.chunk.data,
-                                               .len = lender->rows.chunk.len});
-    } else if (lender->fresh || lender->rows.end) {
+                                               .data = lender->rows.read.chunk.data,
+                                               .len = lender->rows.read.chunk.len});
+    } else if (lender->fresh || lender->rows.read.end) {
         answer_part(compare);
     } else {
         lender->asked = WIRE_COMPARE_PART;
-        compare_start_read(&lender->rows, false);
+        disk_view_read(&lender->rows, LIMIT_SNAPSHOT_CHUNK_BYTES);
     }
     return true;
 }
@@ -437,7 +364,7 @@ static void forget_asker(struct compare *compare)
     timer_cancel(compare->on->timers, &asker->again);
     timer_cancel(compare->on->timers, &asker->hand_over);
     asker->state = COMPARE_NONE;
-    drop_view(&asker->rows);
+    disk_view_drop(&asker->rows);
     buf_free(&asker->last);
     buf_free(&asker->mine);
 }
@@ -582,7 +509,8 @@ static void count_rows(struct compare *compare)
     struct reader records;
     struct store_row row;
 
-    reader_init(&records, asker->rows.chunk.data + asker->at, asker->rows.chunk.len - asker->at);
+    reader_init(&records, asker->rows.read.chunk.data + asker->at,
+                asker->rows.read.chunk.len - asker->at);
     for (;;) {
         size_t before = records.at;
 
@@ -602,11 +530,11 @@ static void count_rows(struct compare *compare)
             buf_put(&asker->mine, records.data + before, records.at - before);
         }
     }
-    asker->at = asker->rows.chunk.len;
-    if (asker->rows.end) {
+    asker->at = asker->rows.read.chunk.len;
+    if (asker->rows.read.end) {
         range_is_whole(compare);
     } else {
-        compare_start_read(&asker->rows, false);
+        disk_view_read(&asker->rows, LIMIT_SNAPSHOT_CHUNK_BYTES);
     }
 }
 
@@ -621,7 +549,7 @@ static void take_open(struct compare *compare, const struct wire_compared *compa
         compare_give_up(compare, "lags behind");
         return;
     }
-    asker->rows.index = compared->index;
+    asker->open_index = compared->index;
     asker->state = COMPARE_APPLYING;
     driver_apply_until(driver, compared->index);
 }
@@ -686,17 +614,17 @@ static void asker_turn(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
 
-    if (asker->state == COMPARE_APPLYING && is_closed(&asker->rows) &&
-        driver_applied(compare->on->driver)->index == asker->rows.index) {
+    if (asker->state == COMPARE_APPLYING && disk_view_is_closed(&asker->rows) &&
+        driver_applied(compare->on->driver)->index == asker->open_index) {
         asker->state = COMPARE_READING;
         asker->at = 0;
-        open_view(&asker->rows);
+        open_view(compare, &asker->rows);
         return;
     }
-    if (!take_read(&asker->rows) || asker->state != COMPARE_READING) {
+    if (!disk_view_take(&asker->rows) || asker->state != COMPARE_READING) {
         return;
     }
-    if (asker->rows.status != 0 ||
+    if (asker->rows.read.status != 0 ||
         asker->rows.index != driver_applied(compare->on->driver)->index) {
         compare_give_up(compare, "has a view, and this node none of its own");
         return;
@@ -761,9 +689,6 @@ void compare_installed(struct compare *compare)
 
 void compare_stop(struct compare *compare)
 {
-    struct compare_view *views[] = {&compare->asker.rows, &compare->lender.rows};
-
-    compare->stopped = true;
     timer_cancel(compare->on->timers, &compare->lender.due);
     timer_cancel(compare->on->timers, &compare->asker.due);
     timer_cancel(compare->on->timers, &compare->asker.again);
@@ -772,21 +697,15 @@ void compare_stop(struct compare *compare)
     compare->lender.peer = 0;
     buf_free(&compare->asker.last);
     buf_free(&compare->asker.mine);
-    for (size_t i = 0; i < 2; i++) {
-        buf_free(&views[i]->chunk);
-        if (views[i]->back) {
-            views[i]->back = false;
-            views[i]->reading = false;
-            disk_read_forget(&views[i]->read);
-        }
-    }
+    disk_view_abandon(&compare->asker.rows);
+    disk_view_abandon(&compare->lender.rows);
 }
 
 void compare_init(struct compare *compare, const struct raft_context *on)
 {
-    *compare = (struct compare){.on = on};
-    compare->asker.rows.compare = compare;
-    compare->lender.rows.compare = compare;
+    const struct disk_view rows = {.disk = on->disk, .came = compare_read_cb, .data = compare};
+
+    *compare = (struct compare){.on = on, .asker.rows = rows, .lender.rows = rows};
     compare->asker.number =
         on->config->driver.seed >> 16; /* answers from before a restart do not match */
     timer_init(&compare->asker.again, compare_again_cb);

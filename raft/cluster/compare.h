@@ -38,20 +38,6 @@
 #define COMPARE_WHY_BYTES 400
 #define COMPARE_AGAIN_MS 50
 
-/* A fixed view of this node's rows, read in chunks. */
-struct compare_view {
-    struct compare *compare;
-    struct store_snapshot *view;
-    struct disk_read read;
-    bool reading; /* a read is under way, */
-    bool back;    /* and has come back */
-    bool dropped; /* close it when it does */
-    uint64_t index;
-    struct buf chunk; /* the last that was read */
-    bool end;         /* nothing comes after it */
-    int status;
-};
-
 enum compare_state {
     COMPARE_NONE,
     COMPARE_DECIDING,     /* the others are asked for their states */
@@ -73,8 +59,9 @@ struct compare_asker {
     char why[COMPARE_WHY_BYTES]; /* the reason why this state may be wrong */
     uint64_t peer;               /* the node that rows are compared with */
     uint64_t number;
-    struct compare_view rows;
-    size_t at;               /* within rows.chunk: the part that was summed */
+    uint64_t open_index;     /* of the lender's view */
+    struct disk_view rows;   /* of this node, at that index */
+    size_t at;               /* within the chunk: the part that was summed */
     struct wire_compared of; /* the range that is compared; its key is in last */
     struct buf last;
     bool has_part;
@@ -87,7 +74,7 @@ struct compare_asker {
 struct compare_lender {
     uint64_t peer; /* 0: no peer has a view */
     uint64_t number;
-    struct compare_view rows;
+    struct disk_view rows;
     uint8_t asked; /* enum wire_compare_kind that waits for the read under way; 0: none */
     bool fresh;    /* the chunk was not used yet */
     uint64_t quiet_until_ms;
@@ -99,7 +86,6 @@ struct compare {
     struct compare_asker asker;
     struct compare_lender lender;
     uint64_t asked_index; /* the newest that nodes of another state asked about */
-    bool stopped;
 };
 
 void compare_init(struct compare *compare, const struct raft_context *on);

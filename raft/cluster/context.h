@@ -37,9 +37,9 @@ enum {
     WAKE_SERVICE = WAKE_ALL & ~(WAKE_SEEN - 1u)
 };
 
-/* Events of this node; NULL for those that are not wanted. On the loop, but for failed. */
+/* Events of this node for the process; NULL for those that are not wanted. On the loop, but for
+ * failed. What the service must hear of is in service_ops. */
 struct replica_listener {
-    SLIST_ENTRY(replica_listener) link;
     /* To continue would be unsafe. In the process this must not return; any thread. */
     void (*failed)(struct replica_listener *listener, int err, const char *text);
     /* This node begins to ask for admission, before node_start() returns. On the caller's
@@ -51,31 +51,19 @@ struct replica_listener {
     /* The cluster has removed this node, and its id cannot be used again: the node must be stopped.
      * May come several times. */
     void (*removed)(struct replica_listener *listener);
-    /* The log knows a later start of this node than this one, or one unknown to this directory: the
-     * directory is an older copy, and the node must end (replica_mark_older()). Once. */
-    void (*superseded)(struct replica_listener *listener, uint64_t incarnation);
     /* Role, term or leader changed. */
     void (*role_changed)(struct replica_listener *listener);
     /* The leader is reached through this member from now on; 0: directly. */
     void (*route_changed)(struct replica_listener *listener, uint64_t through);
     /* A snapshot replaced the state. */
     void (*installed)(struct replica_listener *listener, uint64_t index);
-    void (*link_changed)(struct replica_listener *listener, uint64_t peer, bool up);
 } BY_NAME;
 
-SLIST_HEAD(replica_listeners, replica_listener);
-
-/* Call what each listener has for an event, the newest listener first: NOTIFY(on, failed, err,
- * text). */
+/* Call what the listener has for an event: NOTIFY(on, failed, err, text). */
 #define NOTIFY(on, event, ...)                                                                     \
     do {                                                                                           \
-        struct replica_listener *listener_;                                                        \
-                                                                                                   \
-        SLIST_FOREACH(listener_, &(on)->listeners, link)                                           \
-        {                                                                                          \
-            if (listener_->event != NULL) {                                                        \
-                listener_->event(listener_, ##__VA_ARGS__);                                        \
-            }                                                                                      \
+        if ((on)->listener->event != NULL) {                                                       \
+            (on)->listener->event((on)->listener, ##__VA_ARGS__);                                  \
         }                                                                                          \
     } while (0)
 
@@ -150,7 +138,7 @@ struct raft_context {
     struct peer_row *peers;  /* LIMIT_PEERS; see context_peer() */
     struct answers *answers; /* queue of finished requests */
     struct service *service; /* what uses the replica */
-    struct replica_listeners listeners;
+    struct replica_listener *listener;
     /* Takes any request of this node. */
     void (*submit)(const struct raft_context *on, struct cluster_request *request);
     uint64_t node_id; /* this node */
@@ -250,6 +238,7 @@ struct node_command {
     const struct raft_context *on;
     uint32_t wakes; /* the part that sends it */
     bool in_flight;
+    struct timer pause; /* armed: it is not due again yet */
     /* From inside done(), with the status; may be NULL. */
     void (*on_done)(struct node_command *command, int status);
 };
@@ -258,5 +247,19 @@ struct node_command {
  * of the client that asked for it. */
 void node_command_send(struct node_command *command, const struct raft_context *on,
                        struct buf *payload, bool stamped);
+
+/* It is not due for this long. */
+static inline void node_command_pause(struct node_command *command, const struct raft_context *on,
+                                      uint64_t in_ms)
+{
+    command->pause.wakes = command->wakes;
+    context_arm_in(on, &command->pause, in_ms);
+}
+
+/* None is in flight, and there is no pause. */
+static inline bool node_command_may(const struct node_command *command)
+{
+    return !command->in_flight && !timer_is_armed(&command->pause);
+}
 
 #endif

@@ -60,6 +60,7 @@ static void replica_installed_cb(struct driver_observer *observer, uint64_t inde
     compare_installed(&replica->compare);
     /* Indexes were skipped: submitted requests have an unknown outcome. */
     requests_role_changed(&replica->requests);
+    replica->context.service->ops->installed(replica->context.service, index);
     NOTIFY(&replica->context, installed, index);
 }
 
@@ -120,7 +121,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
     barrier_link_changed(&replica->barrier, peer);
-    NOTIFY(&replica->context, link_changed, peer, up);
+    replica->context.service->ops->link_changed(replica->context.service, peer);
     if (up) {
         durable_report_link_up(&replica->durable, peer);
     }
@@ -225,7 +226,9 @@ static void marked_cb(void *data)
            "restored from a backup?): put the newest back, or join under a new id");
 }
 
-void replica_mark_older(struct replica *replica)
+/* This node has forgotten votes, or entries that it acknowledged. Mark the directory, since each
+ * start would make it look less like an older one; then `failed` comes, with ERR_STALE. */
+static void replica_mark_older(struct replica *replica)
 {
     driver_mark_older(&replica->driver, marked_cb, replica);
 }
@@ -405,11 +408,6 @@ static void turn_births(struct replica *replica)
     log_birth(replica);
 }
 
-void replica_listen(struct replica *replica, struct replica_listener *listener)
-{
-    SLIST_INSERT_HEAD(&replica->context.listeners, listener, link);
-}
-
 int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener)
 {
@@ -442,9 +440,9 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                              .peers = replica->peer_rows,
                                              .answers = &replica->answers,
                                              .service = parts->service,
+                                             .listener = listener,
                                              .submit = on_submit,
                                              .node_id = config->driver.node_id};
-    replica_listen(replica, listener);
     set_receiver(replica);
     replica->births_told.wakes = WAKE_BIRTHS;
     loop_clock_init(&replica->clock, parts->clock);
@@ -507,7 +505,7 @@ void replica_submit(struct replica *replica, struct cluster_request *request)
 
 /* --- turns --- */
 
-/* Check the log's record of this node, for the listeners. The result changes only when more of the
+/* Check the log's record of this node. The result changes only when more of the
  * log is applied. */
 static void turn_self_check(struct replica *replica)
 {
@@ -539,7 +537,7 @@ static void turn_self_check(struct replica *replica)
         log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
                  "incarnation=%llu known=%llu", ull(replica->config.driver.incarnation),
                  ull(later_start));
-        NOTIFY(&replica->context, superseded, later_start);
+        replica_mark_older(replica);
     }
 }
 
@@ -631,7 +629,7 @@ static void turn_woken(struct replica *replica)
         return;
     }
     requests_turn(&replica->requests);
-    /* Is the leader reached by another route than the listeners know? */
+    /* Is the leader reached by another route than the listener knows? */
     if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
         return;
     }

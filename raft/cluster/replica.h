@@ -21,7 +21,7 @@
  * call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an event or a
  * timer has woken (context.h), and at no other.
  *
- * Its listeners (context.h), the process and the service, are called for what happens to the node.
+ * The process listens to what happens to the node (context.h); the service has it in its ops.
  *
  *   RUNNING --> GIVING --> WRITING --> QUIET
  *
@@ -90,9 +90,9 @@ struct replica {
     uint64_t told_births;     /* changes of the birth watch */
     struct timer births_told; /* armed: a birth that does not come was logged lately */
     bool born_told;
-    bool apart;          /* the listeners were informed that its cluster has no majority */
+    bool apart;          /* the listener was informed that its cluster has no majority */
     bool draining;       /* leadership is handed over because the node stops */
-    bool removed;        /* the listeners were informed that this node was removed */
+    bool removed;        /* the listener was informed that this node was removed */
     uint64_t superseded; /* by this later start of this node, which the log knows; 0: it is not */
     /* the stop */
     enum replica_phase phase;
@@ -117,12 +117,9 @@ struct replica_parts {
     const struct store_loaded *loaded; /* for the start alone */
 };
 
-/* Start: 0, ERR_CORRUPT, or what the service says. The listener is the first one of many. */
+/* Start: 0, ERR_CORRUPT, or what the service says. The listener is borrowed. */
 int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener) MUST_CHECK;
-
-/* Before anything happens: from the service's start(). */
-void replica_listen(struct replica *replica, struct replica_listener *listener);
 
 /* Any kind of request; done() comes from a later replica_turn(). */
 void replica_submit(struct replica *replica, struct cluster_request *request);
@@ -131,10 +128,6 @@ void replica_submit(struct replica *replica, struct cluster_request *request);
 bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
                      const uint8_t *payload, size_t len);
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
-
-/* This node has forgotten votes, or entries that it acknowledged. Mark the directory, since each
- * start would make it look less like an older one; then `failed` comes, with ERR_STALE. */
-void replica_mark_older(struct replica *replica);
 
 /* Do everything that has become possible. True: call again soon, before waiting. */
 bool replica_turn(struct replica *replica);

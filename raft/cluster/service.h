@@ -53,8 +53,8 @@ struct service_lead_ask {
 struct service_ops {
     /* --- its life --- */
 
-    /* The replica has its state, timers, answers and clock; its other parts begin after this. The
-     * service may call replica_listen(). 0, or an error that prevents the start. */
+    /* The replica has its state, timers, answers and clock; its other parts begin after this. 0, or
+     * an error that prevents the start. */
     int (*start)(struct service *service, struct replica *replica,
                  const struct store_loaded *loaded);
     /* The replica runs. */
@@ -78,6 +78,10 @@ struct service_ops {
     /* A frame of a kind that is not the replica's. False: malformed, or of no kind. */
     bool (*receive)(struct service *service, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
+    /* A link came or went. */
+    void (*link_changed)(struct service *service, uint64_t peer);
+    /* A snapshot replaced the state. */
+    void (*installed)(struct service *service, uint64_t index);
     /* What this node serves now: bits of enum wire_serves, of which KNOWN is one. */
     uint8_t (*serves)(const struct service *service);
     /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: this

@@ -33,33 +33,12 @@ unsigned snapshot_reads(const struct snapshot_transfers *transfers)
     unsigned count = 0;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        count += out->reading;
+        count += out->view.reading;
     }
     return count;
 }
 
 /* --- out --- */
-
-static void snapshot_read_cb(struct store_op *op)
-{
-    struct snapshot_out *out = op->data;
-
-    ASSERT(out->reading && !out->back);
-    out->back = true;
-}
-
-static void snapshot_start_read(struct snapshot_out *out, size_t max_bytes, bool close)
-{
-    ASSERT(!out->reading);
-    out->transfers->busy = true;
-    out->reading = true;
-    out->read =
-        (struct disk_read){.op = {.kind = STORE_READ, .done = snapshot_read_cb, .data = out},
-                           .snapshot = out->view,
-                           .max_bytes = max_bytes,
-                           .close = close};
-    out->transfers->disk->ops->submit(out->transfers->disk, &out->read.op);
-}
 
 const struct snapshot_out *snapshot_to(const struct snapshot_transfers *transfers, uint64_t peer)
 {
@@ -99,13 +78,10 @@ void snapshot_reached(struct snapshot_transfers *transfers, uint64_t peer, uint6
     }
 }
 
-/* End a transfer: the view is closed by the disk, now or when the read under way comes back. */
 static void end_transfer(struct snapshot_out *out)
 {
     out->active = false;
-    if (!out->reading && out->view != NULL) {
-        snapshot_start_read(out, 0, true);
-    }
+    disk_view_drop(&out->view);
 }
 
 /* Send the head, which identifies the snapshot. It is sent like the core's messages, after term and
@@ -135,7 +111,7 @@ static void pump(struct snapshot_out *out)
 {
     uint64_t now = clock_now_ms(out->transfers->clock);
 
-    if (!out->active || out->reading) {
+    if (!out->active || out->view.reading) {
         return;
     }
     if (out->ended) {
@@ -151,33 +127,29 @@ static void pump(struct snapshot_out *out)
         return;
     }
     if (out->sent - out->acked < WINDOW_BYTES) {
-        snapshot_start_read(out, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
+        disk_view_read(&out->view, LIMIT_SNAPSHOT_CHUNK_BYTES);
     }
 }
 
 static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
 {
-    struct disk_read result = out->read; /* the next read may begin below and reuses the struct */
+    const struct disk_read *result = &out->view.read;
     struct net *net = out->transfers->net;
-    bool first = out->view == NULL;
+    bool first = out->view.first;
     struct wire_chunk chunk;
     BUF_LOCAL(payload);
     BUF_LOCAL(data);
 
-    ASSERT(out->reading && out->back);
-    out->reading = false;
-    out->back = false;
-    out->view = result.close ? NULL : result.snapshot;
-    if (!out->active || result.status != 0 || led_term == 0 ||
-        (first && result.position.index < out->at_least) ||
-        (first && send_head(out, &result.position, led_term) != 0)) {
+    ASSERT(out->active);
+    if (result->status != 0 || led_term == 0 || (first && result->position.index < out->at_least) ||
+        (first && send_head(out, &result->position, led_term) != 0)) {
         end_transfer(out);
     } else {
-        out->ended = result.end;
+        out->ended = result->end;
         if (first) {
-            buf_put_u64(&data, result.position.digest);
+            buf_put_u64(&data, result->position.digest);
         }
-        buf_put(&data, result.chunk.data, result.chunk.len);
+        buf_put(&data, result->chunk.data, result->chunk.len);
         chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
         wire_chunk_encode(&chunk, &payload);
         out->sent += data.len;
@@ -186,7 +158,6 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
         }
         pump(out);
     }
-    disk_read_forget(&result);
 }
 
 /* A free place: the peer's own, which says what the peer was given; else one without such data that
@@ -196,7 +167,7 @@ static struct snapshot_out *snapshot_place_for(struct snapshot_transfers *transf
     struct snapshot_out *found = NULL;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        if (out->active || out->reading) {
+        if (out->active || out->view.reading) {
             continue;
         }
         if (out->peer == peer) {
@@ -236,8 +207,10 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
                               .progress_ms = now,
                               .from_index = durable,
                               .given_index = place->given_index,
-                              .given_until_ms = place->peer == peer ? place->given_until_ms : 0};
-    snapshot_start_read(place, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
+                              .given_until_ms = place->peer == peer ? place->given_until_ms : 0,
+                              .view.disk = transfers->disk};
+    transfers->busy = true;
+    disk_view_read(&place->view, LIMIT_SNAPSHOT_CHUNK_BYTES);
 }
 
 bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
@@ -364,17 +337,17 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         /* The store needs the view's space, and not all was read. */
-        bool lost_view =
-            out->active && out->view != NULL && !out->ended && atomic_load(&out->view->ended);
+        bool lost_view = out->active && out->view.snapshot != NULL && !out->ended &&
+                         atomic_load(&out->view.snapshot->ended);
 
         if (out->active &&
             (out->link_lost || lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
             end_transfer(out);
         }
-        if (out->back) {
+        if (disk_view_take(&out->view)) {
             snapshot_go_on(out, led_term);
         }
-        busy = busy || out->active || out->reading;
+        busy = busy || out->active || out->view.reading;
     }
     if (transfers->in.active && now - transfers->in.progress_ms > LIMIT_SNAPSHOT_MS) {
         snapshot_drop_in(transfers);

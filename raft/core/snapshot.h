@@ -41,10 +41,8 @@
 struct snapshot_transfers;
 
 struct snapshot_out {
-    bool active;  /* else, while reading: it was dropped, and its view is closed next */
-    bool reading; /* a disk_read is under way, */
-    bool back;    /* or has come back */
-    bool ended;   /* the last chunk was sent */
+    bool active; /* else the place is free, once its view is closed */
+    bool ended;  /* the last chunk was sent */
     bool link_lost;
     uint64_t peer;
     uint64_t transfer;
@@ -55,8 +53,7 @@ struct snapshot_out {
     uint64_t from_index;  /* while active, entries above it stay in the log */
     uint64_t given_index; /* a whole one was sent, and the peer's log reaches this index: entries */
     uint64_t given_until_ms; /* above it stay until then, while the peer installs it */
-    struct store_snapshot *view;
-    struct disk_read read;
+    struct disk_view view;
     struct snapshot_transfers *transfers;
 };
 

@@ -43,8 +43,7 @@
 struct node {
     struct replica replica;
     const struct node_settings *settings;
-    struct replica_listener *process; /* gets events that end the node, */
-    struct replica_listener hears;    /* and this node's own listener */
+    struct replica_listener *process; /* gets events that end the node */
     struct service *service;          /* that it runs */
     struct mailbox mailbox;           /* from other threads, for the service */
     struct wakeup wake;               /* by the writer, or by other threads with requests */
@@ -547,16 +546,6 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     return rv;
 }
 
-static void node_superseded_cb(struct replica_listener *hears, uint64_t incarnation)
-{
-    struct node *node = CONTAINER(hears, struct node, hears);
-
-    (void)incarnation; /* the replica has logged it */
-    if (!node->replica.context.stopping) {
-        replica_mark_older(&node->replica);
-    }
-}
-
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`
  * reports. */
 static int start_replica(struct node *node, struct state *state, const struct store_loaded *loaded)
@@ -590,8 +579,6 @@ static int start_replica(struct node *node, struct state *state, const struct st
     ASSERT(rv == 0);
     parts.disk = writer_disk(node->writer);
     rv = replica_start(&node->replica, &config, &parts, node->process);
-    node->hears.superseded = node_superseded_cb;
-    replica_listen(&node->replica, &node->hears);
     return rv;
 }
 

@@ -229,7 +229,7 @@ void ring_plant(struct ring *ring, uint64_t id, const char *tag, int64_t by)
     applier_hold(&replica->driver.applier);
     replica->state->journal.changes = &replica->driver.applier.rows;
     fsm_tags_change_begin(&fsm->tags, row);
-    row->tag.max_id += (uint64_t)by;
+    row->max_id += (uint64_t)by;
     fsm_tags_change_end(&fsm->tags, row);
     replica->state->journal.changes = NULL;
     applier_hold(&replica->driver.applier);

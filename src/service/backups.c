@@ -174,50 +174,43 @@ static void backups_answer(struct backups *backups, int status)
 
 /* --- the disk --- */
 
-static void backups_read_cb(struct store_op *op)
+static void backups_read_cb(void *data)
 {
-    struct backups *backups = op->data;
+    const struct backups *backups = data;
 
-    ASSERT(!backups->back);
-    if (backups->stopped) {
-        disk_read_forget(&backups->read); /* the store closes the view */
-    } else {
-        backups->back = true;
-        context_wake(backups->on, WAKE_BACKUPS);
+    context_wake(backups->on, WAKE_BACKUPS);
+}
+
+static void backups_start_read(struct backups *backups)
+{
+    backups->state = BACKUPS_READING;
+    disk_view_read(&backups->view, LIMIT_BACKUP_CHUNK_BYTES);
+}
+
+/* The view is closed: answer a waiting request. */
+static void backups_look_closed(struct backups *backups)
+{
+    if (backups->state == BACKUPS_CLOSING && disk_view_is_closed(&backups->view)) {
+        backups->state = BACKUPS_NONE;
+        backups_answer(backups, backups->status);
     }
 }
 
-static void backups_start_read(struct backups *backups, size_t max_bytes, bool close)
-{
-    backups->state = close ? BACKUPS_CLOSING : BACKUPS_READING;
-    backups->read =
-        (struct disk_read){.op = {.kind = STORE_READ, .done = backups_read_cb, .data = backups},
-                           .snapshot = backups->view,
-                           .max_bytes = max_bytes,
-                           .close = close};
-    backups->on->disk->ops->submit(backups->on->disk, &backups->read.op);
-}
-
-/* End the backup; a waiting request is answered once the view is closed. */
+/* End the backup. */
 static void end(struct backups *backups, int status)
 {
     backups->status = status;
-    if (backups->state != BACKUPS_CLOSING && !backups->whole) { /* for the first time */
-        backups->figures.failed++;
-    }
-    if (backups->view != NULL) {
-        backups_start_read(backups, 0, true);
-    } else {
-        backups->state = BACKUPS_NONE;
-        backups_answer(backups, status);
-    }
+    backups->figures.failed += !backups->whole;
+    backups->state = BACKUPS_CLOSING;
+    disk_view_drop(&backups->view);
+    backups_look_closed(backups);
 }
 
 /* --- the rows, as a file --- */
 
 static void put_head(struct backups *backups, struct buf *out)
 {
-    const struct store_position *at = &backups->read.position;
+    const struct store_position *at = &backups->view.read.position;
     struct birth birth;
     struct backup_head head = {.level = state_level(backups->on->state),
                                .node_id = backups->on->node_id,
@@ -277,15 +270,14 @@ static void backups_take_part(struct backups *backups)
     struct buf *out = &backups->asked->reply;
     struct id_backup *what = backups->asked->out;
 
-    if (backups->view == NULL) {
+    if (backups->view.first) {
         put_head(backups, out);
     }
-    backups->view = backups->read.snapshot;
-    if (backups->read.chunk.len > 0) {
-        put_rows(backups, &backups->read.chunk, out);
+    if (backups->view.read.chunk.len > 0) {
+        put_rows(backups, &backups->view.read.chunk, out);
     }
     what->number = backups->number;
-    what->end = backups->read.end;
+    what->end = backups->view.read.end;
     if (what->end) {
         backup_put_end(&backups->writer, out);
         backups->whole = true;
@@ -299,28 +291,15 @@ static void backups_take_part(struct backups *backups)
 
 static void backups_go_on(struct backups *backups)
 {
-    int status = backups->read.status;
-    bool closed = backups->state == BACKUPS_CLOSING;
-    bool ended;
+    int status = backups->view.read.status;
 
-    backups->back = false;
-    if (closed) {
-        backups->view = NULL;
-        disk_read_forget(&backups->read);
-        end(backups, backups->status);
-        return;
-    }
     if (status != 0) {
-        backups->view = backups->read.snapshot;
         log_warn("backup", "a backup was given up", "err=%s", err_code(status));
-        disk_read_forget(&backups->read);
         end(backups, status);
         return;
     }
     backups_take_part(backups);
-    ended = backups->read.end;
-    disk_read_forget(&backups->read);
-    if (ended) {
+    if (backups->whole) {
         end(backups, 0);
         return;
     }
@@ -406,7 +385,7 @@ static void read_on(struct backups *backups, struct cluster_request *request)
                  LIMIT_BACKUP_MS / 1000);
         end(backups, ERR_TIMEOUT);
     } else {
-        backups_start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
+        backups_start_read(backups);
     }
 }
 
@@ -431,10 +410,11 @@ void backups_turn(struct backups *backups)
     struct driver *driver = backups->on->driver;
     uint64_t applied = driver_applied(driver)->index;
 
-    if (backups->back) {
+    if (disk_view_take(&backups->view)) {
         backups_go_on(backups);
     }
-    if (backups->state == BACKUPS_PAUSED && atomic_load(&backups->view->ended)) {
+    backups_look_closed(backups);
+    if (backups->state == BACKUPS_PAUSED && atomic_load(&backups->view.snapshot->ended)) {
         log_warn("backup", "a backup was given up",
                  "reason=\"changes need the room that it keeps: is its client slow?\"");
         timer_cancel(backups->on->timers, &backups->due);
@@ -446,27 +426,26 @@ void backups_turn(struct backups *backups)
         !driver->applier.installing) {
         timer_cancel(backups->on->timers, &backups->due);
         applier_write(&driver->applier, true);
-        backups_start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
+        backups_start_read(backups);
     }
 }
 
 void backups_stop(struct backups *backups)
 {
     backups->stopped = true;
-    if (backups->back) {
-        backups->back = false;
-        disk_read_forget(&backups->read);
-    }
+    disk_view_abandon(&backups->view);
     backups_answer(backups, ERR_SHUTTING_DOWN);
 }
 
 void backups_init(struct backups *backups, struct id_context *context, struct growth *growth)
 {
-    *backups = (struct backups){.context = context,
-                                .on = context->on,
-                                .growth = growth,
-                                /* none of an earlier start */
-                                .number = context->on->config->driver.seed >> 16};
+    *backups = (struct backups){
+        .context = context,
+        .on = context->on,
+        .growth = growth,
+        /* none of an earlier start */
+        .number = context->on->config->driver.seed >> 16,
+        .view = {.disk = context->on->disk, .came = backups_read_cb, .data = backups}};
     timer_init(&backups->due, backups_due_cb);
     backups->look.wakes = WAKE_BACKUPS;
 }

@@ -113,9 +113,7 @@ struct backups {
     int status;                    /* of asked, while the view is being closed */
     struct timer due;              /* of asked, or of the pause */
     struct timer look;             /* PAUSED: whether the store has ended the view */
-    struct disk_read read;
-    bool back; /* the read has come back */
-    struct store_snapshot *view;
+    struct disk_view view;
     struct backup_writer writer;
     struct id_backup_figures figures;
 };

@@ -190,8 +190,9 @@ void buffers_stop(struct buffers *buffers)
     }
 }
 
-void buffers_init(struct buffers *buffers, struct id_context *context, struct allocator *allocator)
+void buffers_init(struct buffers *buffers, const struct raft_context *on,
+                  struct allocator *allocator)
 {
-    *buffers = (struct buffers){.context = context, .on = context->on, .allocator = allocator};
+    *buffers = (struct buffers){.on = on, .allocator = allocator};
     TAILQ_INIT(&buffers->waits);
 }

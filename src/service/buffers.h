@@ -21,7 +21,6 @@
 #include "src/service/context.h"
 
 struct buffers {
-    struct id_context *context;
     const struct raft_context *on;
     struct allocator *allocator;       /* whose buffers are this node's */
     struct cluster_request_list waits; /* not all members have answered these */
@@ -29,7 +28,8 @@ struct buffers {
     uint64_t number;                   /* of the last question */
 };
 
-void buffers_init(struct buffers *buffers, struct id_context *context, struct allocator *allocator);
+void buffers_init(struct buffers *buffers, const struct raft_context *on,
+                  struct allocator *allocator);
 
 /* Read what this node holds of the tags in a QUERY_TAG_LIST. False: no such query. */
 bool buffers_look(const struct buffers *buffers, const void *data, size_t len,

@@ -182,7 +182,7 @@ static void recalls_look(struct id_service *service)
 {
     service->recalls.look = true;
     service->recalls.after_len = 0;
-    timer_cancel(service->context.on->timers, &service->recalls.pause);
+    timer_cancel(service->context.on->timers, &service->recalls.command.pause);
 }
 
 static void on_recalled_done(struct node_command *command, int status)
@@ -191,7 +191,7 @@ static void on_recalled_done(struct node_command *command, int status)
 
     if (status != 0) {
         service->recalls.after_len = 0;
-        context_arm_in(service->context.on, &service->recalls.pause, RECALLED_AGAIN_MS);
+        node_command_pause(command, service->context.on, RECALLED_AGAIN_MS);
     }
 }
 
@@ -239,15 +239,14 @@ static void recalls_turn(struct id_service *service)
     struct recalls *recalls = &service->recalls;
     struct buf payload = BUF_INIT;
 
-    if (!recalls->look || recalls->command.in_flight || timer_is_armed(&recalls->pause) ||
-        !leader_route_is_known(route)) {
+    if (!recalls->look || !node_command_may(&recalls->command) || !leader_route_is_known(route)) {
         return;
     }
     if (gather_recalled(service, &payload) == 0) {
         recalls->look = recalls->after_len > 0;
         recalls->after_len = 0;
-        context_arm_in(on, &recalls->pause,
-                       leader_route_is_direct(route) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
+        node_command_pause(&recalls->command, on,
+                           leader_route_is_direct(route) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
         return;
     }
     node_command_send(&recalls->command, on, &payload, false);
@@ -262,12 +261,12 @@ static void layout_propose(struct id_service *service)
     struct layout *layout = &service->layout;
     struct buf payload = BUF_INIT;
 
-    if (service->config.lease.threshold_ms == 0 || layout->command.in_flight ||
-        timer_is_armed(&layout->pause) || !driver_leads(on->driver)) {
+    if (service->config.lease.threshold_ms == 0 || !node_command_may(&layout->command) ||
+        !driver_leads(on->driver)) {
         return;
     }
     command_put(&payload, COMMAND_LAYOUT, &service->config.lease.layout);
-    context_arm_in(on, &layout->pause, LAYOUT_AGAIN_MS);
+    node_command_pause(&layout->command, on, LAYOUT_AGAIN_MS);
     node_command_send(&layout->command, on, &payload, false);
 }
 
@@ -544,12 +543,11 @@ static void start_views(struct id_service *service, const struct store_loaded *l
                                       .backups = &service->backups,
                                       .dates = &service->dates};
 
-    service->layout = (struct layout){.command.wakes = WAKE_LAYOUT, .pause.wakes = WAKE_LAYOUT};
+    service->layout = (struct layout){.command.wakes = WAKE_LAYOUT};
     service->recalls = (struct recalls){.look = true, /* also after a restart */
                                         .command.on_done = on_recalled_done,
-                                        .command.wakes = WAKE_RECALLS,
-                                        .pause.wakes = WAKE_RECALLS};
-    buffers_init(&service->buffers, context, service->allocator);
+                                        .command.wakes = WAKE_RECALLS};
+    buffers_init(&service->buffers, context->on, service->allocator);
     growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
     backups_init(&service->backups, context, &service->growth);
     health_init(&service->health, &of, loaded->first_index + loaded->entry_count - 1);
@@ -581,7 +579,6 @@ static int on_start(struct service *base, struct replica *replica,
     }
     start_views(service, loaded);
     fsm_listen(service->context.fsm, &service->listener);
-    replica_listen(replica, &service->hears);
     service->seen_refusal = lease->workers > 0 ? 0 : ERR_DISABLED;
     log_info("raft", "state loaded",
              "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
@@ -758,10 +755,9 @@ static uint8_t on_serves(const struct service *base)
                      (has_snowflake ? WIRE_SERVES_SNOWFLAKE : 0));
 }
 
-static void ids_link_changed_cb(struct replica_listener *hears, uint64_t peer, bool up)
+static void on_link_changed(struct service *base, uint64_t peer)
 {
-    (void)up;
-    buffers_link_changed(&CONTAINER(hears, struct id_service, hears)->buffers, peer);
+    buffers_link_changed(&service_of(base)->buffers, peer);
 }
 
 static void on_reset(struct service *base)
@@ -769,9 +765,9 @@ static void on_reset(struct service *base)
     windows_forget(service_of(base)->windows); /* R7 */
 }
 
-static void ids_installed_cb(struct replica_listener *hears, uint64_t index)
+static void on_installed(struct service *base, uint64_t index)
 {
-    struct id_service *service = CONTAINER(hears, struct id_service, hears);
+    struct id_service *service = service_of(base);
 
     growth_reset(&service->growth, id_tags_ms(&service->context));
     log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(index),
@@ -1046,6 +1042,8 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .turn = on_turn,
         .woken = on_woken,
         .receive = on_receive,
+        .link_changed = on_link_changed,
+        .installed = on_installed,
         .serves = on_serves,
         .reset = on_reset,
         .query = on_query,
@@ -1076,8 +1074,6 @@ void id_service_init(struct id_service *service, const struct id_service_config 
                                      .agreed_len = agreed.len};
     service->context.proposer.propose = on_propose;
     service->lease_disk.write = on_lease_write;
-    service->hears = (struct replica_listener){.installed = ids_installed_cb,
-                                               .link_changed = ids_link_changed_cb};
     service->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
                                               .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,

@@ -45,7 +45,6 @@ struct id_service_config {
 struct recalls {
     struct node_command command;
     bool look;                        /* some may wait for this node */
-    struct timer pause;               /* armed: all were checked just now */
     char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was named; empty: from the start */
     uint16_t after_len;
 };
@@ -54,8 +53,7 @@ struct recalls {
  * holds from then on. A node with another setting reports the difference and runs on. */
 struct layout {
     struct node_command command;
-    struct timer pause; /* armed: it was proposed just now */
-    bool compared;      /* the setting, with the log's */
+    bool compared; /* the setting, with the log's */
     bool differs;
 };
 
@@ -66,7 +64,6 @@ struct id_service {
     struct replica *replica; /* NULL before its start */
     uint8_t agreed[64];      /* the layout, as service.agreed has it */
     struct fsm_listener listener;
-    struct replica_listener hears;
     struct id_table *table;
     struct allocator *allocator;
     struct want_list wanted; /* tags, by threads of http/ */

@@ -5,6 +5,9 @@
 #include "../leafd.h"
 #include "server.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -764,6 +767,158 @@ static void test_events(void **state)
     server_stop(&server);
 }
 
+/* A hook that closes the client once the tag's requests fail. */
+struct closer {
+    struct leafd *leafd;
+    struct leafd_segment *orders;
+    bool second; /* once another thread closes it already */
+    atomic_bool begun, done;
+};
+
+static void close_in_hook(void *user, const struct leafd_event *event)
+{
+    struct closer *closer = user;
+    struct leafd_error error = {.code = ""};
+    if (strcmp(event->kind, "refill_failed") != 0 || atomic_exchange(&closer->begun, true)) {
+        return;
+    }
+    while (closer->second && strcmp(error.code, "closed") != 0) {
+        assert_int_equal(leafd_segment_next(closer->orders, &error), -1);
+    }
+    leafd_close(closer->leafd);
+    assert_int_equal(leafd_segment_next(closer->orders, &error), -1);
+    assert_string_equal(error.code, "closed");
+    atomic_store(&closer->done, true);
+}
+
+static void answer_no_ids(struct server *server, const struct served *request, char into[TEXT_MAX])
+{
+    if (strstr(request->target, "/api/segment/") == NULL) {
+        server_ids(server, request, into);
+    }
+}
+
+static void *next_until_closed(void *context)
+{
+    const struct closer *closer = context;
+    struct leafd_error error = {.code = ""};
+    while (strcmp(error.code, "closed") != 0) {
+        assert_int_equal(leafd_segment_next(closer->orders, &error), -1);
+    }
+    return NULL;
+}
+
+/* The thread that closes the client waits for the hook's thread, which closes it as well. */
+static void test_close_in_the_hook(void **state)
+{
+    (void)state;
+    for (int second = 0; second < 2; second++) {
+        struct server server;
+        server_start(&server, answer_no_ids);
+        struct closer closer = {.leafd = open_with(&server, NULL), .second = second};
+        leafd_on_event(closer.leafd, close_in_hook, &closer);
+        closer.orders = leafd_segment(closer.leafd, "orders", NULL);
+        assert_true(leafd_snowflake_next(leafd_snowflake(closer.leafd, "ours", NULL), NULL) > 0);
+        pthread_t thread;
+        alarm(120);
+        assert_int_equal(pthread_create(&thread, NULL, next_until_closed, &closer), 0);
+        while (!atomic_load(second ? &closer.begun : &closer.done)) {
+            usleep(1000);
+        }
+        leafd_close(closer.leafd);
+        assert_true(atomic_load(&closer.done));
+        assert_string_equal(server.last.method, "DELETE"); /* of the worker id */
+        pthread_join(thread, NULL);
+        leafd_free(closer.leafd);
+        alarm(0);
+        server_stop(&server);
+    }
+}
+
+static void close_sources_in_hook(void *user, const struct leafd_event *event)
+{
+    struct leafd *leafd = user;
+    if (strcmp(event->kind, "fenced") == 0) {
+        struct leafd_error error;
+        struct leafd_snowflake *ours = leafd_snowflake(leafd, "ours", &error);
+        leafd_snowflake_close(ours);
+        assert_null(leafd_snowflake(leafd, "ours", &error));
+        assert_string_equal(error.code, "closed");
+    }
+}
+
+static void answer_fenced(struct server *server, const struct served *request, char into[TEXT_MAX])
+{
+    if (strcmp(request->method, "PUT") == 0) {
+        server_say(into, 409, "", "{\"code\":\"fenced\",\"message\":\"by a test\"}");
+        return;
+    }
+    server_ids(server, request, into);
+}
+
+/* The hook's thread is the source's own. */
+static void test_a_source_that_its_hook_closes(void **state)
+{
+    (void)state;
+    struct server server;
+    struct leafd_error error = {.code = ""};
+    server_start(&server, answer_fenced);
+    struct leafd *leafd = open_with(&server, "window_ms=1000");
+    leafd_on_event(leafd, close_sources_in_hook, leafd);
+    struct leafd_snowflake *ours = leafd_snowflake(leafd, "ours", NULL);
+    alarm(120);
+    assert_true(leafd_snowflake_next(ours, NULL) > 0);
+    while (strcmp(error.code, "closed") != 0) {
+        (void)leafd_snowflake_next(ours, &error);
+        usleep(1000);
+    }
+    assert_ptr_equal(leafd_snowflake(leafd, "ours", NULL), ours); /* it waits for the thread */
+    /* The first call may get "fenced", if none has. */
+    assert_true(leafd_snowflake_next(ours, NULL) > 0 || leafd_snowflake_next(ours, NULL) > 0);
+    leafd_free(leafd);
+    alarm(0);
+    server_stop(&server);
+}
+
+/* --- names --- */
+
+static atomic_bool name_is_slow;
+
+/* In place of that of the C library: the resolver does not answer for slow.test. */
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    if (node != NULL && strcmp(node, "slow.test") == 0) {
+        while (atomic_load(&name_is_slow)) {
+            usleep(1000);
+        }
+        return EAI_AGAIN;
+    }
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    return real(node, service, hints, found);
+}
+
+/* The deadline ends the wait for a name, too. */
+static void test_a_deadline_below_connect_ms(void **state)
+{
+    (void)state;
+    struct leafd_error error;
+    struct leafd_range range;
+    const char *settings[] = {"endpoints=http://slow.test:1", "connect_ms=60000",
+                              "attempt_ms=60000", "deadline_ms=60000", NULL};
+    atomic_store(&name_is_slow, true);
+    struct leafd *leafd = leafd_open(settings, &error);
+    assert_non_null(leafd);
+    struct leafd_strict *numbers = leafd_strict(leafd, "numbers", NULL);
+    int64_t begin = now_ms();
+    assert_int_equal(leafd_strict_take(numbers, 1, NULL, &range, NULL, 100, &error), -1);
+    assert_string_equal(error.code, "unreachable");
+    assert_true(now_ms() - begin < 30000);
+    atomic_store(&name_is_slow, false);
+    leafd_free(leafd);
+}
+
 /* --- a cluster in memory --- */
 
 static void test_fake(void **state)
@@ -829,6 +984,9 @@ int main(void)
         cmocka_unit_test(test_a_source_that_is_opened_again),
         cmocka_unit_test(test_steps_are_not_taken_for_ranges),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_close_in_the_hook),
+        cmocka_unit_test(test_a_source_that_its_hook_closes),
+        cmocka_unit_test(test_a_deadline_below_connect_ms),
         cmocka_unit_test(test_fake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

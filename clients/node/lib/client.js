@@ -6,10 +6,8 @@
 // background keeps no process alive.
 
 import { EventEmitter } from "node:events";
-import * as api from "./api.js";
 import { Strict, Texts } from "./asking.js";
 import { Core } from "./core.js";
-import { badSetting } from "./errors.js";
 import { Segment } from "./segment.js";
 import { makeSettings, textName } from "./settings.js";
 import { Snowflake } from "./snowflake.js";
@@ -48,15 +46,11 @@ export class Client extends EventEmitter {
     }
 
     decode(id) {
-        const number = typeof id === "string" && /^[0-9]{1,19}$/.test(id) ? BigInt(id) : id;
-        if (typeof number !== "bigint" || number < 0n || number > api.ID_MAX) {
-            throw badSetting("id", id, `a BigInt from 0 to ${api.ID_MAX}`);
-        }
-        return api.decode(this.#core.knownLayout(), number);
+        return this.#core.decode(id);
     }
 
     at(timeMs) {
-        return api.at(this.#core.knownLayout(), timeMs);
+        return this.#core.at(timeMs);
     }
 
     stats() {
@@ -79,9 +73,14 @@ export class Client extends EventEmitter {
         return statsText(this.stats(), this.gauges());
     }
 
-    async close() {
+    close() {
+        return this.#core.closing ??= this.#end();
+    }
+
+    async #end() {
         const core = this.#core;
         await Promise.all([...core.sources].map((source) => source.close()));
+        await Promise.all(core.releases); // also of sources that were closed by themselves
         core.closed = true;
         for (const end of [...core.pauses]) {
             end();

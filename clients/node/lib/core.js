@@ -7,7 +7,7 @@ import { lookup, resolveSrv } from "node:dns/promises";
 import * as api from "./api.js";
 import { Discovery } from "./discovery.js";
 import { Door } from "./door.js";
-import { LeafdError, isFinal } from "./errors.js";
+import { LeafdError, badSetting, isFinal } from "./errors.js";
 import { Journey, Usual } from "./journey.js";
 import { MS_MAX, whole } from "./settings.js";
 import { newCounters } from "./stats.js";
@@ -36,6 +36,8 @@ export class Core {
         this.lookups = new Map(); // of names of hosts, under way
         this.layout = undefined;
         this.sources = new Set();
+        this.releases = new Set(); // of worker ids, under way: promises
+        this.closing = undefined; // a promise, once close() was called: no more sources are made
         this.closed = false;
         this.pauses = new Set();
         // Other admin endpoints are of another listener, which no listing has.
@@ -64,7 +66,19 @@ export class Core {
         return error;
     }
 
-    knownLayout() {
+    decode(id) {
+        const number = typeof id === "string" && /^[0-9]{1,19}$/.test(id) ? BigInt(id) : id;
+        if (typeof number !== "bigint" || number < 0n || number > api.ID_MAX) {
+            throw badSetting("id", id, `a BigInt from 0 to ${api.ID_MAX}`);
+        }
+        return api.decode(this.#knownLayout(), number);
+    }
+
+    at(timeMs) {
+        return api.at(this.#knownLayout(), timeMs);
+    }
+
+    #knownLayout() {
         if (this.layout === undefined) {
             throw this.fail(new LeafdError("layout_unknown",
                 "a snowflake source learns the layout with its first id"));
@@ -73,7 +87,7 @@ export class Core {
     }
 
     checkOpen() {
-        if (this.closed) {
+        if (this.closing !== undefined) {
             throw this.fail(new LeafdError("closed", "the client was closed"));
         }
     }

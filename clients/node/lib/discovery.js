@@ -92,6 +92,9 @@ export class Discovery {
         }
         this.#found = found;
         this.#answered.clear();
+        // One that was gone has to be proven anew.
+        const keys = new Set([...found?.rows.values() ?? []].map(keyOf));
+        this.#proven = new Set([...this.#proven].filter((key) => keys.has(key)));
         this.#list();
         if (found === undefined) {
             return;

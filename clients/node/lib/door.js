@@ -80,6 +80,11 @@ export class Door {
         const all = [...this.addresses, ...[...this.#listed.values()]
             .map(({ address }) => address).filter(({ url }) => !given.has(url))];
         this.names = all.filter(({ host, srv }) => srv !== undefined || isIP(host) === 0);
+        for (const name of this.#places.keys()) {
+            if (!this.names.some(({ host, url }) => name === host || name === url)) {
+                this.#places.delete(name);
+            }
+        }
         const before = new Map(this.known.map((one) => [one.url, one]));
         const known = new Map(); // a record of an SRV name may be listed, too
         for (const address of all) {

@@ -71,11 +71,11 @@ export class Snowflake extends Endless {
     }
 
     decode(id) {
-        return api.decode(this.#core.layout, id);
+        return this.#core.decode(id);
     }
 
     at(timeMs) {
-        return api.at(this.#core.knownLayout(), timeMs);
+        return this.#core.at(timeMs);
     }
 
     async close() {
@@ -245,13 +245,12 @@ export class Snowflake extends Endless {
         const core = this.#core;
         const lastMs = generator.usedMs ?? generator.fromMs;
         const until = now() + core.settings.attemptMs;
-        try {
-            await core.call(core.admin,
-                () => api.releaseRequest(generator.workerId, generator.epoch, lastMs),
-                new Journey(core.admin, () => until));
-        } catch {
-            // the window ends by itself
-        }
+        const released = core.call(core.admin,
+            () => api.releaseRequest(generator.workerId, generator.epoch, lastMs),
+            new Journey(core.admin, () => until)).catch(() => {});
+        core.releases.add(released); // the client waits for it
+        await released;
+        core.releases.delete(released);
     }
 
     #drop() {

@@ -237,3 +237,36 @@ clusterTest("closing while it waits for a window", 1, async (cluster, open) => {
     // Nothing was used: all of the window is given back.
     assert.equal(cluster.asked("DELETE")[0].options.last_timestamp_ms, from);
 });
+
+clusterTest("two closes at once: the worker id is given back", 1, async (cluster, open) => {
+    for (const alone of [false, true]) {
+        const client = open();
+        const source = client.snowflake();
+        await source.next();
+        let go;
+        const asked = new Promise((resolve) => {
+            cluster.nodes[0].faults = [({ answer, socket }) => {
+                go = () => socket.write(answer());
+                resolve();
+            }];
+        });
+        const first = alone ? source.close() : client.close();
+        await asked;
+        if (!alone) {
+            assert.equal((await failure(() => client.snowflake())).code, "closed");
+        }
+        const second = client.close();
+        setImmediate(go);
+        await Promise.all([first, second]);
+        assert.ok([...cluster.workers.values()].every((row) => row.released));
+        assert.equal(cluster.asked("DELETE").length, alone ? 2 : 1);
+    }
+});
+
+clusterTest("a source takes ids apart as its client does", 1, async (cluster, open) => {
+    const source = open().snowflake();
+    assert.equal((await failure(async () => source.decode(1n))).code, "layout_unknown");
+    const id = await source.next();
+    assert.deepEqual(source.decode(String(id)), source.decode(id));
+    assert.equal((await failure(async () => source.decode(1))).code, "bad_setting");
+});

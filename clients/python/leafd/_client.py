@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import weakref
+from contextlib import contextmanager
 from typing import Callable, Dict, Iterator, List, Optional, Protocol, \
     Sequence, TypeVar, Union, cast
 
@@ -150,6 +151,8 @@ class Client:
         self._usual = Usual(connect_ms / 1000)
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._closing = False  # close() was called: no more sources are made
+        self._releases: Dict[threading.Event, int] = {}  # see _releasing(): by which thread
         self._ager: Optional[threading.Thread] = None
         self._ager_wake = threading.Event()
         _clients.add(self)
@@ -222,11 +225,15 @@ class Client:
         """Give back worker ids, drop ids that were not used, and end what is under way; again: do
         nothing. Takes attempt_ms at most for each worker id."""
         with self._lock:
-            if self._closed.is_set():
-                return
+            self._closing = True
             sources = list(self._sources)
         for source in sources:
             source.close()
+        with self._lock:
+            others = [done for done, thread in self._releases.items()
+                      if thread != threading.get_ident()]
+        for done in others:
+            done.wait(self._settings.attempt_ms / 1000)
         self._closed.set()
         self._ager_wake.set()
         self._pool.close()
@@ -248,8 +255,21 @@ class Client:
                 self._sources.remove(source)
                 self._stats.add(kind, taken)
 
+    @contextmanager
+    def _releasing(self) -> Iterator[None]:
+        """A source is closed meanwhile: a close() of the client, by another thread, waits for it."""
+        done = threading.Event()
+        with self._lock:
+            self._releases[done] = threading.get_ident()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._releases.pop(done, None)  # else this is a child of fork
+            done.set()
+
     def _check_open(self) -> None:
-        if self._closed.is_set():
+        if self._closing:
             raise self._count_error(LeafdError("closed", "the client was closed"))
 
     def _tell(self, event: Event) -> None:
@@ -443,6 +463,7 @@ class Client:
         self._closed = threading.Event()
         if closed:
             self._closed.set()
+        self._releases = {}
         self._stats.reset()
         self._ids.lock, self._admin.lock = threading.Lock(), threading.Lock()
         listed, self._listed = self._listed.is_set(), threading.Event()
@@ -924,16 +945,17 @@ class Snowflake:
 
     def close(self) -> None:
         """Give the worker id back with the last time used."""
-        with self._cond:
-            if self._closed:
-                return
-            self._closed = True
-            generator, held = self._generator, self._held
-            self._drop()
-            self._cond.notify_all()
-        self._client._forget(self, "ids_snowflake", self._done)
-        if held:
-            self._release(generator)
+        with self._client._releasing():
+            with self._cond:
+                if self._closed:
+                    return
+                self._closed = True
+                generator, held = self._generator, self._held
+                self._drop()
+                self._cond.notify_all()
+            self._client._forget(self, "ids_snowflake", self._done)
+            if held:
+                self._release(generator)
 
     def __iter__(self) -> Iterator[int]:
         return self
@@ -1054,7 +1076,11 @@ class Snowflake:
             cond.notify_all()
         generator = Generator(grant, layout, self._wall_ns)
         if self._closed:
-            self._release(generator)
+            cond.release()
+            try:
+                self._release(generator)
+            finally:
+                cond.acquire()
             raise LeafdError("closed", "the source was closed")
         self._client._layout = layout
         self._generator, self._held = generator, True

@@ -175,6 +175,8 @@ class Discovery:
             self._again_s = AGAIN_S
             self._found = found
             self._answered = set()
+            # One that was gone has to be proven anew.
+            self._proven &= {row[:2] for row in found.rows.values()}
             own = found.rows.get(found.self_id)
             if own is not None and own.address == node._replace(ip=None):
                 self._proven.add(own[:2])

@@ -83,6 +83,7 @@ class Door:
     def _rebuild(self) -> None:
         every = list(dict.fromkeys([*self.addresses, *self._listed]))
         self.names = [one for one in every if one.is_name]
+        self._places = {one: places for one, places in self._places.items() if one in every}
         given: Dict[Address, bool] = {}  # by the program, not by a listing alone
         for one in every:
             for place in self._places.get(one, (None,)):

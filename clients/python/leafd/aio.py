@@ -255,6 +255,8 @@ class Client:
         self._usual = Usual(connect_ms / 1000)
         self._tasks: "Set[asyncio.Task[Any]]" = set()
         self._lookups: "Dict[Address, asyncio.Task[Any]]" = {}  # of names, under way
+        self._releases: "Set[asyncio.Future[None]]" = set()  # of worker ids, under way
+        self._closing = False  # close() was called: no more sources are made
         self._closed = False
         _clients.add(self)
 
@@ -320,10 +322,13 @@ class Client:
 
     async def close(self) -> None:
         """Give back worker ids, drop ids that were not used, and end what is under way."""
-        if self._closed:
-            return
+        self._closing = True
         for source in list(self._sources):
             await source.close()
+        while self._releases:
+            await asyncio.wait(set(self._releases))
+        if self._closed:
+            return
         self._closed = True
         tasks = list(self._tasks)
         for task in tasks:
@@ -338,7 +343,7 @@ class Client:
         await self.close()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._closing:
             raise self._count_error(LeafdError("closed", "the client was closed"))
 
     def _tell(self, event: Event) -> None:
@@ -543,6 +548,7 @@ class Client:
         if self._discovery is not None:
             self._discovery.reset()
         self._pool.inherited()
+        self._releases = set()
         _inherited.append(self._tasks)
         self._tasks = set()
         self._lookups = {}
@@ -1098,11 +1104,16 @@ class Snowflake:
         request = _api.release_request(generator.worker_id, generator.epoch,
                                        generator.used_ms or generator.from_ms)
         until = time.monotonic() + client._settings.attempt_ms / 1000
+        done: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
+        client._releases.add(done)
         try:
             await client._call(client._admin, lambda: request,
                                Journey(client._admin, lambda: until))
         except LeafdError:
             pass
+        finally:
+            client._releases.discard(done)
+            done.set_result(None)
 
     def _drop(self) -> None:
         """The generator; the task that renews it ends."""

@@ -2,6 +2,7 @@
 import asyncio
 import json
 import re
+import threading
 import time
 import types
 
@@ -446,3 +447,32 @@ def test_a_hook_that_fails_harms_nothing(three):
         return await take(client.segment("order"), 200)
 
     assert run(three, work, on_event=hear, **LONG) == list(range(1, 201))
+
+
+def test_two_close_at_once(cluster):
+    """The one that comes second waits until the worker ids are given back."""
+    async def work(alone):
+        client = leafd.aio.Client(cluster.urls, attempt_ms=60000)
+        source = client.snowflake()
+        await source.next()
+        begun, go = threading.Event(), threading.Event()
+
+        def slowly(node, request, answer):
+            begun.set()
+            go.wait(60)
+            return answer()
+
+        cluster.nodes[0].faults = [slowly]
+        first = asyncio.ensure_future(source.close() if alone else client.close())
+        await wait_for(begun.is_set)
+        second = asyncio.ensure_future(client.close())
+        await asyncio.sleep(0)
+        with pytest.raises(leafd.LeafdError, match="closed"):
+            client.snowflake()
+        go.set()
+        await asyncio.gather(first, second)
+
+    for alone in (False, True):
+        asyncio.run(work(alone))
+        assert all(row[3] for row in cluster.workers.values())
+        assert len(asked(cluster, "DELETE")) == (2 if alone else 1)

@@ -286,3 +286,65 @@ def test_closing_while_it_waits_for_a_window(cluster, open_client):
     # Nothing was used: all of the window is given back.
     assert asked(cluster, "DELETE")[0].options["last_timestamp_ms"] == str(
         list(cluster.workers.values())[0][2])
+
+
+def test_two_close_at_once(cluster, open_client):
+    """The one that comes second waits until the worker ids are given back."""
+    for alone in (False, True):
+        client = open_client(cluster)
+        source = client.snowflake()
+        source.next()
+        begun, go = threading.Event(), threading.Event()
+
+        def slowly(node, request, answer):
+            begun.set()
+            go.wait(60)
+            return answer()
+
+        cluster.nodes[0].faults = [slowly]
+        first = threading.Thread(target=source.close if alone else client.close)
+        second = threading.Thread(target=client.close)
+        first.start()
+        assert begun.wait(60)
+        second.start()
+        with pytest.raises(leafd.LeafdError, match="closed"):
+            wait_for(lambda: client.snowflake() is None)
+        go.set()
+        first.join()
+        second.join()
+        assert all(row[3] for row in cluster.workers.values())
+        assert len(asked(cluster, "DELETE")) == (2 if alone else 1)
+
+
+def test_a_worker_id_that_comes_after_the_close_is_released_without_a_lock(cluster, open_client):
+    source = open_client(cluster).snowflake()
+    begun, go = [threading.Event() for _ in range(2)], [threading.Event() for _ in range(2)]
+    failed = []
+
+    def slowly(turn):
+        def fault(node, request, answer):
+            begun[turn].set()
+            go[turn].wait(60)
+            return answer()
+        return fault
+
+    def run():
+        try:
+            source.next()
+        except leafd.LeafdError as error:
+            failed.append(error.code)
+
+    cluster.nodes[0].faults = [slowly(0), slowly(1)]
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert begun[0].wait(60)
+    source.close()
+    go[0].set()
+    assert begun[1].wait(60)
+    other = threading.Thread(target=source.close)  # takes the source's lock
+    other.start()
+    other.join(30)
+    assert not other.is_alive()
+    go[1].set()
+    thread.join()
+    assert failed == ["closed"] and [row[3] for row in cluster.workers.values()] == [True]

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -134,6 +135,32 @@ static void test_a_client_that_does_not_wait(void **state)
         guarded_expect(f, "GET /livez", ROOT, NULL, 200, NULL);
     }
     guarded_audit_has(f, "\"what\":\"DELETE /api/tags/c\"");
+}
+
+/* Its client goes while the state before is looked at: nothing is submitted, and nothing told. */
+static void test_a_client_that_goes_before_its_change(void **state)
+{
+    struct fixture *f = *state;
+    static const struct linger at_once = {.l_onoff = 1}; /* it resets */
+    struct client *goes = fixture_connect(f);
+    uint64_t submitted = fake_submitted(&f->fake);
+    struct reply reply = {0};
+
+    guarded_expect(f, "GET /livez", ROOT, NULL, 200, NULL);
+    fake_hold(&f->fake, true, false);
+    client_printf(goes, "DELETE /api/tags/c HTTP/1.1\r\nHost: x\r\n" ROOT "\r\n");
+    fake_await_submitted(&f->fake, submitted + 1);
+    (void)setsockopt(goes->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    client_close(goes);
+    do { /* the test's own limit of time ends it */
+        reply_release(&reply);
+        guarded_call(f, "GET /metrics", ROOT, NULL, &reply);
+    } while (strstr(reply.body, "\nleafd_connections 1\n") == NULL);
+    reply_release(&reply);
+    fake_hold(&f->fake, false, false);
+    fake_release(&f->fake);
+    guarded_expect(f, "GET /api/tags/c", ROOT, NULL, 200, NULL);
+    assert_int_equal(guarded_audit_count(f), 0);
 }
 
 static void test_a_change_that_goes_on(void **state)
@@ -542,6 +569,7 @@ int main(void)
         TEST(test_what_is_not_told),
         TEST(test_what_is_not_known),
         TEST(test_a_client_that_does_not_wait),
+        TEST(test_a_client_that_goes_before_its_change),
         TEST(test_a_change_that_goes_on),
         TEST(test_members_that_have_no_room),
         TEST(test_a_worker_id_and_the_level),

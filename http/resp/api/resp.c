@@ -318,8 +318,7 @@ static int got_cb(struct conn *conn, struct call *call)
 }
 
 /* Ask for the row of the tag. */
-static int look_up_tag(struct conn *conn, int (*finish)(struct conn *, struct call *),
-                       bool sees_errors)
+static int look_up_tag(struct conn *conn, int (*finish)(struct conn *, struct call *))
 {
     size_t len;
     const char *name = caller_word(conn, 1, &len);
@@ -330,14 +329,14 @@ static int look_up_tag(struct conn *conn, int (*finish)(struct conn *, struct ca
         return reply_bad_tag(conn, name, len, why);
     }
     call = call_new(CLUSTER_REQUEST_QUERY, finish);
-    call->sees_errors = sees_errors;
+    call->sees_errors = true;
     query_get_encode(&call->request.payload, name, len);
     return call_submit(conn, call);
 }
 
 static int handle_get(struct conn *conn)
 {
-    return look_up_tag(conn, got_cb, true);
+    return look_up_tag(conn, got_cb);
 }
 
 /* As Redis answers SETNX, and SET with NX. */
@@ -398,14 +397,13 @@ static int handle_set_unless_there(struct conn *conn)
                            "the number %s is not a whole number from 0 to %llu",
                            TEXT_SHOWN(text, len, SHOWN_BYTES), ull(INT64_MAX - 1));
     }
-    return look_up_tag(conn, set_before_cb, true);
+    return look_up_tag(conn, set_before_cb);
 }
 
 static int handle_decode(struct conn *conn)
 {
     const struct resp_caller *caller = resp_caller(conn);
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    const struct layout_words *named;
+    const struct layout_words *named = NULL;
     struct snowflake_parts parts;
     struct buf *out;
     size_t len;
@@ -416,12 +414,7 @@ static int handle_decode(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
                            TEXT_SHOWN(text, len, SHOWN_BYTES), ull(INT64_MAX));
     }
-    if (caller->words.count == 2) { /* by the cluster's own layout */
-        if (!snowflake_is_known(conn)) {
-            return ANSWERED;
-        }
-        parts = snowflake_decode(&snowflake->layout, id);
-    } else {
+    if (caller->words.count > 2) {
         if (caller->words.count != 4 || !caller_word_is(conn, 2, "LAYOUT")) {
             return caller_wrong_words(conn);
         }
@@ -430,11 +423,9 @@ static int handle_decode(struct conn *conn)
         if (named == NULL) {
             return ANSWERED;
         }
-        if (!named_layout_decode(&named->row.layout, id, &parts)) {
-            return reply_error(conn, 400, "bad_request",
-                               "id %llu is of no time that can be shown in layout %s", ull(id),
-                               named->row.name);
-        }
+    }
+    if (!snowflake_take_apart(conn, named, id, &parts)) {
+        return ANSWERED;
     }
     out = reply_begin(conn);
     reply_map(out, caller->version, 5);

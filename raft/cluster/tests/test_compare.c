@@ -227,7 +227,7 @@ static void test_a_digest_that_nobody_has_ends_nobody(void **state)
     cluster_command_put(
         &bytes, COMMAND_DIGEST,
         &(struct digest_command){.index = driver_applied(driver)->index, .digest = 4711});
-    session_stamp_put(&bytes, &(struct session_stamp){leader, UINT64_MAX, 1, 1});
+    session_stamp_put(&bytes, &(struct session_stamp){7, UINT64_MAX, 1, 1});
     command = (struct driver_command){bytes.data, bytes.len};
     assert_int_equal(driver_submit(driver, &command, 1, &index, &term), 0);
     buf_free(&bytes);
@@ -266,6 +266,57 @@ static void test_one_node_of_another_state_ends_no_other(void **state)
     assert_int_equal(ring_node(&ring, leader)->failed_count, 0);
 }
 
+static void ask_for_rows(struct ring *ring, uint64_t from, uint64_t to, uint64_t number)
+{
+    const struct driver *driver = &replica_of(ring, to)->driver;
+    const struct wire_compare open = {number, WIRE_COMPARE_OPEN, driver_applied(driver)->index,
+                                      1000};
+    struct buf bytes = BUF_INIT;
+
+    wire_compare_encode(&open, &bytes);
+    say(ring, from, to, FRAME_COMPARE, &bytes);
+    ring_settle(ring);
+}
+
+static void set_low(struct ring *ring, bool low)
+{
+    for (uint64_t id = 1; id <= ring->count; id++) { /* else one with room would lead instead */
+        ring_node(ring, id)->disk.low = low;
+    }
+}
+
+/* The one that asked for rows is gone: its view ends, and after a pause another one gets one. On a
+ * disk that is low none does, since a view keeps pages. */
+static void test_a_view_ends_by_itself(void **state)
+{
+    RING ring = {0};
+    uint64_t leader = begin(&ring, 3);
+    uint64_t odd = ring_follower(&ring);
+    uint64_t other = 6 - leader - odd;
+    struct compare_lender *lender = &replica_of(&ring, leader)->compare.lender;
+
+    (void)state;
+    ask_for_rows(&ring, odd, leader, 1);
+    assert_int_equal(lender->peer, odd);
+    assert_non_null(lender->rows.view);
+    ask_for_rows(&ring, other, leader, 2);
+    ring_run_ms(&ring, LIMIT_COMPARE_MS - 100);
+    assert_int_equal(lender->peer, odd);
+    ring_run_ms(&ring, 200);
+    assert_int_equal(lender->peer, 0);
+    assert_null(lender->rows.view);
+    ask_for_rows(&ring, other, leader, 3);
+    assert_int_equal(lender->peer, 0);
+    ring_run_ms(&ring, LIMIT_COMPARE_PAUSE_MS);
+    set_low(&ring, true);
+    ask_for_rows(&ring, other, leader, 4);
+    assert_int_equal(lender->peer, 0);
+    set_low(&ring, false);
+    ask_for_rows(&ring, other, leader, 5);
+    assert_int_equal(lender->peer, other);
+    assert_int_equal(lender->number, 5);
+}
+
 /* --- many rows --- */
 
 /* A row in the middle of many, one that is missing here, and one that is missing there. */
@@ -289,10 +340,10 @@ static void test_a_row_among_many(void **state)
             snprintf(name, sizeof name, "tag%08u", i);
             replica->state->journal.changes = &replica->driver.applier.rows;
             row = fsm_tags_make(&fsm->tags, name, strlen(name), NULL, NULL);
-            row->tag.max_id = i + (id == odd && i == MANY - 50);
-            row->tag.step = 1;
-            row->tag.max_step = 1;
-            row->tag.generation = 1;
+            row->max_id = i + (id == odd && i == MANY - 50);
+            row->step = 1;
+            row->max_step = 1;
+            row->generation = 1;
             fsm_tags_change_end(&fsm->tags, row);
             replica->state->journal.changes = NULL;
             applier_hold(&replica->driver.applier);
@@ -317,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_no_row_without_an_answer),
         cmocka_unit_test(test_a_digest_that_nobody_has_ends_nobody),
         cmocka_unit_test(test_one_node_of_another_state_ends_no_other),
+        cmocka_unit_test(test_a_view_ends_by_itself),
         cmocka_unit_test(test_a_row_among_many),
     };
 

@@ -458,6 +458,64 @@ static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
     buf_free(&frame);
 }
 
+/* A pause is no new generation: what was told of the tag before it is no reason to hand out ids. */
+static void test_a_row_of_before_a_pause_is_not_taken(void **state)
+{
+    RING ring = {.meet = true, .upgrade.automatic = true};
+    const struct tag_put put = {
+        .name = "a", .name_len = 1, .step_fields = TAG_FIELD_PAUSED, .paused = true};
+    const struct command_list list = {.wall_ms = FAKE_WALL_MS, .stepped = true};
+    struct wire_reply reply = {0};
+    struct buf query = BUF_INIT;
+    struct buf frame = BUF_INIT;
+    struct buf rows = BUF_INIT;
+    struct roles roles;
+    struct asked paused;
+    struct asked open;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        ring.nodes[i].able = 3;
+    }
+    start(&ring, 3, &roles);
+    ring_run_ms(&ring, 10000);
+    assert_int_equal(state_level(replica_of(&ring, roles.leader)->state), 3);
+    query_get_encode(&query, "a", 1);
+    reply.status =
+        fsm_query(ring_node(&ring, roles.leader)->ids.context.fsm, query.data, query.len, &rows);
+    cut_link(&ring, &roles, CUT_BACK);
+    asked_open(&open, "a");
+    open.base.fresh = true;
+    ask(&ring, roles.far, &open, PATIENCE_MS);
+    ring_settle(&ring);
+    reply.id = TAILQ_FIRST(&requests_of(&ring, roles.far)->sent)->id;
+    asked_put(&paused, "a", 10);
+    paused.base.payload.len = 0;
+    command_put(&paused.base.payload, COMMAND_TAGS_PUT_STEPPED, &list);
+    command_item_put(&paused.base.payload, COMMAND_TAGS_PUT_STEPPED, &put);
+    command_items_end(&paused.base.payload);
+    cut_link(&ring, &roles, 0);
+    ask(&ring, roles.leader, &paused, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(paused.base.status, 0);
+    ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
+    assert_true(ring_row(&ring, roles.far, "a")->paused);
+    assert_int_equal(open.done, 0);
+    reply.payload = rows.data;
+    reply.payload_len = rows.len;
+    wire_reply_encode(&reply, &frame);
+    assert_true(scene_receive(&ring, roles.far, roles.leader, FRAME_REPLY, &frame));
+    ring_settle(&ring);
+    assert_int_equal(open.done, 1);
+    assert_int_equal(
+        atomic_load(&id_table_find(ring_node(&ring, roles.far)->ids.table, "a", 1)->state),
+        ID_TAG_PAUSED);
+    asked_free(&paused);
+    asked_free(&open);
+    buf_free(&query);
+    buf_free(&rows);
+}
+
 /* --- no route --- */
 
 /* Everybody is asked, and nobody has a leader: the deadline decides, and the reason is the true
@@ -561,6 +619,7 @@ int main(void)
         cmocka_unit_test(test_a_standby_reaches_a_new_leader_through_the_old_one),
         cmocka_unit_test(test_a_node_says_round_the_cut_that_it_holds_nothing),
         cmocka_unit_test(test_a_row_that_comes_after_newer_ones_is_not_taken),
+        cmocka_unit_test(test_a_row_of_before_a_pause_is_not_taken),
         cmocka_unit_test(test_without_a_leader_anywhere_the_deadline_decides),
         cmocka_unit_test(test_a_late_yes_is_not_believed),
         cmocka_unit_test(test_a_late_no_is_not_believed),

@@ -475,6 +475,31 @@ static void test_leader_without_room_gives_way(void **state)
     }
 }
 
+static void test_so_many_wait(void **state)
+{
+    RING ring = {0};
+    struct asked asked[LIMIT_MEMBERSHIP_REQUESTS + 1];
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    follower = ring_follower(&ring);
+    ring_isolate(&ring, follower, true);
+    for (unsigned i = 0; i <= LIMIT_MEMBERSHIP_REQUESTS; i++) {
+        asked_member(&asked[i], MEMBER_ASK_MOVE, 1, "moved:1");
+        ask(&ring, follower, &asked[i], PATIENCE_MS);
+        ring_settle(&ring);
+        assert_int_equal(asked[i].done, i == LIMIT_MEMBERSHIP_REQUESTS);
+    }
+    assert_int_equal(asked[LIMIT_MEMBERSHIP_REQUESTS].base.status, ERR_OVERLOADED);
+    ring_run_ms(&ring, PATIENCE_MS + 100);
+    for (unsigned i = 0; i <= LIMIT_MEMBERSHIP_REQUESTS; i++) {
+        assert_int_equal(asked[i].done, 1);
+        asked_free(&asked[i]);
+    }
+}
+
 static void test_the_most_members(void **state)
 {
     RING ring = {0};
@@ -508,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_leadership_moves),
         cmocka_unit_test(test_leader_without_room_gives_way),
         cmocka_unit_test(test_the_most_members),
+        cmocka_unit_test(test_so_many_wait),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),

@@ -284,7 +284,7 @@ static void test_a_view_that_the_store_ends_ends_it(void **state)
     bench_disk_run(&leader);
     transfer = transfer_out(&leader)->transfer;
     assert_false(transfer_out(&leader)->ended);
-    atomic_store(&transfer_out(&leader)->view->ended, true);
+    atomic_store(&transfer_out(&leader)->view.snapshot->ended, true);
     driver_take_events(&leader.driver);
     expect_dropped(&leader);
     snapshot_send(&leader.driver.transfers, 2, 40, leader.driver.applier.durable.index);
@@ -302,7 +302,7 @@ static void test_a_view_that_was_read_is_needed_no_more(void **state)
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
     bench_disk_run(&leader);
     assert_true(transfer_out(&leader)->ended);
-    atomic_store(&transfer_out(&leader)->view->ended, true);
+    atomic_store(&transfer_out(&leader)->view.snapshot->ended, true);
     driver_take_events(&leader.driver);
     pair_send_ack(&leader, 2, transfer_out(&leader)->transfer, transfer_out(&leader)->sent, false);
     assert_int_equal(leader.driver.transfers.sent, 1);

@@ -50,9 +50,9 @@ static void make_stream(struct stream *stream, unsigned count)
 
         snprintf(name, sizeof name, "tag%08u", i);
         row = fsm_tags_make(tags, name, strlen(name), NULL, NULL);
-        row->tag.step = 1;
-        row->tag.max_step = 1;
-        row->tag.generation = 1;
+        row->step = 1;
+        row->max_step = 1;
+        row->generation = 1;
         fsm_tags_change_end(tags, row);
     }
     state->journal.changes = NULL;
@@ -221,7 +221,7 @@ static void test_a_state_takes_the_place_of_another(void **state)
     state_free(other);
     row = fsm_tags_find(&fsm->tags, "tag00000003", 11);
     fsm_tags_change_begin(&fsm->tags, row);
-    row->tag.max_id = 99;
+    row->max_id = 99;
     fsm_tags_change_end(&fsm->tags, row);
     assert_true(state_digest(fsm_state(fsm)) != stream.digest);
     state_free(fsm_state(fsm));

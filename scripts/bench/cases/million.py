@@ -16,7 +16,7 @@ memory is what is resident and belongs to no file, less what it was with no tag.
 """
 targets = [
     Target("cpu_us", "million", "ten", at_most=1.2),
-    Target("bytes_a_tag", "memory", at_most=400),
+    Target("bytes_a_tag", "memory", at_most=360),
 ]
 charts = ("cpu_us", "user_us", "bytes_a_tag")
 columns = ("rate", "cpu_us", "user_us", "system_us", "p50", "p99", "bytes_a_tag", "others")

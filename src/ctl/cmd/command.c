@@ -615,7 +615,7 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
                          const char *again, bool in_turn)
 {
     uint64_t wait_s = WAIT_DEFAULT_S;
-    enum ctl_exit code = ctl_number_option(ctl, "wait", 1, 86400, &wait_s);
+    enum ctl_exit code = ctl_number_option(ctl, "wait", 86400, &wait_s);
     uint64_t deadline_ms = clock_now_ms(clock_system()) + wait_s * 1000;
     bool force = ctl_has(ctl, "force");
     bool printed = false;
@@ -980,10 +980,10 @@ enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint6
     return CTL_DONE;
 }
 
-enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t min, uint64_t max,
+enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t max,
                                 uint64_t *value)
 {
-    return ctl_number(name, ctl_option(ctl, name), min, max, value);
+    return ctl_number(name, ctl_option(ctl, name), 1, max, value);
 }
 
 /* --- again and again --- */
@@ -996,9 +996,9 @@ enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *sh
     const char *before = live && !ctl->json && isatty(STDOUT_FILENO) ? CLEAR : "";
     uint64_t every_s = REPEAT_S;
     uint64_t times = live ? 0 : 1;
-    enum ctl_exit code = ctl_number_option(ctl, "every", 1, 3600, &every_s);
+    enum ctl_exit code = ctl_number_option(ctl, "every", 3600, &every_s);
 
-    code = code == CTL_DONE ? ctl_number_option(ctl, "times", 1, UINT32_MAX, &times) : code;
+    code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &times) : code;
     if (code != CTL_DONE) {
         return code;
     }

@@ -169,8 +169,8 @@ bool ctl_has(const struct ctl *ctl, const char *name);
 enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
                          uint64_t *value) MUST_CHECK;
 
-/* The same for the option of this name. */
-enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t min, uint64_t max,
+/* The same for the option of this name, from 1 on. */
+enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t max,
                                 uint64_t *value) MUST_CHECK;
 
 /* --- messages and output --- */

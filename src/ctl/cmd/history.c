@@ -149,10 +149,10 @@ enum ctl_exit run_history(struct ctl *ctl)
     struct history history = {.ctl = ctl, .kind = kinds, .entries = json_array()};
     uint64_t shown = HISTORY_SHOWN;
     uint64_t rounds = 0;
-    enum ctl_exit code = ctl_number_option(ctl, "limit", 1, UINT32_MAX, &shown);
+    enum ctl_exit code = ctl_number_option(ctl, "limit", UINT32_MAX, &shown);
 
     history.kind += strcmp(ctl->command->family, kinds[0].family) != 0;
-    code = code == CTL_DONE ? ctl_number_option(ctl, "times", 1, UINT32_MAX, &rounds) : code;
+    code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &rounds) : code;
     for (uint64_t round = 0; code == CTL_DONE; round++) {
         for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
             int pages = 0;
@@ -353,7 +353,7 @@ static enum ctl_exit top_show(struct ctl *ctl, const char *before)
     struct look look = {.asked = servers};
     json_t *busiest;
     json_t *json;
-    enum ctl_exit code = ctl_number_option(ctl, "limit", 1, TOP_TAGS_MAX, &shown);
+    enum ctl_exit code = ctl_number_option(ctl, "limit", TOP_TAGS_MAX, &shown);
 
     if (code != CTL_DONE) {
         return code;

@@ -148,7 +148,7 @@ enum ctl_exit run_tags_list(struct ctl *ctl)
                               .mode = ctl_option(ctl, "mode"),
                               .only_warned = ctl_has(ctl, "nearly-used-up"),
                               .left = UINT64_MAX};
-    enum ctl_exit code = ctl_number_option(ctl, "limit", 1, INT64_MAX, &listing.left);
+    enum ctl_exit code = ctl_number_option(ctl, "limit", INT64_MAX, &listing.left);
 
     if (code != CTL_DONE) {
         return code;
@@ -318,8 +318,7 @@ enum ctl_exit run_next(struct ctl *ctl)
     const char *key = ctl_option(ctl, "idempotency-key");
     bool whole = key != NULL || ctl_has(ctl, "contiguous");
     uint64_t wanted = 1;
-    enum ctl_exit code =
-        ctl_number_option(ctl, "count", 1, whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
+    enum ctl_exit code = ctl_number_option(ctl, "count", whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
 
     if (ctl->args.operands[0][0] == '\0') {
         return ctl_fail(CTL_USAGE, "a tag's name is not empty");

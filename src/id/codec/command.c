@@ -643,20 +643,20 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
 static const struct field NEXT_FIELDS[] = {FIELD_CHARS(struct tag_rows, next)};
 static const struct fields NEXT = FIELDS(NEXT_FIELDS);
 
-void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
+void tag_rows_encode(const struct tag_row *rows, size_t count, const struct tag_row *next,
                      struct buf *buf)
 {
     bool stepped = false;
 
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
     for (size_t i = 0; i < count; i++) {
-        stepped = stepped || tag_form(rows[i]) == TAG_FORM_STEPPED;
+        stepped = stepped || tag_form(&rows[i]) == TAG_FORM_STEPPED;
     }
     message_head_put(buf, stepped ? RESULT_ROWS_STEPPED : RESULT_ROWS);
     buf_put_str16(buf, next != NULL ? next->name : NULL, next != NULL ? next->name_len : 0);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        fields_put(buf, &row_items(stepped)->fields, rows[i]);
+        fields_put(buf, &row_items(stepped)->fields, &rows[i]);
     }
 }
 

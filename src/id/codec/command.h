@@ -390,7 +390,7 @@ struct tag_rows {
 };
 
 /* next: the row to continue after; NULL: that is all. */
-void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
+void tag_rows_encode(const struct tag_row *rows, size_t count, const struct tag_row *next,
                      struct buf *buf);
 int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
 void tag_rows_release(struct tag_rows *rows);

@@ -204,7 +204,8 @@ uint64_t tag_share_bytes(const struct tag_row *row)
     uint64_t bytes = TAG_SHARE_ROW_BYTES + (uint64_t)row->name_len + row->shape_len;
 
     if (!row->deleted) {
-        bytes += TAG_SHARE_USED_BYTES + (uint64_t)row->name_len + row->description_len;
+        bytes +=
+            TAG_SHARE_USED_BYTES + (uint64_t)row->name_len + row->description_len + row->reason_len;
         bytes += row->shape_len > 0 ? TAG_SHARE_SHAPED_BYTES : 0;
     }
     return bytes;

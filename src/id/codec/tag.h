@@ -184,13 +184,15 @@ static inline unsigned tag_key_number(const struct tag_row *row)
     return (unsigned)((row->shape_len - text_len - 1) / SHAPE_KEY_BYTES) - 1;
 }
 
-/* Is less than a tenth of the ids below its max left, or of those by its present key? No for a tag
- * without a max. */
+/* Is less than a tenth left of the ids below its max, or 2^63, or of those by its present key? */
 static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
 {
-    uint64_t ids = tag_is_rekeyable(row) ? row->max / (tag_key_number(row) + 1) : row->max;
+    unsigned keys = tag_is_rekeyable(row) ? tag_key_number(row) + 1 : 1;
+    uint64_t first;
+    uint64_t left = tag_ids_left(row, &first);
+    uint64_t ids = ids_between(0, tag_bound(row), row->increment, row->offset, &first) / keys;
 
-    return row->max > 0 && row->max - row->max_id < (ids + 9) / 10;
+    return left == 0 || left < (ids + 9) / 10;
 }
 
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */

@@ -149,7 +149,7 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
     return 0;
 }
 
-void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint64_t log_ms,
+void worker_rows_encode(const struct worker_row *rows, size_t count, uint64_t log_ms,
                         struct buf *buf)
 {
     ASSERT(count <= WORKER_ROWS_MAX);
@@ -157,8 +157,8 @@ void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint
     buf_put_u64(buf, log_ms);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        ASSERT_IMPLIES(i > 0, rows[i - 1]->id < rows[i]->id);
-        fields_put(buf, &ROW.fields, rows[i]);
+        ASSERT_IMPLIES(i > 0, rows[i - 1].id < rows[i].id);
+        fields_put(buf, &ROW.fields, &rows[i]);
     }
 }
 

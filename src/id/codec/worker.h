@@ -241,7 +241,7 @@ struct worker_rows {
     uint64_t log_ms; /* the log's time */
 };
 /* rows in the order of their ids. */
-void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint64_t log_ms,
+void worker_rows_encode(const struct worker_row *rows, size_t count, uint64_t log_ms,
                         struct buf *buf);
 int worker_rows_decode(const void *data, size_t len, struct worker_rows *ret_rows) MUST_CHECK;
 void worker_rows_release(struct worker_rows *rows);

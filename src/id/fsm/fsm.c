@@ -42,6 +42,8 @@ static struct machine *fsm_make(struct state *state)
     struct journal *journal = &state->journal;
 
     fsm->machine = (struct machine){.ops = &fsm_machine, .state = state};
+    fsm->shown = MUST_HAVE(malloc(sizeof *fsm->shown));
+    fsm->shown_worker = MUST_HAVE(malloc(sizeof *fsm->shown_worker));
     fsm_tags_init(&fsm->tags, journal, &fsm->listener);
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
@@ -76,6 +78,8 @@ static void fsm_clear(struct machine *machine)
 static void fsm_free(struct machine *machine)
 {
     fsm_clear(machine);
+    free(fsm_from(machine)->shown);
+    free(fsm_from(machine)->shown_worker);
     free(fsm_from(machine));
 }
 
@@ -235,7 +239,8 @@ static uint64_t fsm_bytes(const struct machine *machine)
 int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *result)
 {
     struct query what;
-    const struct tag_row *row;
+    const struct fsm_row *row;
+    struct tag_row tag;
     int err = query_decode(query, len, &what);
 
     if (err != 0) {
@@ -253,19 +258,27 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
         fsm_workers_list(&fsm->workers, &what, result);
         return 0;
     }
-    row = fsm_tag(fsm, what.name, what.name_len);
+    row = fsm_tags_find(&fsm->tags, what.name, what.name_len);
     if (row == NULL || row->deleted) {
         return ERR_UNKNOWN_TAG;
     }
-    tag_rows_encode(&row, 1, NULL, result);
+    tag = fsm_row_tag(row);
+    tag_rows_encode(&tag, 1, NULL, result);
     return 0;
+}
+
+static const struct tag_row *tag_shown(const struct fsm *fsm, const struct fsm_row *row)
+{
+    if (row == NULL) {
+        return NULL;
+    }
+    *fsm->shown = fsm_row_tag(row);
+    return fsm->shown;
 }
 
 const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len)
 {
-    struct fsm_row *row = fsm_tags_find(&fsm->tags, name, name_len);
-
-    return row != NULL ? &row->tag : NULL;
+    return tag_shown(fsm, fsm_tags_find(&fsm->tags, name, name_len));
 }
 
 void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks)
@@ -280,18 +293,28 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
     while (tag_names_next(&names, &name, &name_len)) {
         const struct fsm_row *row = fsm_tags_walk(&fsm->tags, &walk, name, name_len);
 
-        buf_put_u32(marks, row != NULL ? row->tag.generation : 0);
+        buf_put_u32(marks, row != NULL ? row->generation : 0);
     }
+}
+
+static const struct worker_row *worker_shown(const struct fsm *fsm,
+                                             const struct fsm_worker_row *row)
+{
+    if (row == NULL) {
+        return NULL;
+    }
+    fsm_worker_row_show(row, fsm->shown_worker);
+    return fsm->shown_worker;
 }
 
 const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id)
 {
-    return fsm_workers_find(&fsm->workers, worker_id);
+    return worker_shown(fsm, fsm_workers_find(&fsm->workers, worker_id));
 }
 
 const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at)
 {
-    return fsm_workers_at(&fsm->workers, at);
+    return worker_shown(fsm, fsm_workers_at(&fsm->workers, at));
 }
 
 void fsm_worker_counts(const struct fsm *fsm, uint64_t *ret_held, uint64_t *ret_shared)
@@ -315,7 +338,7 @@ const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count)
 
 bool fsm_has_dates(const struct fsm *fsm)
 {
-    return fsm->tags.dated_count > 0;
+    return fsm->tags.counts.dated > 0;
 }
 
 uint64_t fsm_log_ms(const struct fsm *fsm)
@@ -330,28 +353,43 @@ size_t fsm_tag_count(const struct fsm *fsm)
 
 void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
 {
-    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.bytes + fsm->tags.owners.bytes +
+    *ret_usage = (struct fsm_usage){.bytes = fsm->tags.counts.bytes + fsm->tags.owners.bytes +
                                              fsm->keys.bytes + fsm->keys.owners.bytes,
-                                    .tags = fsm->tags.count - fsm->tags.dead_count,
-                                    .dead = fsm->tags.dead_count,
+                                    .tags = fsm->tags.count - fsm->tags.counts.dead,
+                                    .dead = fsm->tags.counts.dead,
                                     .keys = fsm->keys.table.count};
 }
 
-/* The bytes that one put adds. */
-static uint64_t put_adds(const struct tag_row *old, const struct tag_put *put)
+/* The bytes that one put adds: by every text that it makes longer. */
+static uint64_t put_adds(const struct fsm_row *old, const struct tag_put *put)
 {
-    struct tag_row row = {.name_len = put->name_len,
-                          .description_len = put->description_len,
-                          .shape = old != NULL ? old->shape : put->shape,
-                          .shape_len = old != NULL ? old->shape_len : put->shape_len};
+    struct tag_row row = {.shape = put->shape, .shape_len = put->shape_len};
+    uint64_t before = 0;
     uint64_t after;
-    uint64_t before;
 
-    if ((put->fields & TAG_FIELD_DESCRIPTION) == 0) {
-        row.description_len = old != NULL && !old->deleted ? old->description_len : 0;
+    if (old != NULL) {
+        const struct tag_row was = fsm_row_tag(old);
+
+        before = fsm_tag_bytes(&was);
+        row = was.deleted ? (struct tag_row){.shape = was.shape, .shape_len = was.shape_len} : was;
     }
+    if ((put->step_fields & TAG_FIELD_PAUSED) != 0 && !put->paused) {
+        row.reason_len = 0;
+    }
+    if ((put->fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
+        row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
+        put->key_number > tag_key_number(&row)) {
+        row.shape_len =
+            (uint16_t)(row.shape_len + (put->key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
+    }
+    row.name_len = put->name_len;
+    row.description_len =
+        put->fields & TAG_FIELD_DESCRIPTION ? put->description_len : row.description_len;
+    row.max = put->fields & TAG_FIELD_MAX ? put->max : row.max;
+    row.increment = put->step_fields & TAG_FIELD_INCREMENT ? put->increment : row.increment;
+    row.cover_s = put->step_fields & TAG_FIELD_COVER ? put->cover_s : row.cover_s;
+    row.reason_len = put->step_fields & TAG_FIELD_REASON ? put->reason_len : row.reason_len;
     after = fsm_tag_bytes(&row);
-    before = old != NULL ? fsm_tag_bytes(old) : 0;
     return after > before ? after - before : 0;
 }
 
@@ -362,9 +400,7 @@ uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
     uint64_t bytes = 0;
 
     while (command_next(&puts, &put)) {
-        const struct fsm_row *row = fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len);
-
-        bytes += put_adds(row != NULL ? &row->tag : NULL, &put);
+        bytes += put_adds(fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len), &put);
     }
     return bytes;
 }
@@ -374,12 +410,13 @@ const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, c
 {
     const struct fsm_recall *recall = fsm_recalls_next(&fsm->recalls, node_id, after, after_len);
 
-    return recall != NULL ? &recall->row->tag : NULL;
+    return tag_shown(fsm, recall != NULL ? recall->row : NULL);
 }
 
 uint64_t fsm_recall_waits_for(const struct fsm *fsm, const char *name, size_t name_len)
 {
-    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
+    const struct fsm_recall *recall =
+        fsm_recalls_find(&fsm->recalls, fsm_tags_find(&fsm->tags, name, name_len));
 
     return recall != NULL ? recall->nodes.ids[0] : 0;
 }

@@ -41,14 +41,16 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
  * ERR_BAD_MESSAGE. */
 int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *result) MUST_CHECK;
 
-/* The live or deleted row of a name, or NULL. Borrowed until the next apply. */
+/* The live or deleted row of a name, or NULL. Borrowed until the next apply, or call of this or of
+ * fsm_recall_next(). */
 const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len);
 
 /* Append the marks (command.h) of a command that has just been applied: the generations that the
  * tags it names have now. */
 void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks);
 
-/* The row of a worker id, or NULL. Borrowed until the next apply. */
+/* The row of a worker id, or NULL. Borrowed until the next apply, or call of this or the next
+ * function. */
 const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id);
 
 /* Row number `at` of these, in the order of the worker ids; NULL: no more. */
@@ -88,8 +90,8 @@ uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts);
 /* --- strict tags under recall: they wait for the nodes that may still hold a segment --- */
 
 /* The first tag, in the order of names, that waits for the node; NULL: none. Only names greater
- * than `after`; empty: from the start. Borrowed until the next apply. The node must drop its ids of
- * the tag, and report that by a COMMAND_RECALLED with the row's generation. */
+ * than `after`; empty: from the start. Borrowed as by fsm_tag(). The node must drop its ids of the
+ * tag, and report that by a COMMAND_RECALLED with the row's generation. */
 const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
                                       size_t after_len);
 

@@ -162,8 +162,8 @@ static void key_journal(struct fsm_keys *keys, const struct fsm_key *key)
     const struct fsm_key_ids value = ids_of(key);
 
     journal_key(keys->journal, FSM_TABLE_KEYS);
-    buf_put_u8(row, (uint8_t)key->row->tag.name_len);
-    buf_put(row, key->row->tag.name, key->row->tag.name_len);
+    buf_put_u8(row, (uint8_t)key->row->name_len);
+    buf_put(row, key->row->name, key->row->name_len);
     buf_put(row, key->key, key->len);
     journal_record(keys->journal, value_format(&value), &value);
 }
@@ -337,11 +337,11 @@ _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys
 /* --- segments --- */
 
 /* Take this many ids from max_id on, or all that are left: at least one. */
-static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size, uint64_t wall_ms,
-                      struct grant_result *ret_result)
+static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, const struct tag_row *tag,
+                      uint32_t size, uint64_t wall_ms, struct grant_result *ret_result)
 {
-    struct tag_row *tag = &row->tag;
     uint64_t left = tag_ids_left(tag, &ret_result->first);
+    uint64_t end;
 
     ASSERT(left > 0);
     if (size > left) {
@@ -349,11 +349,9 @@ static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, uint32_t size,
     }
     ret_result->size = size;
     ret_result->increment = tag->increment;
-    fsm_tags_change_begin(tags, row);
-    tag->max_id = ids_end(ret_result->first, size, tag->increment);
-    tag->updated_ms = later_of(tag->updated_ms, wall_ms);
-    fsm_tags_change_end(tags, row);
-    ASSERT(tag->max_id <= tag_bound(tag));
+    end = ids_end(ret_result->first, size, tag->increment);
+    ASSERT(end <= tag_bound(tag));
+    fsm_tags_move(tags, row, end, wall_ms);
 }
 
 /* 0, or why no ids are granted. R2: apply determines the range. */
@@ -362,36 +360,37 @@ static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t n
                      struct grant_result *ret_result)
 {
     struct fsm_row *row = fsm_tags_find(recalls->tags, item->name, item->name_len);
-    const struct tag_row *tag = row != NULL ? &row->tag : NULL;
+    struct tag_row tag;
     uint32_t most = LIMIT_TAG_STEP;
     uint32_t size = item->size;
     uint64_t first;
 
-    *ret_result = (struct grant_result){.generation = tag != NULL ? tag->generation : 0};
-    if (tag == NULL || tag->deleted) {
+    *ret_result = (struct grant_result){.generation = row != NULL ? row->generation : 0};
+    if (row == NULL || row->deleted) {
         return ERR_UNKNOWN_TAG;
     }
-    ret_result->step = tag->step;
-    ret_result->max_step = tag->max_step;
-    ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
-    ASSERT(tag->max_id <= tag_bound(tag));
-    if (tag->mode != mode) {
+    tag = fsm_row_tag(row);
+    ret_result->step = tag.step;
+    ret_result->max_step = tag.max_step;
+    ASSERT(tag.step >= 1 && tag.step <= tag.max_step);
+    ASSERT(tag.max_id <= tag_bound(&tag));
+    if (tag.mode != mode) {
         return ERR_WRONG_MODE;
     }
-    if (tag->paused) {
+    if (tag.paused) {
         return ERR_PAUSED;
     }
-    if (tag->recalling || tag_ids_left(tag, &first) == 0) { /* a recalling tag is no trend tag */
-        return tag->recalling ? ERR_CHANGING : ERR_EXHAUSTED;
+    if (tag.recalling || tag_ids_left(&tag, &first) == 0) { /* a recalling tag is no trend tag */
+        return tag.recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
     if (mode == TAG_MODE_TREND) {
         if (!fsm_holder_add(recalls, node_id)) {
             return ERR_OVERLOADED;
         }
-        size = size > 0 ? size : tag->step;
-        most = tag->max_step;
+        size = size > 0 ? size : tag.step;
+        most = tag.max_step;
     }
-    grant_ids(recalls->tags, row, size < most ? size : most, wall_ms, ret_result);
+    grant_ids(recalls->tags, row, &tag, size < most ? size : most, wall_ms, ret_result);
     return 0;
 }
 
@@ -417,17 +416,13 @@ static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *it
                           uint64_t wall_ms)
 {
     struct fsm_row *row = fsm_tags_find(tags, item->name, item->name_len);
-    struct tag_row *tag = row != NULL ? &row->tag : NULL;
 
     ASSERT(item->first < item->end);
-    if (tag == NULL || tag->deleted || tag->mode == TAG_MODE_STRICT ||
-        tag->generation != item->generation || tag->max_id != item->end) {
+    if (row == NULL || row->deleted || row->mode == TAG_MODE_STRICT ||
+        row->generation != item->generation || row->max_id != item->end) {
         return false;
     }
-    fsm_tags_change_begin(tags, row);
-    tag->max_id = item->first;
-    tag->updated_ms = later_of(tag->updated_ms, wall_ms);
-    fsm_tags_change_end(tags, row);
+    fsm_tags_move(tags, row, item->first, wall_ms);
     return true;
 }
 
@@ -454,29 +449,29 @@ struct batch {
     const struct machine_entry *entry; /* the batch's */
     const struct command_list *head;
     struct fsm_row *row; /* of the last item's tag; NULL: unknown, or no item yet */
-    bool changing;       /* it is out of the digest */
+    struct tag_row tag;  /* the same, with the max_id of the items so far */
 };
 
-/* Put the present row back into the digest, if it was taken out. */
+/* Put the items' max_id into the present row. */
 static void batch_close(struct batch *batch)
 {
-    if (batch->changing) {
-        fsm_tags_change_end(&batch->fsm->tags, batch->row);
-        batch->changing = false;
+    if (batch->row != NULL && batch->row->max_id != batch->tag.max_id) {
+        fsm_tags_move(&batch->fsm->tags, batch->row, batch->tag.max_id,
+                      displayable_ms(batch->head->wall_ms));
     }
 }
 
 /* Make the row of the item's tag, or NULL, the present one. */
 static void batch_turn_to(struct batch *batch, const struct strict_item *item)
 {
-    const struct fsm_row *row = batch->row;
-
-    if (row != NULL && row->tag.name_len == item->name_len &&
-        memcmp(row->name, item->name, item->name_len) == 0) {
+    if (batch->row != NULL && fsm_row_is(batch->row, item->name, item->name_len)) {
         return;
     }
     batch_close(batch);
     batch->row = fsm_tags_find(&batch->fsm->tags, item->name, item->name_len);
+    if (batch->row != NULL) {
+        batch->tag = fsm_row_tag(batch->row);
+    }
 }
 
 /* True if the key decides: it is known and in force, or cannot be looked up yet. A key no longer in
@@ -541,7 +536,7 @@ static void batch_key_add(struct batch *batch, const struct strict_item *item, u
                                     .index = batch->entry->index,
                                     .client = item->client,
                                     .count = item->count,
-                                    .increment = batch->row->tag.increment,
+                                    .increment = batch->tag.increment,
                                     .position = position};
 
     fsm_key_add(&batch->fsm->keys, batch->row, item, &ids);
@@ -552,13 +547,8 @@ static void batch_key_add(struct batch *batch, const struct strict_item *item, u
 static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
                           struct strict_result *result)
 {
-    struct tag_row *tag = &batch->row->tag;
+    struct tag_row *tag = &batch->tag;
 
-    if (!batch->changing) {
-        fsm_tags_change_begin(&batch->fsm->tags, batch->row);
-        batch->changing = true;
-        tag->updated_ms = later_of(tag->updated_ms, displayable_ms(batch->head->wall_ms));
-    }
     ASSERT(result->first >= tag->max_id);
     tag->max_id = ids_end(result->first, item->count, tag->increment);
     ASSERT(tag->max_id <= tag_bound(tag));
@@ -573,7 +563,7 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
 static int period_ids(const struct batch *batch, const struct strict_item *item,
                       uint64_t *ret_first, uint64_t *ret_end)
 {
-    const struct tag_row *tag = &batch->row->tag;
+    const struct tag_row *tag = &batch->tag;
     struct shape shape;
 
     ASSERT(tag_shape(tag->shape, tag->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
@@ -590,7 +580,7 @@ static int period_ids(const struct batch *batch, const struct strict_item *item,
 static int item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
                       struct strict_result *result)
 {
-    const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
+    const struct tag_row *tag = batch->row != NULL ? &batch->tag : NULL;
     const struct fsm_recall *recall;
     uint64_t first;
     uint64_t end;
@@ -611,7 +601,7 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return result->status;
     }
     if (tag->recalling) {
-        recall = fsm_recalls_find(&batch->fsm->recalls, tag->name, tag->name_len);
+        recall = fsm_recalls_find(&batch->fsm->recalls, batch->row);
         ASSERT(recall != NULL && recall->nodes.count > 0);
         result->detail = recall->nodes.ids[0]; /* a node that may still hold a segment of it */
         return ERR_CHANGING;
@@ -666,7 +656,7 @@ void fsm_strict_apply(struct fsm *fsm, const struct machine_entry *entry,
  * others got since. */
 static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
 {
-    const struct tag_row *tag = &batch->row->tag;
+    const struct tag_row *tag = &batch->tag;
 
     return batch->head->term != batch->entry->term || keyed->generation != tag->generation ||
            tag->recalling || ids_end(keyed->first, keyed->item.count, tag->increment) > tag->max_id;
@@ -676,7 +666,7 @@ static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
 static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint16_t position,
                        struct strict_result *result)
 {
-    const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
+    const struct tag_row *tag = batch->row != NULL ? &batch->tag : NULL;
 
     *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
     if (tag == NULL || tag->deleted) {
@@ -719,6 +709,6 @@ void fsm_keyed_apply(struct fsm *fsm, const struct machine_entry *entry,
         results[position].status = keyed_apply(&batch, &keyed, position, &results[position]);
         position++;
     }
-    ASSERT(position == command->count && !batch.changing);
+    ASSERT(position == command->count);
     results_encode(RESULT_STRICT, results, command->count, result);
 }

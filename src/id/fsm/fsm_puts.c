@@ -16,8 +16,7 @@ _Static_assert(1 + LIMIT_TAG_NAME_BYTES <= LIMIT_ROW_KEY_BYTES, "the key of a re
 
 static int recall_order(const struct fsm_recall *a, const struct fsm_recall *b)
 {
-    return tag_name_compare(a->row->tag.name, a->row->tag.name_len, b->row->tag.name,
-                            b->row->tag.name_len);
+    return tag_name_compare(a->row->name, a->row->name_len, b->row->name, b->row->name_len);
 }
 
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
@@ -58,7 +57,7 @@ static void recall_journal(struct fsm_recalls *recalls, const struct fsm_recall 
 
     ASSERT(recall->nodes.count > 0);
     journal_key(journal, FSM_TABLE_RECALLS);
-    buf_put(&journal->row, recall->row->tag.name, recall->row->tag.name_len);
+    buf_put(&journal->row, recall->row->name, recall->row->name_len);
     journal_value(journal);
     buf_put_u8(&journal->row, ROW_VERSION);
     for (size_t i = 0; i < recall->nodes.count; i++) {
@@ -94,14 +93,14 @@ static void recall_leave(struct fsm_recalls *recalls, struct fsm_recall *recall,
 {
     struct fsm_row *row = recall->row;
 
-    ASSERT(row->tag.recalling && !row->tag.deleted);
+    ASSERT(row->recalling && !row->deleted);
     if (!node_set_has(&recall->nodes, node_id)) {
         return;
     }
     if (recall->nodes.count == 1) {
         recall_drop(recalls, recall);
         fsm_tags_change_begin(recalls->tags, row);
-        row->tag.recalling = false;
+        row->recalling = false;
         fsm_tags_change_end(recalls->tags, row);
         return;
     }
@@ -152,36 +151,30 @@ bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *
     return recalls->holders.count > 0;
 }
 
-/* The first recall whose name is >= name. */
-static struct fsm_recall *recalls_seek(const struct fsm_recalls *recalls, const char *name,
-                                       size_t len)
+/* The tag's recall, or else the next one in the order of names. */
+static struct fsm_recall *recalls_seek(const struct fsm_recalls *recalls, struct fsm_row *row)
 {
-    struct fsm_row row = {.tag = {.name = name, .name_len = (uint16_t)len}};
-    struct fsm_recall like = {.row = &row};
+    struct fsm_recall like = {.row = row};
+    struct fsm_recall_tree *tree = (struct fsm_recall_tree *)(uintptr_t)&recalls->tree;
 
-    ASSERT(len <= UINT16_MAX);
-    return RB_NFIND(fsm_recall_tree, (struct fsm_recall_tree *)(uintptr_t)&recalls->tree, &like);
+    return row != NULL ? RB_NFIND(fsm_recall_tree, tree, &like) : NULL;
 }
 
-static bool recall_is_of(const struct fsm_recall *recall, const char *name, size_t len)
+struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, struct fsm_row *row)
 {
-    return tag_name_compare(name, len, recall->row->tag.name, recall->row->tag.name_len) == 0;
-}
+    struct fsm_recall *recall = recalls_seek(recalls, row);
 
-struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, const char *name, size_t len)
-{
-    struct fsm_recall *recall = recalls_seek(recalls, name, len);
-
-    return recall != NULL && recall_is_of(recall, name, len) ? recall : NULL;
+    return recall != NULL && recall->row == row ? recall : NULL;
 }
 
 struct fsm_recall *fsm_recalls_next(const struct fsm_recalls *recalls, uint64_t node_id,
                                     const char *after, size_t after_len)
 {
-    struct fsm_recall *recall = recalls_seek(recalls, after, after_len);
+    struct fsm_row *row = fsm_tags_seek(recalls->tags, after, after_len);
+    struct fsm_recall *recall = recalls_seek(recalls, row);
 
     while (recall != NULL &&
-           (recall_is_of(recall, after, after_len) || !node_set_has(&recall->nodes, node_id))) {
+           (fsm_row_is(recall->row, after, after_len) || !node_set_has(&recall->nodes, node_id))) {
         recall = RB_NEXT(fsm_recall_tree, &recalls->tree, recall);
     }
     return recall;
@@ -189,8 +182,8 @@ struct fsm_recall *fsm_recalls_next(const struct fsm_recalls *recalls, uint64_t 
 
 void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row)
 {
-    struct fsm_recall *recall = fsm_recalls_find(recalls, row->tag.name, row->tag.name_len);
-    bool wanted = row->tag.recalling && !row->tag.deleted;
+    struct fsm_recall *recall = fsm_recalls_find(recalls, row);
+    bool wanted = row->recalling && !row->deleted;
 
     if (recall != NULL && !wanted) {
         recall_drop(recalls, recall);
@@ -204,9 +197,10 @@ void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct c
     struct recalled_item item;
 
     while (command_next(list, &item)) {
-        struct fsm_recall *recall = fsm_recalls_find(recalls, item.name, item.name_len);
+        struct fsm_row *row = fsm_tags_find(recalls->tags, item.name, item.name_len);
+        struct fsm_recall *recall = fsm_recalls_find(recalls, row);
 
-        if (recall != NULL && item.generation >= recall->row->tag.generation) {
+        if (recall != NULL && item.generation >= row->generation) {
             recall_leave(recalls, recall, node_id);
         }
     }
@@ -247,7 +241,7 @@ static int recall_load(struct fsm_recalls *recalls, const char *name, size_t len
     if (tag_name_check(name, len, NULL) != 0) {
         return ERR_CORRUPT;
     }
-    if (fsm_recalls_find(recalls, name, len) != NULL) {
+    if (fsm_recalls_find(recalls, fsm_tags_find(recalls->tags, name, len)) != NULL) {
         return ERR_EXISTS;
     }
     row = recalls->count < LIMIT_RECALLS ? fsm_tags_expect(recalls->tags, name, len) : NULL;
@@ -277,13 +271,13 @@ int fsm_recalls_load(struct fsm_recalls *recalls, const struct row_loaded *row)
 
 int fsm_recalls_check(const struct fsm_recalls *recalls)
 {
-    struct fsm_recall *recall = recalls_seek(recalls, "", 0);
+    struct fsm_recall *recall;
 
     if (recalls->tags->recalling_count != recalls->count) {
         return ERR_CORRUPT;
     }
-    for (; recall != NULL; recall = RB_NEXT(fsm_recall_tree, &recalls->tree, recall)) {
-        if (!recall->row->tag.recalling || recall->row->tag.deleted) {
+    RB_FOREACH (recall, fsm_recall_tree, (struct fsm_recall_tree *)(uintptr_t)&recalls->tree) {
+        if (!recall->row->recalling || recall->row->deleted) {
             return ERR_CORRUPT;
         }
         for (size_t i = 0; i < recall->nodes.count; i++) {
@@ -652,7 +646,8 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
                          struct put_result *result)
 {
     struct fsm_row *row = fsm_tags_walk(recalls->tags, &so_far->walk, put->name, put->name_len);
-    const struct tag_row *old = row != NULL ? &row->tag : NULL;
+    const struct tag_row tag = row != NULL ? fsm_row_tag(row) : (struct tag_row){0};
+    const struct tag_row *old = row != NULL ? &tag : NULL;
 
     plan->change.row = row;
     plan->change.before = so_far->walk.last;
@@ -667,8 +662,7 @@ static bool item_refused(struct fsm_recalls *recalls, const struct command_list 
         return true;
     }
     so_far->made += row == NULL;
-    so_far->recalled +=
-        plan->change.tag.recalling && fsm_recalls_find(recalls, put->name, put->name_len) == NULL;
+    so_far->recalled += plan->change.tag.recalling && fsm_recalls_find(recalls, row) == NULL;
     if (recalls->tags->count + so_far->made > LIMIT_TAGS) {
         return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
     }
@@ -709,7 +703,6 @@ struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
 static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
                        const struct tag_put *put)
 {
-    static const struct tag_row NEVER = {.deleted = true};
     uint32_t at = judged->count++;
     struct plan *plan;
 
@@ -727,15 +720,15 @@ static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
         judged->refused =
             item_refused(recalls, &judged->command, put, &judged->so_far, plan, &judged->answer);
         if (!judged->refused) {
-            const struct fsm_row *row = plan->change.row;
-            const struct tag_row *old = row != NULL ? &row->tag : &NEVER;
+            const struct fsm_row *old = plan->change.row;
             struct tag_row *tag = &plan->change.tag;
+            uint64_t created_ms = old != NULL ? old->created_ms : 0;
+            bool is_made = old == NULL || old->deleted;
 
-            tag->created_ms =
-                old->deleted ? later_of(old->created_ms, judged->wall_ms) : old->created_ms;
-            tag->updated_ms = later_of(old->updated_ms, judged->wall_ms);
+            tag->created_ms = is_made ? later_of(created_ms, judged->wall_ms) : created_ms;
+            tag->updated_ms = later_of(old != NULL ? old->updated_ms : 0, judged->wall_ms);
             fsm_tags_ready(recalls->tags, &plan->change, &judged->sum);
-            judged->made += old->deleted;
+            judged->made += is_made;
         }
     }
 }
@@ -770,7 +763,7 @@ static void put_carry_out(struct fsm_recalls *recalls, struct puts_judged *judge
         row = fsm_tags_change(recalls->tags, &plan_at(judged, i)->change);
         fsm_recall_follow(recalls, row);
         if (i == 0) {
-            result->first = row->tag;
+            result->first = fsm_row_tag(row);
         }
     }
     result->made = judged->made;
@@ -783,7 +776,7 @@ void fsm_puts_drop(struct puts_judged *judged)
         return;
     }
     for (uint32_t i = 0; i < judged->count; i++) {
-        free(plan_at(judged, i)->change.texts);
+        free(plan_at(judged, i)->change.rest);
         free(plan_at(judged, i)->shape);
     }
     row_changes_release(&judged->sum.rows);
@@ -806,25 +799,26 @@ void fsm_puts_apply(struct fsm_recalls *recalls, struct puts_judged *judged, str
 int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command)
 {
     struct fsm_row *row = fsm_tags_find(recalls->tags, command->name, command->name_len);
-    struct tag_row *tag = row != NULL ? &row->tag : NULL;
+    struct tag_row tag;
 
-    if (tag == NULL || tag->deleted) {
+    if (row == NULL || row->deleted) {
         return ERR_UNKNOWN_TAG;
     }
-    fsm_tags_disown(recalls->tags, tag);
+    tag = fsm_row_tag(row);
+    fsm_tags_disown(recalls->tags, &tag);
     fsm_tags_change_begin(recalls->tags, row);
-    tag->deleted = true;
-    tag->generation++;
-    tag->updated_ms = later_of(tag->updated_ms, displayable_ms(command->wall_ms));
-    if (tag->client != 0 || tag->paused || tag->cover_s != 0) {
+    tag.deleted = true;
+    tag.generation++;
+    tag.updated_ms = later_of(tag.updated_ms, displayable_ms(command->wall_ms));
+    if (tag.client != 0 || tag.paused || tag.cover_s != 0) {
         /* From level 2 on; before, a tombstone kept texts that are never shown again. */
-        tag->description_len = 0;
-        tag->reason_len = 0;
-        tag->paused = false;
-        tag->cover_s = 0;
-        fsm_row_set(row, *tag);
+        tag.description_len = 0;
+        tag.reason_len = 0;
+        tag.paused = false;
+        tag.cover_s = 0;
     }
-    fsm_tags_own(recalls->tags, tag);
+    fsm_row_set(row, &tag);
+    fsm_tags_own(recalls->tags, &tag);
     fsm_tags_change_end(recalls->tags, row);
     fsm_recall_follow(recalls, row);
     return 0;

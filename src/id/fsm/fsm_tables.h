@@ -70,9 +70,8 @@ void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id);
 /* Must the segments of a tag that leaves trend mode, or has left it, be recalled? old: its row
  * before, NULL: none; ended: the operator states that no node holds a segment of it. */
 bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *old, bool ended);
-/* NULL: no node is waited for. */
-struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, const char *name,
-                                    size_t len);
+/* The recall of the tag, whose row may be NULL. NULL: no node is waited for. */
+struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, struct fsm_row *row);
 /* The first recall, in the order of names, that waits for the node; NULL: none. Only names greater
  * than `after`. */
 struct fsm_recall *fsm_recalls_next(const struct fsm_recalls *recalls, uint64_t node_id,
@@ -257,9 +256,26 @@ void fsm_keyed_apply(struct fsm *fsm, const struct machine_entry *entry,
  * reads: an acquire among 65,536 takes about 1 ms (docs/snowflake.md).
  */
 
+/* A worker_row without room for the longest texts: fsm_worker_row_show() gives it as worker.h
+ * describes it. */
+struct fsm_worker_row {
+    uint64_t epoch;
+    uint64_t granted_from_ms;
+    uint64_t granted_until_ms;
+    uint64_t last_timestamp_ms;
+    uint64_t updated_ms;
+    uint64_t client;
+    uint32_t id;
+    uint8_t state;
+    uint8_t kind;
+    uint16_t name_len;
+    uint16_t address_len;
+    char texts[]; /* the name, the address */
+};
+
 /* A row, and those of its fields that a search through all rows reads. */
 struct fsm_worker {
-    struct worker_row *row;
+    struct fsm_worker_row *row;
     uint64_t until_ms : 63;
     uint64_t held : 1;
     uint64_t client;
@@ -281,10 +297,13 @@ void fsm_workers_init(struct fsm_workers *workers, struct fsm_settings *settings
 void fsm_workers_clear(struct fsm_workers *workers);
 
 /* The row of a worker id, or NULL. Borrowed until the next apply. */
-const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint32_t id);
+const struct fsm_worker_row *fsm_workers_find(const struct fsm_workers *workers, uint32_t id);
 
 /* Row number `at` in the order of ids; NULL: no more. Borrowed until the next apply. */
-const struct worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at);
+const struct fsm_worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at);
+
+/* Set *ret_row to the row. */
+void fsm_worker_row_show(const struct fsm_worker_row *row, struct worker_row *ret_row);
 
 /* How many are held; and how many names have several whose windows are not over. Takes a
  * millisecond for 65,536. */
@@ -320,6 +339,8 @@ struct fsm {
     const void *data;
     size_t len;
     struct fsm_foreseen foreseen;
+    struct tag_row *shown;           /* returned by fsm_tag() and fsm_recall_next() */
+    struct worker_row *shown_worker; /* by fsm_worker() and fsm_worker_at() */
     struct fsm_tags tags;
     struct fsm_recalls recalls;
     struct fsm_keys keys;

@@ -98,10 +98,11 @@ uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client)
 #define WALK_TRIES 16
 #define MALLOC_BYTES 8 /* malloc's own, for each piece; sizes are multiples of twice that */
 #define ALIGNED(bytes, unit) (((uint64_t)(bytes) + (unit)-1) / (unit) * (unit))
+#define TIME_MASK ((1ULL << 48) - 1) /* of a row's times, which keep below it */
 
 static int row_order(const struct fsm_row *a, const struct fsm_row *b)
 {
-    return tag_name_compare(a->tag.name, a->tag.name_len, b->tag.name, b->tag.name_len);
+    return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
 }
 
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
@@ -119,7 +120,7 @@ void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
 
 static int row_compare(const char *name, size_t len, const struct fsm_row *row)
 {
-    return tag_name_compare(name, len, row->tag.name, row->tag.name_len);
+    return tag_name_compare(name, len, row->name, row->name_len);
 }
 
 /* The row before this one, before NULL the last; NULL: none. */
@@ -163,10 +164,19 @@ struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk 
 
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len)
 {
-    struct fsm_row like = {.tag = {.name = name, .name_len = (uint16_t)len}};
+    struct fsm_row *row = RB_ROOT(&tags->rows);
+    struct fsm_row *first = NULL;
 
-    ASSERT(len <= UINT16_MAX);
-    return RB_NFIND(fsm_row_tree, (struct fsm_row_tree *)(uintptr_t)&tags->rows, &like);
+    while (row != NULL) {
+        int order = row_compare(name, len, row);
+
+        if (order == 0) {
+            return row;
+        }
+        first = order < 0 ? row : first;
+        row = order < 0 ? RB_LEFT(row, link) : RB_RIGHT(row, link);
+    }
+    return first;
 }
 
 struct fsm_row *fsm_tags_next(struct fsm_row *row)
@@ -224,16 +234,112 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
     ASSERT(handle != 0); /* the arena holds LIMIT_TAGS rows with the longest names */
     row = arena_at(&tags->arena, handle);
     memcpy(row->name, name, len);
-    row->tag.name = row->name;
-    row->tag.name_len = (uint16_t)len;
-    row->tag.description = row->name + len;
-    row->tag.shape = row->tag.description;
-    row->tag.reason = row->tag.description;
+    row->name_len = (uint16_t)len;
     enter_between(tags, row, before, after);
     tags->newest = row;
     tags->count++;
     return row;
 }
+
+/* --- what few tags have --- */
+
+/* 0: the tag has none of it. */
+static size_t rest_bytes(const struct tag_row *tag)
+{
+    size_t texts = (size_t)tag->description_len + tag->shape_len + tag->reason_len;
+    bool has = texts > 0 || tag->max != 0 || tag->increment != 0 || tag->cover_s != 0;
+
+    return has ? offsetof(struct fsm_rest, texts) + texts + 1 : 0;
+}
+
+static struct fsm_rest *rest_new(const struct tag_row *tag)
+{
+    struct fsm_rest *rest;
+
+    ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
+    ASSERT(tag->shape_len <= TAG_SHAPE_BYTES_MAX && tag->reason_len <= LIMIT_TAG_REASON_BYTES);
+    if (rest_bytes(tag) == 0) {
+        return NULL;
+    }
+    rest = MUST_HAVE(calloc(1, rest_bytes(tag)));
+    rest->max = tag->max;
+    rest->increment = tag->increment;
+    rest->offset = tag->offset;
+    rest->cover_s = tag->cover_s;
+    rest->description_len = tag->description_len;
+    rest->shape_len = tag->shape_len;
+    rest->reason_len = tag->reason_len;
+    memcpy(rest->texts, tag->description, tag->description_len);
+    if (tag->shape_len > 0) {
+        memcpy(rest->texts + tag->description_len + 1, tag->shape, tag->shape_len);
+    }
+    if (tag->reason_len > 0) {
+        memcpy(rest->texts + tag->description_len + 1 + tag->shape_len, tag->reason,
+               tag->reason_len);
+    }
+    return rest;
+}
+
+struct tag_row fsm_row_tag(const struct fsm_row *row)
+{
+    const struct fsm_rest *rest = row->rest;
+    const char *empty = row->name + row->name_len;
+    struct tag_row tag = {.name = row->name,
+                          .description = empty,
+                          .shape = empty,
+                          .reason = empty,
+                          .name_len = row->name_len,
+                          .mode = row->mode,
+                          .deleted = row->deleted,
+                          .recalling = row->recalling,
+                          .paused = row->paused,
+                          .generation = row->generation,
+                          .step = row->step,
+                          .max_step = row->max_step,
+                          .max_id = row->max_id,
+                          .created_ms = row->created_ms,
+                          .updated_ms = row->updated_ms,
+                          .client = row->client};
+
+    if (rest != NULL) {
+        tag.description = rest->texts;
+        tag.shape = tag.description + rest->description_len + 1;
+        tag.reason = tag.shape + rest->shape_len;
+        tag.description_len = rest->description_len;
+        tag.shape_len = rest->shape_len;
+        tag.reason_len = rest->reason_len;
+        tag.max = rest->max;
+        tag.increment = rest->increment;
+        tag.offset = rest->offset;
+        tag.cover_s = rest->cover_s;
+    }
+    return tag;
+}
+
+/* Set the row to this, with this rest, which it owns. */
+static void row_become(struct fsm_row *row, const struct tag_row *tag, struct fsm_rest *rest)
+{
+    free(row->rest);
+    row->rest = rest;
+    row->max_id = tag->max_id;
+    row->client = tag->client;
+    row->created_ms = tag->created_ms & TIME_MASK;
+    row->mode = tag->mode;
+    row->deleted = tag->deleted;
+    row->recalling = tag->recalling;
+    row->paused = tag->paused;
+    row->updated_ms = tag->updated_ms & TIME_MASK;
+    row->generation = tag->generation;
+    row->step = tag->step;
+    row->max_step = tag->max_step;
+}
+
+void fsm_row_set(struct fsm_row *row, const struct tag_row *tag)
+{
+    row_become(row, tag, rest_new(tag)); /* tag may borrow from the old texts */
+}
+
+/* --- changes --- */
 
 /* A node that uses a tag keeps another copy of its shape, ready for use. */
 static uint64_t used_bytes(const struct tag_row *tag)
@@ -247,20 +353,20 @@ static uint64_t used_bytes(const struct tag_row *tag)
 uint64_t fsm_tag_bytes(const struct tag_row *tag)
 {
     uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + tag->name_len + 1, ARENA_UNIT_BYTES);
-    uint64_t texts = (uint64_t)tag->description_len + tag->shape_len + tag->reason_len;
+    uint64_t rest = rest_bytes(tag);
 
-    texts = texts > 0 ? ALIGNED(MALLOC_BYTES + texts + 1, 2 * MALLOC_BYTES) : 0;
-    return row + texts + (tag->deleted ? 0 : used_bytes(tag));
+    rest = rest > 0 ? ALIGNED(MALLOC_BYTES + rest, 2 * MALLOC_BYTES) : 0;
+    return row + rest + (tag->deleted ? 0 : used_bytes(tag));
 }
 
 /* Start or stop counting the row. */
-static void count_row(struct fsm_tags *tags, const struct fsm_row *row, bool counts)
+static void count_row(struct fsm_counts *counts, const struct tag_row *tag, bool starts)
 {
-    uint64_t bytes = fsm_tag_bytes(&row->tag);
+    uint64_t by = starts ? 1 : UINT64_MAX; /* -1 */
 
-    tags->bytes += counts ? bytes : 0 - bytes;
-    tags->dead_count += row->tag.deleted ? (counts ? 1 : 0 - (size_t)1) : 0;
-    tags->dated_count += tag_is_dated(&row->tag) ? (counts ? 1 : 0 - (size_t)1) : 0;
+    counts->bytes += by * fsm_tag_bytes(tag);
+    counts->dead += tag->deleted ? by : 0;
+    counts->dated += tag_is_dated(tag) ? by : 0;
 }
 
 /* Put the row's key and value into the journal. */
@@ -271,116 +377,71 @@ static void tag_journal(struct journal *journal, const struct tag_row *tag)
     journal_record(journal, tag_row_format(tag), tag);
 }
 
-static void tag_forewarn(const struct fsm_tags *tags, const struct fsm_row *row)
+static void tag_forewarn(const struct fsm_tags *tags, const struct tag_row *tag)
 {
     struct fsm_listener *listener = *tags->listener;
 
     if (listener != NULL && listener->tag_changes != NULL && !tags->journal->loading) {
-        listener->tag_changes(listener, &row->tag);
+        listener->tag_changes(listener, tag);
     }
 }
 
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
 {
-    tag_forewarn(tags, row);
-    count_row(tags, row, false);
-    tag_journal(tags->journal, &row->tag);
+    const struct tag_row tag = fsm_row_tag(row);
+
+    tag_forewarn(tags, &tag);
+    count_row(&tags->counts, &tag, false);
+    tag_journal(tags->journal, &tag);
     journal_leave(tags->journal);
 }
 
 static void tag_notify(const struct fsm_tags *tags, const struct fsm_row *row)
 {
     struct fsm_listener *listener = *tags->listener;
+    const struct tag_row tag = fsm_row_tag(row);
 
     if (listener != NULL && listener->tag_changed != NULL && !tags->journal->loading) {
-        listener->tag_changed(listener, &row->tag);
+        listener->tag_changed(listener, &tag);
     }
 }
 
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
 {
-    count_row(tags, row, true);
-    tag_journal(tags->journal, &row->tag);
+    const struct tag_row tag = fsm_row_tag(row);
+
+    count_row(&tags->counts, &tag, true);
+    tag_journal(tags->journal, &tag);
     journal_enter(tags->journal);
     tag_notify(tags, row);
 }
 
-/* Description, shape and reason are in one piece of memory, with a NUL after the first; where all
- * are empty, the description is the NUL after the name. */
-static char *texts_of(const struct tag_row *tag)
+void fsm_tags_move(struct fsm_tags *tags, struct fsm_row *row, uint64_t max_id, uint64_t wall_ms)
 {
-    char *texts = NULL;
-    size_t shape_at = 0;
-
-    ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
-    ASSERT(tag->shape_len <= TAG_SHAPE_BYTES_MAX && tag->reason_len <= LIMIT_TAG_REASON_BYTES);
-    if (tag->description_len > 0 || tag->shape_len > 0 || tag->reason_len > 0) {
-        shape_at = (size_t)tag->description_len + 1;
-        texts = MUST_HAVE(calloc(1, shape_at + tag->shape_len + tag->reason_len));
-        memcpy(texts, tag->description, tag->description_len);
-    }
-    if (tag->shape_len > 0) {
-        memcpy(texts + shape_at, tag->shape, tag->shape_len);
-    }
-    if (tag->reason_len > 0) {
-        memcpy(texts + shape_at + tag->shape_len, tag->reason, tag->reason_len);
-    }
-    return texts;
-}
-
-/* Are the row's own texts those of the new row, and no longer? */
-static bool keeps_texts(const struct tag_row *old, const struct tag_row *tag)
-{
-    return tag->description == old->description && tag->description_len == old->description_len &&
-           tag->shape == old->shape && tag->shape_len == old->shape_len &&
-           tag->reason == old->reason && tag->reason_len == old->reason_len;
-}
-
-/* Set the row to this, with these texts, which it owns. */
-static void row_become(struct fsm_row *row, const struct tag_row *tag, char *texts)
-{
-    const char *name = row->tag.name;
-    const char *empty = row->name + row->tag.name_len;
-    const char *before = row->tag.description;
-
-    if (before != empty) {
-        free((char *)(uintptr_t)before);
-    }
-    row->tag = *tag;
-    row->tag.name = name;
-    row->tag.description = texts != NULL ? texts : empty;
-    row->tag.shape = texts != NULL ? texts + tag->description_len + 1 : empty;
-    row->tag.reason = texts != NULL ? row->tag.shape + tag->shape_len : empty;
-}
-
-void fsm_row_set(struct fsm_row *row, struct tag_row tag)
-{
-    row_become(row, &tag, texts_of(&tag)); /* tag may borrow from the old texts */
+    fsm_tags_change_begin(tags, row);
+    row->max_id = max_id;
+    row->updated_ms = later_of(row->updated_ms, wall_ms) & TIME_MASK;
+    fsm_tags_change_end(tags, row);
 }
 
 void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm_changes_sum *sum)
 {
-    const struct fsm_row *row = change->row;
-    const struct tag_row *old = row != NULL ? &row->tag : NULL;
     const struct tag_row *tag = &change->tag;
     struct journal *journal = tags->journal;
 
-    if (old != NULL) {
-        change->keeps_texts = keeps_texts(old, tag);
+    if (change->row != NULL) {
+        const struct tag_row old = fsm_row_tag(change->row);
+
         change->keeps_share =
-            tag->client == old->client && tag_share_bytes(tag) == tag_share_bytes(old);
-        tag_journal(journal, old);
+            tag->client == old.client && tag_share_bytes(tag) == tag_share_bytes(&old);
+        tag_journal(journal, &old);
         sum->digest -= journal_hash(journal);
-        sum->bytes -= fsm_tag_bytes(old);
-        sum->dead_count -= old->deleted ? 1 : 0;
-        sum->dated_count -= tag_is_dated(old) ? 1 : 0;
+        count_row(&sum->counts, &old, false);
     }
-    change->texts = change->keeps_texts ? NULL : texts_of(tag);
+    change->rest = rest_new(tag);
     tag_journal(journal, tag);
     sum->digest += journal_hash(journal);
-    sum->bytes += fsm_tag_bytes(tag);
-    sum->dead_count += tag->deleted ? 1 : 0;
-    sum->dated_count += tag_is_dated(tag) ? 1 : 0;
+    count_row(&sum->counts, tag, true);
     row_changes_add(&sum->rows, journal->row.data, journal->key_len,
                     journal->row.len - journal->key_len);
 }
@@ -388,36 +449,33 @@ void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm
 void fsm_tags_add(struct fsm_tags *tags, struct fsm_changes_sum *sum)
 {
     journal_move(tags->journal, &sum->rows, sum->digest);
-    tags->bytes += sum->bytes;
-    tags->dead_count += sum->dead_count;
-    tags->dated_count += sum->dated_count;
+    tags->counts.bytes += sum->counts.bytes;
+    tags->counts.dead += sum->counts.dead;
+    tags->counts.dated += sum->counts.dated;
     *sum = (struct fsm_changes_sum){.digest = 0};
 }
 
 struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change)
 {
     struct fsm_row *row = change->row;
-    struct tag_row *tag = &change->tag;
 
     if (row == NULL) {
-        row = fsm_tags_make(tags, tag->name, tag->name_len, change->before, change->after);
+        row = fsm_tags_make(tags, change->tag.name, change->tag.name_len, change->before,
+                            change->after);
         ASSERT(row != NULL);
     } else {
-        tag_forewarn(tags, row);
+        const struct tag_row old = fsm_row_tag(row);
+
+        tag_forewarn(tags, &old);
         if (!change->keeps_share) {
-            fsm_tags_disown(tags, &row->tag);
+            fsm_tags_disown(tags, &old);
         }
     }
-    if (change->keeps_texts) {
-        tag->name = row->tag.name;
-        row->tag = *tag;
-    } else {
-        row_become(row, tag, change->texts);
-        change->texts = NULL;
-    }
     if (!change->keeps_share) {
-        fsm_tags_own(tags, &row->tag);
+        fsm_tags_own(tags, &change->tag);
     }
+    row_become(row, &change->tag, change->rest);
+    change->rest = NULL;
     tag_notify(tags, row);
     return row;
 }
@@ -425,8 +483,10 @@ struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change
 void fsm_tags_clear(struct fsm_tags *tags)
 {
     for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
-        fsm_tags_disown(tags, &row->tag);
-        row_become(row, &(struct tag_row){.name_len = row->tag.name_len}, NULL);
+        const struct tag_row tag = fsm_row_tag(row);
+
+        fsm_tags_disown(tags, &tag);
+        free(row->rest);
     }
     arena_free(&tags->arena);
     fsm_owners_clear(&tags->owners);
@@ -435,36 +495,40 @@ void fsm_tags_clear(struct fsm_tags *tags)
 
 void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result)
 {
-    const struct tag_row *rows[LIMIT_TAGS_PER_PAGE];
+    struct tag_row *rows = MUST_HAVE(malloc((query->limit + 1) * sizeof *rows));
     bool by_after = query->after_len > 0 && tag_name_compare(query->after, query->after_len,
                                                              query->name, query->name_len) >= 0;
     struct fsm_row *row = by_after ? fsm_tags_seek(tags, query->after, query->after_len)
                                    : fsm_tags_seek(tags, query->name, query->name_len);
-    const struct tag_row *looked_at = NULL; /* the last one */
+    struct tag_row looked_at; /* the last one */
     const struct tag_row *next = NULL;
     size_t count = 0;
     size_t looks = 0;
 
-    if (by_after && row != NULL &&
-        tag_name_compare(query->after, query->after_len, row->tag.name, row->tag.name_len) == 0) {
+    if (by_after && row != NULL && row_compare(query->after, query->after_len, row) == 0) {
         row = fsm_tags_next(row);
     }
-    for (; row != NULL && next == NULL; row = fsm_tags_next(row)) {
-        if (row->tag.name_len < query->name_len ||
-            memcmp(row->tag.name, query->name, query->name_len) != 0) {
+    for (; row != NULL; row = fsm_tags_next(row)) {
+        if (row->name_len < query->name_len ||
+            memcmp(row->name, query->name, query->name_len) != 0) {
             break; /* past the prefix */
         }
         if (looks == LIMIT_ROWS_PER_LOOK) { /* the loop has others to serve */
-            next = looked_at;
-        } else if (!row->tag.deleted && count == query->limit) {
-            next = rows[count - 1];
-        } else if (!row->tag.deleted) {
-            rows[count++] = &row->tag;
+            next = &looked_at;
+            break;
         }
-        looked_at = &row->tag;
+        if (!row->deleted && count == query->limit) {
+            next = &rows[count - 1];
+            break;
+        }
+        looked_at = fsm_row_tag(row);
+        if (!row->deleted) {
+            rows[count++] = looked_at;
+        }
         looks++;
     }
     tag_rows_encode(rows, count, next, result);
+    free(rows);
 }
 
 /* --- loading --- */
@@ -497,11 +561,11 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
     if (row == NULL) {
         return ERR_CORRUPT; /* more rows than a node can have made */
     }
-    if (row->tag.step != 0) {
+    if (row->step != 0) {
         return ERR_EXISTS;
     }
-    fsm_row_set(row, tag);
-    fsm_tags_own(tags, &row->tag);
+    fsm_row_set(row, &tag);
+    fsm_tags_own(tags, &tag);
     tags->hollow_count--;
     tags->recalling_count += tag.recalling && !tag.deleted;
     fsm_tags_change_end(tags, row);

@@ -54,19 +54,54 @@ uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client);
 /*
  * --- fsm_tags: the state machine's table of tags: rows in the order of their names.
  *
- * The happy path: find or make a row; fsm_tags_change_begin() takes it out of the digest, the
- * caller changes it, fsm_tags_change_end() puts it back and calls the listener.
+ * The happy path: find or make a row; fsm_tags_move() changes the field that changes most, max_id.
+ * For others, fsm_tags_change_begin() takes the row out of the digest, the caller changes it, and
+ * fsm_tags_change_end() puts it back and calls the listener.
  *
  * Rows live in an arena until the whole state is replaced, so that other tables may point to them.
  */
 
-struct fsm_row {
-    RB_ENTRY(fsm_row) link;
-    struct tag_row tag; /* tag.name is name below; an empty description is the NUL after it */
-    char name[];
+/* The fields that few tags have, and the texts, in one piece of memory. */
+struct fsm_rest {
+    uint64_t max;
+    uint32_t increment;
+    uint32_t offset;
+    uint32_t cover_s;
+    uint16_t description_len;
+    uint16_t shape_len;
+    uint16_t reason_len;
+    char texts[]; /* the description with a NUL, the shape, the reason */
 };
 
+/* A tag_row, in 52 bytes and its name: fsm_row_tag() gives it as tag.h describes it. */
+struct fsm_row {
+    RB_ENTRY(fsm_row) link;
+    struct fsm_rest *rest; /* owned; NULL: all its fields are 0, and its texts are empty */
+    uint64_t max_id;
+    uint64_t client;
+    uint64_t created_ms : 48;
+    uint64_t mode : 8;
+    uint64_t deleted : 1;
+    uint64_t recalling : 1;
+    uint64_t paused : 1;
+    uint64_t updated_ms : 48;
+    uint64_t name_len : 16;
+    uint32_t generation;
+    uint32_t step;
+    uint32_t max_step;
+    char name[]; /* and a NUL */
+};
+_Static_assert(LIMIT_TIME_MAX_MS < 1LL << 48, "times of a row");
+_Static_assert(offsetof(struct fsm_row, name) == 84, "there is one for each of a million tags");
+
 RB_HEAD(fsm_row_tree, fsm_row);
+
+/* Of some rows. */
+struct fsm_counts {
+    uint64_t bytes; /* memory, by fsm_tag_bytes() */
+    uint64_t dead;  /* tombstones */
+    uint64_t dated; /* those with a date in their shape */
+};
 
 struct fsm_tags {
     struct journal *journal;
@@ -76,9 +111,7 @@ struct fsm_tags {
     struct arena arena;
     uint64_t seed; /* of hashes of names; nothing replicated depends on it */
     size_t count;
-    size_t dead_count;        /* of these, tombstones */
-    size_t dated_count;       /* and those with a date in their shape */
-    uint64_t bytes;           /* memory of all counted tags, by fsm_tag_bytes() */
+    struct fsm_counts counts; /* of these */
     size_t hollow_count;      /* while loading: fsm_tags_expect(); 0 in the end */
     size_t recalling_count;   /* while loading: live tags that are recalled */
     struct fsm_owners owners; /* bytes of each client's tags, by tag_share_bytes() */
@@ -107,6 +140,11 @@ static inline void fsm_tags_disown(struct fsm_tags *tags, const struct tag_row *
     fsm_owners_leave(&tags->owners, owner, tag_share_bytes(tag));
 }
 
+static inline bool fsm_row_is(const struct fsm_row *row, const char *name, size_t len)
+{
+    return row->name_len == len && memcmp(row->name, name, len) == 0;
+}
+
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len);
 /* Finds the names of a list one after the other: zeros at first, not valid after fsm_tags_clear().
  * Most lists have their names in the order of the rows: then the next name is, or would be, right
@@ -124,8 +162,11 @@ struct fsm_row *fsm_tags_walk(const struct fsm_tags *tags, struct fsm_tags_walk 
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len);
 struct fsm_row *fsm_tags_next(struct fsm_row *row);
 
-/* Memory that a tag takes: its row, its description and shape, and, unless it is deleted, the entry
- * of a tag in use on each node. Only lengths and `deleted` of the row are read. */
+/* The row as all others know it. Its texts are borrowed until the row changes. */
+struct tag_row fsm_row_tag(const struct fsm_row *row);
+
+/* Memory that a tag takes: its row, with what few tags have, and, unless it is deleted, the entry
+ * of a tag in use on each node. Its name and texts are not read. */
 uint64_t fsm_tag_bytes(const struct tag_row *row);
 
 /* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The
@@ -137,8 +178,10 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row);
 /* Put it back, list the change and call the listener. */
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row);
-/* The row becomes this; it keeps its name, and takes copies of description and shape. */
-void fsm_row_set(struct fsm_row *row, struct tag_row tag);
+/* The row becomes this; it keeps its name, and takes copies of the other texts. */
+void fsm_row_set(struct fsm_row *row, const struct tag_row *tag);
+/* All in one: its ids end at max_id now, and wall_ms, if later, is when it was changed. */
+void fsm_tags_move(struct fsm_tags *tags, struct fsm_row *row, uint64_t max_id, uint64_t wall_ms);
 
 /* A change of a put. Its slow part is done before, in pieces, without visible effect: texts, the
  * row's bytes, hashes, its place (fsm_tags_ready()). Carrying it out only sets pointers. It is
@@ -147,19 +190,16 @@ struct fsm_change {
     struct fsm_row *row;    /* of the name; NULL: there is none yet, */
     struct fsm_row *before; /* and then these are beside its place; NULL: none */
     struct fsm_row *after;
-    struct tag_row tag; /* the new row; its strings are borrowed */
-    char *texts;        /* its description and shape, owned; NULL: none, or */
-    bool keeps_texts;   /* the row's own stay */
-    bool keeps_share;   /* it counts for the same client, with the same bytes */
+    struct tag_row tag;    /* the new row; its strings are borrowed */
+    struct fsm_rest *rest; /* of the new row, owned */
+    bool keeps_share;      /* it counts for the same client, with the same bytes */
 };
 
 /* The effects of a list's changes besides their rows. */
 struct fsm_changes_sum {
     struct row_changes rows;
     uint64_t digest; /* added, as are all below, even where the value falls */
-    uint64_t bytes;
-    size_t dead_count;
-    size_t dated_count;
+    struct fsm_counts counts;
 };
 
 /* Make a change ready whose row, before, after and tag are set. */

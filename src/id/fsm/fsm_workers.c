@@ -36,20 +36,58 @@ static size_t list_place(const struct fsm_workers *workers, uint32_t id)
     return low;
 }
 
-const struct worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at)
+const struct fsm_worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at)
 {
     return at < workers->count ? workers->list[at].row : NULL;
 }
 
-const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint32_t id)
+const struct fsm_worker_row *fsm_workers_find(const struct fsm_workers *workers, uint32_t id)
 {
-    const struct worker_row *row = fsm_workers_at(workers, list_place(workers, id));
+    const struct fsm_worker_row *row = fsm_workers_at(workers, list_place(workers, id));
 
     return row != NULL && row->id == id ? row : NULL;
 }
 
-/* Replace the row, or insert it. Returns that of the list. */
-static const struct worker_row *list_set(struct fsm_workers *workers, const struct worker_row *row)
+void fsm_worker_row_show(const struct fsm_worker_row *row, struct worker_row *ret_row)
+{
+    *ret_row = (struct worker_row){.id = row->id,
+                                   .state = row->state,
+                                   .kind = row->kind,
+                                   .epoch = row->epoch,
+                                   .granted_from_ms = row->granted_from_ms,
+                                   .granted_until_ms = row->granted_until_ms,
+                                   .last_timestamp_ms = row->last_timestamp_ms,
+                                   .updated_ms = row->updated_ms,
+                                   .client = row->client,
+                                   .name_len = row->name_len,
+                                   .address_len = row->address_len};
+    memcpy(ret_row->name, row->texts, row->name_len);
+    memcpy(ret_row->address, row->texts + row->name_len, row->address_len);
+}
+
+static struct fsm_worker_row *worker_row_new(const struct worker_row *from)
+{
+    size_t texts = (size_t)from->name_len + from->address_len;
+    struct fsm_worker_row *row = MUST_HAVE(malloc(sizeof *row + texts));
+
+    *row = (struct fsm_worker_row){.epoch = from->epoch,
+                                   .granted_from_ms = from->granted_from_ms,
+                                   .granted_until_ms = from->granted_until_ms,
+                                   .last_timestamp_ms = from->last_timestamp_ms,
+                                   .updated_ms = from->updated_ms,
+                                   .client = from->client,
+                                   .id = from->id,
+                                   .state = from->state,
+                                   .kind = from->kind,
+                                   .name_len = from->name_len,
+                                   .address_len = from->address_len};
+    memcpy(row->texts, from->name, from->name_len);
+    memcpy(row->texts + from->name_len, from->address, from->address_len);
+    return row;
+}
+
+/* Replace the row, or insert it. */
+static void list_set(struct fsm_workers *workers, const struct worker_row *row)
 {
     size_t at = list_place(workers, row->id);
     struct fsm_worker *worker;
@@ -62,16 +100,16 @@ static const struct worker_row *list_set(struct fsm_workers *workers, const stru
         }
         worker = &workers->list[at];
         memmove(worker + 1, worker, (workers->count - at) * sizeof *worker);
-        worker->row = MUST_HAVE(malloc(sizeof *worker->row));
+        worker->row = NULL;
         workers->count++;
     }
     worker = &workers->list[at];
-    *worker->row = *row;
+    free(worker->row);
+    worker->row = worker_row_new(row);
     worker->until_ms = row->granted_until_ms & INT64_MAX;
     worker->client = row->client;
     worker->held = row->state == WORKER_HELD;
     worker->name = hash_bytes(row->name, row->name_len, workers->seed);
-    return worker->row;
 }
 
 /* --- acquire --- */
@@ -83,7 +121,7 @@ static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms
 }
 
 /* A row from a backup of an older leafd may have no owner: any client may use it. */
-static bool is_anothers(const struct worker_row *row, uint64_t client, bool force)
+static bool is_anothers(const struct fsm_worker_row *row, uint64_t client, bool force)
 {
     return !force && row->client != 0 && client != 0 && !client_is(row->client, client);
 }
@@ -123,7 +161,7 @@ static int acquire_check(const struct fsm_workers *workers, const struct worker_
 }
 
 /* Its window is over, whether it was released or not. */
-static bool is_free(const struct fsm_workers *workers, const struct worker_row *row)
+static bool is_free(const struct fsm_workers *workers, const struct fsm_worker_row *row)
 {
     return row->granted_until_ms < workers->settings->log_ms;
 }
@@ -133,20 +171,20 @@ static bool window_is_over(const struct fsm_workers *workers, const struct fsm_w
     return worker->until_ms < workers->settings->log_ms;
 }
 
-static bool is_named(const struct worker_row *row, const struct worker_acquire *acquire)
+static bool is_named(const struct fsm_worker_row *row, const struct worker_acquire *acquire)
 {
-    return tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) == 0;
+    return tag_name_compare(row->texts, row->name_len, acquire->name, acquire->name_len) == 0;
 }
 
 /* A later window would begin further ahead of the clock with each acquire. */
-static bool has_begun(const struct fsm_workers *workers, const struct worker_row *row)
+static bool has_begun(const struct fsm_workers *workers, const struct fsm_worker_row *row)
 {
     return row->granted_from_ms <= workers->settings->log_ms;
 }
 
 /* May a client take a named worker id whose window is not over: by its own name, or by force? */
 static bool may_take_over(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          const struct worker_row *row)
+                          const struct fsm_worker_row *row)
 {
     return acquire->kind == WORKER_CLIENT && row->kind == WORKER_CLIENT &&
            has_begun(workers, row) &&
@@ -171,10 +209,10 @@ static bool is_offered(const struct fsm_workers *workers, const struct worker_ac
 /* 0 with the worker id to grant, ERR_CONFLICT with its holder, or ERR_NOT_OWNER: it is in another
  * zone's pool. */
 static int choose_given(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                        const struct worker_row *own, uint32_t *ret_id)
+                        const struct fsm_worker_row *own, uint32_t *ret_id)
 {
     uint32_t id = acquire->worker_id;
-    const struct worker_row *row = fsm_workers_find(workers, id);
+    const struct fsm_worker_row *row = fsm_workers_find(workers, id);
 
     *ret_id = id;
     if (own != NULL && own->id == id) {
@@ -192,7 +230,7 @@ static int choose_given(const struct fsm_workers *workers, const struct worker_a
 
 /* The choice if no id is free: the released row whose window ends first. */
 struct choice {
-    const struct worker_row *best;
+    const struct fsm_worker_row *best;
 };
 
 /* The lowest free id in [from, end); if there is none, update the choice. */
@@ -203,7 +241,7 @@ static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32
 
     for (uint32_t id = from; id < end; id++, at++) {
         const struct fsm_worker *worker = at < workers->count ? &workers->list[at] : NULL;
-        const struct worker_row *row;
+        const struct fsm_worker_row *row;
 
         if (worker == NULL || worker->row->id != id || window_is_over(workers, worker)) {
             *ret_id = id;
@@ -247,7 +285,7 @@ static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint
 
 /* 0 with the worker id to grant, or ERR_NO_WORKER_ID. */
 static int choose_any(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                      const struct worker_row *own, uint32_t *ret_id)
+                      const struct fsm_worker_row *own, uint32_t *ret_id)
 {
     const struct worker_pool *pool = pool_of(workers, acquire);
     uint32_t end = id_end(workers, acquire);
@@ -305,20 +343,20 @@ static int acquire_window(const struct fsm_workers *workers, const struct worker
 /* Does the row count for the name? Rows of nodes and clients are separate, except that no client
  * may take a name that a node has or had. A client's rows count only when free. */
 static bool counts_for_name(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                            const struct worker_row *row)
+                            const struct fsm_worker_row *row)
 {
     return row->kind == WORKER_NODE || (acquire->kind == WORKER_CLIENT && is_free(workers, row));
 }
 
 /* The row of the name: the one it holds, else the one changed last; NULL: none. */
-static const struct worker_row *find_name(const struct fsm_workers *workers,
-                                          const struct worker_acquire *acquire)
+static const struct fsm_worker_row *find_name(const struct fsm_workers *workers,
+                                              const struct worker_acquire *acquire)
 {
-    const struct worker_row *best = NULL;
+    const struct fsm_worker_row *best = NULL;
     uint64_t name = hash_bytes(acquire->name, acquire->name_len, workers->seed);
 
     for (size_t at = 0; at < workers->count; at++) {
-        const struct worker_row *row = workers->list[at].row;
+        const struct fsm_worker_row *row = workers->list[at].row;
 
         if (workers->list[at].name != name || !is_named(row, acquire) ||
             !counts_for_name(workers, acquire, row)) {
@@ -357,20 +395,22 @@ static void worker_notify(const struct fsm_workers *workers, const struct worker
 /* Insert or replace, and update digest, changes (NULL while loading) and listener. */
 static void worker_put(struct fsm_workers *workers, const struct worker_row *row)
 {
-    const struct worker_row *old = fsm_workers_find(workers, row->id);
+    const struct fsm_worker_row *old = fsm_workers_find(workers, row->id);
+    struct worker_row before;
 
     ASSERT(row->id < LIMIT_WORKER_IDS && row->granted_from_ms <= row->granted_until_ms);
     ASSERT(old == NULL || row->epoch >= old->epoch);
     ASSERT(old == NULL || row->epoch == old->epoch ||
            row->granted_from_ms >= old->granted_until_ms); /* windows are disjoint */
     if (old != NULL) {
-        worker_journal(workers, old);
+        fsm_worker_row_show(old, &before);
+        worker_journal(workers, &before);
         journal_leave(workers->journal);
     }
-    old = list_set(workers, row);
-    worker_journal(workers, old);
+    list_set(workers, row); /* which frees the old one */
+    worker_journal(workers, row);
     journal_enter(workers->journal);
-    worker_notify(workers, old);
+    worker_notify(workers, row);
 }
 
 /* Release the row: no epoch can renew it, and it counts for no client. */
@@ -383,19 +423,27 @@ static void worker_row_release(const struct fsm_workers *workers, struct worker_
 
 /* --- shares --- */
 
-/* The number that the client may hold. */
-static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+/* The end of the worker ids of which a client has a share. Those beyond it, of a wider layout, do
+ * not count: they are not taken from others of this one. */
+static uint32_t share_end(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
     uint32_t own_end = 1u << workers->settings->layout.worker_bits;
     uint32_t end = id_end(workers, acquire);
-    uint32_t ids = end > own_end ? end : own_end;
+
+    return end > own_end ? end : own_end;
+}
+
+/* The number that the client may hold. */
+static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+{
+    uint32_t ids = share_end(workers, acquire);
     unsigned share =
         (ids < LIMIT_WORKER_ROWS ? ids : LIMIT_WORKER_ROWS) * (unsigned)acquire->percent / 100;
 
     if (acquire->most > 0) {
         return acquire->most;
     }
-    return share < 1 ? 1 : share < UINT16_MAX ? share : UINT16_MAX;
+    return share < 1 ? 1 : share;
 }
 
 static bool is_same_client(uint64_t a, uint64_t b)
@@ -406,25 +454,27 @@ static bool is_same_client(uint64_t a, uint64_t b)
 /* A client's worker ids, except one. */
 struct holding {
     unsigned count;
-    unsigned over;                  /* those whose windows are over */
-    const struct worker_row *first; /* of these, the one that ended first; NULL: none */
+    unsigned over;                      /* those whose windows are over */
+    const struct fsm_worker_row *first; /* of these, the one that ended first; NULL: none */
 };
 
 static bool counts_for(const struct fsm_workers *workers, const struct fsm_worker *worker,
-                       uint64_t client, uint32_t but)
+                       const struct worker_acquire *acquire, uint32_t but)
 {
-    return is_same_client(worker->client, client) && worker->row->id != but &&
+    return is_same_client(worker->client, acquire->client) && worker->row->id != but &&
+           worker->row->id < share_end(workers, acquire) &&
            (worker->row->state == WORKER_HELD || !window_is_over(workers, worker));
 }
 
-static struct holding holding_of(const struct fsm_workers *workers, uint64_t client, uint32_t but)
+static struct holding holding_of(const struct fsm_workers *workers,
+                                 const struct worker_acquire *acquire, uint32_t but)
 {
     struct holding holding = {0};
 
     for (size_t at = 0; at < workers->count; at++) {
-        const struct worker_row *row = workers->list[at].row;
+        const struct fsm_worker_row *row = workers->list[at].row;
 
-        if (!counts_for(workers, &workers->list[at], client, but)) {
+        if (!counts_for(workers, &workers->list[at], acquire, but)) {
             continue;
         }
         holding.count++;
@@ -438,10 +488,11 @@ static struct holding holding_of(const struct fsm_workers *workers, uint64_t cli
     return holding;
 }
 
-static void release_expired(struct fsm_workers *workers, const struct worker_row *held)
+static void worker_leave(struct fsm_workers *workers, const struct fsm_worker_row *held)
 {
-    struct worker_row row = *held;
+    struct worker_row row;
 
+    fsm_worker_row_show(held, &row);
     worker_row_release(workers, &row);
     worker_put(workers, &row);
 }
@@ -458,13 +509,14 @@ static int ends_order(const void *a, const void *b)
 
 /* Release `excess` ids of the client whose windows are over, those that ended first. In one pass:
  * after a lowered share there may be tens of thousands. */
-static void share_cut(struct fsm_workers *workers, uint64_t client, uint32_t but, unsigned excess)
+static void share_cut(struct fsm_workers *workers, const struct worker_acquire *acquire,
+                      uint32_t but, unsigned excess)
 {
     struct fsm_worker *over = MUST_HAVE(malloc(workers->count * sizeof *over));
     size_t count = 0;
 
     for (size_t at = 0; at < workers->count; at++) {
-        if (counts_for(workers, &workers->list[at], client, but) &&
+        if (counts_for(workers, &workers->list[at], acquire, but) &&
             window_is_over(workers, &workers->list[at])) {
             over[count++] = workers->list[at];
         }
@@ -472,7 +524,7 @@ static void share_cut(struct fsm_workers *workers, uint64_t client, uint32_t but
     ASSERT(count >= excess);
     qsort(over, count, sizeof *over, ends_order);
     for (unsigned i = 0; i < excess; i++) {
-        release_expired(workers, over[i].row);
+        worker_leave(workers, over[i].row);
     }
     free(over);
 }
@@ -483,17 +535,17 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
                       uint32_t leaves, struct worker_result *result)
 {
     unsigned most = share_of(workers, acquire);
-    struct holding holding = holding_of(workers, acquire->client, leaves);
+    struct holding holding = holding_of(workers, acquire, leaves);
 
     if (holding.count - holding.over >= most) {
-        result->held = (uint16_t)holding.count;
-        result->most = (uint16_t)most;
+        result->held = (uint16_t)(holding.count < UINT16_MAX ? holding.count : UINT16_MAX);
+        result->most = (uint16_t)(most < UINT16_MAX ? most : UINT16_MAX);
         return ERR_SHARE;
     }
     if (holding.count == most) {
-        release_expired(workers, holding.first);
+        worker_leave(workers, holding.first);
     } else if (holding.count > most) {
-        share_cut(workers, acquire->client, leaves, holding.count - most + 1);
+        share_cut(workers, acquire, leaves, holding.count - most + 1);
     }
     return 0;
 }
@@ -501,7 +553,7 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
 /* --- a full table --- */
 
 /* The row that a new one takes the place of (worker.h). NULL: none can be forgotten. */
-static const struct worker_row *spare_row(const struct fsm_workers *workers)
+static const struct fsm_worker_row *spare_row(const struct fsm_workers *workers)
 {
     const struct fsm_worker *best = NULL;
 
@@ -518,13 +570,15 @@ static const struct worker_row *spare_row(const struct fsm_workers *workers)
 }
 
 /* Nothing may begin below what the row had: the rules are raised before it goes. */
-static void worker_forget(struct fsm_workers *workers, const struct worker_row *row)
+static void worker_forget(struct fsm_workers *workers, const struct fsm_worker_row *row)
 {
     size_t at = list_place(workers, row->id);
+    struct worker_row gone;
 
     ASSERT(workers->list[at].row == row && is_free(workers, row) && row->kind == WORKER_CLIENT);
     fsm_settings_raise(workers->settings, row->epoch, row->granted_until_ms);
-    worker_journal(workers, row);
+    fsm_worker_row_show(row, &gone);
+    worker_journal(workers, &gone);
     journal_delete(workers->journal);
     free(workers->list[at].row);
     workers->count--;
@@ -533,19 +587,20 @@ static void worker_forget(struct fsm_workers *workers, const struct worker_row *
 }
 
 /* Set a status, and the row that it is about, if any. */
-static int show(struct worker_result *result, const struct worker_row *row, int status)
+static int show(struct worker_result *result, const struct fsm_worker_row *row, int status)
 {
     result->has_row = true;
-    result->row = *row;
+    fsm_worker_row_show(row, &result->row);
     return status;
 }
 
 static int apply_acquire(struct fsm_workers *workers, const struct worker_acquire *acquire,
                          struct worker_result *result)
 {
-    const struct worker_row *own = find_name(workers, acquire);
-    const struct worker_row *old;
-    const struct worker_row *spare = NULL;
+    const struct fsm_worker_row *own = find_name(workers, acquire);
+    const struct fsm_worker_row *old;
+    const struct fsm_worker_row *spare;
+    uint32_t forgotten = WORKER_ID_ANY;
     struct worker_row row = {0};
     bool is_given = acquire->worker_id != WORKER_ID_ANY;
     bool counts_already;
@@ -578,9 +633,10 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
         if (spare == NULL) {
             return ERR_NO_WORKER_ID;
         }
+        forgotten = spare->id; /* the share may replace its row */
     }
     if (old != NULL) {
-        row = *old;
+        fsm_worker_row_show(old, &row);
     } else {
         row.epoch = workers->settings->rules.epoch;
         row.granted_until_ms = workers->settings->rules.until_ms;
@@ -599,22 +655,19 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
         return err;
     }
     if (own != NULL && own->id != row.id && own->state == WORKER_HELD) {
-        struct worker_row left = *own;
-
-        worker_row_release(workers, &left);
-        worker_put(workers, &left);
+        worker_leave(workers, own);
     }
-    if (spare != NULL) {
-        worker_forget(workers, spare);
+    if (forgotten != WORKER_ID_ANY) {
+        worker_forget(workers, fsm_workers_find(workers, forgotten));
     }
     worker_put(workers, &row);
-    return show(result, &row, 0);
+    return show(result, fsm_workers_find(workers, row.id), 0);
 }
 
 static int apply_renew(struct fsm_workers *workers, const struct worker_renew *renew,
                        struct worker_result *result)
 {
-    const struct worker_row *old = fsm_workers_find(workers, renew->worker_id);
+    const struct fsm_worker_row *old = fsm_workers_find(workers, renew->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -639,7 +692,7 @@ static int apply_renew(struct fsm_workers *workers, const struct worker_renew *r
     if (ahead(workers, renew->wall_ms, LIMIT_WORKER_AHEAD_MS)) {
         return ERR_CLOCK_SKEW;
     }
-    row = *old;
+    row = result->row;
     row.granted_until_ms = later_of(old->granted_until_ms, renew->wall_ms + renew->window_ms);
     row.last_timestamp_ms = later_of(old->last_timestamp_ms, renew->last_timestamp_ms);
     row.updated_ms = workers->settings->log_ms;
@@ -647,13 +700,13 @@ static int apply_renew(struct fsm_workers *workers, const struct worker_renew *r
         return ERR_INVALID; /* such a time was never granted */
     }
     worker_put(workers, &row);
-    return show(result, &row, 0);
+    return show(result, fsm_workers_find(workers, row.id), 0);
 }
 
 static int apply_release(struct fsm_workers *workers, const struct worker_release *release,
                          struct worker_result *result)
 {
-    const struct worker_row *old = fsm_workers_find(workers, release->worker_id);
+    const struct fsm_worker_row *old = fsm_workers_find(workers, release->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -672,7 +725,7 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
     if (is_anothers(old, release->client, release->force)) {
         return ERR_NOT_OWNER;
     }
-    row = *old;
+    row = result->row;
     worker_row_release(workers, &row);
     row.client = old->client; /* no other gets it before its window is over */
     if (release->last_timestamp_ms != 0) {
@@ -685,7 +738,7 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
     }
     worker_put(workers, &row);
-    return show(result, &row, 0);
+    return show(result, fsm_workers_find(workers, row.id), 0);
 }
 
 void fsm_workers_apply(struct fsm_workers *workers, const struct command *command,
@@ -715,14 +768,15 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
 void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
                       struct buf *result)
 {
-    const struct worker_row *rows[WORKER_ROWS_MAX];
+    struct worker_row *rows = MUST_HAVE(malloc(((size_t)query->limit + 1) * sizeof *rows));
     size_t count = 0;
 
     for (size_t at = list_place(workers, query->first); at < workers->count && count < query->limit;
          at++) {
-        rows[count++] = workers->list[at].row;
+        fsm_worker_row_show(workers->list[at].row, &rows[count++]);
     }
     worker_rows_encode(rows, count, workers->settings->log_ms, result);
+    free(rows);
 }
 
 /* How often a hash was seen, up to twice. */
@@ -790,7 +844,10 @@ int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loade
 void fsm_workers_notify(const struct fsm_workers *workers)
 {
     for (size_t at = 0; at < workers->count; at++) {
-        worker_notify(workers, workers->list[at].row);
+        struct worker_row row;
+
+        fsm_worker_row_show(workers->list[at].row, &row);
+        worker_notify(workers, &row);
     }
 }
 

@@ -78,19 +78,20 @@ static uint64_t times_capped(uint64_t a, uint64_t b)
 }
 
 bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
-                 uint64_t *ret_ids)
+                 uint32_t increment, uint64_t *ret_numbers)
 {
     bool known = row->span_ms >= SPAN_MIN_MS;
-    uint64_t by_ids = raise->by_ids ? raise->ids : 0;
+    uint64_t by_ids = raise->by_ids ? times_capped(raise->ids, increment_of(increment)) : 0;
     uint64_t by_time = 0;
 
     if (raise->by_time && known) { /* even an idle tag may have been granted some segments */
         double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
-        uint64_t ids = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
+        uint64_t by = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
+        uint64_t segment = max_step * increment_of(increment);
 
-        by_time = times_capped(ids > max_step ? ids : max_step, raise->factor);
+        by_time = times_capped(by > segment ? by : segment, raise->factor);
     }
-    *ret_ids = by_ids > by_time ? by_ids : by_time;
+    *ret_numbers = by_ids > by_time ? by_ids : by_time;
     return known || raise->by_ids;
 }
 
@@ -114,11 +115,11 @@ static void put_tag_end(struct renewing *renewing, const struct saved_row *row,
     buf_printf(text, ")%s\n", tag->deleted ? ", deleted" : "");
 }
 
-/* The raise in ids, or numbers, at most. 0, or the reason why it is not known. */
+/* The raise in numbers, at most. 0, or the reason why it is not known. */
 static int raise_of(struct renewing *renewing, const struct saved_row *row,
-                    const struct tag_row *tag, uint64_t *ret_ids)
+                    const struct tag_row *tag, uint64_t *ret_numbers)
 {
-    if (renew_raise(&renewing->options->raise, row, tag->max_step, ret_ids)) {
+    if (renew_raise(&renewing->options->raise, row, tag->max_step, tag->increment, ret_numbers)) {
         return 0;
     }
     return store_error_set(renewing->error, ERR_INVALID,
@@ -136,7 +137,6 @@ static int raise_plain(struct renewing *renewing, const struct saved_row *row, s
     if (err != 0) {
         return err;
     }
-    by = times_capped(by, increment_of(tag->increment));
     tag->max_id = by < tag_bound(tag) - was ? was + by : tag_bound(tag);
     put_tag_begin(renewing, tag, was);
     buf_printf(&renewing->to->tags, "raised by %" PRIu64, tag->max_id - was);

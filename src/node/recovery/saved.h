@@ -145,9 +145,9 @@ struct renewed {
     size_t workers;
 };
 
-/* The raise of this row's tag. False: not known. */
+/* The raise of this row's tag, in numbers; its max_step is in ids. False: not known. */
 bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
-                 uint64_t *ret_ids);
+                 uint32_t increment, uint64_t *ret_numbers);
 
 int renew(const struct saved *saved, const struct renew_options *options, uint64_t now_ms,
           struct renewed *ret_renewed, struct store_error *ret_error) MUST_CHECK;

@@ -407,14 +407,14 @@ static void test_it_is_given_up_when_the_store_ends_its_view(void **state)
     start(&ring, &leader, &follower);
     backups = &ring_node(&ring, leader)->ids.backups;
     assert_int_equal(next_part(&ring, leader, &taker), 0);
-    atomic_store(&backups->view->ended, true);
+    atomic_store(&backups->view.snapshot->ended, true);
     ring_run_ms(&ring, RING_HEARTBEAT_MS);
     assert_int_equal(backups->state, BACKUPS_NONE);
     expect_figures(&ring, leader, 0, 1);
     assert_int_equal(next_part(&ring, leader, &taker), ERR_NOT_FOUND);
     taker.what.number = 0;
     assert_int_equal(next_part(&ring, leader, &taker), 0);
-    atomic_store(&backups->view->ended, true);
+    atomic_store(&backups->view.snapshot->ended, true);
     assert_int_equal(next_part(&ring, leader, &taker), ERR_DISK_FULL);
     expect_figures(&ring, leader, 0, 2);
     ring_node(&ring, leader)->disk.low = true;

@@ -157,6 +157,36 @@ static void test_a_standby_is_a_member_as_any_other(void **state)
     end(w);
 }
 
+/* The leader has what is committed, also where its own disk is the slowest; what another one lacks
+ * is told. */
+static void test_how_far_members_lag(void **state)
+{
+    struct world *w = begin();
+    uint64_t follower = ring_follower(&w->ring);
+    uint64_t third = 6 - w->leader - follower;
+    struct id_cluster_status status = {0};
+
+    (void)state;
+    ring_node(&w->ring, w->leader)->disk_held = true;
+    for (unsigned i = 0; i < 3; i++) {
+        ring_make(&w->ring, follower, (const char *[]){"a", "b", "c"}[i], 10);
+    }
+    ring_run_ms(&w->ring, LOOK_MS);
+    health_status(&ring_node(&w->ring, follower)->ids.health, &status);
+    assert_true(status.commit_index > 3);
+    assert_int_equal(status.members[w->leader - 1].lag, 0);
+    assert_int_equal(status.members[follower - 1].lag, 0);
+    ring_node(&w->ring, w->leader)->disk_held = false;
+    ring_settle(&w->ring);
+    ring_isolate(&w->ring, third, true);
+    ring_make(&w->ring, w->leader, "d", 10);
+    ring_run_ms(&w->ring, 100);
+    health_status(&ring_node(&w->ring, w->leader)->ids.health, &status);
+    assert_true(status.members[third - 1].lag > 0);
+    assert_int_equal(status.members[follower - 1].lag, 0);
+    end(w);
+}
+
 /* A peer that says it was asked at another time, or never, or twice, tells nothing. */
 static void test_answers_to_no_question_tell_nothing(void **state)
 {
@@ -228,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_roles_terms_and_indexes),
         cmocka_unit_test(test_links_and_clocks),
         cmocka_unit_test(test_a_standby_is_a_member_as_any_other),
+        cmocka_unit_test(test_how_far_members_lag),
         cmocka_unit_test(test_answers_to_no_question_tell_nothing),
         cmocka_unit_test(test_tags_that_several_nodes_use),
     };

@@ -708,6 +708,23 @@ static void test_without_windows_nothing_is_given_back(void **state)
     assert_true(windows_given_back(l->windows));
 }
 
+/* A window that is open gives nothing of a tag that is paused, and goes on after. */
+static void test_a_tag_that_is_paused(void **state)
+{
+    struct leader *l = *state;
+    struct tag_put put = {.name = "m", .step_fields = TAG_FIELD_PAUSED, .paused = true};
+
+    id_apply_raise(&l->apply, 3);
+    open_window(l);
+    assert_int_equal(id_apply_put(&l->apply, put, false).status, 0);
+    assert_int_equal(take(l, "m", 1), 0);
+    assert_int_equal(l->taken.results[0].status, ERR_PAUSED);
+    put.paused = false;
+    assert_int_equal(id_apply_put(&l->apply, put, false).status, 0);
+    take_from(l, 1, 2);
+    assert_int_equal(windows_counts(l->windows)->burnt_generation, 0);
+}
+
 /* --- increments --- */
 
 static void test_ids_with_an_increment(void **state)
@@ -845,6 +862,7 @@ int main(void)
         TEST(test_an_extension_of_a_closed_window_takes_its_place),
         TEST(test_without_windows_nothing_is_given_back),
         TEST(test_windows_that_were_closed_open_with_the_next_leadership),
+        TEST(test_a_tag_that_is_paused),
         TEST(test_ids_with_an_increment),
         TEST(test_the_tag_used_longest_ago_gives_way),
     };

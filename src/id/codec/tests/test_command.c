@@ -183,7 +183,7 @@ static void encode_status(struct buf *buf)
 static void encode_rows(struct buf *buf)
 {
     const struct tag_row row = sample_row();
-    const struct tag_row *rows[2] = {&row, &row};
+    const struct tag_row rows[2] = {row, row};
 
     tag_rows_encode(rows, 2, &row, buf);
 }
@@ -209,11 +209,9 @@ static void encode_bounded_put_result(struct buf *buf)
 
 static void encode_bounded_rows(struct buf *buf)
 {
-    const struct tag_row plain = sample_row();
-    struct tag_row bounded = sample_row();
-    const struct tag_row *rows[2] = {&plain, &bounded};
+    struct tag_row rows[2] = {sample_row(), sample_row()};
 
-    bounded.max = JS_MAX;
+    rows[1].max = JS_MAX;
     tag_rows_encode(rows, 2, NULL, buf);
 }
 
@@ -271,7 +269,7 @@ static void encode_shaped_rows(struct buf *buf)
 {
     const struct tag_row plain = sample_row();
     const struct tag_row shaped = shaped_row();
-    const struct tag_row *rows[2] = {&plain, &shaped};
+    const struct tag_row rows[2] = {plain, shaped};
 
     tag_rows_encode(rows, 2, NULL, buf);
 }
@@ -311,7 +309,7 @@ static void encode_stepped_rows(struct buf *buf)
 {
     const struct tag_row plain = sample_row();
     const struct tag_row stepped = stepped_row();
-    const struct tag_row *rows[2] = {&plain, &stepped};
+    const struct tag_row rows[2] = {plain, stepped};
 
     tag_rows_encode(rows, 2, NULL, buf);
 }

@@ -299,6 +299,9 @@ static void test_what_a_tag_counts(void **state)
     assert_true(tag_share_bytes(&row) == 144 + 11 + 320 + 11 + 5);
     row.shape_len = 8;
     assert_true(tag_share_bytes(&row) == 144 + 11 + 8 + 320 + 11 + 5 + 512);
+    row.reason_len = 200; /* of level 3 */
+    assert_true(tag_share_bytes(&row) == 144 + 11 + 8 + 320 + 11 + 5 + 200 + 512);
+    row.reason_len = 0;
     row.deleted = true;
     assert_true(tag_share_bytes(&row) == 144 + 11 + 8);
 }
@@ -336,6 +339,30 @@ static void test_a_row_with_a_max(void **state)
     row.max_id = 900;
     assert_false(tag_is_nearly_exhausted(&row)); /* 100 of 1000 are left */
     row.max_id = 901;
+    assert_true(tag_is_nearly_exhausted(&row));
+}
+
+/* It is ids that are counted, also where nothing but 2^63 bounds them. */
+static void test_nearly_exhausted_with_an_increment(void **state)
+{
+    struct tag_row row = recalling_row();
+
+    (void)state;
+    row.increment = 100;
+    row.offset = 99;
+    row.max = 1000; /* 99, 199 to 999 */
+    row.max_id = 900;
+    assert_false(tag_is_nearly_exhausted(&row));
+    row.max_id = 1000;
+    assert_true(tag_is_nearly_exhausted(&row));
+    row.max = 99; /* none at all */
+    row.max_id = 0;
+    assert_true(tag_is_nearly_exhausted(&row));
+    row.max = 0;
+    assert_false(tag_is_nearly_exhausted(&row));
+    row.max_id = TAG_MAX_ID_END - 1;
+    assert_true(tag_is_nearly_exhausted(&row));
+    row.increment = row.offset = 0;
     assert_true(tag_is_nearly_exhausted(&row));
 }
 
@@ -688,6 +715,7 @@ int main(void)
         cmocka_unit_test(test_a_row_with_an_owner),
         cmocka_unit_test(test_what_a_tag_counts),
         cmocka_unit_test(test_a_row_with_a_max),
+        cmocka_unit_test(test_nearly_exhausted_with_an_increment),
         cmocka_unit_test(test_a_row_with_a_shape),
         cmocka_unit_test(test_row_round_trip),
         cmocka_unit_test(test_row_decode_refuses_damage),

@@ -235,26 +235,20 @@ static int again_result(const void *data, size_t len, struct buf *buf)
 
 static void encode_rows(struct buf *buf)
 {
-    const struct worker_row first = sample_row(7);
-    const struct worker_row second = sample_row(0x0102);
-    const struct worker_row *const rows[2] = {&first, &second};
+    const struct worker_row rows[2] = {sample_row(7), sample_row(0x0102)};
 
     worker_rows_encode(rows, 2, T, buf);
 }
 
 static int again_rows(const void *data, size_t len, struct buf *buf)
 {
-    const struct worker_row *borrowed[WORKER_ROWS_MAX];
     struct worker_rows rows;
     int err = worker_rows_decode(data, len, &rows);
 
     if (err != 0) {
         return err;
     }
-    for (size_t i = 0; i < rows.count; i++) {
-        borrowed[i] = &rows.rows[i];
-    }
-    worker_rows_encode(borrowed, rows.count, rows.log_ms, buf);
+    worker_rows_encode(rows.rows, rows.count, rows.log_ms, buf);
     worker_rows_release(&rows);
     assert_null(rows.rows);
     return 0;

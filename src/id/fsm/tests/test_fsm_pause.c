@@ -109,6 +109,20 @@ static void test_strict(void **state)
     assert_int_equal(id_apply_take(a, "s", 1).first, 3);
 }
 
+/* A name that is deleted keeps nothing of it, also if it counts for no client. */
+static void test_deleted_with_a_cover(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_put put = {.name = "t", .step_fields = TAG_FIELD_COVER, .cover_s = 600};
+
+    id_apply_mode(a, "t", TAG_MODE_TREND);
+    assert_int_equal(id_apply_put(a, put, false).status, 0);
+    assert_int_equal(id_apply_row(a, "t")->cover_s, 600);
+    assert_int_equal(id_apply_delete(a, "t"), 0);
+    assert_int_equal(id_apply_row(a, "t")->cover_s, 0);
+    expect_no_texts(a, "t");
+}
+
 static void test_monotonic(void **state)
 {
     struct id_apply *a = *state;
@@ -190,8 +204,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-        TEST(test_segments),           TEST(test_strict),
-        TEST(test_monotonic),          TEST(test_other_changes_keep_the_pause),
+        TEST(test_deleted_with_a_cover),
+        TEST(test_segments),
+        TEST(test_strict),
+        TEST(test_monotonic),
+        TEST(test_other_changes_keep_the_pause),
         TEST(test_cover_and_max_step),
     };
 

@@ -279,8 +279,10 @@ static void test_the_count_is_that_of_the_rows(void **state)
         }
         for (struct fsm_row *row = fsm_tags_seek(&a->fsm->tags, "", 0); row != NULL;
              row = fsm_tags_next(row)) {
-            assert_true(row->tag.client < 4);
-            sums[row->tag.client] += tag_share_bytes(&row->tag);
+            const struct tag_row tag = fsm_row_tag(row);
+
+            assert_true(tag.client < 4);
+            sums[tag.client] += tag_share_bytes(&tag);
         }
         for (uint64_t client = 1; client < 4; client++) {
             assert_true(held_by(a, client) == sums[client]);

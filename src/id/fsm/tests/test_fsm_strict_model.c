@@ -77,7 +77,8 @@ static const char *const NAMES[TAGS] = {"a", "b", "c", "d"};
 static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len,
                            uint64_t node_id)
 {
-    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
+    const struct fsm_recall *recall =
+        fsm_recalls_find(&fsm->recalls, fsm_tags_find(&fsm->tags, name, name_len));
 
     return recall != NULL && node_set_has(&recall->nodes, node_id);
 }

@@ -554,14 +554,14 @@ static void test_put_bulk_is_as_one_by_one(void **state)
     }
     for (struct fsm_row *row = fsm_tags_seek(&a->fsm->tags, "", 0); row != NULL;
          row = fsm_tags_next(row)) {
-        const struct tag_row *tag = fsm_tag(one.fsm, row->tag.name, row->tag.name_len);
+        const struct tag_row *tag = fsm_tag(one.fsm, row->name, row->name_len);
 
         assert_non_null(tag);
-        assert_int_equal(tag->step, row->tag.step);
-        assert_int_equal(tag->generation, row->tag.generation);
-        assert_int_equal(tag->created_ms, row->tag.created_ms);
-        assert_int_equal(tag->updated_ms, row->tag.updated_ms);
-        assert_string_equal(tag->description, row->tag.description);
+        assert_int_equal(tag->step, row->step);
+        assert_int_equal(tag->generation, row->generation);
+        assert_int_equal(tag->created_ms, row->created_ms);
+        assert_int_equal(tag->updated_ms, row->updated_ms);
+        assert_string_equal(tag->description, fsm_row_tag(row).description);
     }
     id_apply_free(&one);
 }

@@ -58,7 +58,7 @@ static struct fsm_usage usage_of(const struct id_apply *a)
 
 static uint64_t tags_bytes(const struct id_apply *a)
 {
-    return a->fsm->tags.bytes;
+    return a->fsm->tags.counts.bytes;
 }
 
 /* Of a tag with lengths as these. */
@@ -154,6 +154,56 @@ static void test_what_a_put_adds(void **state)
     buf_free(&command);
 }
 
+/* So it is of the texts that came after descriptions: the reason of a pause, and further keys. */
+static void test_what_reasons_and_keys_add(void **state)
+{
+    static const char SHAPE[] = "A{key}-{secret:7}\0"
+                                "0123456789abcdefghijklmnopqrstuv";
+    static const char REASON[LIMIT_TAG_REASON_BYTES] = {[0 ... LIMIT_TAG_REASON_BYTES - 1] = 'r'};
+    const struct command_list head = {.wall_ms = 1, .stepped = true};
+    struct tag_put steps[] = {
+        {.step_fields = TAG_FIELD_PAUSED | TAG_FIELD_REASON, .paused = true, .reason_len = 200},
+        {.fields = TAG_FIELD_DESCRIPTION, .description_len = 200},
+        {.step_fields = TAG_FIELD_REASON, .reason_len = 17},
+        {.step_fields = TAG_FIELD_REASON, .reason_len = 100},
+        {.step_fields = TAG_FIELD_PAUSED},
+        {.fields = TAG_FIELD_KEY, .key_number = 1},
+        {.fields = TAG_FIELD_KEY, .key_number = 1},
+    };
+    struct tag_put first = {.name = "t",
+                            .shape = SHAPE,
+                            .shape_len = sizeof SHAPE - 1,
+                            .max = 10000000,
+                            .fields = TAG_FIELD_SHAPE | TAG_FIELD_MAX};
+    struct id_apply *a = *state;
+
+    id_apply_raise(a, 3);
+    assert_int_equal(id_apply_put(a, first, false).status, 0);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        struct buf command = BUF_INIT;
+        struct command read;
+        uint64_t before = tags_bytes(a);
+        uint64_t adds;
+
+        steps[i].name = "t";
+        steps[i].name_len = 1;
+        steps[i].reason = REASON;
+        steps[i].description = REASON;
+        steps[i].shape = "";
+        steps[i].key = SHAPE + sizeof SHAPE - 1 - SHAPE_KEY_BYTES;
+        steps[i].key_len = (steps[i].fields & TAG_FIELD_KEY) != 0 ? SHAPE_KEY_BYTES : 0;
+        command_put(&command, COMMAND_TAGS_PUT_STEPPED, &head);
+        command_item_put(&command, COMMAND_TAGS_PUT_STEPPED, &steps[i]);
+        command_items_end(&command);
+        assert_int_equal(command_read(command.data, command.len, &read), 0);
+        adds = fsm_adds(a->fsm, read.list);
+        assert_int_equal(id_apply_bytes(a, &command), 0);
+        assert_true(tags_bytes(a) > before ? tags_bytes(a) == before + adds : adds == 0);
+        assert_true((adds > 0) == (i != 2 && i != 4 && i != 6));
+        buf_free(&command);
+    }
+}
+
 /* Rows of all lengths in a state machine of their own: what the allocator gave is not more. */
 static void test_it_is_no_less_than_what_is_taken(void **state)
 {
@@ -198,6 +248,7 @@ int main(void)
         TEST(test_tags),
         TEST(test_keys),
         TEST(test_what_a_put_adds),
+        TEST(test_what_reasons_and_keys_add),
         TEST(test_it_is_no_less_than_what_is_taken),
     };
 

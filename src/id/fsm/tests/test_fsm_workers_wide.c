@@ -305,6 +305,52 @@ static void fill(struct table *t, struct prng *prng, unsigned count, uint64_t fr
     t->fsm = load(t);
 }
 
+/* What a client holds of a wider layout takes no share of the cluster's own; and all of 65,536 are
+ * all. */
+static void test_shares_of_two_layouts(void **state)
+{
+    struct table *t = *state;
+    struct worker_acquire own = {.kind = WORKER_CLIENT,
+                                 .worker_id = WORKER_ID_ANY,
+                                 .window_ms = 60000,
+                                 .wall_ms = T,
+                                 .name = "own",
+                                 .name_len = 3,
+                                 .client = 1,
+                                 .percent = 1}; /* of 1024: 10 */
+    struct worker_result result;
+    struct buf command = BUF_INIT;
+
+    for (uint32_t id = FIRST; id < FIRST + LIMIT_WORKER_ROWS - 2; id++) {
+        struct worker_row row = {.id = id,
+                                 .state = WORKER_HELD,
+                                 .kind = WORKER_CLIENT,
+                                 .epoch = 1,
+                                 .granted_until_ms = T + 60000,
+                                 .name = "pod",
+                                 .name_len = 3,
+                                 .client = 1};
+
+        worker_row_put(&t->workers[id], &row);
+    }
+    state_free(fsm_state(t->fsm));
+    t->fsm = load(t);
+    command_put(&command, COMMAND_WORKER_ACQUIRE_OF, &own);
+    result = apply_worker(t, &command);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.row.id, 0);
+    own.bits = BITS;
+    command_put(&command, COMMAND_WORKER_ACQUIRE_OF, &own);
+    result = apply_worker(t, &command);
+    assert_int_equal(result.status, ERR_SHARE);
+    assert_int_equal(result.most, LIMIT_WORKER_ROWS / 100);
+    own.percent = 100;
+    command_put(&command, COMMAND_WORKER_ACQUIRE_OF, &own);
+    assert_int_equal(apply_worker(t, &command).status, 0);
+    assert_null(fsm_worker_at(t->fsm, LIMIT_WORKER_ROWS));
+    check_rows(t);
+}
+
 static void test_one_more_than_may_be_registered(void **state)
 {
     struct table *t = *state;
@@ -461,6 +507,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_ids_up_to_22_bits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_shares_of_two_layouts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_more_than_may_be_registered, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_forgotten_is_not_granted_again, setup,
                                         teardown),

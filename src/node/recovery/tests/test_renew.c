@@ -342,7 +342,7 @@ static void test_how_far_a_tag_is_raised(void **state)
     (void)hour_ms;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t ids = 1;
-        bool known = renew_raise(&cases[i].raise, &cases[i].row, 500, &ids);
+        bool known = renew_raise(&cases[i].raise, &cases[i].row, 500, 0, &ids);
 
         assert_int_equal(known, cases[i].ids != UINT64_MAX);
         if (known && ids != cases[i].ids) {
@@ -350,6 +350,23 @@ static void test_how_far_a_tag_is_raised(void **state)
             assert_int_equal(ids, cases[i].ids);
         }
     }
+}
+
+/* --raise-ids counts ids; what max_id grew by are numbers. */
+static void test_raises_of_a_tag_with_an_increment(void **state)
+{
+    const struct raise ids = {.by_ids = true, .ids = 20};
+    const struct raise time = {.by_time = true, .time_ms = 3600000, .factor = 10};
+    const struct saved_row row = {.span_ms = 3600000, .grew = 999999};
+    uint64_t numbers;
+
+    (void)state;
+    assert_true(renew_raise(&ids, &row, 500, 1000, &numbers));
+    assert_int_equal(numbers, 20000);
+    assert_true(renew_raise(&time, &row, 500, 1000, &numbers));
+    assert_int_equal(numbers, 10000000);
+    assert_true(renew_raise(&time, &row, 500, 1000000, &numbers)); /* ten segments of 500 ids */
+    assert_int_equal(numbers, 5000000000);
 }
 
 /* NOW is 2023-11-14T23:13:20Z, and 2023-11-15T00:13:20 in Berlin; the log's time an hour before. */
@@ -676,6 +693,7 @@ int main(void)
         cmocka_unit_test(test_what_a_raise_of_dates_does_not_cover_is_named),
         cmocka_unit_test(test_a_key_that_may_have_been_made_since_is_passed_over),
         cmocka_unit_test(test_the_last_key_is_named),
+        cmocka_unit_test(test_raises_of_a_tag_with_an_increment),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_rows_that_come_in_any_order),
     };

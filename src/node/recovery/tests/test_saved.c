@@ -25,10 +25,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "raft/core/prepare.h"
 #include "src/base/assert.h"
+#include "src/id/codec/command.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/node/recovery/recovery.h"
 #include "src/node/recovery/saved.h"
 #include "src/node/recovery/tests/recovery_fixture.h"
+#include "src/state/codec/cluster_command.h"
+#include "src/state/codec/session.h"
 #include "storage/lmdb/store.h"
 
 #define TAGS 300
@@ -333,6 +338,113 @@ static void test_a_survivor_is_compared_by_term_and_then_by_index(void **state)
     }
 }
 
+/* A copy of the survivor itself, and a directory of a cluster of another name, say nothing. */
+static void test_what_is_no_other_survivor(void **state)
+{
+    struct world *world = *state;
+    struct store_error error = {""};
+    uint64_t store_id;
+    char other[96];
+
+    (void)snprintf(other, sizeof other, "%s/other", world->dir);
+    for (unsigned i = 0; i < 2; i++) {
+        world->fresh.dir = world->data;
+        world->fresh.node_id = 9;
+        world->fresh.cluster_id = "c-2";
+        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        world->fresh.dir = other;
+        world->fresh.node_id = i == 0 ? 9 : 8;
+        world->fresh.cluster_id = i == 0 ? "c-2" : "c-3";
+        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        assert_int_equal(compared(world, other), ERR_WRONG_NODE);
+        clear(world);
+    }
+}
+
+/* An entry behind the rows, of the term in which they were written. */
+static void append(const struct world *world, const struct store_entry *entries, uint32_t count)
+{
+    struct store_lmdb_config config = {
+        .dir = world->data, .map_bytes = 16 << 20, .identity = {.node_id = 9}};
+    struct store_op op = {.kind = STORE_APPEND,
+                          .index = world->fresh.index + 1,
+                          .entries = entries,
+                          .entry_count = count};
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_error error = {""};
+    struct store *store;
+    bool made;
+
+    memcpy(config.identity.cluster_id, "c-2", sizeof "c-2");
+    assert_int_equal(store_lmdb_open(&config, &store, &made, &error), 0);
+    STAILQ_INSERT_TAIL(&list, &op, link);
+    assert_int_equal(store->ops->commit(store, &list, &error), 0);
+    store->ops->close(store);
+}
+
+static bool has_tag(const struct saved *saved, const char *name)
+{
+    for (size_t i = 0; i < saved->count; i++) {
+        const struct saved_row *row = &saved->rows[i];
+
+        if (row->key[0] == FSM_TABLE_TAGS && row->key_len == 1 + strlen(name) &&
+            memcmp(row->key + 1, name, strlen(name)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the log has behind the rows counts, from its first entry on, as if all of it had been
+ * acknowledged: tags, members, and the node's own address. */
+static void test_the_log_behind_the_rows(void **state)
+{
+    static const char *const names[] = {"first", "last"};
+    const struct member_move move = {.node_id = 9, .address = "127.0.0.1:8"};
+    struct configuration configuration = {0};
+    struct world *world = *state;
+    struct store_error error = {""};
+    struct store_entry entries[4];
+    struct buf bytes[4] = {BUF_INIT};
+    struct reach reach;
+    struct saved saved;
+    uint64_t store_id;
+
+    for (unsigned i = 0; i < 2; i++) {
+        const struct tag_put put = {.name = names[i], .name_len = (uint16_t)strlen(names[i])};
+
+        command_put(&bytes[i], COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1});
+        command_item_put(&bytes[i], COMMAND_TAGS_PUT, &put);
+        command_items_end(&bytes[i]);
+    }
+    cluster_command_put(&bytes[2], COMMAND_MEMBER_MOVE, &move);
+    configuration_add(&configuration, 8, "127.0.0.1:6", ROLE_STANDBY);
+    configuration_add(&configuration, 9, "127.0.0.1:7", ROLE_VOTER);
+    configuration_encode(&configuration, &bytes[3]);
+    for (unsigned i = 0; i < 4; i++) {
+        if (i < 3) {
+            session_stamp_put(&bytes[i], &(struct session_stamp){9, 1, i + 1, 1});
+        }
+        entries[i] = (struct store_entry){.term = world->fresh.term,
+                                          .type = i < 3 ? 1 : 3,
+                                          .len = (uint32_t)bytes[i].len,
+                                          .data = bytes[i].data};
+    }
+    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    append(world, entries, 4);
+    assert_int_equal(read_survivor(world->data, &saved, &reach, &error), 0);
+    assert_int_equal(saved.tail, 4);
+    assert_true(has_tag(&saved, "first"));
+    assert_true(has_tag(&saved, "last"));
+    assert_false(has_tag(&saved, "none"));
+    assert_string_equal(saved.address, "127.0.0.1:8");
+    assert_int_equal(reach.members.count, 2);
+    saved_free(&saved);
+    for (unsigned i = 0; i < 4; i++) {
+        buf_free(&bytes[i]);
+    }
+}
+
 static void test_nothing_is_written_over_anything(void **state)
 {
     static const char *const names[] = {"db", "made", "notes"};
@@ -366,6 +478,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_survivor_is_compared_by_term_and_then_by_index,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_no_other_survivor, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_log_behind_the_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_written_over_anything, setup, teardown),
     };
 

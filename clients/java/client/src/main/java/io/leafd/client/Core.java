@@ -14,6 +14,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
@@ -32,6 +33,8 @@ final class Core {
     final Counters counters = new Counters();
     final Cluster ids;
     final Cluster admin;
+    /** Of worker ids, that are under way. */
+    final Set<CompletableFuture<Void>> releases = ConcurrentHashMap.newKeySet();
     private volatile boolean closed;
 
     // The loop's thread alone.
@@ -164,17 +167,26 @@ final class Core {
         }
     }
 
-    /** Until worker ids are given back, or the time of an attempt is over. */
-    void awaitReleases(List<CompletableFuture<Void>> released) {
+    /**
+     * Until worker ids are given back, or the time of an attempt is over, and then the task. In the
+     * hook, on the loop's thread, it returns at once: by that thread they are given back.
+     */
+    void awaitReleases(Runnable then) {
+        CompletableFuture<Void> all = CompletableFuture.allOf(
+                releases.toArray(new CompletableFuture<?>[0]));
+        if (loop.isCurrent()) {
+            all.whenComplete((nothing, error) -> then.run());
+            return;
+        }
         try {
-            CompletableFuture.allOf(released.toArray(new CompletableFuture<?>[0]))
-                    .get(settings.attemptMs + 100, TimeUnit.MILLISECONDS);
+            all.get(settings.attemptMs + 100, TimeUnit.MILLISECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } catch (ExecutionException | TimeoutException e) {
             // What could not be given back is free when its window is over.
             counters.errors.increment();
         }
+        then.run();
     }
 
     /**

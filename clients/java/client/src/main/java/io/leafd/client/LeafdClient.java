@@ -7,7 +7,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -209,30 +208,29 @@ public final class LeafdClient implements AutoCloseable {
 
     /**
      * Gives worker ids back, for which it waits up to {@code attempt_ms}, and drops what is at
-     * hand. Calls that wait, and later ones, get {@code closed}. A second close does nothing.
+     * hand. Calls that wait, and later ones, get {@code closed}. A second close does nothing. In
+     * the hook of events it does not wait.
      */
     @Override
     public void close() {
         List<SegmentSource> toClose;
-        List<CompletableFuture<Void>> released = new ArrayList<>();
         synchronized (this) {
             if (closed) {
                 return;
             }
             closed = true;
             toClose = new ArrayList<>(segments);
-            for (SnowflakeSource source : snowflakes.values()) {
-                released.add(source.release());
-            }
+            snowflakes.values().forEach(SnowflakeSource::release);
             snowflakes.clear();
         }
         toClose.forEach(SegmentSource::close);
-        core.awaitReleases(released);
-        core.markClosed();
-        core.loop.execute(() -> {
-            core.ids.close();
-            core.admin.close();
+        core.awaitReleases(() -> {
+            core.markClosed();
+            core.loop.execute(() -> {
+                core.ids.close();
+                core.admin.close();
+            });
+            core.loop.stop();
         });
-        core.loop.stop();
     }
 }

@@ -637,13 +637,13 @@ public final class SegmentSource implements IdSource {
             start(refill, outcome.node());
             return;
         }
-        if (failure != null) {
-            dropPaused(failure);
-        }
         List<Waiter> ready = new ArrayList<>();
         Refill slow;
         lock.lock();
         try {
+            if (failure != null) {
+                dropPaused(failure); // with the error set: who sees the one sees the other
+            }
             if (buffer != null && buffer.askedNanos - pausedNanos <= 0) {
                 core.counters.burnt.add(buffer.count);
                 buffer = null;

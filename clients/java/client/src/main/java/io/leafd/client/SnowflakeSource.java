@@ -210,8 +210,9 @@ public final class SnowflakeSource implements IdSource {
     @Override
     public void close() {
         if (!closed) {
+            release();
             onClose.accept(this);
-            core.awaitReleases(List.of(release()));
+            core.awaitReleases(() -> { });
         }
     }
 
@@ -223,9 +224,11 @@ public final class SnowflakeSource implements IdSource {
         }
     }
 
-    /** Stops, and gives the worker id back: the future ends once that is done, or failed. */
-    CompletableFuture<Void> release() {
+    /** Stops, and gives the worker id back: the core's releases have it until that ends. */
+    void release() {
         List<Waiter> all;
+        core.releases.add(released);
+        released.whenComplete((nothing, error) -> core.releases.remove(released));
         lock.lock();
         try {
             closed = true;
@@ -239,7 +242,6 @@ public final class SnowflakeSource implements IdSource {
             waiter.future.completeExceptionally(LeafdException.closed());
         }
         core.loop.execute(this::releaseLast);
-        return released;
     }
 
     // Callers.

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Clock;
@@ -17,8 +18,10 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -86,6 +89,69 @@ class SnowflakeTest {
             Expect.error("closed", source::next);
             Expect.error("closed", source.nextAsync());
             assertEquals(2, client.stats().get("ids_snowflake"));
+        }
+    }
+
+    @Test
+    void theHookClosesTheClient() throws Exception {
+        AtomicReference<LeafdClient> hooked = new AtomicReference<>();
+        AtomicLong tookMs = new AtomicLong(-1);
+        try (FakeServer server = new FakeServer(exchange -> {
+            if (exchange.target.startsWith("/api/segment/")) {
+                exchange.error(404, "unknown_tag");
+            } else {
+                cluster.handle(exchange);
+            }
+        })) {
+            LeafdClient client = LeafdClient.open(Expect.settings(server.url()).clock(clock)
+                    .onEvent(event -> {
+                        long begin = System.nanoTime();
+                        hooked.get().close(); // on the thread that gives the worker id back
+                        tookMs.set((System.nanoTime() - begin) / 1_000_000);
+                    }).build());
+            hooked.set(client);
+            client.snowflake().next();
+            assertThrows(LeafdException.class, () -> client.segment("none").next());
+            Expect.until("the worker id is given back", () -> !cluster.isHeld(0));
+            Expect.until("the hook is over", () -> tookMs.get() >= 0);
+            assertTrue(tookMs.get() < 30_000, "it waited for its own thread: " + tookMs);
+            Expect.error("closed", () -> client.segment("another").next());
+        }
+    }
+
+    @Test
+    void twoCloseAtOnce() throws Exception {
+        CountDownLatch begun = new CountDownLatch(1);
+        CountDownLatch go = new CountDownLatch(1);
+        try (FakeServer server = new FakeServer(exchange -> {
+            if (exchange.method.equals("DELETE")) {
+                begun.countDown();
+                go.await(60, TimeUnit.SECONDS);
+            }
+            cluster.handle(exchange);
+        })) {
+            LeafdClient client = open(60_000, server.url());
+            SnowflakeSource source = client.snowflake();
+            source.next();
+            Thread first = new Thread(source::close);
+            first.start();
+            assertTrue(begun.await(60, TimeUnit.SECONDS));
+            Thread second = new Thread(client::close);
+            second.start();
+            Expect.until("the client is closed", () -> {
+                try {
+                    client.openSegment("another").close();
+                    return false;
+                } catch (LeafdException e) {
+                    return e.code().equals("closed");
+                }
+            });
+            Expect.until("the second one waits",
+                    () -> second.getState() == Thread.State.TIMED_WAITING);
+            go.countDown();
+            first.join();
+            second.join();
+            assertFalse(cluster.isHeld(0), "the second one has ended the first one's release");
         }
     }
 

@@ -178,6 +178,9 @@ public final class Discovery {
             uid = uid == null ? listing.uid : uid;
             found = listing;
             answered.clear();
+            Set<String> keys = new HashSet<>(); // one that was gone has to be proven anew
+            listing.nodes.values().forEach(row -> keys.add(row.key()));
+            proven.retainAll(keys);
             Listing.Node own = listing.nodes.get(listing.self);
             if (own != null && own.address.equals(node.address())) {
                 proven.add(own.key());
