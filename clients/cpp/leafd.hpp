@@ -14,7 +14,8 @@
 //
 // Ownership: a client and its sources share what is below them. It is closed by close(), or with
 // the last of them, so a source may outlive the Client that made it. All can be copied; one that was
-// moved from may only be destroyed or assigned to.
+// moved from may only be destroyed or assigned to. Given up in a hook, the last one is closed by a
+// thread of its own, which frees the hook, too.
 //
 // Threads: all calls, from any thread. Fork: as of leafd.h.
 #ifndef LEAFD_CLIENTS_CPP_LEAFD_HPP
@@ -29,6 +30,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -130,10 +132,22 @@ struct Core {
     }
     static void on_event(void *user, const Event *event) noexcept
     {
+        hooks++;
         static_cast<Core *>(user)->hook(*event);
+        hooks--;
+    }
+    // The hook may give up the last handle: what calls it goes on until it has returned.
+    static void end(Core *core)
+    {
+        if (hooks > 0) {
+            std::thread([core] { delete core; }).detach();
+        } else {
+            delete core;
+        }
     }
     Hook hook;
     ::leafd *leafd = nullptr;
+    static inline thread_local int hooks = 0; // that this thread runs
 };
 
 // A text for C, which would end at a 0.
@@ -384,7 +398,7 @@ class Client
         }
         words.push_back(nullptr);
         ::leafd_error error;
-        auto core = std::make_shared<detail::Core>(std::move(hook));
+        std::shared_ptr<detail::Core> core(new detail::Core(std::move(hook)), detail::Core::end);
         core->leafd = detail::made(::leafd_open(words.data(), &error), error);
         if (core->hook) {
             ::leafd_on_event(core->leafd, detail::Core::on_event, core.get());

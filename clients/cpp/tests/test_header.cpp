@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 #include <mutex>
+#include <thread>
 #include <type_traits>
 
 leafdpp::Settings nowhere(); // of other.cpp
@@ -128,6 +129,32 @@ static void test_events()
           "an event of a failover, with both endpoints");
 }
 
+// The last handle is given up by a thread of libleafd's.
+static void test_a_hook_that_gives_up_the_last_handle()
+{
+    struct Shared {
+        std::mutex lock; // held until the program has given up the others
+        std::optional<leafdpp::Client> kept;
+    };
+    auto shared = std::make_shared<Shared>();
+    std::weak_ptr<Shared> alive = shared;
+    {
+        std::lock_guard<std::mutex> guard(shared->lock);
+        leafdpp::Client client(
+            {"endpoints=http://127.0.0.1:9,http://127.0.0.1:10", "deadline_ms=100"},
+            [shared](const leafdpp::Event &) {
+                std::lock_guard<std::mutex> inner(shared->lock);
+                shared->kept.reset();
+            });
+        shared->kept = client;
+        refused("unreachable", "no", [&] { client.segment("orders").next(); });
+    }
+    shared.reset();
+    while (!alive.expired()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 static void test_counters()
 {
     leafdpp::Client client(nowhere());
@@ -143,6 +170,7 @@ int main()
     test_arguments();
     test_ownership();
     test_events();
+    test_a_hook_that_gives_up_the_last_handle();
     test_counters();
     if (failures == 0) {
         std::cout << "test_header: passed\n";

@@ -18,6 +18,7 @@
 
 mod c;
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::os::raw::{c_char, c_int, c_void};
@@ -141,9 +142,15 @@ unsafe extern "C" fn on_event(user: *mut c_void, event: *const c::Event) {
     };
     // A panic must not go through C.
     let hook = &*(user as *const Hook);
+    let before = IN_HOOK.with(|running| running.replace(true));
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| hook(made))).is_err() {
         std::process::abort();
     }
+    IN_HOOK.with(|running| running.set(before));
+}
+
+thread_local! {
+    static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The hook is freed after the client that calls it.
@@ -156,7 +163,13 @@ unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: nothing else has it any more, and no call is under way.
+        if !self.0.is_null() && IN_HOOK.with(Cell::get) {
+            // A thread of the library's own, which goes on once the hook has returned.
+            let rest = Handle(std::mem::replace(&mut self.0, std::ptr::null_mut()), self.1.take());
+            std::thread::spawn(move || drop(rest));
+            return;
+        }
+        // SAFETY: nothing else has it any more, no call is under way, and null is no client.
         unsafe { c::leafd_free(self.0) }
     }
 }

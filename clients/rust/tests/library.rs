@@ -77,6 +77,30 @@ fn a_source_outlives_its_client() {
 }
 
 #[test]
+fn a_hook_that_gives_up_the_last_handle() {
+    let kept: Arc<Mutex<Option<Client>>> = Arc::default();
+    let alive = Arc::new(());
+    let (last, own) = (kept.clone(), alive.clone());
+    let (start, started) = std::sync::mpsc::sync_channel::<()>(0);
+    let started = Mutex::new(started);
+    let settings = ["endpoints=http://127.0.0.1:9,http://127.0.0.1:10", "deadline_ms=100"];
+    let client = Client::open_with_events(settings, move |_| {
+        let _ = started.lock().unwrap().recv(); // the program has given up the others
+        drop(last.lock().unwrap().take());
+        assert!(Arc::strong_count(&own) == 2, "the hook is there until it has returned");
+    })
+    .unwrap();
+    *kept.lock().unwrap() = Some(client.clone());
+    refused(client.segment("orders").unwrap().next(), "unreachable", "no");
+    drop(client);
+    drop(start);
+    while Arc::strong_count(&alive) > 1 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(kept.lock().unwrap().is_none(), "a hook was called");
+}
+
+#[test]
 fn counters() {
     let text = nowhere().stats_text();
     assert!(text.contains("leafd_client_ids_segment_total 0\n") && text.ends_with('\n'), "{text}");
