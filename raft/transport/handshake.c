@@ -409,7 +409,7 @@ static enum handshake_reject handshake_take(struct handshake *handshake, enum fr
     if (handshake->dialler && type == FRAME_REJECT) {
         return take_reject(handshake, payload, len);
     }
-    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0) {
+    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0 && !handshake->joins) {
         if (handshake->refused == HANDSHAKE_REJECT_NONE) {
             handshake_move(handshake, HANDSHAKE_DONE);
         }

@@ -8,8 +8,8 @@
  *
  *   dialler:   HELLO_SENT --CHALLENGE--> PROOF_SENT --WELCOME--> DONE
  *   acceptor:  HELLO_AWAITED --HELLO--> CHALLENGE_SENT --PROOF--> DONE
- *   a node that is no member yet: PROOF_SENT --JOINED--> ANSWERED; the acceptor of that:
- *              CHALLENGE_SENT --PROOF--> ANSWERED
+ *   a node that is no member yet: PROOF_SENT --JOINED--> ANSWERED, and never DONE; the acceptor of
+ *              that: CHALLENGE_SENT --PROOF--> ANSWERED
  *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
  *
  *   HELLO      u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 wanted id,

@@ -307,9 +307,7 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     if (conn->state == NET_CONN_CLOSING) {
         return;
     }
-    if (conn->handshake.state == HANDSHAKE_DONE && conn->role == NET_CONN_JOINS) {
-        net_conn_close(conn, "the other side took this node for a peer");
-    } else if (conn->handshake.state == HANDSHAKE_DONE) {
+    if (conn->handshake.state == HANDSHAKE_DONE) {
         conn_move(conn, NET_CONN_UP);
         conn->was_up = true;
         conn->up_ms = uv_now(conn->hub->loop);

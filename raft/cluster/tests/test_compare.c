@@ -298,13 +298,13 @@ static void test_a_view_ends_by_itself(void **state)
     (void)state;
     ask_for_rows(&ring, odd, leader, 1);
     assert_int_equal(lender->peer, odd);
-    assert_non_null(lender->rows.view);
+    assert_non_null(lender->rows.snapshot);
     ask_for_rows(&ring, other, leader, 2);
     ring_run_ms(&ring, LIMIT_COMPARE_MS - 100);
     assert_int_equal(lender->peer, odd);
     ring_run_ms(&ring, 200);
     assert_int_equal(lender->peer, 0);
-    assert_null(lender->rows.view);
+    assert_null(lender->rows.snapshot);
     ask_for_rows(&ring, other, leader, 3);
     assert_int_equal(lender->peer, 0);
     ring_run_ms(&ring, LIMIT_COMPARE_PAUSE_MS);

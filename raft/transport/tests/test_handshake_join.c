@@ -195,6 +195,20 @@ static void test_a_node_joins(void **state)
     assert_int_equal(shake->a.state, HANDSHAKE_ANSWERED);
 }
 
+/* The other side takes it for a peer: there is no link, whatever it says. */
+static void test_a_node_that_joins_is_welcomed(void **state)
+{
+    struct shake *shake = *state;
+    struct buf out = BUF_INIT;
+
+    shake->a_side.base.introduce = introduce_cb;
+    begin(shake, true);
+    frame_put(&out, FRAME_WELCOME, NULL, 0);
+    take_out(shake, &out);
+    deliver(shake, &shake->a);
+    assert_denied(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+}
+
 static void test_joining_is_refused(void **state)
 {
     struct shake *shake = *state;
@@ -325,6 +339,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_statement_reaches_the_acceptor),
         T(test_a_node_joins),
+        T(test_a_node_that_joins_is_welcomed),
         T(test_joining_is_refused),
         T(test_removed_peer),
         T(test_a_store_that_was_set_back_or_lies),
