@@ -70,11 +70,8 @@ struct handshake_config {
     uint64_t store_id;
     const char *cluster_id;    /* at most LIMIT_CLUSTER_ID_BYTES */
     struct level_range levels; /* that this node speaks; zeros: level_own */
-    /* Is the dialler a peer of this node? Asked by acceptors after its proof and `admit`. */
-    bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
-                  size_t len);
-    /* Its admit is asked on both sides, once the peer has proved the secret. May be NULL in it:
-     * birth, check (not asked), introduce (no statement), join (none may). */
+    /* Its judge() is asked on both sides, once the peer has proved the secret; introduce() and
+     * join() may be called. */
     struct net_receiver *receiver;
 };
 
@@ -109,6 +106,7 @@ struct handshake {
      * statement first: two clusters each see an unexpected store, and one of them must learn
      * why. */
     enum handshake_reject refused;
+    uint16_t level; /* of NEWER: the level in force */
     /* of FAILED */
     enum handshake_reject reject;
     bool by_peer;                        /* the other side sent the REJECT */

@@ -54,8 +54,7 @@ struct net_hub {
     uint8_t plain[64 * 1024]; /* the decrypted input */
 };
 
-/* Times that are 0 become the limits. The caller fills in the rest: receiver, all_gone, and of the
- * handshake `known`. */
+/* Times that are 0 become the limits. The caller fills in all_gone. */
 void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
                   struct net_receiver *receiver);
 

@@ -493,16 +493,6 @@ static const struct net_ops net_uv_ops = {
 
 /* --- open and close --- */
 
-static bool net_is_known(const struct handshake_config *config, uint64_t peer,
-                         const void *statement, size_t len)
-{
-    const struct net_uv *net = CONTAINER(config, const struct net_uv, hub.handshake);
-    struct net_receiver *receiver = net->hub.receiver;
-
-    return net_uv_link(net, peer) != NULL ||
-           (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
-}
-
 static void net_prepare_cb(uv_prepare_t *prepare)
 {
     struct net_uv *net = prepare->data;
@@ -546,7 +536,6 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net = MUST_HAVE(calloc(1, sizeof *net));
     net->base.ops = &net_uv_ops;
     net_hub_init(&net->hub, loop, config, receiver);
-    net->hub.handshake.known = net_is_known;
     net->hub.all_gone = all_gone;
     net->port = address_port(&address);
     TAILQ_INIT(&net->links);

@@ -16,19 +16,12 @@
 
 #include <cmocka.h>
 
-static bool always_known(const struct handshake_config *config, uint64_t peer,
-                         const void *statement, size_t len)
-{
-    (void)config;
-    (void)statement;
-    (void)len;
-    return peer > 0;
-}
-
-static int always_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+static int always_right(struct net_receiver *receiver, const struct net_claim *claim,
+                        uint16_t *ret_level)
 {
     (void)receiver;
-    return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
+    (void)ret_level;
+    return claim->id > 0 && claim->store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
 static void client_init(struct net_client *client, struct net_world *world, uint64_t id)
@@ -40,9 +33,8 @@ static void client_init(struct net_client *client, struct net_world *world, uint
     client->config.store_id = 1000 + id;
     client->config.cluster_id = "test";
     client->secret = "secret";
-    client->config.known = always_known;
     client->config.receiver = &client->receiver;
-    client->receiver.admit = always_admit;
+    client->receiver.judge = always_right;
 }
 
 static struct sockaddr_in loopback(uint16_t port)
