@@ -310,18 +310,14 @@ static void node_free(struct node *node)
 static void node_begin(struct node *node, bool is_dialler, uint64_t wants, struct buf *out)
 {
     const struct tls_peer *peer = tls_channel_peer(node->tls);
-    const struct handshake_proof proof = {.other_cluster = !peer->same_cluster,
-                                          .peer_id = peer->node_id,
-                                          .says_wanted = peer->says_wanted,
-                                          .wanted_id = peer->wanted};
 
     node->began = true;
     if (!is_dialler) {
-        handshake_accept(&node->handshake, &node->config, &proof);
+        handshake_accept(&node->handshake, &node->config, peer);
     } else if (wants == 0 || wants == node->config.node_id) {
-        handshake_join(&node->handshake, &node->config, &proof, out);
+        handshake_join(&node->handshake, &node->config, peer, out);
     } else {
-        handshake_dial(&node->handshake, &node->config, wants, &proof, out);
+        handshake_dial(&node->handshake, &node->config, wants, peer, out);
     }
 }
 

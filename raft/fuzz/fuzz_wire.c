@@ -222,7 +222,7 @@ static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
     wire_statement_encode(&(struct wire_statement){.start = {1, 2, 3, 0, 2}}, statement);
 }
 
-static const struct handshake_proof any = {.peer_id = 0};
+static const struct tls_peer any = {.same_cluster = true};
 
 static struct handshake_config config_of(uint64_t node_id)
 {

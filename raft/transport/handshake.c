@@ -184,7 +184,7 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     if (!reader_done(&reader)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
-    if (handshake->proof.other_cluster || intro.cluster_id_len != strlen(cluster_id) ||
+    if (!handshake->proof.same_cluster || intro.cluster_id_len != strlen(cluster_id) ||
         memcmp(intro.cluster_id, cluster_id, intro.cluster_id_len) != 0) {
         return HANDSHAKE_REJECT_CLUSTER;
     }
@@ -200,10 +200,10 @@ static bool is_another(const struct handshake *handshake, uint64_t node_id)
 /* Is it the node that TLS has proved, and does it want the node that it named in TLS? */
 static bool is_as_proved(const struct handshake *handshake, const struct introduction *intro)
 {
-    const struct handshake_proof *proof = &handshake->proof;
+    const struct tls_peer *proof = &handshake->proof;
 
-    return (proof->peer_id == 0 || proof->peer_id == intro->node_id) &&
-           (!proof->says_wanted || proof->wanted_id == intro->wanted_id);
+    return (proof->node_id == 0 || proof->node_id == intro->node_id) &&
+           (!proof->says_wanted || proof->wanted == intro->wanted_id);
 }
 
 static enum handshake_reject take_hello(struct handshake *handshake, const uint8_t *payload,
@@ -384,7 +384,7 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 /* --- start --- */
 
 static void handshake_begin(struct handshake *handshake, const struct handshake_config *config,
-                            const struct handshake_proof *proof, enum handshake_state state)
+                            const struct tls_peer *proof, enum handshake_state state)
 {
     ASSERT(config->node_id > 0);
     ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
@@ -395,7 +395,7 @@ static void handshake_begin(struct handshake *handshake, const struct handshake_
 }
 
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const struct handshake_proof *proof, struct buf *out)
+                    uint64_t wanted, const struct tls_peer *proof, struct buf *out)
 {
     ASSERT(wanted > 0 && wanted != config->node_id);
     handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
@@ -404,7 +404,7 @@ void handshake_dial(struct handshake *handshake, const struct handshake_config *
 }
 
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct handshake_proof *proof, struct buf *out)
+                    const struct tls_peer *proof, struct buf *out)
 {
     ASSERT(config->receiver->introduce != NULL);
     handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
@@ -413,7 +413,7 @@ void handshake_join(struct handshake *handshake, const struct handshake_config *
 }
 
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const struct handshake_proof *proof)
+                      const struct tls_peer *proof)
 {
     handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_AWAITED);
 }

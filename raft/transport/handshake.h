@@ -39,6 +39,7 @@
 #define LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
 
 #include "raft/transport/net.h"
+#include "raft/transport/net_keys.h"
 #include "src/base/buf.h"
 #include "src/state/codec/level.h"
 
@@ -85,17 +86,9 @@ enum handshake_state {
     HANDSHAKE_FAILED
 };
 
-/* Facts about the other side before the first frame. */
-struct handshake_proof {
-    bool other_cluster; /* TLS has proved that it is of another cluster id */
-    uint64_t peer_id;   /* its id, as TLS has proved; 0: any node of the cluster */
-    bool says_wanted;   /* TLS has also proved which node the dialler wants: */
-    uint64_t wanted_id; /* 0: any */
-};
-
 struct handshake {
     const struct handshake_config *config; /* borrowed */
-    struct handshake_proof proof;
+    struct tls_peer proof;                 /* what TLS has proved of the other side */
     enum handshake_state state;
     bool dialler;
     bool joins;                     /* the dialler wants an answer, and no link */
@@ -115,16 +108,16 @@ struct handshake {
 
 /* Begin as the dialler of the node `wanted`; appends the HELLO frame to out. */
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const struct handshake_proof *proof, struct buf *out);
+                    uint64_t wanted, const struct tls_peer *proof, struct buf *out);
 
 /* Begin as a node that wants to join through any node that listens there. Once ANSWERED, the last
  * received frame is the answer. */
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct handshake_proof *proof, struct buf *out);
+                    const struct tls_peer *proof, struct buf *out);
 
 /* Begin as the acceptor of the connection. */
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const struct handshake_proof *proof);
+                      const struct tls_peer *proof);
 
 /* Take a frame, append answers to out (whole frames), move the state. Not after DONE, ANSWERED or
  * FAILED. */

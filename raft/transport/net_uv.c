@@ -161,6 +161,9 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
     if (link->backoff_ms > LIMIT_REDIAL_MAX_MS) {
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     }
+    if (conn->refused) {
+        hub->receiver->gone(hub->receiver, conn->wanted_id);
+    }
 }
 
 /* The end of a link that was up is reported here, never inside a call of send(). The link
@@ -174,19 +177,11 @@ static void link_freed(struct net_conn *conn)
     }
 }
 
-static void link_refused(struct net_conn *conn)
-{
-    struct net_receiver *receiver = conn->hub->receiver;
-
-    receiver->gone(receiver, conn->wanted_id);
-}
-
 static const struct net_conn_ops link_ops = {
     .up = link_up,
     .failed = link_failed,
     .down = link_down,
     .freed = link_freed,
-    .refused = link_refused,
 };
 
 /* --- a link --- */

@@ -173,7 +173,7 @@ static int pass(struct buf *out, struct handshake *to)
 static void test_a_statement_that_fills_its_frame(void **state)
 {
     const size_t most = LIMIT_HANDSHAKE_BYTES - FRAME_HEADER_BYTES;
-    const struct handshake_proof proof = {.peer_id = 0};
+    const struct tls_peer proof = {.same_cluster = true};
 
     (void)state;
     for (size_t len = most - 1; len <= most + 1; len++) {

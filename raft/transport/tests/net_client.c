@@ -230,17 +230,11 @@ static void shake(struct net_client *client, struct buf *out)
 /* Wait for TLS, and tell the handshake what it has proved. */
 static void secured(struct net_client *client, struct tls_channel *tls)
 {
-    const struct tls_peer *peer;
-
     client->tls = tls;
     flush_tls(client);
     RUN_UNTIL(client->world, net_client_ended(client) || tls_channel_is_open(tls));
     assert_false(client->ended);
-    peer = tls_channel_peer(tls);
-    client->proof = (struct handshake_proof){.other_cluster = !peer->same_cluster,
-                                             .peer_id = peer->node_id,
-                                             .says_wanted = peer->says_wanted,
-                                             .wanted_id = peer->wanted};
+    client->proof = *tls_channel_peer(tls);
 }
 
 static struct net_keys *keys_of(const struct net_client *client)

@@ -50,9 +50,9 @@ static const struct handshake_config dialler = {
     .node_id = 1, .store_id = 1001, .cluster_id = "test", .levels = {1, 3}, .receiver = &receiver};
 static const struct handshake_config acceptor = {
     .node_id = 2, .store_id = 1002, .cluster_id = "test", .levels = {1, 3}, .receiver = &receiver};
-static const struct handshake_proof of_dialler = {.peer_id = 2};
-static const struct handshake_proof of_acceptor = {
-    .peer_id = 1, .says_wanted = true, .wanted_id = 2};
+static const struct tls_peer of_dialler = {.same_cluster = true, .node_id = 2};
+static const struct tls_peer of_acceptor = {
+    .same_cluster = true, .node_id = 1, .says_wanted = true, .wanted = 2};
 
 static int reset(void **state)
 {
@@ -106,7 +106,7 @@ static void test_golden_bytes(void **state)
     assert_true(spoke[1] == 1 && spoke[2] == 1); /* each hears of the other's levels */
 }
 
-static void rejects_hello(const struct handshake_proof *proof, enum handshake_reject reject)
+static void rejects_hello(const struct tls_peer *proof, enum handshake_reject reject)
 {
     struct handshake a;
     struct handshake b;
@@ -122,18 +122,18 @@ static void rejects_hello(const struct handshake_proof *proof, enum handshake_re
 
 static void test_other_than_tls_has_proved(void **state)
 {
-    struct handshake_proof proof = of_acceptor;
+    struct tls_peer proof = of_acceptor;
 
     (void)state;
-    proof.peer_id = 3;
+    proof.node_id = 3;
     rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
     proof = of_acceptor;
-    proof.wanted_id = 3;
+    proof.wanted = 3;
     rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
-    proof.wanted_id = 0;
+    proof.wanted = 0;
     rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
     proof = of_acceptor;
-    proof.other_cluster = true;
+    proof.same_cluster = false;
     rejects_hello(&proof, HANDSHAKE_REJECT_CLUSTER);
 }
 
@@ -145,7 +145,7 @@ static void test_a_node_that_joins(void **state)
 
     (void)state;
     for (uint64_t named = 2; named <= 3; named++) {
-        const struct handshake_proof proof = {.peer_id = named};
+        const struct tls_peer proof = {.same_cluster = true, .node_id = named};
         struct buf challenge = BUF_INIT;
 
         buf_free(&out);
