@@ -15,8 +15,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/context.h"
-#include "http/api/route.h"
+#include "http/api/request.h"
 #include "http/api/tests/guarded.h"
 #include "src/base/assert.h"
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/server/wire.h"
 #include "http/tests/fixture.h"
 #include "src/base/clock.h"
