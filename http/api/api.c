@@ -562,6 +562,9 @@ bool gate_stays_open(struct conn *conn)
     if (api_loop(conn)->api->auth == NULL) {
         return true;
     }
+    if (conn->wire.tls != NULL && session_is_outdated(conn->wire.tls)) {
+        return false;
+    }
     gate_look(conn);
     if (conn->identity == NULL) { /* tokens were reread: it was judged by old ones */
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
