@@ -262,18 +262,22 @@ static void sql_put(struct buf *out, const struct source *source, const char *ta
 }
 
 /* A text as a literal, in any mode of backslashes. */
-static void sql_put_text(struct buf *out, const char *text, size_t len)
+static void sql_put_text(struct buf *out, const char *text)
 {
     bool plain = true;
 
-    for (size_t i = 0; i < len; i++) {
-        plain &= text[i] >= ' ' && text[i] <= '~' && text[i] != '\'' && text[i] != '\\';
+    for (const char *c = text; *c != '\0'; c++) {
+        plain &= *c >= ' ' && *c <= '~' && *c != '\'' && *c != '\\';
     }
-    buf_printf(out, plain ? "'%.*s'" : "CONVERT(0x", plain ? (int)len : 0, text);
-    for (size_t i = 0; i < len && !plain; i++) {
-        buf_printf(out, "%02x", (unsigned char)text[i]);
+    if (plain) {
+        buf_printf(out, "'%s'", text);
+        return;
     }
-    buf_printf(out, "%s", plain ? "" : " USING utf8mb4)");
+    buf_printf(out, "CONVERT(0x");
+    for (; *text != '\0'; text++) {
+        buf_printf(out, "%02x", (unsigned char)*text);
+    }
+    buf_printf(out, " USING utf8mb4)");
 }
 
 /* Has the table a guard, or parts of one? */
@@ -385,6 +389,7 @@ static struct row_value redis_value(const char *line, struct rows *rows)
         buf_put(&rows->text, &c, 1);
     }
     value.len = rows->text.len - value.at;
+    buf_put(&rows->text, "", 1);
     return value;
 }
 
@@ -538,7 +543,7 @@ static void mysql_put_guard(const struct database *database, const struct source
                 begun ? ",\n("
                       : "CREATE TABLE IF NOT EXISTS `$t_guard` LIKE `$t`;\n"
                         "INSERT IGNORE INTO `$t_guard` (`$n`, `$m`) VALUES\n(");
-        sql_put_text(out, tag->name, tag->name_len);
+        sql_put_text(out, tag->name);
         buf_printf(out, ", %" PRIu64 ")", tag->max_id - 1);
         begun = true;
     }
@@ -571,11 +576,10 @@ void database_put_guard(const struct database *database, const struct source *so
         const struct import_tag *tag = &tags->list[i];
 
         if (remove && tag->mark != 0) {
-            buf_printf(out, "ALTER SEQUENCE %.*s NO MAXVALUE;\n", (int)tag->object_len,
-                       tag->object);
+            buf_printf(out, "ALTER SEQUENCE %s NO MAXVALUE;\n", tag->object);
         } else if (!remove && tag->mark == 0 && tag->state != IMPORT_THERE) {
-            buf_printf(out, "ALTER SEQUENCE %.*s MAXVALUE %" PRIu64 ";\n", (int)tag->object_len,
-                       tag->object, tag->max_id - 1);
+            buf_printf(out, "ALTER SEQUENCE %s MAXVALUE %" PRIu64 ";\n", tag->object,
+                       tag->max_id - 1);
         }
     }
 }

@@ -79,20 +79,6 @@ static bool field_ends(const struct separated *in, size_t at, size_t *ret_next)
     return data[at] == in->dialect->separator || data[at] == '\n';
 }
 
-static void field_put(struct separated *in, size_t from, size_t to, bool quoted)
-{
-    for (; from < to; from++) {
-        char c = in->file->data[from];
-
-        if (in->dialect->escapes && c == '\\' && from + 1 < to) {
-            (void)sql_escape(in->file->data[++from], &c);
-        } else if (quoted && c == '"') {
-            from++; /* it is doubled */
-        }
-        buf_put(&in->file->rows->text, &c, 1);
-    }
-}
-
 /* The next field, and whether its line has more. False: a syntax error. */
 static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
 {
@@ -112,7 +98,8 @@ static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
         if (end == 0 || !field_ends(in, end, &next)) {
             return false;
         }
-        field_put(in, at + 1, end - 1, true);
+        sql_unquote(&file->rows->text, data + at + 1, end - at - 2, '"',
+                    escapes ? ESCAPES_ALL : ESCAPES_NONE);
     } else {
         for (; !field_ends(in, end, &next); end++) {
             if (escapes && data[end] == '\\' && ++end == file->len) {
@@ -120,9 +107,11 @@ static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
             }
         }
         ret->plain = true;
-        field_put(in, at, end, false);
+        sql_unquote(&file->rows->text, data + at, end - at, '\0',
+                    escapes ? ESCAPES_ALL : ESCAPES_NONE);
     }
     ret->value.len = file->rows->text.len - ret->value.at;
+    buf_put(&file->rows->text, "", 1);
     reading_advance(file, next);
     *ret_more = data[end] == in->dialect->separator;
     return true;
@@ -384,6 +373,7 @@ static bool json_take_value(struct file_reading *file, const json_t *value, int 
     }
     to->is_there = true;
     to->len = text->len - to->at;
+    buf_put(text, "", 1);
     return true;
 }
 

@@ -92,8 +92,8 @@ void messages_add(struct messages *messages, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 struct row_value {
-    size_t at; /* in rows.text */
-    size_t len;
+    size_t at;     /* in rows.text */
+    size_t len;    /* without the NUL after it */
     bool is_there; /* false: NULL, or no such column */
 };
 
@@ -183,8 +183,14 @@ int sql_read(struct file_reading *reading) MUST_CHECK;
  * quote; with escapes a backslash makes the next byte literal. */
 size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool escapes);
 
-/* The meaning of the letter after a backslash; false: itself. */
-bool sql_escape(char letter, char *ret_meaning);
+enum escapes {
+    ESCAPES_NONE, /* a backslash is itself */
+    ESCAPES_ALL,  /* \0, \b, \n, \r, \t and \Z; before another byte it has no meaning */
+    ESCAPES_SQL   /* the same, but before % and _ it stays, as in MySQL */
+};
+
+/* Append a text with its escapes resolved. quote: doubled in it; NUL: none is. */
+void sql_unquote(struct buf *out, const char *text, size_t len, char quote, enum escapes escapes);
 
 /* --- databases --- */
 
@@ -237,25 +243,24 @@ enum import_state {
 };
 
 struct import_tag {
-    const char *name; /* not ended by a NUL; borrowed from the rows, as is the description */
-    size_t name_len;
+    const char *name;        /* borrowed from the rows, as is the description */
     const char *description; /* UTF-8 without NUL */
     size_t description_len;
     bool has_description; /* else a tag keeps its own */
     char *cut;            /* the description if it had to be changed; else NULL */
     const char *object;   /* COLUMN_OBJECT */
-    size_t object_len;
-    uint64_t at;        /* the next id of the old system */
-    uint64_t max_id;    /* the first id of leafd: `at`, or ahead of it */
-    uint64_t mark;      /* of the guard: below max_id; 0: there is none */
-    int64_t age_s;      /* since the row's last change; -1: unknown */
-    uint64_t step;      /* 0: none is said */
-    uint64_t increment; /* of its ids; 0: every number */
-    uint64_t offset;    /* below it: the ids' remainder when divided by it */
+    uint64_t at;          /* the next id of the old system */
+    uint64_t max_id;      /* the first id of leafd: `at`, or ahead of it */
+    uint64_t mark;        /* of the guard: below max_id; 0: there is none */
+    int64_t age_s;        /* since the row's last change; -1: unknown */
+    uint64_t step;        /* 0: none is said */
+    uint64_t increment;   /* of its ids; 0: every number */
+    uint64_t offset;      /* below it: the ids' remainder when divided by it */
     const struct row *row;
     enum import_state state;
-    uint64_t before; /* max_id in the cluster; 0: not there */
-    uint64_t after;  /* 1 + the same, as read back; 0: not there */
+    bool is_there;   /* in the cluster, when it was read last */
+    bool is_same;    /* step, increment and description there are as here */
+    uint64_t before; /* max_id there */
 };
 
 struct import_tags {
@@ -288,6 +293,6 @@ void tags_check(const struct source *source, const struct rows *rows,
 void tags_free(struct import_tags *tags);
 
 /* The tag of this name; NULL: there is none. */
-struct import_tag *tags_find(const struct import_tags *tags, const char *name, size_t len);
+struct import_tag *tags_find(const struct import_tags *tags, const char *name);
 
 #endif
