@@ -125,7 +125,7 @@ static enum ctl_exit import_read_database(struct importing *importing, struct ro
 {
     BUF_LOCAL(why);
 
-    return database_read(&importing->database, importing->source, rows, &why) == 0
+    return database_read(&importing->database, rows, &why) == 0
                ? CTL_DONE
                : ctl_fail(CTL_DATA, "%s: %s: %s; nothing was imported", importing->from,
                           importing->table, buf_text(&why));
@@ -536,7 +536,7 @@ static void import_put_statements(struct ctl *ctl, const struct buf *text)
 static enum ctl_exit import_guard(struct importing *importing)
 {
     struct ctl *ctl = importing->ctl;
-    bool can = database_can_guard(&importing->database, importing->source);
+    bool can = database_can_guard(&importing->database);
     size_t unmarked = 0;
     enum ctl_exit code;
     BUF_LOCAL(text);
@@ -557,7 +557,7 @@ static enum ctl_exit import_guard(struct importing *importing)
                      importing->source->what);
         return CTL_DONE;
     }
-    database_put_guard(&importing->database, importing->source, &importing->tags, false, &text);
+    database_put_guard(&importing->database, &importing->tags, false, &text);
     if (!ctl_has(ctl, "guard") && text.len > 0) {
         ctl_progress("no guard: %s can come to leafd's first ids. --guard installs what is printed "
                      "here, or run it yourself",
@@ -571,7 +571,7 @@ static enum ctl_exit import_guard(struct importing *importing)
                         "gave of each, and insert the id below it into the guard's table",
                         unmarked);
     }
-    if (text.len > 0 && database_do(&importing->database, (char *)text.data, text.len, &why) != 0) {
+    if (text.len > 0 && database_do(&importing->database, &text, &why) != 0) {
         return ctl_fail(CTL_DATA, "%s: no guard: %s; nothing was imported", importing->from,
                         buf_text(&why));
     }
@@ -610,11 +610,9 @@ static enum ctl_exit import_finish(struct importing *importing)
     if (code != CTL_DONE) {
         return code;
     }
-    if (database_can_guard(&importing->database, importing->source)) {
-        database_put_guard(&importing->database, importing->source, &importing->tags, true, &text);
-    }
+    database_put_guard(&importing->database, &importing->tags, true, &text);
     if (ctl_has(ctl, "remove-guard") && text.len > 0 &&
-        database_do(&importing->database, (char *)text.data, text.len, &why) != 0) {
+        database_do(&importing->database, &text, &why) != 0) {
         return ctl_fail(CTL_DATA, "%s: the guard stays: %s", importing->from, buf_text(&why));
     }
     buf_printf(&ctl->out, "%s is quiet: %zu tags", importing->source->what, importing->tags.count);
@@ -695,11 +693,10 @@ static enum ctl_exit import_take_over(struct importing *importing)
     if (code == CTL_DONE) {
         import_put_result(importing, dry);
     }
-    if (code == CTL_DONE && dry && is_ahead &&
-        database_can_guard(&importing->database, importing->source)) {
+    if (code == CTL_DONE && dry && is_ahead) {
         BUF_LOCAL(text);
 
-        database_put_guard(&importing->database, importing->source, &importing->tags, false, &text);
+        database_put_guard(&importing->database, &importing->tags, false, &text);
         import_put_statements(importing->ctl, &text);
     }
     return code;
@@ -734,7 +731,8 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     const char *table = ctl_option(ctl, "table");
     size_t given = path != NULL;
 
-    *database = (struct database){.table = table != NULL              ? table
+    *database = (struct database){.source = source,
+                                  .table = table != NULL              ? table
                                            : source->table[0] != '\0' ? source->table
                                                                       : NULL,
                                   .query = ctl_option(ctl, "query"),
@@ -803,7 +801,7 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
         return ctl_fail(CTL_USAGE, "--guard goes with --ahead, --remove-guard with --finish, and "
                                    "--ahead not with --finish");
     }
-    if (ctl_has(ctl, "guard") && !database_can_guard(&importing->database, importing->source)) {
+    if (ctl_has(ctl, "guard") && !database_can_guard(&importing->database)) {
         return ctl_fail(CTL_USAGE, "--guard: only a table of Leaf, TinyID or CosId, and sequences "
                                    "of PostgreSQL have one");
     }

@@ -39,13 +39,14 @@ enum column {
 #define OBJECT_NAME "leafctl_object"
 
 #define NO_COLUMN (-1)
+#define COLUMN_BIT(column) (1U << (column))
 #define TABLE_COLUMNS_MAX 64 /* in a table of a file; more: an error */
 
 struct source {
     const char *what;             /* "Leaf" */
     const char *table;            /* its default name; "": any */
     const char *columns[COLUMNS]; /* the name of each in the table; NULL: there is none */
-    bool needed[COLUMNS];
+    unsigned needed;              /* COLUMN_BIT() of each that a row must have */
     bool is_handed_out;    /* max_id itself is, or may be, handed out: the next id is one above */
     const char *age;       /* MySQL expression of the age of a row `t`; NULL: no table of
                               counters */
@@ -198,6 +199,7 @@ enum engine { ENGINE_MYSQL, ENGINE_POSTGRES, ENGINE_REDIS, ENGINES };
 
 struct database {
     enum engine engine;
+    const struct source *source;
     const char *address; /* [USER@]HOST[:PORT]/DATABASE, without a password */
     const char *table;   /* or sequence; NULL: all of the database */
     const char *pattern; /* of Redis's keys */
@@ -208,25 +210,24 @@ struct database {
 
 /* Read the rows of a table, sequences, keys, or a query. Rows of one SELECT are of one moment.
  * Writes nothing to the database. */
-int database_read(struct database *database, const struct source *source, struct rows *rows,
-                  struct buf *why) MUST_CHECK;
+int database_read(struct database *database, struct rows *rows, struct buf *why) MUST_CHECK;
 
 /* A guard keeps the old system from handing out leafd's ids: it refuses each change that would
  * raise a counter above its tag's mark, which is below the tag's first id in leafd.
  *
  * For a table of MySQL the guard is a second table, TABLE_guard, with the marks, and two triggers;
  * for a sequence, its MAXVALUE. Other sources have none. */
-bool database_can_guard(const struct database *database, const struct source *source);
+bool database_can_guard(const struct database *database);
 
 struct import_tags;
 
 /* Append the missing statements: marks below tag->max_id for tags without one, and triggers. An
- * existing mark stays. remove: the statements that remove the guard. */
-void database_put_guard(const struct database *database, const struct source *source,
-                        const struct import_tags *tags, bool remove, struct buf *out);
+ * existing mark stays. remove: the statements that remove the guard. Nothing if it has none. */
+void database_put_guard(const struct database *database, const struct import_tags *tags,
+                        bool remove, struct buf *out);
 
 /* Run statements. */
-int database_do(const struct database *database, const char *text, size_t len,
+int database_do(const struct database *database, const struct buf *text,
                 struct buf *why) MUST_CHECK;
 
 /* --- tags --- */

@@ -31,7 +31,7 @@ const struct source SOURCE_LEAF = {
                 [COLUMN_DESCRIPTION] = "description",
                 [COLUMN_TIME] = "update_time",
                 ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true, [COLUMN_STEP] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID) | COLUMN_BIT(COLUMN_STEP),
     .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
     .order = {"biz_tag", "max_id", "step", "description", "update_time", NULL},
 };
@@ -46,11 +46,8 @@ const struct source SOURCE_TINYID = {
                 [COLUMN_REMAINDER] = "remainder",
                 [COLUMN_TIME] = "update_time",
                 ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true,
-               [COLUMN_MAX_ID] = true,
-               [COLUMN_STEP] = true,
-               [COLUMN_DELTA] = true,
-               [COLUMN_REMAINDER] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID) | COLUMN_BIT(COLUMN_STEP) |
+              COLUMN_BIT(COLUMN_DELTA) | COLUMN_BIT(COLUMN_REMAINDER),
     .is_handed_out = true,
     .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
     .order = {"id", "biz_type", "begin_id", "max_id", "step", "delta", "remainder", "create_time",
@@ -61,7 +58,7 @@ const struct source SOURCE_COSID = {
     .what = "CosId",
     .table = "cosid",
     .columns = {[COLUMN_NAME] = "name", [COLUMN_MAX_ID] = "last_max_id", ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .is_handed_out = true,
     .age = "UNIX_TIMESTAMP() - CAST(t.last_fetch_time AS SIGNED)",
     .order = {"name", "last_max_id", "last_fetch_time", NULL},
@@ -77,7 +74,7 @@ const struct source SOURCE_TAGS = {
                 [COLUMN_DELTA] = "delta",
                 [COLUMN_REMAINDER] = "remainder",
                 ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .order = {"tag", "max_id", "step", "description", NULL},
 };
 
@@ -85,7 +82,7 @@ const struct source SOURCE_REDIS = {
     .what = "Redis",
     .table = "",
     .columns = {[COLUMN_NAME] = "tag", [COLUMN_MAX_ID] = "value", ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .is_handed_out = true,
 };
 
@@ -108,7 +105,7 @@ void columns_add(struct columns *columns, int meaning)
         return;
     }
     columns->meaning[columns->count++] = meaning;
-    columns->have |= meaning != NO_COLUMN ? 1U << meaning : 0;
+    columns->have |= meaning != NO_COLUMN ? COLUMN_BIT(meaning) : 0;
 }
 
 void columns_in_order(struct columns *columns, const struct source *source)
@@ -121,12 +118,9 @@ void columns_in_order(struct columns *columns, const struct source *source)
 
 const char *columns_lack(const struct source *source, const struct columns *columns)
 {
-    for (int column = 0; column < COLUMNS; column++) {
-        if (source->needed[column] && (columns->have & 1U << column) == 0) {
-            return source->columns[column];
-        }
-    }
-    return NULL;
+    unsigned missing = source->needed & ~columns->have;
+
+    return missing != 0 ? source->columns[__builtin_ctz(missing)] : NULL;
 }
 
 /* --- rows --- */
@@ -399,10 +393,10 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     shown = row->line > 0 ? "" : TEXT_SHOWN(tag->name, len, IMPORT_SHOWN_BYTES);
     tag->object = row_bytes(checking, row, COLUMN_OBJECT, &len);
     tag->at = row_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, &why);
-    if (source->needed[COLUMN_STEP] || row->values[COLUMN_STEP].is_there) {
+    if ((source->needed & COLUMN_BIT(COLUMN_STEP)) != 0 || row->values[COLUMN_STEP].is_there) {
         tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
     }
-    if (source->needed[COLUMN_DELTA] || row->values[COLUMN_DELTA].is_there) {
+    if ((source->needed & COLUMN_BIT(COLUMN_DELTA)) != 0 || row->values[COLUMN_DELTA].is_there) {
         row_check_delta(checking, row, tag, &why);
     }
     tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
