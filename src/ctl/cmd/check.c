@@ -74,6 +74,16 @@ static void status_put(struct ctl *ctl, json_t *status)
                                                      {">a monotonic id", "{monotonic_us:ms}"},
                                                      {">a strict id", "{strict_us:ms}"},
                                                      {NULL, NULL}};
+    static const struct {
+        const char *field; /* shown if it is there */
+        const char *form;
+    } parts[] = {
+        {"change", "\nchange    {change.kind} of node {change.id:n}: {change.state}\n"},
+        {"disk", "\ndisk      {disk.data_bytes:bytes} of data, {disk.free_bytes:bytes} free; the "
+                 "map has {disk.map_used_bytes:bytes} of {disk.map_bytes:bytes} in use\n"},
+        {"memory", "memory    {memory.resident_bytes:bytes} resident; tags and keys take "
+                   "{memory.state_bytes:bytes} of {memory.state_limit_bytes:bytes}\n"},
+    };
     struct buf *out = &ctl->out;
     size_t alarms = field_count(status, "alarms");
     GRID_LOCAL(zones, zone_titles);
@@ -92,21 +102,10 @@ static void status_put(struct ctl *ctl, json_t *status)
         buf_put(out, "\n", 1);
         ctl_put_rows(out, &zones, json_object_get(status, "zones"), 2);
     }
-    if (json_is_object(json_object_get(status, "change"))) {
-        ctl_put_form(out, "\nchange    {change.kind} of node {change.id:n}: {change.state}\n",
-                     status);
-    }
-    if (json_is_object(json_object_get(status, "disk"))) {
-        ctl_put_form(out,
-                     "\ndisk      {disk.data_bytes:bytes} of data, {disk.free_bytes:bytes} free; "
-                     "the map has {disk.map_used_bytes:bytes} of {disk.map_bytes:bytes} in use\n",
-                     status);
-    }
-    if (json_is_object(json_object_get(status, "memory"))) {
-        ctl_put_form(out,
-                     "memory    {memory.resident_bytes:bytes} resident; tags and keys take "
-                     "{memory.state_bytes:bytes} of {memory.state_limit_bytes:bytes}\n",
-                     status);
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        if (json_is_object(json_object_get(status, parts[i].field))) {
+            ctl_put_form(out, parts[i].form, status);
+        }
     }
     for (size_t i = 0; i < field_count(status, "certificates"); i++) {
         ctl_put_form(out, "cert      {what} ends {expires}\n",

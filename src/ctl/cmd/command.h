@@ -1,9 +1,10 @@
 /*
  * command.h - a command of leafctl: its table row, its input, and functions to ask, read and print.
  *
- * commands.c has the table of all commands; it makes help, completions and the manual page from it.
- * A command that is one request is a row of that table alone; the others have a run function, in
- * the file of their family.
+ * commands.c has the table of all commands; args.c makes help and completions from it, and
+ * scripts/generate makes the manual page from the help. A command that is one request, or a list,
+ * is a row of that table, with a function for what it checks before; the others have a run
+ * function.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
  * failure is printed by ctl_fail() or ctl_failed(), on stderr. Appended output is printed at the

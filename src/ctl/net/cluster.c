@@ -461,13 +461,13 @@ static void must(CURLcode code)
 static size_t on_body(char *bytes, size_t size, size_t count, void *data)
 {
     struct asking *asking = data;
-    const struct ask_sink *sink = asking->ask->sink;
+    const struct ask *ask = asking->ask;
     size_t len = size * count;
     long status = 0;
 
     must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RESPONSE_CODE, &status));
-    if (sink != NULL && status == 200) {
-        return sink->take(sink->data, bytes, len) ? len : 0;
+    if (ask->take != NULL && status == 200) {
+        return ask->take(ask->data, bytes, len) ? len : 0;
     }
     if (len > ANSWER_BODY_BYTES - asking->body.len) {
         asking->too_large = true;
@@ -503,7 +503,7 @@ static void set_request(struct asking *asking, const char *url, uint32_t timeout
     SET(curl, CUSTOMREQUEST, ask->method != NULL ? ask->method : "GET");
     SET(curl, NOSIGNAL, 1L);
     SET(curl, CONNECTTIMEOUT_MS, (long)(timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS));
-    if (ask->sink == NULL) {
+    if (ask->take == NULL) {
         SET(curl, TIMEOUT_MS, (long)timeout_ms);
     } else {
         SET(curl, LOW_SPEED_LIMIT, 1L);
