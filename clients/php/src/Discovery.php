@@ -30,6 +30,7 @@ final class Discovery
     private array $services = ['at' => 0, 'urls' => []]; // hosts and ports of SRV records
 
     private bool $told = false; // of another cluster
+    private bool $lasts = false; // the present listing is not the first one
 
     /** $attempt: (URL, request, [ms of a connection, ms of all]) to Answer; $tell: (kind, with) */
     public function __construct(private readonly Settings $settings, private readonly Shelf $shelf,
@@ -50,6 +51,7 @@ final class Discovery
             !$this->shelf->lock('nodes lock')) {
             return false;
         }
+        $this->lasts = $asked !== null;
         $listed = null;
         $process = getmypid();
         try {
@@ -172,16 +174,27 @@ final class Discovery
      * that listed it. $share: of the time, with so many. */
     public function prove(string $url, int $share): bool
     {
-        $row = $this->row($url);
-        $listing = $row === null ? null : $this->ask($url, $share);
+        $listing = $this->row($url) === null ? null : $this->ask($url, $share);
+        $row = $this->row($url); // null: meanwhile it is not listed any more
         $self = $this->state['self'];
-        if ($listing === null || $listing['self'] !== $row['id'] || !isset($this->state['rows'][$self]) ||
-            ($listing['rows'][$self]['url'] ?? null) !== $this->state['rows'][$self]['url']) {
+        if ($listing === null || $row === null || $listing['self'] !== $row['id'] ||
+            !isset($this->state['rows'][$self]) || ($listing['rows'][$self]['url'] ?? null) !== $this->state['rows'][$self]['url']) {
             return false;
         }
         $this->state['proven']["$row[id] $url"] = true;
         $this->shelf->put('nodes', $this->state);
         return true;
+    }
+
+    /** The listed nodes that did not prove it yet do so, one after another. Not with the first listing: most
+     * programs that PHP runs are over before these are of use. */
+    public function proveOthers(): void
+    {
+        $urls = array_column($this->state['rows'], 'url');
+        $others = array_filter($urls, fn ($url) => !$this->isProven($url));
+        foreach ($this->lasts ? $others : [] as $url) {
+            $this->prove($url, count($others));
+        }
     }
 
     private function list(?string $current): bool
@@ -191,9 +204,12 @@ final class Discovery
         foreach ($known as $url) {
             $listing = $this->ask($url, count($known), $older);
             if ($listing !== null) {
+                // One that was gone meanwhile, or has moved, is to prove itself again.
+                $there = array_map(static fn ($row) => "$row[id] $row[url]", $listing['rows']);
                 $own = $listing['rows'][$listing['self']]['url'] ?? null;
-                $proven = $own === $url ? ["$listing[self] $url" => true] : [];
-                $this->state = ['again' => self::AGAIN_MS, 'proven' => $proven + $this->state['proven'],
+                $proven = ($own === $url ? ["$listing[self] $url" => true] : []) + $this->state['proven'];
+                $this->state = ['again' => self::AGAIN_MS,
+                    'proven' => array_intersect_key($proven, array_flip($there)),
                     'uid' => $this->state['uid'] ?? $listing['uid']] + $listing + $this->state;
                 $this->shelf->put('nodes', $this->state);
                 return true;

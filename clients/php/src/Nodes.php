@@ -30,6 +30,7 @@ final class Nodes
     private readonly Discovery $discovery;
     public readonly Wire $wire;
     private int $process;
+    private ?Task $proving = null; // that listed nodes are these
 
     private const TIER_PATIENCE = 1.5; // so many times as long as a node a whole tier may be silent
 
@@ -285,6 +286,9 @@ final class Nodes
                         break;
                     }
                 }
+            }
+            if ($this->proving?->isOver !== false) {
+                $this->proving = $this->wire->begin($this->discovery->proveOthers(...), $this->deadline(null));
             }
         }
         $route = $this->discovery->order($which, $this->current[$which]);
