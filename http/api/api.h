@@ -20,8 +20,7 @@
 
 #include <stddef.h>
 
-#include "http/api/context.h"
-#include "http/api/route.h"
+#include "http/api/request.h"
 #include "http/auth/tokens.h"
 #include "http/proto/parser.h"
 #include "http/server/service.h"

@@ -160,16 +160,6 @@ static void on_propose(struct id_proposer *proposer, struct cluster_request *req
     id_service_submit(CONTAINER(proposer, struct id_service, context.proposer), request);
 }
 
-static void on_strict_answer(void *data, struct cluster_request *request, int status)
-{
-    struct id_service *service = data;
-
-    if (status == 0) {
-        allocator_answered(service->allocator, request);
-    }
-    answers_put(service->context.on->answers, request, status);
-}
-
 /*
  * --- the node's own proposals: that it holds no segment of a tag that leaves trend mode
  *
@@ -304,34 +294,23 @@ static void layout_turn(struct id_service *service)
 
 /* --- events of the machine --- */
 
-static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
+static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row,
+                           const struct fsm_tag_before *before)
 {
     struct id_service *service = CONTAINER(listener, struct id_service, listener);
-    struct tag_row before = *row;
+    struct tag_row grown = *row;
 
-    /* A bulk changes many tags; none of them grows by it. */
-    if (service->changes && row->max_id != service->max_id_before) {
-        before.max_id = service->max_id_before;
-        growth_note(&service->growth, &before, id_tags_ms(&service->context));
+    if (before->known && row->max_id != before->max_id) {
+        grown.max_id = before->max_id;
+        growth_note(&service->growth, &grown, id_tags_ms(&service->context));
     }
-    service->changes = false;
-    if (service->recalled && !row->recalling && !row->deleted && row->mode != TAG_MODE_TREND) {
+    if (before->recalling && !row->recalling && !row->deleted && row->mode != TAG_MODE_TREND) {
         change_log_opened(&service->change_log, row);
     }
-    service->recalled = false;
     allocator_tag_changed(service->allocator, row);
     if (row->recalling) {
         recalls_look(service);
     }
-}
-
-static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *row)
-{
-    struct id_service *service = CONTAINER(listener, struct id_service, listener);
-
-    service->recalled = row->recalling;
-    service->changes = true;
-    service->max_id_before = row->max_id;
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -422,13 +401,12 @@ static void start_allocation(struct id_service *service, const struct store_load
     service->allocator =
         allocator_new(&config->allocator, service->table, on->clock, on->timers, proposer);
     ASSERT(service->table != NULL && service->allocator != NULL);
-    service->strict =
-        strict_new(config->strict_keys, on->clock, on->timers, proposer, on_strict_answer, service);
+    service->strict = strict_new(config->strict_keys, on->clock, on->timers, proposer, on->answers,
+                                 service->allocator);
     service->windows = windows_new(service->context.fsm, on->clock, on->timers, proposer);
     service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
     dates_init(&service->dates, &service->context);
     strict_dates(service->strict, dates_period, &service->dates);
-    strict_keys(service->strict, allocator_has_keys, service->allocator);
     start_prefetch(service, loaded);
 }
 
@@ -1075,7 +1053,6 @@ void id_service_init(struct id_service *service, const struct id_service_config 
     service->context.proposer.propose = on_propose;
     service->lease_disk.write = on_lease_write;
     service->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
-                                              .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,
                                               .layout_changed = on_layout_changed,
                                               .named_layout_changed = on_named_layout_changed};

@@ -377,33 +377,31 @@ static void tag_journal(struct journal *journal, const struct tag_row *tag)
     journal_record(journal, tag_row_format(tag), tag);
 }
 
-static void tag_forewarn(const struct fsm_tags *tags, const struct tag_row *tag)
+static void tag_remember(struct fsm_tags *tags, const struct tag_row *tag)
 {
-    struct fsm_listener *listener = *tags->listener;
-
-    if (listener != NULL && listener->tag_changes != NULL && !tags->journal->loading) {
-        listener->tag_changes(listener, tag);
-    }
+    tags->before =
+        (struct fsm_tag_before){.known = true, .recalling = tag->recalling, .max_id = tag->max_id};
 }
 
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
 {
     const struct tag_row tag = fsm_row_tag(row);
 
-    tag_forewarn(tags, &tag);
+    tag_remember(tags, &tag);
     count_row(&tags->counts, &tag, false);
     tag_journal(tags->journal, &tag);
     journal_leave(tags->journal);
 }
 
-static void tag_notify(const struct fsm_tags *tags, const struct fsm_row *row)
+static void tag_notify(struct fsm_tags *tags, const struct fsm_row *row)
 {
     struct fsm_listener *listener = *tags->listener;
     const struct tag_row tag = fsm_row_tag(row);
 
     if (listener != NULL && listener->tag_changed != NULL && !tags->journal->loading) {
-        listener->tag_changed(listener, &tag);
+        listener->tag_changed(listener, &tag, &tags->before);
     }
+    tags->before = (struct fsm_tag_before){0};
 }
 
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
@@ -466,7 +464,7 @@ struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change
     } else {
         const struct tag_row old = fsm_row_tag(row);
 
-        tag_forewarn(tags, &old);
+        tag_remember(tags, &old);
         if (!change->keeps_share) {
             fsm_tags_disown(tags, &old);
         }
@@ -572,7 +570,7 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
     return 0;
 }
 
-void fsm_tags_notify(const struct fsm_tags *tags)
+void fsm_tags_notify(struct fsm_tags *tags)
 {
     struct fsm_row *row = *tags->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;
 

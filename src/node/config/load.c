@@ -31,7 +31,7 @@
 #include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/id/alloc/prefetch.h"
-#include "src/id/alloc/refill.h"
+#include "src/id/alloc/segment.h"
 
 void config_release(struct config *config)
 {

@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/api/tests/guarded.h"
 #include "http/resp/api/resp.h"
 #include "http/resp/api/tests/resp_ask.h"
