@@ -171,6 +171,10 @@ struct fresh {
 /* 0: the directory does not exist, or has at most the remains of an interrupted fresh_write(). */
 int fresh_check(const char *dir, struct store_error *ret_error) MUST_CHECK;
 
+/* 0: the directory, which need not exist, is neither `source` nor below it, which stays as it is. */
+int fresh_check_outside(const char *dir, const char *source,
+                        struct store_error *ret_error) MUST_CHECK;
+
 int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id,
                 struct store_error *ret_error) MUST_CHECK;
 
