@@ -557,7 +557,9 @@ def make_many_tags(node, count=40_000):
     """A state that is more than sockets hold."""
     for first in range(0, count, 10_000):
         tags = [{"tag": f"many-{i:06}-{'x' * 80}"} for i in range(first, first + 10_000)]
-        answer = node.http("POST", "/api/tags", tags, timeout=60)
+        # 503: a leader that changes meanwhile, as on a busy machine.
+        answer = wait_until(lambda t=tags: (a := node.http("POST", "/api/tags", t, timeout=60)).status
+                            != 503 and a, 30, "the tags are made")
         assert answer.status in (200, 201), answer
 
 
