@@ -71,16 +71,6 @@ static void ids_queried_cb(struct cluster_request *query)
     free(open);
 }
 
-/* A tag known as exhausted may have been set back, or made again, a moment ago. A tag known as
- * strict is opened here only if the log said that it is not strict. Both need the leader's row, as
- * an unknown tag. */
-static bool is_known(const struct tag_row *row, const struct id_tag *tag)
-{
-    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
-
-    return row != NULL && !row->deleted && (state == ID_TAG_ACTIVE || state == ID_TAG_UNKNOWN);
-}
-
 /* A tag requested on this node for the first time gets its place in the id table, by the row known
  * here or to the leader. No such tag: ERR_UNKNOWN_TAG; the table is full: ERR_OVERLOADED. */
 static void open_tag(struct id_service *service, struct cluster_request *request)
@@ -88,10 +78,16 @@ static void open_tag(struct id_service *service, struct cluster_request *request
     const char *name = (const char *)request->payload.data;
     const struct tag_row *row = fsm_tag(service->context.fsm, name, request->payload.len);
     const struct id_tag *tag = id_table_find(service->table, name, request->payload.len);
+    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
+    /* A tag known as exhausted may have been set back, or made again, a moment ago. A tag known as
+     * strict is opened here only if the log said that it is not strict. Both need the leader's row,
+     * as an unknown tag. */
+    bool is_known =
+        row != NULL && !row->deleted && (state == ID_TAG_ACTIVE || state == ID_TAG_UNKNOWN);
     struct open_request *open;
 
     ASSERT(request->kind == ID_REQUEST_OPEN);
-    if (is_known(row, tag) && !request->fresh) {
+    if (is_known && !request->fresh) {
         answers_put(service->context.on->answers, request, open_row(service, row));
         return;
     }
@@ -166,14 +162,6 @@ static void on_propose(struct id_proposer *proposer, struct cluster_request *req
  * The happy path: recalls_turn() checks whether tags wait for this node, and proposes a command for
  * as many as one holds, one command at a time. A command that fails is repeated after a pause.
  */
-
-/* A changed tag may wait for this node to report that it holds no segment of it. */
-static void recalls_look(struct id_service *service)
-{
-    service->recalls.look = true;
-    service->recalls.after_len = 0;
-    timer_cancel(service->context.on->timers, &service->recalls.command.pause);
-}
 
 static void on_recalled_done(struct node_command *command, int status)
 {
@@ -308,8 +296,10 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
         change_log_opened(&service->change_log, row);
     }
     allocator_tag_changed(service->allocator, row);
-    if (row->recalling) {
-        recalls_look(service);
+    if (row->recalling) { /* it may wait for this node to report that it holds no segment */
+        service->recalls.look = true;
+        service->recalls.after_len = 0;
+        timer_cancel(service->context.on->timers, &service->recalls.command.pause);
     }
 }
 

@@ -184,13 +184,6 @@ struct fsm_row *fsm_tags_next(struct fsm_row *row)
     return RB_NEXT(fsm_row_tree, NULL, row);
 }
 
-static bool is_between(const struct fsm_row *row, const struct fsm_row *before,
-                       const struct fsm_row *after)
-{
-    return (before == NULL || row_order(before, row) < 0) &&
-           (after == NULL || row_order(row, after) < 0);
-}
-
 /* Insert into the tree, between two rows: a search would miss the caches at each step. If others
  * were made between them since, the row comes after all of them, or after the newest (t9, t10,
  * t11), or its place is searched for. */
@@ -204,7 +197,8 @@ static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm
     if (now != before && row_order(now, row) >= 0) {
         now = tags->newest;
         after = now != NULL ? fsm_tags_next(now) : NULL;
-        if (now == NULL || !is_between(row, now, after)) {
+        if (now == NULL || row_order(now, row) >= 0 ||
+            (after != NULL && row_order(row, after) >= 0)) {
             twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
             ASSERT(twin == NULL);
             return;
@@ -341,22 +335,17 @@ void fsm_row_set(struct fsm_row *row, const struct tag_row *tag)
 
 /* --- changes --- */
 
-/* A node that uses a tag keeps another copy of its shape, ready for use. */
-static uint64_t used_bytes(const struct tag_row *tag)
-{
-    size_t keys = tag_is_rekeyable(tag) ? SHAPE_KEYS_MAX : 1;
-
-    return LIMIT_TAG_USED_BYTES + tag->name_len +
-           (tag->shape_len > 0 ? sizeof(struct shape) + keys * SHAPE_KEY_BYTES : 0);
-}
-
 uint64_t fsm_tag_bytes(const struct tag_row *tag)
 {
     uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + tag->name_len + 1, ARENA_UNIT_BYTES);
     uint64_t rest = rest_bytes(tag);
+    /* A node that uses a tag keeps another copy of its shape, ready for use. */
+    size_t keys = tag_is_rekeyable(tag) ? SHAPE_KEYS_MAX : 1;
+    uint64_t used = LIMIT_TAG_USED_BYTES + tag->name_len +
+                    (tag->shape_len > 0 ? sizeof(struct shape) + keys * SHAPE_KEY_BYTES : 0);
 
     rest = rest > 0 ? ALIGNED(MALLOC_BYTES + rest, 2 * MALLOC_BYTES) : 0;
-    return row + rest + (tag->deleted ? 0 : used_bytes(tag));
+    return row + rest + (tag->deleted ? 0 : used);
 }
 
 /* Start or stop counting the row. */
