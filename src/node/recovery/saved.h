@@ -173,7 +173,7 @@ struct fresh {
 /* 0: the directory does not exist, or has at most the remains of an interrupted fresh_write(). */
 int fresh_check(const char *dir, struct store_error *ret_error) MUST_CHECK;
 
-/* 0: the directory, which need not exist, is neither `source`, which stays as it is, nor below it. */
+/* 0: the directory, which need not exist, is neither `source` nor below it: that stays as it is. */
 int fresh_check_outside(const char *dir, const char *source,
                         struct store_error *ret_error) MUST_CHECK;
 
