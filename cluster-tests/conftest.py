@@ -78,8 +78,9 @@ def group(item):
 
 def put_in_order(items, seed):
     """By the seed; without one those that may take long are spread over the first two thirds: none
-    is left over when the others are done, and they are not at work all at once. Groups stay
-    together."""
+    is left over when the others are done, and they are not at work all at once. Those that share
+    the cluster of their process come last: until then there is none, whose nodes would use the
+    processor while nobody asks them. Groups stay together."""
     groups = {}
     for item in items:
         groups.setdefault(group(item), []).append(item)
@@ -93,12 +94,15 @@ def put_in_order(items, seed):
 
     if seed is None:
         groups.sort(key=lambda members: -longest(members))
-        long = [members for members in groups if longest(members) > DEFAULT_BOUND_S]
-        short = groups[len(long) :]
+        shared, apart = ([members for members in groups if (
+            any("shared" in item.fixturenames for item in members)) == whether]
+            for whether in (True, False))
+        long = [members for members in apart if longest(members) > DEFAULT_BOUND_S]
+        short = apart[len(long) :]
         every = 2 * len(short) // 3 // max(len(long), 1)
         groups = [one for number, members in enumerate(long)
                   for one in (members, *short[number * every : (number + 1) * every])]
-        groups += short[len(long) * every :]
+        groups += short[len(long) * every :] + shared
     else:
         source = random.Random(seed)
         source.shuffle(groups)

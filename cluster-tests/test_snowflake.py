@@ -211,8 +211,8 @@ def ids_a_ms(node, history, seconds=1.0):
 
 @pytest.mark.quiet
 def test_full_milliseconds(make_cluster):
-    """Nearly all of the 4,096 ids of each millisecond, and more with a second worker id: in the best
-    of some seconds, since in others the machine may do something else."""
+    """Nearly all of the 4,096 ids of each millisecond, and more with a second worker id: in the
+    best of some seconds, since in others the machine may do something else."""
     least = 2000
     for workers in (1, 2):
         cluster = make_cluster(1, {**FAST, "snowflake-workers": workers})

@@ -82,10 +82,6 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 # reason, and no other command may be answered so. (For forks see FORKING.)
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads"}}
 WITHOUT_THREADS = {"php"}  # all that it does goes on with its next call
-# Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"php": {
-    "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
-}}
 
 
 def chosen():

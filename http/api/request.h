@@ -468,6 +468,21 @@ enum gate {
 /* Judge a head that has this route. */
 void gate_admit(struct conn *conn, const struct route *route);
 
+/* The tokens were reread since this loop looked: take them, and judge the present request anew. */
+COLD void gate_renew(struct conn *conn);
+
+/* The same, if the tokens were reread. */
+static inline void gate_look(struct conn *conn)
+{
+    const struct api_loop *loop = conn->conns->data;
+    const struct auth *auth = loop->api->auth;
+
+    if (auth != NULL &&
+        atomic_load_explicit(&auth->generation, memory_order_acquire) != loop->tokens_generation) {
+        gate_renew(conn);
+    }
+}
+
 /* May a long-running request continue under the tokens in force? */
 bool gate_stays_open(struct conn *conn);
 
@@ -476,6 +491,9 @@ uint64_t gate_now_ms(const struct api_loop *loop);
 
 /* Does a cut hit the client, on a route other than health? Then the gate is set to say so. */
 bool gate_cuts(struct conn *conn);
+
+/* Take the present cuts. All of the loop's connections are judged anew. */
+COLD void gate_take_cuts(struct api_loop *loop);
 
 /* The client's identity, by the tokens in force; never NULL. Only where there is struct auth. */
 const struct identity *gate_identity(struct conn *conn);

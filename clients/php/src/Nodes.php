@@ -390,6 +390,9 @@ final class Nodes
         $handle = $this->handle($url, $request, $answer);
         $answer->broken = $this->wire->exchange($handle, $limits, $answer);
         $answer->status = curl_getinfo($handle, CURLINFO_RESPONSE_CODE);
+        if (curl_getinfo($handle, CURLINFO_NAMELOOKUP_TIME_T) > 0) {
+            $this->discovery->hasAddress($url);
+        }
         if (strlen($answer->body) > self::BODY_MAX) {
             throw new LeafdException('bad_answer', "$url: a body of more than " . self::BODY_MAX .
                 ' bytes', $answer->status);
@@ -400,6 +403,7 @@ final class Nodes
     private function handle(string $url, array $request, Answer $answer): \CurlHandle
     {
         [$method, $target, $headers, $body] = $request;
+        [$url, $address] = explode('#', $url) + [1 => null];
         $headers[] = 'Expect:';
         if (($token = $this->settings->token()) !== null) {
             $headers[] = "Authorization: Bearer $token";
@@ -428,6 +432,9 @@ final class Nodes
                 return strlen($line);
             },
         ];
+        if ($address !== null) {
+            $options[CURLOPT_CONNECT_TO] = ["::$address:"];
+        }
         if ($body !== null) {
             $options[CURLOPT_POSTFIELDS] = $body;
             $headers[] = 'Content-Type: application/json';

@@ -1,0 +1,296 @@
+/*
+ * gate.c - the gate of request.h. Thread: the loop's.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "http/api/request.h"
+#include "http/server/proxy.h"
+#include "src/base/assert.h"
+
+#define BEARER "Bearer "
+
+/* --- who asks --- */
+
+static enum gate identify_token(struct conn *conn, const struct identity **ret_identity)
+{
+    struct caller *caller = conn->caller;
+    const struct parser_field *field = &conn->parser.head.authorization;
+    const char *text = conn_at(conn, field->at);
+    size_t len = field->len;
+    struct token_hash hash;
+
+    if (caller != NULL) {
+        *ret_identity = tokens_find(api_loop(conn)->tokens, &caller->token);
+        caller->has_token = *ret_identity != NULL; /* false: it was removed from the file */
+        return GATE_OPEN;
+    }
+    if (field->count > 1) {
+        return GATE_TWO_TOKENS;
+    }
+    if (len < strlen(BEARER) || strncasecmp(text, BEARER, strlen(BEARER)) != 0) {
+        return GATE_NO_BEARER;
+    }
+    text += strlen(BEARER);
+    len -= strlen(BEARER);
+    while (len > 0 && text[0] == ' ') {
+        text++;
+        len--;
+    }
+    *ret_identity = tokens_find_text(api_loop(conn)->tokens, text, len, &hash);
+    return *ret_identity != NULL ? GATE_OPEN : GATE_UNKNOWN;
+}
+
+static uint32_t either(uint32_t own, uint32_t other)
+{
+    return own != 0 ? own : other;
+}
+
+/* --- cuts --- */
+
+uint64_t gate_now_ms(const struct api_loop *loop)
+{
+    const struct id_backend *backend = loop->backend;
+
+    return clock_wall_ms(backend->clock) - (uint64_t)atomic_load(&backend->health->clock_off_ms);
+}
+
+/* Of the cuts that hit the client, the one that ends last. */
+static const struct client_cut *cut_of(const struct conn *conn)
+{
+    const struct client_cuts *cuts = &api_loop(conn)->cuts;
+    const struct identity *identity = conn->identity;
+    struct sockaddr_storage address = {0};
+    bool has_address = cuts->count > 0 && conn_address(conn, &address);
+    const struct client_cut *found = NULL;
+
+    for (size_t i = 0; i < cuts->count; i++) {
+        const struct client_cut *cut = &cuts->items[i];
+        bool hits =
+            (identity->kind != IDENTITY_ANONYMOUS && strcmp(cut->who, identity->name) == 0) ||
+            (has_address && proxy_is_named(cut->who, (const struct sockaddr *)&address));
+
+        found = hits && (found == NULL || cut->until_ms > found->until_ms) ? cut : found;
+    }
+    return found;
+}
+
+static inline bool is_cut(const struct conn *conn)
+{
+    return conn->cut != NULL && conn->cut->until_ms > gate_now_ms(api_loop(conn));
+}
+
+/* From now on charge the bearer's quotas. Quotas that its line lacks are those of addresses. */
+static void count_for(struct conn *conn, const struct identity *identity)
+{
+    const struct client_quotas *others = &conn->conns->settings->quotas;
+    const struct client_quotas quotas = {
+        .requests_per_s = either(identity->quotas.requests_per_s, others->requests_per_s),
+        .ids_per_s = either(identity->quotas.ids_per_s, others->ids_per_s),
+        .connections = either(identity->quotas.connections, others->connections),
+        .bodies = either(identity->quotas.bodies, others->bodies)};
+    bool is_named = identity->kind != IDENTITY_ANONYMOUS;
+
+    conn_identify(conn, is_named ? identity->name : NULL, strlen(identity->name), &quotas);
+    conn->identity = identity;
+    conn->cut = cut_of(conn);
+}
+
+/* By the token; else by the certificate, if it has a line; else anonymous. */
+static enum gate identify(struct conn *conn)
+{
+    const struct token_table *tokens = api_loop(conn)->tokens;
+    const struct caller *caller = conn->caller;
+    const struct identity *identity = NULL;
+    /* By the request's header, or the connection's caller. */
+    bool has_token = caller != NULL ? caller->has_token : conn->parser.head.authorization.count > 0;
+    enum gate gate = GATE_OPEN;
+
+    if (tokens_are_used(tokens) && has_token) {
+        gate = identify_token(conn, &identity);
+    } else if (tokens_are_used(tokens) && conn_certificate(conn) != NULL) {
+        identity = tokens_find_certificate(tokens, conn_certificate(conn));
+    }
+    identity = identity != NULL ? identity : tokens_at(tokens, 0);
+    if (conn->identity != identity) {
+        count_for(conn, identity);
+    }
+    return gate;
+}
+
+const struct identity *gate_identity(struct conn *conn)
+{
+    if (conn->identity == NULL) {
+        (void)identify(conn);
+    }
+    return conn->identity;
+}
+
+bool gate_may(struct conn *conn, enum role role)
+{
+    return api_loop(conn)->api->auth == NULL || (gate_identity(conn)->roles & (unsigned)role) != 0;
+}
+
+bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const char *tag,
+                   size_t tag_len)
+{
+    const struct token_table *tokens = api_loop(conn)->tokens;
+    const struct identity *identity;
+    struct token_hash hash;
+
+    if (api_loop(conn)->api->auth == NULL) {
+        return true;
+    }
+    (void)identify(conn); /* a connection may carry many tokens, one after the other */
+    if (token != NULL && tokens_are_used(tokens)) {
+        identity = tokens_find_text(tokens, token, token_len, &hash);
+        if (identity == NULL) {
+            return false;
+        }
+        count_for(conn, identity);
+    }
+    return !is_cut(conn) && (conn->identity->roles & (unsigned)ROLE_IDS) != 0 &&
+           (conn->identity->prefix_count == 0 || identity_may_use(conn->identity, tag, tag_len));
+}
+
+/* --- the verdict --- */
+
+/* May the client use the tag in the path? A name that cannot be read is refused by its route. */
+static bool may_use_tag(const struct conn *conn, const struct route *route)
+{
+    const struct request *request = &conn->request;
+    char name[LIMIT_TAG_NAME_BYTES];
+    size_t len;
+
+    if (!route->names_tag || conn->identity->prefix_count == 0) {
+        return true;
+    }
+    if (conn->caller != NULL) { /* there the name is unencoded */
+        return identity_may_use(conn->identity, conn_at(conn, request->name_at), request->name_len);
+    }
+    return target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
+                         name, sizeof name, &len) != 0 ||
+           identity_may_use(conn->identity, name, len);
+}
+
+static enum gate judge_client(struct conn *conn, const struct route *route)
+{
+    enum gate gate = identify(conn);
+    unsigned roles;
+
+    if (is_cut(conn) && route->role != ROLE_HEALTH) {
+        return GATE_CUT;
+    }
+    if (gate != GATE_OPEN) {
+        return gate;
+    }
+    if (route->role == ROLE_NONE) {
+        return GATE_OPEN;
+    }
+    roles = conn->identity->roles;
+    if (route->role == ROLE_HEALTH) { /* a client may do with a token what it may without */
+        roles |= tokens_at(api_loop(conn)->tokens, 0)->roles;
+    }
+    if ((roles & ((unsigned)route->role | route->also)) == 0) {
+        return conn->identity->kind == IDENTITY_ANONYMOUS && conn_certificate(conn) == NULL
+                   ? GATE_NO_TOKEN
+                   : GATE_ROLE;
+    }
+    return may_use_tag(conn, route) ? GATE_OPEN : GATE_TAG;
+}
+
+static enum gate judge_page(struct conn *conn, const struct route *route)
+{
+    const struct parser_head *head = &conn->parser.head;
+    bool reads = head->method == METHOD_GET || head->method == METHOD_HEAD;
+    /* A POST to a Leaf route does the same as its GET. */
+    bool changes = !reads && !route->is_leaf;
+    /* Ids and health are for any client that reaches the port, under any host name. */
+    bool is_open = (route->role & (ROLE_IDS | ROLE_HEALTH | ROLE_METRICS)) != 0 || route->is_tinyid;
+    const struct web_request request = {.head = head,
+                                        .bytes = conn_at(conn, 0),
+                                        .guarded = changes || !is_open,
+                                        .changes = changes,
+                                        .acts = !reads || route->takes};
+
+    switch (web_check(&api_loop(conn)->api->auth->settings.web, &request)) {
+    case WEB_FINE:
+        return GATE_OPEN;
+    case WEB_MISDIRECTED:
+        return GATE_MISDIRECTED;
+    case WEB_FOREIGN:
+        return GATE_FOREIGN;
+    case WEB_TYPE:
+        return GATE_TYPE;
+    }
+    UNREACHABLE("a verdict on a page");
+}
+
+static void recheck_connections(struct api_loop *loop)
+{
+    struct conn *conn;
+
+    TAILQ_FOREACH (conn, &loop->conns->all, all_link) {
+        conn->identity = NULL;
+        conn->cut = NULL;
+        conn->last_len = 0; /* so its head is judged again */
+    }
+}
+
+COLD void gate_take_cuts(struct api_loop *loop)
+{
+    id_cuts_copy(loop->backend->figures, &loop->cuts);
+    recheck_connections(loop);
+}
+
+bool gate_cuts(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+    bool cuts = judge_client(conn, route) == GATE_CUT;
+
+    conn->request.gate = cuts ? GATE_CUT : conn->request.gate;
+    return cuts;
+}
+
+COLD void gate_renew(struct conn *conn)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct token_table *old = loop->tokens;
+
+    loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
+    recheck_connections(loop);
+    tokens_unref(old);
+    if (conn->request.route != NULL && conn->request.gate == GATE_OPEN) {
+        conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
+    }
+}
+
+void gate_admit(struct conn *conn, const struct route *route)
+{
+    struct api_loop *loop = api_loop(conn);
+    enum gate gate = GATE_OPEN;
+
+    gate_look(conn);
+    if ((route->listeners & loop->listeners) == 0) {
+        gate = GATE_OTHER_LISTENER;
+    } else if (loop->api->auth != NULL) {
+        gate = conn->caller == NULL ? judge_page(conn, route) : GATE_OPEN;
+        gate = gate == GATE_OPEN ? judge_client(conn, route) : gate;
+    }
+    conn->request.gate = (uint8_t)gate;
+}
+
+bool gate_stays_open(struct conn *conn)
+{
+    if (api_loop(conn)->api->auth == NULL) {
+        return true;
+    }
+    if (conn->wire.tls != NULL && session_is_outdated(conn->wire.tls)) {
+        return false;
+    }
+    gate_look(conn);
+    if (conn->identity == NULL) { /* tokens were reread: it was judged by old ones */
+        conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
+    }
+    return conn->request.gate == GATE_OPEN;
+}
