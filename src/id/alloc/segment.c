@@ -227,32 +227,35 @@ static uint64_t passed_since(const struct refill *refill, uint64_t now_ms)
 
 /* Leaf's rule; the first two are the tag's step. At least step, and 0 only while that is unknown.
  */
-static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms)
+static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms, uint32_t step,
+                          uint32_t max_step)
 {
     uint64_t size = refill->size;
     uint64_t passed_ms = passed_since(refill, now_ms);
 
     if (refill->loads < 2) {
-        return refill->step;
+        return step;
     }
     if (passed_ms < REFILL_SEGMENT_DURATION_MS) {
-        if (size * 2 <= refill->max_step) {
+        if (size * 2 <= max_step) {
             size *= 2;
         }
     } else if (passed_ms >= 2 * REFILL_SEGMENT_DURATION_MS) {
-        if (size / 2 >= refill->step) {
+        if (size / 2 >= step) {
             size /= 2;
         }
     }
-    return size > refill->step ? (uint32_t)size : refill->step;
+    return size > step ? (uint32_t)size : step;
 }
 
 uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
                      uint64_t demand)
 {
-    uint64_t most = refill->max_step > 0 ? refill->max_step : LIMIT_TAG_STEP;
+    uint32_t step = atomic_load_explicit(&refill->step, memory_order_relaxed);
+    uint32_t max_step = atomic_load_explicit(&refill->max_step, memory_order_relaxed);
+    uint64_t most = max_step > 0 ? max_step : LIMIT_TAG_STEP;
     bool by_time = refill->cover_s > 0;
-    uint64_t size = by_time ? refill->step : leaf_size(refill, now_ms);
+    uint64_t size = by_time ? step : leaf_size(refill, now_ms, step, max_step);
     double cover = (double)refill->pace_per_s * (by_time ? refill->cover_s : cover_ms / 1000.0);
 
     cover *= by_time ? REFILL_COVER_PERCENT / 100.0 : 1;
@@ -266,7 +269,7 @@ uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cove
         size = most;
     }
     ASSERT(size <= UINT32_MAX);
-    ASSERT_IMPLIES(size == 0, refill->step == 0 && demand == 0);
+    ASSERT_IMPLIES(size == 0, step == 0 && demand == 0);
     return (uint32_t)size;
 }
 
