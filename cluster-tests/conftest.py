@@ -54,6 +54,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # What a shell runs in the background ignores interrupts, and so does all that it starts.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "bound(seconds): time limit of the test (default 60)")
     config.addinivalue_line("markers", "slow: takes long; run only with --slow")
     config.addinivalue_line("markers", "quiet: measures so little time that little may run beside")

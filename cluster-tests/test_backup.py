@@ -557,7 +557,12 @@ def make_many_tags(node, count=40_000):
     """A state that is more than sockets hold."""
     for first in range(0, count, 10_000):
         tags = [{"tag": f"many-{i:06}-{'x' * 80}"} for i in range(first, first + 10_000)]
-        answer = node.http("POST", "/api/tags", tags, timeout=60)
+
+        def made(tags=tags):
+            answer = node.http("POST", "/api/tags", tags, timeout=60)
+            return answer if answer.status != 503 else None  # the leader changes meanwhile
+
+        answer = wait_until(made, 30, "the tags are made")
         assert answer.status in (200, 201), answer
 
 

@@ -149,9 +149,11 @@ def test_a_save_runs_the_test_again(tmp_path):
         test.write_text("#!/bin/sh\necho bad\nexit 3\n")
         wait_until(lambda: "test_a FAILED with 3" in output.read_text(), 30, "it fails")
         assert "bad" in output.read_text()
-    finally:
         watch.send_signal(signal.SIGINT)
         assert watch.wait(30) == 0
+    finally:
+        watch.kill()
+        watch.wait()
     done = run(DEV, "watch", "no_such")
     assert done.returncode == 1 and "0 files are named test_no_such.c" in done.stderr
 

@@ -266,6 +266,47 @@ def test_reload_under_load(start, authority, tag):
     assert len(counts) == 4 and min(counts) > 0
 
 
+@pytest.mark.parametrize("change", ["authority", "required"])
+def test_other_rules_for_clients_end_what_was_opened_under_the_old(
+        make_cluster, authority, tmp_path, change):
+    """A certificate of a CA that is trusted no more, or no certificate where one is required: the
+    next request on an open connection is not read, and a stream ends. Shows attack-wire."""
+    other = Authority(tmp_path / "other")
+    authority.issue("server")
+    config = tmp_path / "leafd.conf"
+    config.write_text("http.tls-client = optional\n")
+    cluster = make_cluster(1, settings(authority, config=config), start=False)
+    node = cluster.nodes[0]
+    good = other if change == "authority" else authority
+    before = authority.issue("orders", "DNS:orders", "clientAuth")
+    now = good.issue("orders", "DNS:orders", "clientAuth")
+    node.tls = authority.client(before if change == "authority" else None)
+    cluster.start()
+    if change == "authority":
+        shutil.copy(other.pem, authority.path("server/ca.crt"))
+    else:
+        config.write_text("http.tls-client = required\n")
+    with node.connect() as idle, node.connect() as used, node.connect() as stream:
+        for connection in (idle, used):
+            assert connection.request("GET", "/livez").status == 200
+        stream.sock.sendall(b"GET /api/live HTTP/1.1\r\nHost: leafd\r\n\r\n")
+        assert stream.sock.recv(1000).startswith(b"HTTP/1.1 200 ")
+        before_reload = len(node.log())
+        node.process.send_signal(signal.SIGHUP)
+        node.wait_log('msg="reloaded"', start=before_reload)
+        for connection in (used, idle):
+            with pytest.raises(ConnectionLost):
+                connection.request("PUT", "/api/tags/late", {})
+        came = b""
+        while not came.endswith(b"0\r\n\r\n"):
+            came = came[-10:] + stream.sock.recv(10000)
+    with pytest.raises(OSError):
+        node.get("/livez")
+    node.tls = authority.client(now)
+    assert node.get("/api/tags/late").status == 404
+    assert node.get("/livez").status == 200
+
+
 def test_reload_that_is_refused(start, authority):
     """Files that do not fit each other change nothing, and the next good ones do."""
     node = start().nodes[0]

@@ -54,7 +54,8 @@ def is_python(path):
 
 
 def handlers(tree):
-    """What is given to signal.signal(), but for SIG_IGN, SIG_DFL and what was there before."""
+    """What is given to signal.signal(), but for what Python has itself, which takes no lock, and
+    what was there before."""
     functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "signal.signal"):
@@ -64,7 +65,8 @@ def handlers(tree):
             yield functions[handler.id]
         elif isinstance(handler, ast.Lambda):
             yield handler
-        elif ast.unparse(handler) not in ("signal.SIG_IGN", "signal.SIG_DFL", "previous"):
+        elif ast.unparse(handler) not in ("signal.SIG_IGN", "signal.SIG_DFL",
+                                          "signal.default_int_handler", "previous"):
             raise AssertionError(f"what is the handler {ast.unparse(handler)}?")
 
 

@@ -138,8 +138,8 @@ void disk_view_abandon(struct disk_view *view)
  * than could ask again in that time, or for a vote or a read.
  *
  * Space is measured after commits: every SPACE_COMMITS of them, SPACE_MS, or SPACE_BYTES of file
- * growth, whichever comes first. While low it is also measured without commits: proposals are then
- * refused, so no commit would do it.
+ * growth or of payload, which may go into free pages. While low it is also measured without
+ * commits: proposals are then refused, so no commit would do it.
  */
 
 #define SPACE_COMMITS 100
@@ -178,6 +178,7 @@ struct writer {
     unsigned commits;               /* the thread's: since space was measured */
     uint64_t space_ms;              /* the thread's: when space was measured */
     uint64_t space_file_bytes;      /* the thread's: file size then */
+    uint64_t space_bytes;           /* the thread's: payload written since then */
     struct store_op_list completed; /* the driver's: whose done() is being called */
 };
 
@@ -195,6 +196,7 @@ static void refresh_space(struct writer *writer)
     writer->commits = 0;
     writer->space_ms = clock_now_ms(clock_system());
     writer->space_file_bytes = writer->store->file_bytes;
+    writer->space_bytes = 0;
 }
 
 static size_t entry_bytes(const struct store_op *op)
@@ -240,7 +242,8 @@ static size_t commit_group(struct writer *writer, struct store_op_list *group)
     histogram_note(&writer->commit, clock_now_us(clock_system()) - began_us, 1);
     histogram_note(&writer->flush, writer->store->flush_us, 1);
     writer->commits++;
-    if (writer->commits >= SPACE_COMMITS ||
+    writer->space_bytes += bytes;
+    if (writer->commits >= SPACE_COMMITS || writer->space_bytes >= SPACE_BYTES ||
         writer->store->file_bytes - writer->space_file_bytes >= SPACE_BYTES ||
         clock_now_ms(clock_system()) - writer->space_ms >= SPACE_MS) {
         refresh_space(writer);

@@ -45,7 +45,7 @@ look_over = _base.look_over
 
 from certificates import Authority  # noqa: E402
 from cluster import FAST, Cluster  # noqa: E402
-from driver import NOT_DONE, Driver, chosen, urls, why_not  # noqa: E402
+from driver import Driver, chosen, urls, why_not  # noqa: E402
 from fake import Fake  # noqa: E402
 from gate import Gate, Loop  # noqa: E402
 from test_listeners import Tokens  # noqa: E402
@@ -64,16 +64,6 @@ def pytest_terminal_summary(terminalreporter):
         reason = why_not(language)
         if reason:
             terminalreporter.write_line(f"left out: {language}: {reason}")
-
-
-@pytest.fixture(autouse=True)
-def not_done(request):
-    """Skips what a library does not do, with the reason."""
-    call = getattr(request.node, "callspec", None)
-    language = call.params.get("language") if call else None
-    for name, why in NOT_DONE.get(language, {}).items():
-        if name in (request.node.originalname, request.node.path.name):
-            pytest.skip(why)
 
 
 @pytest.fixture

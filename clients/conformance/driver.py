@@ -81,15 +81,7 @@ CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 # Commands that a library answers with "unsupported", and why: a test of one is skipped with that
 # reason, and no other command may be answered so. (For forks see FORKING.)
 LACKS = {"php": {"threads": "php has no threads", "benchthreads": "php has no threads"}}
-# Tests, or files of them, of what a library does not do, and why.
-NOT_DONE = {"php": {
-    "test_a_listed_node_that_was_gone": "php asks a listed node only once it needs it",
-    "test_nodes_of_a_cluster": "php asks a listed node only once it needs it",
-    "test_names.py": "php asks an endpoint as one node, whatever addresses it has",
-    "test_ranges_that_are_dropped": "php drops what is too old at the next call",
-    "test_a_worker_id_that_is_anothers": "php renews with the next call",
-    "test_a_pause_while_two_are_asked": "php keeps what a node granted before another one paused",
-}}
+WITHOUT_THREADS = {"php"}  # all that it does goes on with its next call
 
 
 def chosen():

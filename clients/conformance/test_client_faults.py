@@ -45,8 +45,8 @@ def test_a_strict_answer_is_lost(start, gates, strict_tag):
     for gate in gates:
         gate.lose = 0
     more = client.ids(f"strict {strict_tag} 2")
-    assert more == [(4, 5)] and not more.replayed
     stats = client.stats()
+    assert more == [(4, 5)] and (not more.replayed or stats["hedges"])  # of one that took long
     assert stats["retries"] >= 1 and stats["ids_strict"] == 5
 
 
@@ -91,7 +91,8 @@ def test_requests(start, gates, tag):
     is asked for in one piece; ids that were asked for are handed out before others are."""
     client = start().open(endpoints=joined(gates), min_count=10, max_count=200)
     client.ids(f"segment {tag} 1000")
-    asked = used(gates).requests(f"GET /api/segment/get/{tag}?")
+    asked = [e for gate in gates for e in gate.requests(f"GET /api/segment/get/{tag}?")]
+    asked.sort(key=lambda exchange: exchange.at_ns)
     sizes = [options(exchange)["count"] for exchange in asked]
     assert {exchange.target.split("?")[0] for exchange in asked} == {f"/api/segment/get/{tag}"}
     assert all(options(exchange)["format"] == "range" for exchange in asked)

@@ -136,13 +136,18 @@ struct Core {
         static_cast<Core *>(user)->hook(*event);
         hooks--;
     }
-    // The hook may give up the last handle: what calls it goes on until it has returned.
-    static void end(Core *core)
+    // The hook may give up the last handle: what calls it goes on until it has returned. Where no
+    // thread can be started, the client is closed, and its memory is not freed.
+    static void end(Core *core) noexcept
     {
-        if (hooks > 0) {
-            std::thread([core] { delete core; }).detach();
-        } else {
+        if (hooks == 0 || core->leafd == nullptr) {
             delete core;
+            return;
+        }
+        try {
+            std::thread([core] { delete core; }).detach();
+        } catch (const std::exception &) {
+            ::leafd_close(core->leafd);
         }
     }
     Hook hook;

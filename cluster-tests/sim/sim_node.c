@@ -192,13 +192,14 @@ void sim_node_late(struct sim_node *node)
 /* --- start and end --- */
 
 /* The state machine's listener is the replica; the checker listens in. */
-static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
+static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row,
+                           const struct fsm_tag_before *before)
 {
     struct sim_node *node = CONTAINER(listener, struct sim_node, ids.listener);
 
     sim_check_row(node, row);
     sim_strict_row(node->world, row);
-    node->tag_changed(listener, row);
+    node->tag_changed(listener, row, before);
 }
 
 void sim_node_init(struct sim_world *world, unsigned n)

@@ -190,7 +190,8 @@ struct sim_node {
     uint64_t seen_commit;         /* of this incarnation */
     uint64_t seen_applied;
     uint64_t bulks_digest; /* of the state whose bulks were checked last; 0: none */
-    void (*tag_changed)(struct fsm_listener *, const struct tag_row *); /* the replica's */
+    void (*tag_changed)(struct fsm_listener *, const struct tag_row *,
+                        const struct fsm_tag_before *); /* the replica's */
     uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this incarnation */
     uint64_t max_id[SIM_TAGS_ALL];
     uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */

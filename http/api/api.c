@@ -1,6 +1,7 @@
 /*
- * api.c - see api.h. The table of routes is searched in order, the hot one first: it is short, and
- * a comparison that fails at the first differing byte costs less than any index. The page is empty
+ * api.c - see api.h: which route a request has, whether its client may use it, and the loops that
+ * serve it. The table of routes is searched in order, the hot one first: it is short, and a
+ * comparison that fails at the first differing byte costs less than any index. The page is empty
  * until its script makes requests, so it shows nothing of this node.
  *
  * Thread: the main thread; admit and handle on a loop's, wake on the raft loop's.
@@ -13,10 +14,7 @@
 #include <string.h>
 
 #include "http/api/audited.h"
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/proto/head.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -636,7 +634,7 @@ static void api_server_init(struct api *api, struct api_server *server, unsigned
 }
 
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
-                    struct id_backend *backend)
+                    struct id_backend *backend, struct auth *auth, const struct talker *resp)
 {
     struct api *api = MUST_HAVE(calloc(1, sizeof *api));
 
@@ -646,20 +644,10 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
     api->watch = watch_new(backend);
     page_make(api);
     api->waker.wake = waker_wake;
-    api_server_init(api, &api->ids, LISTENER_IDS | LISTENER_ADMIN, 0);
-    return api;
-}
-
-void api_set_auth(struct api *api, struct auth *auth)
-{
-    ASSERT(api->loop_count == 0);
     api->auth = auth;
-}
-
-void api_set_resp(struct api *api, const struct talker *talker)
-{
-    ASSERT(api->loop_count == 0);
-    api->ids.service.resp = talker;
+    api_server_init(api, &api->ids, LISTENER_IDS | LISTENER_ADMIN, 0);
+    api->ids.service.resp = resp;
+    return api;
 }
 
 const struct http_service *api_service(const struct api *api)

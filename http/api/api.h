@@ -20,8 +20,7 @@
 
 #include <stddef.h>
 
-#include "http/api/context.h"
-#include "http/api/route.h"
+#include "http/api/request.h"
 #include "http/auth/tokens.h"
 #include "http/proto/parser.h"
 #include "http/server/service.h"
@@ -49,13 +48,10 @@ const struct route *router_route(size_t at);
 
 struct api;
 
-/* Settings and build are borrowed until api_free(). */
+/* auth: the access rules; NULL: every client may do everything. resp: the protocol of the listener
+ * at settings->resp_address; NULL: none. All are borrowed until api_free(). */
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
-                    struct id_backend *backend);
-
-/* The access rules; borrowed until api_free(). Without them every client may do everything. Call
- * before a server is made. */
-void api_set_auth(struct api *api, struct auth *auth);
+                    struct id_backend *backend, struct auth *auth, const struct talker *resp);
 
 /* Serves one server; valid until api_free(). It serves all routes, unless there is an admin
  * listener. */
@@ -66,9 +62,6 @@ const struct http_service *api_service(const struct api *api);
  * messages, are borrowed. */
 const struct http_service *api_admin_service(struct api *api, const char *http_address,
                                              const char *admin_address);
-
-/* Set the protocol of the listener at settings->resp_address. Call before a server is made. */
-void api_set_resp(struct api *api, const struct talker *talker);
 
 /* Pass it to the backend; remove it before http_server_stop(). */
 struct id_waker *api_waker(struct api *api);

@@ -10,11 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/json.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/proto/head.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
@@ -195,10 +192,26 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
 
 static void audited_refuse(struct conn *conn)
 {
-    int status;
-    const char *reason = gate_reason(conn, &status);
+    static const struct {
+        int status;
+        const char *reason;
+    } verdicts[] = {
+        [GATE_OPEN] = {200, "none"},
+        [GATE_OTHER_LISTENER] = {404, "another listener's"},
+        [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
+        [GATE_FOREIGN] = {403, "foreign Origin"},
+        [GATE_TYPE] = {415, "Content-Type is not application/json"},
+        [GATE_TWO_TOKENS] = {400, "two tokens"},
+        [GATE_NO_BEARER] = {401, "Authorization is no Bearer"},
+        [GATE_UNKNOWN] = {401, "unknown token"},
+        [GATE_NO_TOKEN] = {401, "no token"},
+        [GATE_ROLE] = {403, "the role is missing"},
+        [GATE_TAG] = {403, "another's tag"},
+        [GATE_CUT] = {403, "cut"},
+    };
+    const enum gate gate = (enum gate)conn->request.gate;
 
-    audited_refuse_as(conn, status, reason);
+    audited_refuse_as(conn, verdicts[gate].status, verdicts[gate].reason);
 }
 
 void audited_refuse_as(struct conn *conn, int status, const char *reason)

@@ -10,8 +10,8 @@
  * own rules refuse (400, 404, 409), or whose client closes while the state before is asked for,
  * changed nothing and is not noted.
  *
- * Refusals. deny() answers a request that the gate (gate.h) does not let through: 404 at the wrong
- * listener, 421, 403 and 415 to web pages (web.h), 401 without or with an unknown token, 403
+ * Refusals. deny() answers a request that the gate (request.h) does not let through: 404 at the
+ * wrong listener, 421, 403 and 415 to web pages (web.h), 401 without or with an unknown token, 403
  * without the role or for another's tag. Each names what is missing. All but the first are audited.
  * Where no path names the tags, a prefix limits what may be listed and put.
  *
@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "src/base/buf.h"
 
 struct call;

@@ -22,14 +22,11 @@
  *
  * Thread: the loop's.
  */
-#include "http/api/route.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "http/api/audited.h"
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/proto/text.h"
 #include "http/server/proxy.h"

@@ -1,8 +1,6 @@
 /*
- * gate.c - see gate.h. Thread: the loop's.
+ * gate.c - the gate of request.h. Thread: the loop's.
  */
-#include "http/api/gate.h"
-
 #include <string.h>
 #include <strings.h>
 
@@ -239,7 +237,7 @@ static void recheck_connections(struct api_loop *loop)
     }
 }
 
-void gate_take_cuts(struct api_loop *loop)
+COLD void gate_take_cuts(struct api_loop *loop)
 {
     id_cuts_copy(loop->backend->figures, &loop->cuts);
     recheck_connections(loop);
@@ -254,7 +252,7 @@ bool gate_cuts(struct conn *conn)
     return cuts;
 }
 
-void gate_renew(struct conn *conn)
+COLD void gate_renew(struct conn *conn)
 {
     struct api_loop *loop = api_loop(conn);
     struct token_table *old = loop->tokens;
@@ -287,33 +285,12 @@ bool gate_stays_open(struct conn *conn)
     if (api_loop(conn)->api->auth == NULL) {
         return true;
     }
+    if (conn->wire.tls != NULL && session_is_outdated(conn->wire.tls)) {
+        return false;
+    }
     gate_look(conn);
     if (conn->identity == NULL) { /* tokens were reread: it was judged by old ones */
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);
     }
     return conn->request.gate == GATE_OPEN;
-}
-
-static const struct {
-    int status;
-    const char *reason;
-} verdicts[] = {
-    [GATE_OPEN] = {200, "none"},
-    [GATE_OTHER_LISTENER] = {404, "another listener's"},
-    [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
-    [GATE_FOREIGN] = {403, "foreign Origin"},
-    [GATE_TYPE] = {415, "Content-Type is not application/json"},
-    [GATE_TWO_TOKENS] = {400, "two tokens"},
-    [GATE_NO_BEARER] = {401, "Authorization is no Bearer"},
-    [GATE_UNKNOWN] = {401, "unknown token"},
-    [GATE_NO_TOKEN] = {401, "no token"},
-    [GATE_ROLE] = {403, "the role is missing"},
-    [GATE_TAG] = {403, "another's tag"},
-    [GATE_CUT] = {403, "cut"},
-};
-
-const char *gate_reason(const struct conn *conn, int *ret_status)
-{
-    *ret_status = verdicts[conn->request.gate].status;
-    return verdicts[conn->request.gate].reason;
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/api/context.h"
 #include "http/api/request.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"

@@ -7,11 +7,8 @@
 #include <string.h>
 
 #include "http/api/audited.h"
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/json.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"

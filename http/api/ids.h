@@ -34,7 +34,7 @@
 #ifndef LEAFD_HTTP_API_IDS_H
 #define LEAFD_HTTP_API_IDS_H
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/server/conn.h"
 #include "src/base/err.h"
 

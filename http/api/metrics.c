@@ -8,11 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/json.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/api/snowflake.h"
 #include "http/proto/head.h"
 #include "http/tls/tls.h"

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/api/context.h"
-#include "http/api/route.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"

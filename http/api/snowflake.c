@@ -10,10 +10,8 @@
 #include <time.h>
 
 #include "http/api/audited.h"
-#include "http/api/context.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"

@@ -27,15 +27,12 @@
  *
  * Threads: the look's loop; viewers are their loop's; events and the picture have locks.
  */
-#include "http/api/route.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/request.h"
 #include "http/api/snowflake.h"
 #include "http/watch/watch.h"

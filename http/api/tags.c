@@ -15,14 +15,12 @@
  *
  * Thread: the loop's.
  */
-#include "http/api/route.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "http/api/audited.h"
-#include "http/api/context.h"
 #include "http/api/json.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"

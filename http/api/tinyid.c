@@ -14,11 +14,8 @@
  */
 #include <string.h>
 
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/proto/text.h"
 #include "src/id/codec/tag.h"
 

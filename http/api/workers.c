@@ -19,11 +19,8 @@
  *
  * Thread: the loop's.
  */
-#include "http/api/route.h"
 
 #include "http/api/audited.h"
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
 #include "src/base/utf8.h"

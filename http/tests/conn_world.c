@@ -285,10 +285,7 @@ void conn_world_start_tls(struct conn_world *world, struct tls *tls, struct auth
     backend_start(world);
     fake_settings(&world->settings);
     world->settings.tls = tls;
-    world->api = api_new(&world->settings, &build, &world->fake.backend);
-    if (auth != NULL) {
-        api_set_auth(world->api, auth);
-    }
+    world->api = api_new(&world->settings, &build, &world->fake.backend, auth, NULL);
     ASSERT(http_server_make(&world->settings, api_service(world->api), &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);
     conn_world_reset(world);

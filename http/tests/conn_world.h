@@ -19,7 +19,7 @@
 #ifndef LEAFD_HTTP_TESTS_CONN_WORLD_H
 #define LEAFD_HTTP_TESTS_CONN_WORLD_H
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/server/loop.h"
 #include "http/tests/fake_backend.h"
 

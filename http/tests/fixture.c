@@ -35,13 +35,8 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
     if (prepare != NULL) {
         prepare(f);
     }
-    f->api = api_new(&f->settings, &build, &f->fake.backend);
-    if (f->auth != NULL) {
-        api_set_auth(f->api, f->auth);
-    }
-    if (f->settings.resp_address != NULL) {
-        api_set_resp(f->api, resp_talker());
-    }
+    f->api = api_new(&f->settings, &build, &f->fake.backend, f->auth,
+                     f->settings.resp_address != NULL ? resp_talker() : NULL);
     if (f->two_doors) {
         const struct http_service *admin = api_admin_service(f->api, "ids:1", "admin:2");
 

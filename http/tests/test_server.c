@@ -49,7 +49,7 @@ static int try_start(const char *address, unsigned loops)
     fake_settings(&settings);
     settings.listen_address = address;
     settings.loops = loops;
-    api = api_new(&settings, &build, &fake.backend);
+    api = api_new(&settings, &build, &fake.backend, NULL, NULL);
     rv = http_server_start(&settings, api_service(api), &server);
     if (rv == 0) {
         http_server_stop(server);

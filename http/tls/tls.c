@@ -223,10 +223,12 @@ struct tls {
     EVP_CIPHER *ticket_cipher; /* fetched once: a fetch takes locks */
     pthread_mutex_t mutex;
     struct tls_context *context; /* in force; guarded by mutex; NULL: none yet */
+    _Atomic uint64_t rules;      /* how often those for client certificates have changed */
 };
 
 struct tls_context {
     SSL_CTX *ssl;
+    unsigned char rules[SHA256_DIGEST_LENGTH]; /* the mode and the CAs for client certificates */
     int64_t until_s;
     struct buf subject;
 };
@@ -281,6 +283,9 @@ void tls_commit(struct tls *tls, struct tls_context *context)
     ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
     before = tls->context;
     tls->context = context;
+    if (before != NULL && memcmp(before->rules, context->rules, sizeof context->rules) != 0) {
+        atomic_fetch_add(&tls->rules, 1);
+    }
     ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
     tls_context_free(before);
 }
@@ -479,7 +484,7 @@ static int load_client(struct tls_context *context, const struct tls_files *file
         [TLS_CLIENT_OPTIONAL] = SSL_VERIFY_PEER,
         [TLS_CLIENT_REQUIRED] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
     };
-    unsigned char id[SHA256_DIGEST_LENGTH] = {0};
+    unsigned char *id = context->rules;
     SSL_CTX *ssl = context->ssl;
 
     /* A session under other rules for client certificates is not resumed: its client may no longer
@@ -488,8 +493,8 @@ static int load_client(struct tls_context *context, const struct tls_files *file
         ASSERT(SHA256(files->client_ca.data, files->client_ca.len, id) != NULL);
     }
     id[0] = (unsigned char)files->client;
-    _Static_assert(sizeof id <= SSL_MAX_SID_CTX_LENGTH, "too long");
-    ASSERT(SSL_CTX_set_session_id_context(ssl, id, sizeof id) == 1);
+    _Static_assert(sizeof context->rules <= SSL_MAX_SID_CTX_LENGTH, "too long");
+    ASSERT(SSL_CTX_set_session_id_context(ssl, id, sizeof context->rules) == 1);
     SSL_CTX_set_verify(ssl, modes[files->client], NULL);
     SSL_CTX_set_verify_depth(ssl, CHAIN_MAX);
     SSL_CTX_set_max_cert_list(ssl, CHAIN_BYTES_MAX);
@@ -793,6 +798,7 @@ static void session_start(struct tls_session *session)
     ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
     ASSERT(tls->context != NULL); /* there was a tls_commit() */
     session->ssl = SSL_new(tls->context->ssl);
+    session->rules = atomic_load(&tls->rules);
     ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
     ASSERT(session->ssl != NULL);
     SSL_set_bio(session->ssl, bio, bio);
@@ -909,6 +915,11 @@ COLD static ssize_t read_nothing(struct tls_session *session)
     return TLS_BROKEN;
 }
 
+HOT bool session_is_outdated(const struct tls_session *session)
+{
+    return session->rules != atomic_load_explicit(&session->loop->tls->rules, memory_order_relaxed);
+}
+
 HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
 {
     ssize_t result;
@@ -917,6 +928,11 @@ HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
     ASSERT(room > 0 && room <= INT_MAX);
     if (session->phase != TLS_READY || (session->bytes.in_len == 0 && !session->has_more)) {
         return 0;
+    }
+    if (session_is_outdated(session)) {
+        session_drop(session);
+        session->has_more = false;
+        return TLS_ENDED;
     }
     got = SSL_read(session->ssl, out, (int)room);
     session->has_more = got == (int)room && SSL_pending(session->ssl) > 0;

@@ -10,7 +10,8 @@
  * The happy path of a certificate: tls_new(); tls_context_make() from the PEM text of files, then
  * tls_commit(). Later another tls_context_make(), which changes nothing yet, and then tls_commit()
  * or tls_context_free(). Each new connection uses the context in force. Open ones keep theirs.
- * Tickets stay valid, unless the rules for client certificates have changed.
+ * Unless the rules for client certificates have changed: then tickets are void, and an open session
+ * reads nothing more, as if its client had sent close_notify (session_is_outdated()).
  *
  * The happy path of a session, in a turn of its loop: recv() into session_room();
  * session_received(); session_handshake() until it says TLS_OPEN; session_read() until it gives 0;
@@ -199,6 +200,7 @@ struct tls_session {
     bool has_more;          /* OpenSSL holds decrypted bytes */
     bool said_end;          /* the client's close_notify has come */
     bool closed;            /* ours was sealed, or is not needed */
+    uint64_t rules;         /* tls->rules at the begin of its handshake */
     uint32_t controls;      /* handshake messages and alerts since the last reply */
     struct tls_bytes bytes; /* received: in `kept`, or in the loop's buffer; sealed: the loop's */
     uint8_t *kept;          /* owned; NULL: none */
@@ -266,7 +268,7 @@ enum tls_step {
 /* Continue the handshake. What it seals is owed: session_owes(). */
 enum tls_step session_handshake(struct tls_session *session);
 
-#define TLS_ENDED (-1)  /* the client's close_notify */
+#define TLS_ENDED (-1)  /* the client's close_notify, or the session is outdated */
 #define TLS_BROKEN (-2) /* see above */
 
 /* Decrypt. Returns how many bytes; 0: there are no more; or one of these. */
@@ -274,6 +276,9 @@ ssize_t session_read(struct tls_session *session, void *out, size_t room);
 
 /* At the end of reading: move undecrypted bytes out of the loop's buffer. */
 void session_keep(struct tls_session *session, uint64_t now_ms);
+
+/* Was it opened under other rules for client certificates than those in force? */
+bool session_is_outdated(const struct tls_session *session);
 
 /* Drop all received bytes. */
 void session_drop(struct tls_session *session);

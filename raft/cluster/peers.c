@@ -206,6 +206,7 @@ bool birth_watch_turn(struct birth_watch *watch)
 }
 
 #define JOIN_WAIT_MS 10000
+#define HEARD_MS 3000 /* a connected peer reports each second what its disk has */
 
 void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births)
 {
@@ -439,6 +440,33 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
         note_address(peers, peer, said.address);
     }
     return rv;
+}
+
+int peers_judge(struct peers *peers, const struct net_claim *claim, uint16_t *ret_level)
+{
+    const struct raft_context *on = peers->on;
+    struct net_presence presence;
+    int birth = claim->states && !on->stopping
+                    ? peers_birth(peers, claim->id, claim->statement, claim->len)
+                    : 0;
+    int rv = birth == ERR_OTHER_BIRTH ? birth : peers_admit(peers, claim->id, claim->store_id);
+
+    if (rv == 0) {
+        birth_watch_speaks(peers->births, claim->id, claim->levels);
+        *ret_level = state_level(on->state);
+        rv = claim->levels.max < *ret_level ? ERR_NEWER : birth;
+    }
+    if (rv != 0 || !claim->states) {
+        return rv;
+    }
+    if (on->stopping) {
+        return is_peer(peers, claim->id) ? 0 : ERR_NOT_FOUND;
+    }
+    if (!peers_know(peers, claim->id, claim->statement, claim->len)) {
+        return ERR_NOT_FOUND;
+    }
+    presence = on->net->ops->presence(on->net, claim->id, claim->store_id, HEARD_MS);
+    return peers_check(peers, claim->id, &presence, claim->statement, claim->len);
 }
 
 /* The applied configuration, with its members' current addresses; with the log's if two members

@@ -11,8 +11,7 @@
  * A member that starts at another address reports it when it dials. It is dialled there at once, so
  * that the log reaches it and takes its registration. From then on the log's address applies.
  *
- * The happy path: peers_init(), peers_turn() when it is woken; peers_know() and peers_check() for
- * each handshake.
+ * The happy path: peers_init(), peers_turn() when it is woken; peers_judge() for each handshake.
  *
  * Failure modes: a statement that is malformed, or no newer than this node's data: the peer stays
  * unknown.
@@ -158,6 +157,13 @@ void peers_init(struct peers *peers, const struct raft_context *on, struct birth
 /* Follow the configuration. Woken by a handshake with news, and by what wakes all. True if there
  * was a change. */
 bool peers_turn(struct peers *peers);
+
+/* What net_receiver.judge() says (net.h), in the order of its steps: peers_birth(), peers_admit(),
+ * the level, peers_know(), peers_check(). Of several errors the most useful one: a node of another
+ * cluster also has another store, but is not wiped; a wiped node may also have another list, but to
+ * correct that would not help; and a node in no list of ours was given another list. A node that
+ * stops takes no new peer. */
+int peers_judge(struct peers *peers, const struct net_claim *claim, uint16_t *ret_level) MUST_CHECK;
 
 /* 0, ERR_REMOVED, or ERR_WRONG_NODE. */
 int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id) MUST_CHECK;

@@ -11,7 +11,6 @@
 #include "src/base/log.h"
 
 #define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
-#define HEARD_MS 3000      /* a connected peer reports each second what its disk has */
 #define BIRTH_LOG_MS 10000 /* how often it is logged that the cluster is not born yet */
 #define GIVE_BACK_MS 1000  /* how long a stop waits for the cluster to take segments back */
 #define LED_AGAIN_MAX 3    /* times that leadership is passed on again */
@@ -158,50 +157,10 @@ static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
     }
 }
 
-static uint16_t replica_level_cb(struct net_receiver *receiver)
+static int replica_judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
+                            uint16_t *ret_level)
 {
-    return state_level(replica_of(receiver)->state);
-}
-
-static void replica_speaks_cb(struct net_receiver *receiver, uint64_t peer,
-                              struct level_range levels)
-{
-    birth_watch_speaks(&replica_of(receiver)->births, peer, levels);
-}
-
-static int replica_admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
-{
-    return peers_admit(&replica_of(receiver)->peers, peer, store_id);
-}
-
-static int replica_birth_cb(struct net_receiver *receiver, uint64_t peer, const void *statement,
-                            size_t len)
-{
-    struct replica *replica = replica_of(receiver);
-
-    return replica->context.stopping ? 0 : peers_birth(&replica->peers, peer, statement, len);
-}
-
-static bool replica_identify_cb(struct net_receiver *receiver, uint64_t peer, const void *statement,
-                                size_t len)
-{
-    struct replica *replica = replica_of(receiver);
-
-    return !replica->context.stopping && peers_know(&replica->peers, peer, statement, len);
-}
-
-static int replica_check_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
-                            const void *statement, size_t len)
-{
-    struct replica *replica = replica_of(receiver);
-    struct net *net = replica->context.net;
-    struct net_presence presence;
-
-    if (replica->context.stopping) {
-        return 0;
-    }
-    presence = net->ops->presence(net, peer, store_id, HEARD_MS);
-    return peers_check(&replica->peers, peer, &presence, statement, len);
+    return peers_judge(&replica_of(receiver)->peers, claim, ret_level);
 }
 
 static void replica_introduce_cb(struct net_receiver *receiver, struct buf *statement)
@@ -283,13 +242,8 @@ static void set_receiver(struct replica *replica)
     replica->receiver = (struct net_receiver){.receive = replica_receive_cb,
                                               .link_changed = replica_link_changed_cb,
                                               .gone = replica_gone_cb,
-                                              .admit = replica_admit_cb,
-                                              .speaks = replica_speaks_cb,
-                                              .level = replica_level_cb,
+                                              .judge = replica_judge_cb,
                                               .refused = replica_refused_cb,
-                                              .birth = replica_birth_cb,
-                                              .know = replica_identify_cb,
-                                              .check = replica_check_cb,
                                               .introduce = replica_introduce_cb,
                                               .join = replica_join_cb};
 }

@@ -524,32 +524,21 @@ void requests_close(struct requests *requests)
 #define AGAIN_MS 20
 
 struct membership_request {
-    TAILQ_ENTRY(membership_request) link; /* in list: all->waiting, or all->asked */
-    struct membership_request_list *list;
+    TAILQ_ENTRY(membership_request) link;
     struct membership_requests *all;
     struct cluster_request *outer;
     struct cluster_request asking;
     struct member_ask ask;
     struct member_answer answer; /* the last one */
     bool answered;               /* there was one */
-    struct timer again;          /* armed: it waits */
+    struct timer again;          /* armed: it waits; else the leader has not answered */
 };
 
 void membership_requests_init(struct membership_requests *all, const struct raft_context *on,
                               struct requests *requests)
 {
     *all = (struct membership_requests){.on = on, .requests = requests};
-    TAILQ_INIT(&all->waiting);
-    TAILQ_INIT(&all->asked);
-}
-
-static void enter(struct membership_request *request, struct membership_request_list *list)
-{
-    if (request->list != NULL) {
-        TAILQ_REMOVE(request->list, request, link);
-    }
-    request->list = list;
-    TAILQ_INSERT_TAIL(list, request, link);
+    TAILQ_INIT(&all->list);
 }
 
 static void empty(struct cluster_request *asking)
@@ -581,7 +570,7 @@ static void member_request_finish(struct membership_request *request, int status
 
     ASSERT(all->count > 0 && !timer_is_armed(&request->again));
     member_request_answer(request, status);
-    TAILQ_REMOVE(request->list, request, link);
+    TAILQ_REMOVE(&all->list, request, link);
     all->count--;
     empty(&request->asking);
     free(request);
@@ -621,7 +610,6 @@ static void on_asked(struct cluster_request *asking)
         member_request_finish(request, status);
         return;
     }
-    enter(request, &all->waiting);
     timer_arm(all->on->timers, &request->again, again_ms);
 }
 
@@ -630,7 +618,6 @@ static void ask_leader(struct membership_request *request)
     struct cluster_request *asking = &request->asking;
 
     empty(asking);
-    enter(request, &request->all->asked);
     *asking = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
                                        .keeps_seq = true,
                                        .deadline_ms = request->outer->deadline_ms,
@@ -690,6 +677,7 @@ void membership_requests_submit(struct membership_requests *all, struct cluster_
     request->outer = outer;
     request->ask = ask;
     timer_init(&request->again, member_request_again_cb);
+    TAILQ_INSERT_TAIL(&all->list, request, link);
     all->count++;
     ask_leader(request);
 }
@@ -697,10 +685,14 @@ void membership_requests_submit(struct membership_requests *all, struct cluster_
 void membership_requests_stop(struct membership_requests *all)
 {
     struct membership_request *request;
+    struct membership_request *next;
 
-    while ((request = TAILQ_FIRST(&all->waiting)) != NULL) {
-        timer_cancel(all->on->timers, &request->again);
-        member_request_finish(request, ERR_SHUTTING_DOWN);
+    for (request = TAILQ_FIRST(&all->list); request != NULL; request = next) {
+        next = TAILQ_NEXT(request, link);
+        if (timer_is_armed(&request->again)) {
+            timer_cancel(all->on->timers, &request->again);
+            member_request_finish(request, ERR_SHUTTING_DOWN);
+        }
     }
 }
 
@@ -709,8 +701,8 @@ void membership_requests_removed(struct membership_requests *all)
     struct membership_request *request;
 
     all->removed = true;
-    TAILQ_FOREACH (request, &all->asked, link) {
-        if (request->outer != NULL && is_removed(request)) {
+    TAILQ_FOREACH (request, &all->list, link) {
+        if (!timer_is_armed(&request->again) && request->outer != NULL && is_removed(request)) {
             member_request_answer(request, 0);
         }
     }

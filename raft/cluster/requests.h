@@ -105,10 +105,9 @@ TAILQ_HEAD(membership_request_list, membership_request);
 struct membership_requests {
     const struct raft_context *on;
     struct requests *requests;
-    struct membership_request_list waiting; /* until they are asked again */
-    struct membership_request_list asked;   /* the leader was asked, and has not answered */
-    size_t count;                           /* of both */
-    bool removed;                           /* this node is no longer a member */
+    struct membership_request_list list;
+    size_t count; /* of it */
+    bool removed; /* this node is no longer a member */
 };
 
 void membership_requests_init(struct membership_requests *all, const struct raft_context *on,

@@ -306,10 +306,8 @@ static void set_newer_error(const struct state *state, int rv, struct store_erro
     }
 }
 
-/* Refuse an entry after the state that this leafd does not know: the driver would stop before it.
- * Here nothing was written yet, not even the start. */
-static int check_entries(const struct state *state, const struct store_loaded *loaded,
-                         struct store_error *ret_error)
+int prepare_check_entries(const struct state *state, const struct store_loaded *loaded,
+                          struct store_error *ret_error)
 {
     const struct level_range own = state_levels(state);
 
@@ -356,7 +354,7 @@ int prepare_load(struct store *store, struct state *state, uint64_t node_id, uin
                               "upgrade by the versions between",
                               state_level(state), state_levels(state).min, state_levels(state).max);
     } else if (rv == 0) {
-        rv = check_entries(state, ret_loaded, ret_error);
+        rv = prepare_check_entries(state, ret_loaded, ret_error);
     } else {
         (void)store_error_set(ret_error, rv, "the rows contradict each other");
     }

@@ -40,6 +40,11 @@ bool prepare_first_list(const struct store_loaded *loaded, struct configuration 
  * must never begin one. */
 bool prepare_is_joiner(const struct store_loaded *loaded);
 
+/* Refuse an entry after the state that this leafd does not know (ERR_NEWER): a node would stop
+ * before it. */
+int prepare_check_entries(const struct state *state, const struct store_loaded *loaded,
+                          struct store_error *ret_error) MUST_CHECK;
+
 /* A store_row_fn: into the state machine that is data. */
 int prepare_load_row(void *data, const struct store_row *row);
 

@@ -256,27 +256,25 @@ struct node {
 
 static struct node *asked; /* the one whose callbacks are called */
 
-static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
-                     size_t len)
+static int judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
+                    uint16_t *ret_level)
 {
     struct wire_statement said;
 
-    (void)config;
-    asked->known = peer;
-    return wire_statement_decode(statement, len, &said) == 0;
+    (void)receiver;
+    *ret_level = LEVEL_FIRST;
+    ASSERT(claim->id > 0 && claim->id <= LIMIT_NODE_ID);
+    if (claim->store_id == WIPED_STORE || !claim->states) {
+        return claim->store_id == WIPED_STORE ? ERR_WRONG_NODE : 0;
+    }
+    asked->known = claim->id;
+    return wire_statement_decode(claim->statement, claim->len, &said) == 0 ? 0 : ERR_NOT_FOUND;
 }
 
 static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
 {
     (void)receiver;
     wire_statement_encode(&(struct wire_statement){.start = {1, 2, 3, 0, 2}}, statement);
-}
-
-static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
-{
-    (void)receiver;
-    ASSERT(peer > 0 && peer <= LIMIT_NODE_ID);
-    return store_id == WIPED_STORE ? ERR_WRONG_NODE : 0;
 }
 
 static bool join_cb(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
@@ -291,16 +289,14 @@ static bool join_cb(struct net_receiver *receiver, uint64_t peer, const void *re
 }
 
 static struct net_receiver receiver = {
-    .introduce = introduce_cb, .admit = admit_cb, .join = join_cb};
+    .introduce = introduce_cb, .judge = judge_cb, .join = join_cb};
 
 static void node_init(struct node *node, struct tls_channel *tls, uint64_t id)
 {
-    *node = (struct node){.tls = tls,
-                          .config = {.node_id = id,
-                                     .store_id = 1000 + id,
-                                     .cluster_id = "test",
-                                     .known = known_cb,
-                                     .receiver = &receiver}};
+    *node = (struct node){
+        .tls = tls,
+        .config = {
+            .node_id = id, .store_id = 1000 + id, .cluster_id = "test", .receiver = &receiver}};
     frame_decoder_init(&node->decoder);
 }
 
@@ -314,18 +310,14 @@ static void node_free(struct node *node)
 static void node_begin(struct node *node, bool is_dialler, uint64_t wants, struct buf *out)
 {
     const struct tls_peer *peer = tls_channel_peer(node->tls);
-    const struct handshake_proof proof = {.other_cluster = !peer->same_cluster,
-                                          .peer_id = peer->node_id,
-                                          .says_wanted = peer->says_wanted,
-                                          .wanted_id = peer->wanted};
 
     node->began = true;
     if (!is_dialler) {
-        handshake_accept(&node->handshake, &node->config, &proof);
+        handshake_accept(&node->handshake, &node->config, peer);
     } else if (wants == 0 || wants == node->config.node_id) {
-        handshake_join(&node->handshake, &node->config, &proof, out);
+        handshake_join(&node->handshake, &node->config, peer, out);
     } else {
-        handshake_dial(&node->handshake, &node->config, wants, &proof, out);
+        handshake_dial(&node->handshake, &node->config, wants, peer, out);
     }
 }
 

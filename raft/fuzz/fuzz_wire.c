@@ -202,14 +202,18 @@ static void fuzz_frames(const uint8_t *data, size_t len)
 /* --- handshakes --- */
 
 /* The two that meet are 1 and 2; a store 7 was wiped. */
-static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
-                     size_t len)
+static int judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
+                    uint16_t *ret_level)
 {
     struct wire_statement said;
 
-    (void)config;
-    ASSERT(wire_statement_decode(statement, len, &said) == 0);
-    return peer == 2;
+    (void)receiver;
+    *ret_level = LEVEL_FIRST;
+    if (claim->store_id == 7 || !claim->states) {
+        return claim->store_id == 7 ? ERR_WRONG_NODE : 0;
+    }
+    ASSERT(wire_statement_decode(claim->statement, claim->len, &said) == 0);
+    return claim->id == 2 ? 0 : ERR_NOT_FOUND;
 }
 
 static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
@@ -218,24 +222,14 @@ static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
     wire_statement_encode(&(struct wire_statement){.start = {1, 2, 3, 0, 2}}, statement);
 }
 
-static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
-{
-    (void)receiver;
-    (void)peer;
-    return store_id == 7 ? ERR_WRONG_NODE : 0;
-}
-
-static const struct handshake_proof any = {.peer_id = 0};
+static const struct tls_peer any = {.same_cluster = true};
 
 static struct handshake_config config_of(uint64_t node_id)
 {
-    static struct net_receiver receiver = {.introduce = introduce_cb, .admit = admit_cb};
+    static struct net_receiver receiver = {.introduce = introduce_cb, .judge = judge_cb};
 
-    return (struct handshake_config){.node_id = node_id,
-                                     .store_id = 5,
-                                     .cluster_id = "fuzz",
-                                     .known = known_cb,
-                                     .receiver = &receiver};
+    return (struct handshake_config){
+        .node_id = node_id, .store_id = 5, .cluster_id = "fuzz", .receiver = &receiver};
 }
 
 /* Frames {type, u16 length, payload} for one side of a handshake. */

@@ -446,10 +446,13 @@ static void join_introduce(struct net_receiver *receiver, struct buf *statement)
     wire_join_encode(&said, statement);
 }
 
-static int join_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+/* Any member of the cluster may answer. */
+static int join_judge(struct net_receiver *receiver, const struct net_claim *claim,
+                      uint16_t *ret_level)
 {
     (void)receiver;
-    return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
+    (void)ret_level;
+    return claim->id > 0 && claim->store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
 /* Ask until the cluster has this node as a standby: then node->learned has the addresses of all
@@ -469,7 +472,7 @@ static int join_cluster(struct node *node, uint64_t store_id, struct store_error
     join->node = node;
     join->error = ret_error;
     ASSERT(uv_loop_init(&join->loop) == 0);
-    join->receiver = (struct net_receiver){.admit = join_admit, .introduce = join_introduce};
+    join->receiver = (struct net_receiver){.judge = join_judge, .introduce = join_introduce};
     net_hub_init(&join->hub, &join->loop,
                  &(struct net_uv_config){.node_id = settings->node_id,
                                          .store_id = store_id,

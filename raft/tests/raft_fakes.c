@@ -60,8 +60,19 @@ static void fake_set_peers(struct net *base, const struct net_peer *peers, size_
     net->peer_count = count;
 }
 
-static const struct net_ops fake_net_ops = {
-    .send = fake_send, .connected = fake_connected, .set_peers = fake_set_peers};
+static struct net_presence fake_presence(struct net *base, uint64_t peer, uint64_t store_id,
+                                         uint64_t within_ms)
+{
+    (void)base;
+    (void)peer;
+    (void)within_ms;
+    return (struct net_presence){.dials = store_id};
+}
+
+static const struct net_ops fake_net_ops = {.send = fake_send,
+                                            .connected = fake_connected,
+                                            .set_peers = fake_set_peers,
+                                            .presence = fake_presence};
 
 void fake_net_init(struct fake_net *net)
 {

@@ -85,13 +85,6 @@ static struct level_range own_levels(const struct handshake *handshake)
     return own.max != 0 ? own : level_own;
 }
 
-static uint16_t level_now(const struct handshake *handshake)
-{
-    struct net_receiver *receiver = handshake->config->receiver;
-
-    return receiver->level != NULL ? receiver->level(receiver) : LEVEL_FIRST;
-}
-
 /* --- states --- */
 
 /* The one place that changes the state. */
@@ -131,7 +124,7 @@ static void handshake_fail(struct handshake *handshake, enum handshake_reject re
         (void)snprintf(newer, sizeof newer,
                        "the cluster is at level %u and this leafd speaks levels %u to %u: start "
                        "leafd %s, as node %llu runs, or a later one",
-                       level_now(handshake), handshake->peer_levels.min, handshake->peer_levels.max,
+                       handshake->level, handshake->peer_levels.min, handshake->peer_levels.max,
                        LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
         text = newer;
     }
@@ -191,7 +184,7 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     if (!reader_done(&reader)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
-    if (handshake->proof.other_cluster || intro.cluster_id_len != strlen(cluster_id) ||
+    if (!handshake->proof.same_cluster || intro.cluster_id_len != strlen(cluster_id) ||
         memcmp(intro.cluster_id, cluster_id, intro.cluster_id_len) != 0) {
         return HANDSHAKE_REJECT_CLUSTER;
     }
@@ -207,10 +200,10 @@ static bool is_another(const struct handshake *handshake, uint64_t node_id)
 /* Is it the node that TLS has proved, and does it want the node that it named in TLS? */
 static bool is_as_proved(const struct handshake *handshake, const struct introduction *intro)
 {
-    const struct handshake_proof *proof = &handshake->proof;
+    const struct tls_peer *proof = &handshake->proof;
 
-    return (proof->peer_id == 0 || proof->peer_id == intro->node_id) &&
-           (!proof->says_wanted || proof->wanted_id == intro->wanted_id);
+    return (proof->node_id == 0 || proof->node_id == intro->node_id) &&
+           (!proof->says_wanted || proof->wanted == intro->wanted_id);
 }
 
 static enum handshake_reject take_hello(struct handshake *handshake, const uint8_t *payload,
@@ -235,21 +228,29 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
     return HANDSHAKE_REJECT_NONE;
 }
 
-/* May the peer, which has proved the secret, take part? Not if it does not speak the level in
- * force. */
-static enum handshake_reject handshake_admit(const struct handshake *handshake)
+static enum handshake_reject reject_of(int err)
+{
+    for (unsigned i = 0; i < sizeof rejects / sizeof rejects[0]; i++) {
+        if (rejects[i].text != NULL && rejects[i].err == err) {
+            return (enum handshake_reject)i;
+        }
+    }
+    return err == ERR_EXISTS ? HANDSHAKE_REJECT_TWICE : HANDSHAKE_REJECT_MALFORMED;
+}
+
+/* May the peer, which has proved the secret, take part? len bytes: what it sent as its proof. */
+static enum handshake_reject handshake_judge(struct handshake *handshake, const void *statement,
+                                             size_t len)
 {
     struct net_receiver *receiver = handshake->config->receiver;
-    int rv = receiver->admit(receiver, handshake->peer_id, handshake->peer_store_id);
+    const struct net_claim claim = {.id = handshake->peer_id,
+                                    .store_id = handshake->peer_store_id,
+                                    .levels = handshake->peer_levels,
+                                    .states = !handshake->dialler && !handshake->joins,
+                                    .statement = statement,
+                                    .len = len};
 
-    if (rv == 0) {
-        if (receiver->speaks != NULL) {
-            receiver->speaks(receiver, handshake->peer_id, handshake->peer_levels);
-        }
-        return handshake->peer_levels.max < level_now(handshake) ? HANDSHAKE_REJECT_NEWER
-                                                                 : HANDSHAKE_REJECT_NONE;
-    }
-    return rv == ERR_REMOVED ? HANDSHAKE_REJECT_REMOVED : HANDSHAKE_REJECT_STORE;
+    return reject_of(receiver->judge(receiver, &claim, &handshake->level));
 }
 
 static enum handshake_reject take_challenge(struct handshake *handshake, const uint8_t *payload,
@@ -271,7 +272,7 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
     }
     handshake->peer_levels = intro.levels;
     handshake->peer_store_id = intro.store_id;
-    handshake->refused = handshake_admit(handshake);
+    handshake->refused = handshake_judge(handshake, NULL, 0);
     if (handshake->refused == HANDSHAKE_REJECT_NONE ||
         (handshake->refused == HANDSHAKE_REJECT_STORE && !handshake->joins)) {
         if (receiver->introduce != NULL) {
@@ -284,85 +285,31 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
     return handshake->refused;
 }
 
-static enum handshake_reject reject_of(int err)
-{
-    switch (err) {
-    case 0:
-        return HANDSHAKE_REJECT_NONE;
-    case ERR_STALE:
-        return HANDSHAKE_REJECT_OLDER;
-    case ERR_IMPLAUSIBLE:
-        return HANDSHAKE_REJECT_IMPLAUSIBLE;
-    case ERR_EXISTS:
-        return HANDSHAKE_REJECT_TWICE;
-    case ERR_OTHER_BIRTH:
-        return HANDSHAKE_REJECT_BIRTH;
-    case ERR_OTHER_LIST:
-        return HANDSHAKE_REJECT_LISTS;
-    default:
-        return HANDSHAKE_REJECT_MALFORMED;
-    }
-}
-
-/*
- * Is the dialler of this cluster, a peer, and is its statement plausible? Of several rejects, send
- * the most useful: a node of another cluster also has another store, but is not wiped; a wiped node
- * may also have another list, but to correct that would not help; and a node in no list of ours was
- * given another list.
- */
-static enum handshake_reject handshake_judge(const struct handshake *handshake,
-                                             const void *statement, size_t len)
-{
-    const struct handshake_config *config = handshake->config;
-    struct net_receiver *receiver = config->receiver;
-    uint64_t peer = handshake->peer_id;
-    enum handshake_reject birth = HANDSHAKE_REJECT_NONE;
-    enum handshake_reject reject;
-
-    if (receiver->birth != NULL) {
-        birth = reject_of(receiver->birth(receiver, peer, statement, len));
-    }
-    reject = birth != HANDSHAKE_REJECT_BIRTH ? handshake_admit(handshake) : birth;
-    if (reject != HANDSHAKE_REJECT_NONE || birth != HANDSHAKE_REJECT_NONE) {
-        return reject != HANDSHAKE_REJECT_NONE ? reject : birth;
-    }
-    if (!config->known(config, peer, statement, len)) {
-        return HANDSHAKE_REJECT_PEER;
-    }
-    return receiver->check != NULL ? reject_of(receiver->check(
-                                         receiver, peer, handshake->peer_store_id, statement, len))
-                                   : HANDSHAKE_REJECT_NONE;
-}
-
 static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *statement,
                                         size_t len, struct buf *out)
 {
     struct net_receiver *receiver = handshake->config->receiver;
-    enum handshake_reject reject;
+    enum handshake_reject reject = handshake_judge(handshake, statement, len);
     BUF_LOCAL(answer);
 
-    if (!handshake->joins) {
-        reject = handshake_judge(handshake, statement, len);
-        if (reject == HANDSHAKE_REJECT_NONE) {
-            frame_put(out, FRAME_WELCOME, NULL, 0);
-            handshake_move(handshake, HANDSHAKE_DONE);
-        }
+    if (reject != HANDSHAKE_REJECT_NONE) {
         return reject;
     }
+    if (!handshake->joins) {
+        frame_put(out, FRAME_WELCOME, NULL, 0);
+        handshake_move(handshake, HANDSHAKE_DONE);
+        return HANDSHAKE_REJECT_NONE;
+    }
     /* A joining node gets an answer, and no link. */
-    reject = handshake_admit(handshake);
-    if (reject == HANDSHAKE_REJECT_NONE && receiver->join == NULL) {
-        reject = HANDSHAKE_REJECT_PEER;
+    if (receiver->join == NULL) {
+        return HANDSHAKE_REJECT_PEER;
     }
-    if (reject == HANDSHAKE_REJECT_NONE &&
-        !receiver->join(receiver, handshake->peer_id, statement, len, &answer)) {
-        reject = HANDSHAKE_REJECT_MALFORMED;
+    if (!receiver->join(receiver, handshake->peer_id, statement, len, &answer)) {
+        return HANDSHAKE_REJECT_MALFORMED;
     }
-    if (reject == HANDSHAKE_REJECT_NONE) {
-        frame_put(out, FRAME_JOINED, answer.data, answer.len);
-        handshake_move(handshake, HANDSHAKE_ANSWERED);
-    }
-    return reject;
+    frame_put(out, FRAME_JOINED, answer.data, answer.len);
+    handshake_move(handshake, HANDSHAKE_ANSWERED);
+    return HANDSHAKE_REJECT_NONE;
 }
 
 /* A reject for a wiped store or a removed id may end this node. TLS has proved that its sender
@@ -437,7 +384,7 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 /* --- start --- */
 
 static void handshake_begin(struct handshake *handshake, const struct handshake_config *config,
-                            const struct handshake_proof *proof, enum handshake_state state)
+                            const struct tls_peer *proof, enum handshake_state state)
 {
     ASSERT(config->node_id > 0);
     ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
@@ -448,7 +395,7 @@ static void handshake_begin(struct handshake *handshake, const struct handshake_
 }
 
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const struct handshake_proof *proof, struct buf *out)
+                    uint64_t wanted, const struct tls_peer *proof, struct buf *out)
 {
     ASSERT(wanted > 0 && wanted != config->node_id);
     handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
@@ -457,7 +404,7 @@ void handshake_dial(struct handshake *handshake, const struct handshake_config *
 }
 
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct handshake_proof *proof, struct buf *out)
+                    const struct tls_peer *proof, struct buf *out)
 {
     ASSERT(config->receiver->introduce != NULL);
     handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
@@ -466,7 +413,7 @@ void handshake_join(struct handshake *handshake, const struct handshake_config *
 }
 
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const struct handshake_proof *proof)
+                      const struct tls_peer *proof)
 {
     handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_AWAITED);
 }

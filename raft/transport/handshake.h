@@ -39,6 +39,7 @@
 #define LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
 
 #include "raft/transport/net.h"
+#include "raft/transport/net_keys.h"
 #include "src/base/buf.h"
 #include "src/state/codec/level.h"
 
@@ -70,11 +71,8 @@ struct handshake_config {
     uint64_t store_id;
     const char *cluster_id;    /* at most LIMIT_CLUSTER_ID_BYTES */
     struct level_range levels; /* that this node speaks; zeros: level_own */
-    /* Is the dialler a peer of this node? Asked by acceptors after its proof and `admit`. */
-    bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
-                  size_t len);
-    /* Its admit is asked on both sides, once the peer has proved the secret. May be NULL in it:
-     * birth, check (not asked), introduce (no statement), join (none may). */
+    /* Its judge() is asked on both sides, once the peer has proved the secret; introduce() and
+     * join() may be called. */
     struct net_receiver *receiver;
 };
 
@@ -88,17 +86,9 @@ enum handshake_state {
     HANDSHAKE_FAILED
 };
 
-/* Facts about the other side before the first frame. */
-struct handshake_proof {
-    bool other_cluster; /* TLS has proved that it is of another cluster id */
-    uint64_t peer_id;   /* its id, as TLS has proved; 0: any node of the cluster */
-    bool says_wanted;   /* TLS has also proved which node the dialler wants: */
-    uint64_t wanted_id; /* 0: any */
-};
-
 struct handshake {
     const struct handshake_config *config; /* borrowed */
-    struct handshake_proof proof;
+    struct tls_peer proof;                 /* what TLS has proved of the other side */
     enum handshake_state state;
     bool dialler;
     bool joins;                     /* the dialler wants an answer, and no link */
@@ -109,6 +99,7 @@ struct handshake {
      * statement first: two clusters each see an unexpected store, and one of them must learn
      * why. */
     enum handshake_reject refused;
+    uint16_t level; /* of NEWER: the level in force */
     /* of FAILED */
     enum handshake_reject reject;
     bool by_peer;                        /* the other side sent the REJECT */
@@ -117,16 +108,16 @@ struct handshake {
 
 /* Begin as the dialler of the node `wanted`; appends the HELLO frame to out. */
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const struct handshake_proof *proof, struct buf *out);
+                    uint64_t wanted, const struct tls_peer *proof, struct buf *out);
 
 /* Begin as a node that wants to join through any node that listens there. Once ANSWERED, the last
  * received frame is the answer. */
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct handshake_proof *proof, struct buf *out);
+                    const struct tls_peer *proof, struct buf *out);
 
 /* Begin as the acceptor of the connection. */
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const struct handshake_proof *proof);
+                      const struct tls_peer *proof);
 
 /* Take a frame, append answers to out (whole frames), move the state. Not after DONE, ANSWERED or
  * FAILED. */

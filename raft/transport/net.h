@@ -44,6 +44,16 @@ struct net_presence {
     uint64_t reached; /* of the one at the peer's address: our link to it is up */
 };
 
+/* What a node that proved the secret says of itself in a handshake. */
+struct net_claim {
+    uint64_t id;
+    uint64_t store_id;
+    struct level_range levels; /* that it speaks */
+    bool states;               /* it dialled for a link, so it made a statement (wire.h): */
+    const void *statement;     /* borrowed */
+    size_t len;
+};
+
 /* What comes from the network, on the raft loop, after the sender proved its id. */
 struct net_receiver {
     /* A frame of a peer. The payload is borrowed for the call. False: the payload is malformed or
@@ -55,10 +65,14 @@ struct net_receiver {
     /* There is no listener at a peer's address: its process has ended, or its host refuses it.
      * Called with each dial. */
     void (*gone)(struct net_receiver *receiver, uint64_t peer);
-    /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not
-     * the one registered for its id (a wiped data directory); ERR_REMOVED when its id was removed.
-     * Asked for links of both directions. */
-    int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
+    /* May this node take part? Asked for links of both directions, before their frames, and for a
+     * node that joins. 0; ERR_WRONG_NODE: its store is not the one registered for its id (a wiped
+     * data directory); ERR_REMOVED: its id was removed; ERR_NEWER: it does not speak *ret_level,
+     * the level in force. Of one that made a statement also: ERR_OTHER_BIRTH or ERR_OTHER_LIST: it
+     * is of another cluster; ERR_NOT_FOUND: it is no peer; ERR_STALE: its store was set back;
+     * ERR_IMPLAUSIBLE; ERR_EXISTS: another process of it is connected; ERR_BAD_MESSAGE.
+     * set_peers() may follow, but not from inside the call. */
+    int (*judge)(struct net_receiver *receiver, const struct net_claim *claim, uint16_t *ret_level);
     /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
      * the one registered for our id), ERR_REMOVED (our id was removed), ERR_STALE (our store was
      * set back to an older copy) and ERR_NEWER (the cluster's level is above what this leafd
@@ -69,25 +83,10 @@ struct net_receiver {
      * or node id; not proved, so it is a hint about the configuration only). Called once a change
      * of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
-    /* The rest may be NULL. A peer that `admit` accepts speaks these levels. For links of both
-     * directions, before frames of the link. */
-    void (*speaks)(struct net_receiver *receiver, uint64_t peer, struct level_range levels);
-    /* The level in force, as far as this node knows; without it:
-     * LEVEL_FIRST. A peer that does not speak it gets no link. */
-    uint16_t (*level)(struct net_receiver *receiver);
-    /* Is a dialler, a peer or not, of our cluster by its statement? 0, ERR_OTHER_BIRTH,
-     * ERR_OTHER_LIST or ERR_BAD_MESSAGE. */
-    int (*birth)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
-    /* Is a dialler that is none of the set peers a peer by its statement? set_peers() may follow,
-     * but not from inside the call. */
-    bool (*know)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
-    /* Is the statement of a dialler that is a peer wrong? 0, ERR_STALE (its store was set back),
-     * ERR_IMPLAUSIBLE, ERR_EXISTS (another process of it is connected) or ERR_BAD_MESSAGE. */
-    int (*check)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
-                 const void *statement, size_t len);
-    /* Append our statement for a dial (see wire.h). */
+    /* Append our statement for a dial (see wire.h). NULL: there is none. */
     void (*introduce)(struct net_receiver *receiver, struct buf *statement);
-    /* A node that is no member asks for admission. Append the answer; false: malformed. */
+    /* A node that is no member asks for admission. Append the answer; false: malformed. NULL: no
+     * node may. */
     bool (*join)(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
                  struct buf *answer);
 } BY_NAME;
@@ -104,7 +103,7 @@ struct net_ops {
     /* The set of peers to keep links with (without ourselves); addresses may change. */
     void (*set_peers)(struct net *net, const struct net_peer *peers, size_t count);
     /* The processes of the peer, while one with this store dials. Called only by a receiver's
-     * check(). */
+     * judge(). */
     struct net_presence (*presence)(struct net *net, uint64_t peer, uint64_t store_id,
                                     uint64_t within_ms);
 } BY_NAME;

@@ -378,7 +378,6 @@ static bool secure(struct net_conn *conn)
 {
     int rv = tls_channel_shake(conn->out.tls);
     const struct tls_peer *peer;
-    struct handshake_proof proof;
     BUF_LOCAL(out);
 
     if (rv <= 0) {
@@ -392,16 +391,12 @@ static bool secure(struct net_conn *conn)
         return false;
     }
     peer = tls_channel_peer(conn->out.tls);
-    proof = (struct handshake_proof){.other_cluster = !peer->same_cluster,
-                                     .peer_id = peer->node_id,
-                                     .says_wanted = peer->says_wanted,
-                                     .wanted_id = peer->wanted};
     if (conn->role == NET_CONN_DIALS) {
-        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, &proof, &out);
+        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, peer, &out);
     } else if (conn->role == NET_CONN_JOINS) {
-        handshake_join(&conn->handshake, &conn->hub->handshake, &proof, &out);
+        handshake_join(&conn->handshake, &conn->hub->handshake, peer, &out);
     } else {
-        handshake_accept(&conn->handshake, &conn->hub->handshake, &proof);
+        handshake_accept(&conn->handshake, &conn->hub->handshake, peer);
     }
     tls_channel_write(conn->out.tls, out.data, out.len);
     net_out_flush(&conn->out);
@@ -499,10 +494,8 @@ static void connect_cb(uv_connect_t *connect, int status)
         return;
     }
     if (status != 0) {
+        conn->refused = status == UV_ECONNREFUSED;
         net_conn_close(conn, uv_strerror(status));
-        if (status == UV_ECONNREFUSED && conn->ops->refused != NULL) {
-            conn->ops->refused(conn);
-        }
         return;
     }
     conn_move(conn, NET_CONN_HANDSHAKE);

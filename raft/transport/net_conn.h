@@ -54,8 +54,7 @@ struct net_hub {
     uint8_t plain[64 * 1024]; /* the decrypted input */
 };
 
-/* Times that are 0 become the limits. The caller fills in the rest: receiver, all_gone, and of the
- * handshake `known`. */
+/* Times that are 0 become the limits. The caller fills in all_gone. */
 void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
                   struct net_receiver *receiver);
 
@@ -154,8 +153,6 @@ struct net_conn_ops {
     void (*down)(struct net_conn *conn, enum net_conn_state from, const char *reason);
     /* It is freed next, in a turn of its own, never inside another call. Or NULL. */
     void (*freed)(struct net_conn *conn);
-    /* The peer's address refused the connection, which is closed already. Or NULL. */
-    void (*refused)(struct net_conn *conn);
 } BY_NAME;
 
 #define NET_REMOTE_BYTES 64
@@ -171,6 +168,7 @@ struct net_conn {
     bool was_up;
     bool heard;          /* at least a byte of the other side */
     bool untrusted;      /* TLS failed: the other side uses other keys */
+    bool refused;        /* there is no listener at the peer's address */
     unsigned offer;      /* for one that dials: which credential of the keys */
     uint64_t keyed_ms;   /* when its keys were last renewed */
     uint64_t expires_ms; /* when it closes, since its secret is no longer valid; 0: it is

@@ -161,6 +161,9 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
     if (link->backoff_ms > LIMIT_REDIAL_MAX_MS) {
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     }
+    if (conn->refused) {
+        hub->receiver->gone(hub->receiver, conn->wanted_id);
+    }
 }
 
 /* The end of a link that was up is reported here, never inside a call of send(). The link
@@ -174,19 +177,11 @@ static void link_freed(struct net_conn *conn)
     }
 }
 
-static void link_refused(struct net_conn *conn)
-{
-    struct net_receiver *receiver = conn->hub->receiver;
-
-    receiver->gone(receiver, conn->wanted_id);
-}
-
 static const struct net_conn_ops link_ops = {
     .up = link_up,
     .failed = link_failed,
     .down = link_down,
     .freed = link_freed,
-    .refused = link_refused,
 };
 
 /* --- a link --- */
@@ -493,16 +488,6 @@ static const struct net_ops net_uv_ops = {
 
 /* --- open and close --- */
 
-static bool net_is_known(const struct handshake_config *config, uint64_t peer,
-                         const void *statement, size_t len)
-{
-    const struct net_uv *net = CONTAINER(config, const struct net_uv, hub.handshake);
-    struct net_receiver *receiver = net->hub.receiver;
-
-    return net_uv_link(net, peer) != NULL ||
-           (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
-}
-
 static void net_prepare_cb(uv_prepare_t *prepare)
 {
     struct net_uv *net = prepare->data;
@@ -546,7 +531,6 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net = MUST_HAVE(calloc(1, sizeof *net));
     net->base.ops = &net_uv_ops;
     net_hub_init(&net->hub, loop, config, receiver);
-    net->hub.handshake.known = net_is_known;
     net->hub.all_gone = all_gone;
     net->port = address_port(&address);
     TAILQ_INIT(&net->links);

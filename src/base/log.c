@@ -18,8 +18,9 @@
 #include "src/base/clock.h"
 #include "src/base/utf8.h"
 
-#define LINE_BYTES 2048
-#define JSON_BYTES (2 * LINE_BYTES) /* some bytes expand */
+#define TIME_KEY "time="
+#define LINE_BYTES (sizeof TIME_KEY - 1 + 2048)
+#define JSON_BYTES 4096 /* some bytes expand */
 
 static _Atomic enum log_level lowest_level = LOG_LEVEL_INFO;
 static _Atomic enum log_format line_format = LOG_FORMAT_LOGFMT;
@@ -43,24 +44,20 @@ void log_set_format(enum log_format format)
     atomic_store_explicit(&line_format, format, memory_order_relaxed);
 }
 
-/* Write the content of line, with a line end. */
+/* Write a line that begins with TIME_KEY, which logfmt does without, and a line end. */
 static void write_line(char *line, size_t len)
 {
-    static const char time_key[] = "time=";
-    char fields[sizeof time_key + LINE_BYTES + 8];
     char json[JSON_BYTES + 1];
-    size_t used;
 
     if (atomic_load_explicit(&line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
-        memcpy(fields, time_key, strlen(time_key));
-        memcpy(fields + strlen(time_key), line, len);
-        used = log_json(fields, strlen(time_key) + len, json, JSON_BYTES);
+        len = log_json(line, len, json, JSON_BYTES);
         line = json;
     } else {
-        used = len;
+        line += strlen(TIME_KEY);
+        len -= strlen(TIME_KEY);
     }
-    line[used++] = '\n';
-    if (write(STDERR_FILENO, line, used) < 0) {
+    line[len++] = '\n';
+    if (write(STDERR_FILENO, line, len) < 0) {
         return; /* there is no place left to report it */
     }
 }
@@ -83,7 +80,7 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
     seconds = (time_t)(wall_ms / 1000);
     ASSERT(gmtime_r(&seconds, &tm) != NULL);
     ASSERT(strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm) > 0);
-    len = snprintf(line, LINE_BYTES, "%s.%03uZ level=%s node=%llu at=%s msg=\"%s\"", when,
+    len = snprintf(line, LINE_BYTES, TIME_KEY "%s.%03uZ level=%s node=%llu at=%s msg=\"%s\"", when,
                    (unsigned)(wall_ms % 1000), level_names[level], ull(own_node_id), at, msg);
     used = len < 0 ? 0 : (size_t)len;
     if (fields != NULL && used + 1 < LINE_BYTES) {
@@ -165,75 +162,51 @@ static void sink_put(struct sink *sink, const char *text, size_t len)
     sink->len += len;
 }
 
-static void put_code(struct sink *sink, unsigned code)
+/* Is this an escape of log_quote(), "\\x1f" or "\\u202e"? The number of its digits; 0: no. */
+static size_t escape_digits(const char *text, size_t len)
 {
-    char text[ESCAPE_BYTES];
-    int len = snprintf(text, sizeof text, "\\u%04x", code & 0xffffU);
+    size_t digits = len < 2 ? 0 : text[1] == 'x' ? 2 : text[1] == 'u' ? 4 : 0;
 
-    sink_put(sink, text, (size_t)len);
+    for (size_t i = 2; i < 2 + digits; i++) {
+        if (i >= len || memchr("0123456789abcdef", text[i], 16) == NULL) {
+            return 0;
+        }
+    }
+    return digits;
 }
 
-/* Put one character of a text as in a JSON string; returns its bytes. */
-static size_t put_character(struct sink *sink, const char *text, size_t len)
+/* Put one character of a text, or one escape of a quoted one, as in a JSON string; returns the
+ * bytes read. */
+static size_t put_character(struct sink *sink, const char *text, size_t len, bool quoted)
 {
     unsigned char first = (unsigned char)text[0];
-    uint32_t code;
-    size_t step = utf8_step(text, len, &code);
+    bool escapes = quoted && first == '\\';
+    size_t digits = escapes ? escape_digits(text, len) : 0;
+    char code[ESCAPE_BYTES];
+    uint32_t ignored;
+    size_t step = utf8_step(text, len, &ignored);
 
-    if (step == 0) {
-        put_code(sink, 0xfffd);
+    if (digits > 0) {
+        (void)snprintf(code, sizeof code, "\\u%s%.*s", digits == 2 ? "00" : "", (int)digits,
+                       text + 2);
+        sink_put(sink, code, strlen(code));
+        return 2 + digits;
+    }
+    if (escapes && len >= 2 && (text[1] == '"' || text[1] == '\\')) {
+        sink_put(sink, text, 2);
+        return 2;
+    }
+    if (step == 0 || first < 0x20 || first == 0x7f) {
+        (void)snprintf(code, sizeof code, "\\u%04x", step == 0 ? 0xfffd : first);
+        sink_put(sink, code, strlen(code));
         return 1;
     }
-    if (first < 0x20 || first == 0x7f) {
-        put_code(sink, first);
-    } else if (first == '"' || first == '\\') {
+    if (first == '"' || first == '\\') {
         sink_put(sink, (const char[]){'\\', (char)first}, 2);
     } else {
         sink_put(sink, text, step);
     }
     return step;
-}
-
-/* The code after "\x" or "\u", of `digits` digits; -1: it is none. */
-static int hex_code(const char *text, size_t len, size_t digits)
-{
-    char copy[5] = "";
-
-    ASSERT(digits < sizeof copy);
-    if (len < digits) {
-        return -1;
-    }
-    memcpy(copy, text, digits);
-    return strspn(copy, "0123456789abcdef") == digits ? (int)strtoul(copy, NULL, 16) : -1;
-}
-
-/* Put the character of one escape of log_quote(); returns its bytes. */
-static size_t put_escape(struct sink *sink, const char *text, size_t len)
-{
-    int code = len >= 2 && text[1] == 'x'   ? hex_code(text + 2, len - 2, 2)
-               : len >= 2 && text[1] == 'u' ? hex_code(text + 2, len - 2, 4)
-                                            : -1;
-
-    if (code >= 0) {
-        put_code(sink, (unsigned)code);
-        return text[1] == 'x' ? 4 : 6;
-    }
-    if (len >= 2 && (text[1] == '"' || text[1] == '\\')) {
-        sink_put(sink, text, 2);
-        return 2;
-    }
-    sink_put(sink, "\\\\", 2);
-    return 1;
-}
-
-static void put_string(struct sink *sink, const char *text, size_t len, bool quoted)
-{
-    sink_put(sink, "\"", 1);
-    for (size_t at = 0; at < len && !sink->full;) {
-        at += quoted && text[at] == '\\' ? put_escape(sink, text + at, len - at)
-                                         : put_character(sink, text + at, len - at);
-    }
-    sink->out[sink->len++] = '"'; /* END_BYTES are left */
 }
 
 static bool is_number(const char *text, size_t len)
@@ -267,18 +240,19 @@ static bool is_end(const char *text, size_t len)
                                            (len == 4 && memcmp(text, " ...", 4) == 0)));
 }
 
-/* Bytes of a quoted value after its first quote, up to the one that ends it: before another key, or
- * the end; our own texts may have bare quotes. */
-static size_t quoted_len(const char *text, size_t len)
+/* Put a value as a string; returns the bytes read. A quoted one is without its first quote, and
+ * ends at the quote before another key, or at the end: our own texts may have bare quotes. */
+static size_t put_string(struct sink *sink, const char *text, size_t len, bool quoted)
 {
-    for (size_t at = 0; at < len; at++) {
-        if (text[at] == '\\') {
-            at++;
-        } else if (text[at] == '"' && is_end(text + at + 1, len - at - 1)) {
-            return at;
-        }
+    size_t at = 0;
+
+    sink_put(sink, "\"", 1);
+    while (at < len && !sink->full &&
+           !(quoted && text[at] == '"' && is_end(text + at + 1, len - at - 1))) {
+        at += put_character(sink, text + at, len - at, quoted);
     }
-    return len; /* the line was cut */
+    sink->out[sink->len++] = '"'; /* END_BYTES are left */
+    return at;
 }
 
 /* Put one member, whole or not at all, except a value that does not fit. Returns the bytes read. */
@@ -288,10 +262,8 @@ static size_t sink_member(struct sink *sink, const char *fields, size_t len, boo
     size_t at = name > 0 ? name + 1 : 0;
     bool quoted = name > 0 && at < len && fields[at] == '"';
     const char *end = memchr(fields + at, ' ', len - at);
-    size_t value = quoted        ? quoted_len(fields + at + 1, len - at - 1)
-                   : name == 0   ? len
-                   : end != NULL ? (size_t)(end - fields) - at
-                                 : len - at;
+    size_t value =
+        name == 0 || end == NULL || quoted ? len - at - quoted : (size_t)(end - fields) - at;
     const char *text = fields + at + quoted;
     struct sink before = *sink;
 
@@ -306,7 +278,7 @@ static size_t sink_member(struct sink *sink, const char *fields, size_t len, boo
     if (!quoted && name > 0 && is_number(text, value) && value <= sink->room - sink->len) {
         sink_put(sink, text, value);
     } else {
-        put_string(sink, text, value, quoted);
+        value = put_string(sink, text, value, quoted);
     }
     at += value + 2 * (size_t)quoted;
     return at < len ? at + 1 : len; /* and the blank */

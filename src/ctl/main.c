@@ -32,7 +32,7 @@ static enum ctl_exit leafctl_run(struct ctl *ctl)
                          ctl->settings.values[SETTING_SERVER]);
         }
     }
-    code = ctl->command->run != NULL ? ctl->command->run(ctl) : ctl_request(ctl, NULL);
+    code = ctl->command->run != NULL ? ctl->command->run(ctl) : ctl_request(ctl);
     cluster_free(ctl->cluster);
     return code;
 }
@@ -53,10 +53,7 @@ int main(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], "--complete") == 0) { /* for the shells */
         complete_words((const char *const *)argv + 2, (size_t)argc - 2, &ctl.out);
         code = CTL_DONE;
-    } else if (argc == 2 && strcmp(argv[1], "--print-manual") == 0) { /* for the build */
-        complete_manual(&ctl.out);
-        code = CTL_DONE;
-    } else if ((code = args_parse(&ctl, COMMANDS, argc, argv, &action)) != CTL_DONE) {
+    } else if ((code = args_parse(&ctl, argc, argv, &action)) != CTL_DONE) {
         /* it was printed */
     } else if (action == ARGS_VERSION) {
         buf_printf(&ctl.out, "leafctl %s%s%s\n", LEAFD_VERSION,

@@ -286,14 +286,11 @@ int listeners_open(struct listeners *listeners, const struct config *config, str
     if (rv != 0) {
         return rv;
     }
-    listeners->api = api_new(&listeners->settings[0], build, backend);
-    api_set_auth(listeners->api, listeners->auth);
+    listeners->api = api_new(&listeners->settings[0], build, backend, listeners->auth,
+                             has_resp(config) ? resp_talker() : NULL);
     if (!listeners_are_joined(config)) {
         admin =
             api_admin_service(listeners->api, config->http.listen_address, config->admin.listen);
-    }
-    if (has_resp(config)) {
-        api_set_resp(listeners->api, resp_talker());
     }
     rv = open_listener(listeners, api_service(listeners->api), "http.listen");
     if (rv == 0 && admin != NULL) {

@@ -22,7 +22,7 @@
 #ifndef LEAFD_NODE_RELOAD_H
 #define LEAFD_NODE_RELOAD_H
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "raft/node/node.h"
 #include "src/base/buf.h"
 #include "src/node/config/config.h"

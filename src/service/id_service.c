@@ -71,16 +71,6 @@ static void ids_queried_cb(struct cluster_request *query)
     free(open);
 }
 
-/* A tag known as exhausted may have been set back, or made again, a moment ago. A tag known as
- * strict is opened here only if the log said that it is not strict. Both need the leader's row, as
- * an unknown tag. */
-static bool is_known(const struct tag_row *row, const struct id_tag *tag)
-{
-    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
-
-    return row != NULL && !row->deleted && (state == ID_TAG_ACTIVE || state == ID_TAG_UNKNOWN);
-}
-
 /* A tag requested on this node for the first time gets its place in the id table, by the row known
  * here or to the leader. No such tag: ERR_UNKNOWN_TAG; the table is full: ERR_OVERLOADED. */
 static void open_tag(struct id_service *service, struct cluster_request *request)
@@ -88,10 +78,16 @@ static void open_tag(struct id_service *service, struct cluster_request *request
     const char *name = (const char *)request->payload.data;
     const struct tag_row *row = fsm_tag(service->context.fsm, name, request->payload.len);
     const struct id_tag *tag = id_table_find(service->table, name, request->payload.len);
+    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
+    /* A tag known as exhausted may have been set back, or made again, a moment ago. A tag known as
+     * strict is opened here only if the log said that it is not strict. Both need the leader's row,
+     * as an unknown tag. */
+    bool is_known =
+        row != NULL && !row->deleted && (state == ID_TAG_ACTIVE || state == ID_TAG_UNKNOWN);
     struct open_request *open;
 
     ASSERT(request->kind == ID_REQUEST_OPEN);
-    if (is_known(row, tag) && !request->fresh) {
+    if (is_known && !request->fresh) {
         answers_put(service->context.on->answers, request, open_row(service, row));
         return;
     }
@@ -160,30 +156,12 @@ static void on_propose(struct id_proposer *proposer, struct cluster_request *req
     id_service_submit(CONTAINER(proposer, struct id_service, context.proposer), request);
 }
 
-static void on_strict_answer(void *data, struct cluster_request *request, int status)
-{
-    struct id_service *service = data;
-
-    if (status == 0) {
-        allocator_answered(service->allocator, request);
-    }
-    answers_put(service->context.on->answers, request, status);
-}
-
 /*
  * --- the node's own proposals: that it holds no segment of a tag that leaves trend mode
  *
  * The happy path: recalls_turn() checks whether tags wait for this node, and proposes a command for
  * as many as one holds, one command at a time. A command that fails is repeated after a pause.
  */
-
-/* A changed tag may wait for this node to report that it holds no segment of it. */
-static void recalls_look(struct id_service *service)
-{
-    service->recalls.look = true;
-    service->recalls.after_len = 0;
-    timer_cancel(service->context.on->timers, &service->recalls.command.pause);
-}
 
 static void on_recalled_done(struct node_command *command, int status)
 {
@@ -304,34 +282,25 @@ static void layout_turn(struct id_service *service)
 
 /* --- events of the machine --- */
 
-static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
+static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row,
+                           const struct fsm_tag_before *before)
 {
     struct id_service *service = CONTAINER(listener, struct id_service, listener);
-    struct tag_row before = *row;
+    struct tag_row grown = *row;
 
-    /* A bulk changes many tags; none of them grows by it. */
-    if (service->changes && row->max_id != service->max_id_before) {
-        before.max_id = service->max_id_before;
-        growth_note(&service->growth, &before, id_tags_ms(&service->context));
+    if (before->known && row->max_id != before->max_id) {
+        grown.max_id = before->max_id;
+        growth_note(&service->growth, &grown, id_tags_ms(&service->context));
     }
-    service->changes = false;
-    if (service->recalled && !row->recalling && !row->deleted && row->mode != TAG_MODE_TREND) {
+    if (before->recalling && !row->recalling && !row->deleted && row->mode != TAG_MODE_TREND) {
         change_log_opened(&service->change_log, row);
     }
-    service->recalled = false;
     allocator_tag_changed(service->allocator, row);
-    if (row->recalling) {
-        recalls_look(service);
+    if (row->recalling) { /* it may wait for this node to report that it holds no segment */
+        service->recalls.look = true;
+        service->recalls.after_len = 0;
+        timer_cancel(service->context.on->timers, &service->recalls.command.pause);
     }
-}
-
-static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *row)
-{
-    struct id_service *service = CONTAINER(listener, struct id_service, listener);
-
-    service->recalled = row->recalling;
-    service->changes = true;
-    service->max_id_before = row->max_id;
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -422,13 +391,12 @@ static void start_allocation(struct id_service *service, const struct store_load
     service->allocator =
         allocator_new(&config->allocator, service->table, on->clock, on->timers, proposer);
     ASSERT(service->table != NULL && service->allocator != NULL);
-    service->strict =
-        strict_new(config->strict_keys, on->clock, on->timers, proposer, on_strict_answer, service);
+    service->strict = strict_new(config->strict_keys, on->clock, on->timers, proposer, on->answers,
+                                 service->allocator);
     service->windows = windows_new(service->context.fsm, on->clock, on->timers, proposer);
     service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
     dates_init(&service->dates, &service->context);
     strict_dates(service->strict, dates_period, &service->dates);
-    strict_keys(service->strict, allocator_has_keys, service->allocator);
     start_prefetch(service, loaded);
 }
 
@@ -1075,7 +1043,6 @@ void id_service_init(struct id_service *service, const struct id_service_config 
     service->context.proposer.propose = on_propose;
     service->lease_disk.write = on_lease_write;
     service->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
-                                              .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,
                                               .layout_changed = on_layout_changed,
                                               .named_layout_changed = on_named_layout_changed};

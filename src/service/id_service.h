@@ -89,9 +89,6 @@ struct id_service {
     int seen_refusal;       /* of snowflake ids */
     uint64_t pools_seen;  /* hash of the pools of worker ids, and of those whose zone has no node */
     unsigned pools_looks; /* in a row that saw the same */
-    bool recalled;        /* the tag being changed is becoming strict */
-    bool changes;         /* it was there before, */
-    uint64_t max_id_before; /* with this one */
 };
 
 /* Call before the state is loaded, since it sets the state's machine. config is copied; the data

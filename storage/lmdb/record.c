@@ -450,7 +450,7 @@ static int malformed_row(const struct lmdb_txn *txn, const char *name)
 
 /* --- meta --- */
 
-#define NAME_BYTES 16
+#define NAME_BYTES 32
 
 /* --- identity, with the format --- */
 
@@ -486,7 +486,7 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     if (len != strlen(LMDB_FORMAT_MAGIC) || memcmp(text, LMDB_FORMAT_MAGIC, len) != 0) {
         return malformed_row(txn, LMDB_IDENTITY);
     }
-    if (version != LMDB_FORMAT_VERSION && version != LMDB_FORMAT_OWED) {
+    if (version < LMDB_FORMAT_VERSION || version > LMDB_FORMAT_PIECES) {
         return store_error_set(txn->error, ERR_BAD_VERSION,
                                "the store has format %" PRIu32
                                ", this leafd reads format %d alone: "
@@ -637,8 +637,9 @@ static const char *slice_name(uint32_t number, char name[NAME_BYTES])
     return name;
 }
 
-static int read_owed(const struct lmdb_txn *txn, struct lmdb_owed *ret_owed)
+static int read_owed(const struct lmdb_txn *txn, uint32_t format, struct lmdb_owed *ret_owed)
 {
+    bool in_pieces = format == LMDB_FORMAT_PIECES;
     struct reader reader;
     int err = lmdb_meta_get(txn, LMDB_OWED, &reader);
 
@@ -648,8 +649,11 @@ static int read_owed(const struct lmdb_txn *txn, struct lmdb_owed *ret_owed)
     ret_owed->digest = reader_u64(&reader);
     ret_owed->first = reader_u32(&reader);
     ret_owed->end = reader_u32(&reader);
-    return reader_done(&reader) && ret_owed->first < ret_owed->end ? 0
-                                                                   : malformed_row(txn, LMDB_OWED);
+    ret_owed->pieces = in_pieces ? reader_u64(&reader) : 0;
+    return reader_done(&reader) && in_pieces == (ret_owed->pieces > 0) &&
+                   (ret_owed->first < ret_owed->end || (in_pieces && ret_owed->end == 0))
+               ? 0
+               : malformed_row(txn, LMDB_OWED);
 }
 
 static int meta_delete(const struct lmdb_txn *txn, const char *name)
@@ -662,23 +666,33 @@ static int meta_delete(const struct lmdb_txn *txn, const char *name)
                : err;
 }
 
+static uint32_t format_of(const struct lmdb_owed *owed)
+{
+    return owed->pieces > 0          ? LMDB_FORMAT_PIECES
+           : owed->first < owed->end ? LMDB_FORMAT_OWED
+                                     : LMDB_FORMAT_VERSION;
+}
+
 int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
                     const struct lmdb_owed *before, const struct lmdb_owed *now)
 {
-    bool had = before->first < before->end;
-    bool has = now->first < now->end;
+    uint32_t had = format_of(before);
+    uint32_t has = format_of(now);
     BUF_LOCAL(payload);
     int err = 0;
 
     if (had != has) {
-        err = write_identity(txn, identity, has ? LMDB_FORMAT_OWED : LMDB_FORMAT_VERSION);
+        err = write_identity(txn, identity, has);
     }
-    if (err != 0 || !has) {
-        return err == 0 && had ? meta_delete(txn, LMDB_OWED) : err;
+    if (err != 0 || has == LMDB_FORMAT_VERSION) {
+        return err == 0 && had != has ? meta_delete(txn, LMDB_OWED) : err;
     }
     buf_put_u64(&payload, now->digest);
     buf_put_u32(&payload, now->first);
     buf_put_u32(&payload, now->end);
+    if (has == LMDB_FORMAT_PIECES) {
+        buf_put_u64(&payload, now->pieces);
+    }
     return lmdb_meta_put(txn, LMDB_OWED, &payload);
 }
 
@@ -712,6 +726,108 @@ int lmdb_slice_drop(const struct lmdb_txn *txn, uint32_t number)
     return meta_delete(txn, slice_name(number, name));
 }
 
+/* --- entries of the log --- */
+
+static const char *piece_name(uint64_t index, size_t at, char name[NAME_BYTES])
+{
+    ASSERT(snprintf(name, NAME_BYTES, "piece.%016" PRIx64 ".%04zx", index, at / LMDB_PIECE_BYTES) <
+           NAME_BYTES);
+    return name;
+}
+
+static int put_pieces(const struct lmdb_txn *txn, uint64_t index, const struct store_entry *entry)
+{
+    char name[NAME_BYTES];
+    int err = 0;
+
+    for (size_t at = 0; at < entry->len && err == 0; at += LMDB_PIECE_BYTES) {
+        size_t left = entry->len - at;
+        BUF_LOCAL(piece);
+
+        buf_put(&piece, (const uint8_t *)entry->data + at,
+                left < LMDB_PIECE_BYTES ? left : LMDB_PIECE_BYTES);
+        err = lmdb_meta_put(txn, piece_name(index, at, name), &piece);
+    }
+    return err;
+}
+
+/* Append the entry's data to *ret_data. reader: after term and type of its record. */
+static int read_pieces(const struct lmdb_txn *txn, uint64_t index, struct reader *reader,
+                       struct buf *ret_data)
+{
+    char name[NAME_BYTES];
+    uint32_t len = reader_u32(reader);
+    int err = 0;
+
+    if (!reader_done(reader) || len <= LMDB_PIECE_BYTES || len > LIMIT_ENTRY_BYTES) {
+        return store_error_set(txn->error, ERR_CORRUPT,
+                               "log entry %" PRIu64 " is malformed: %" PRIu32 " bytes in pieces",
+                               index, len);
+    }
+    for (size_t at = 0; at < len && err == 0; at += LMDB_PIECE_BYTES) {
+        size_t want = len - at < LMDB_PIECE_BYTES ? len - at : LMDB_PIECE_BYTES;
+        struct reader piece;
+
+        err = lmdb_meta_get(txn, piece_name(index, at, name), &piece);
+        if (err == 0 && reader_left(&piece) != want) {
+            err = malformed_row(txn, name);
+        }
+        if (err == 0) {
+            buf_put(ret_data, reader_bytes(&piece, want), want);
+        }
+    }
+    return err;
+}
+
+int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct store_entry *entry,
+                   bool in_pieces)
+{
+    uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
+    MDB_val key = {sizeof key_bytes, key_bytes};
+    bool is_large = in_pieces && entry->len > LMDB_PIECE_BYTES;
+    struct lmdb_payload payload = {.data = entry->data, .len = is_large ? 0 : entry->len};
+    BUF_LOCAL(head);
+    int err;
+
+    lmdb_log_key(index, key_bytes);
+    buf_put_u64(&head, entry->term);
+    buf_put_u8(&head, is_large ? entry->type | LMDB_IN_PIECES : entry->type);
+    if (is_large) {
+        buf_put_u32(&head, entry->len);
+    }
+    payload.head = head.data;
+    payload.head_len = head.len;
+    err = lmdb_record_put(txn, LMDB_LOG, &key, &payload, MDB_APPEND);
+    return err == 0 && is_large ? put_pieces(txn, index, entry) : err;
+}
+
+int lmdb_entry_delete(const struct lmdb_txn *txn, uint64_t index, bool in_pieces)
+{
+    uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
+    MDB_val key = {sizeof key_bytes, key_bytes};
+    char name[NAME_BYTES];
+    uint32_t len = 0;
+    int err = 0;
+
+    lmdb_log_key(index, key_bytes);
+    if (in_pieces) {
+        struct reader reader;
+
+        err = lmdb_record_get(txn, LMDB_LOG, &key, &reader);
+        if (err == 0) {
+            (void)reader_u64(&reader);
+            len = (reader_u8(&reader) & LMDB_IN_PIECES) != 0 ? reader_u32(&reader) : 0;
+        }
+    }
+    for (size_t at = 0; at < len && err == 0; at += LMDB_PIECE_BYTES) {
+        err = meta_delete(txn, piece_name(index, at, name));
+    }
+    err = err == 0 ? lmdb_record_delete(txn, LMDB_LOG, &key) : err;
+    return err == ERR_NOT_FOUND
+               ? store_error_set(txn->error, ERR_CORRUPT, "log entry %" PRIu64 " is missing", index)
+               : err;
+}
+
 /* --- all of it --- */
 
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
@@ -725,8 +841,8 @@ int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identi
         err = read_now(txn, &meta);
     }
     *ret_owed = (struct lmdb_owed){.digest = meta.position.digest};
-    if (err == 0 && format == LMDB_FORMAT_OWED) {
-        err = read_owed(txn, ret_owed);
+    if (err == 0 && format != LMDB_FORMAT_VERSION) {
+        err = read_owed(txn, format, ret_owed);
     }
     if (err == 0) {
         err = store_meta_verify(&meta, txn->error);
@@ -781,6 +897,7 @@ struct load {
     uint64_t term;   /* of the entry before */
     uint64_t digest; /* of the rows so far */
     struct lmdb_owed owed;
+    struct buf pieces; /* of the entry, one after the other */
 };
 
 /* lmdb_record_fn: the record must be the entry at load->index, of a term not below load->term. */
@@ -805,6 +922,15 @@ static int load_entry(void *data, const MDB_val *key, const MDB_val *value)
     }
     entry.term = reader_u64(&reader);
     entry.type = reader_u8(&reader);
+    if ((entry.type & LMDB_IN_PIECES) != 0 && index <= load->owed.pieces) {
+        entry.type &= (uint8_t)~LMDB_IN_PIECES;
+        load->pieces.len = 0;
+        err = read_pieces(&load->txn, index, &reader, &load->pieces);
+        if (err != 0) {
+            return err;
+        }
+        reader_init(&reader, load->pieces.data, load->pieces.len);
+    }
     entry.len = (uint32_t)reader_left(&reader);
     entry.data = reader_bytes(&reader, entry.len);
     if (reader.bad || entry.type < 1 || entry.type > 3 || entry.len > LIMIT_ENTRY_BYTES) {
@@ -942,6 +1068,7 @@ int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store
         err = load_owed(&load);
     }
     lmdb_abort(&load.txn);
+    buf_free(&load.pieces);
     if (err == 0 && ret_loaded != NULL) {
         store_meta_load(&load.meta, &loaded);
         *ret_loaded = loaded;

@@ -12,15 +12,22 @@
  *                       position; number and checksum of each local record
  *            local.NN   a local record
  *            owed       while rows are owed: digest of the rows in state; first slice, and the one
- *                       after the last
+ *                       after the last; while entries are in pieces, also the last such entry
  *            owed.NNNNNNNN  a slice: applied rows that are not in state yet
+ *            piece.INDEX.NNNN  a piece of a log entry, whose own record has {term u64, type u8 with
+ *                       the bit LMDB_IN_PIECES, length u32}
  *   state  row key -> {crc32c u32, row value}
  * Integers are little-endian except the keys of log. A checksum covers the table's letter, the key
  * and the payload, so a record cannot stand in for another.
  *
  * The format is one number for all data in the store: these records, the rows of the state and the
  * commands of the log. A store of another format than this build's is refused. While rows are owed
- * the store has the next number, so that a leafd that does not know of owed rows refuses it.
+ * the store has the next number, so that a leafd that does not know of owed rows refuses it; while
+ * entries are in pieces, the one after it.
+ *
+ * Pieces. LMDB writes a record larger than a page into neighbouring pages, and where the file is
+ * full its free pages may have no neighbours: room for thousands of pages, and none for 100 KiB. A
+ * piece takes one page. So whatever is free is room (lmdb_env_space()).
  *
  * Happy path: open; begin a transaction; a record is written after a checksum of its table, key and
  * payload, and checked when it is read; load reads all of them; commit or abort.
@@ -38,7 +45,10 @@
 #include "storage/store.h"
 
 #define LMDB_FORMAT_VERSION 6
-#define LMDB_FORMAT_OWED 7 /* the same, with owed rows */
+#define LMDB_FORMAT_OWED 7   /* the same, with owed rows */
+#define LMDB_FORMAT_PIECES 8 /* the same, with entries in pieces, and perhaps owed rows */
+#define LMDB_IN_PIECES 0x80
+#define LMDB_PIECE_BYTES 4000 /* with its checksum it takes one page */
 #define LMDB_FORMAT_MAGIC "leafd store"
 #define LMDB_LOG_KEY_BYTES 8
 #define LMDB_CRC_BYTES 4
@@ -139,6 +149,13 @@ int lmdb_record_delete(const struct lmdb_txn *txn, enum lmdb_table table, MDB_va
 /* Delete all records of a table. */
 int lmdb_table_empty(const struct lmdb_txn *txn, enum lmdb_table table) MUST_CHECK;
 
+/* The next entry of the log. in_pieces: if it is larger than one. */
+int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct store_entry *entry,
+                   bool in_pieces) MUST_CHECK;
+
+/* Delete an entry that is there. in_pieces: it may be. */
+int lmdb_entry_delete(const struct lmdb_txn *txn, uint64_t index, bool in_pieces) MUST_CHECK;
+
 /* Number of the table's leaf pages, without the overflow pages of large records. */
 size_t lmdb_table_leaves(const struct lmdb_txn *txn, enum lmdb_table table);
 
@@ -175,6 +192,7 @@ struct lmdb_owed {
     uint64_t digest; /* of the rows in the table; the position's while nothing is owed */
     uint32_t first;  /* slice */
     uint32_t end;    /* after the last; == first: nothing is owed */
+    uint64_t pieces; /* no later entry of the log is in pieces; 0: none is */
 };
 
 /* Read identity and meta of a transaction, and verify them. */

@@ -91,47 +91,29 @@ struct commit {
     struct lmdb_txn txn;
     struct store_meta meta; /* as of the operations so far */
     struct lmdb_owed owed;  /* likewise; its digest is that of the rows in the table */
+    bool in_pieces;         /* write nothing large: entries in pieces, and no slices */
 };
 
 /* --- the log --- */
 
-static int entry_missing(struct store_error *ret_error, uint64_t index)
-{
-    return store_error_set(ret_error, ERR_CORRUPT, "log entry %" PRIu64 " is missing", index);
-}
-
 static int put_entry(struct commit *commit, uint64_t index, const struct store_entry *entry)
 {
-    uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-    MDB_val key = {sizeof key_bytes, key_bytes};
-    struct lmdb_payload payload = {.data = entry->data, .len = entry->len};
-    BUF_LOCAL(head);
-
     ASSERT(index >= commit->meta.first_index && index <= commit->meta.last_index);
-    lmdb_log_key(index, key_bytes);
-    buf_put_u64(&head, entry->term);
-    buf_put_u8(&head, entry->type);
-    payload.head = head.data;
-    payload.head_len = head.len;
-    return lmdb_record_put(&commit->txn, LMDB_LOG, &key, &payload, MDB_APPEND);
+    if (commit->in_pieces && entry->len > LMDB_PIECE_BYTES && index > commit->owed.pieces) {
+        commit->owed.pieces = index;
+    }
+    return lmdb_entry_put(&commit->txn, index, entry, commit->in_pieces);
 }
 
 /* Delete the entries [from, to) of the log. */
 static int delete_entries(struct commit *commit, uint64_t from, uint64_t to)
 {
-    uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-    MDB_val key = {sizeof key_bytes, key_bytes};
+    int err = 0;
 
-    for (uint64_t index = from; index < to; index++) {
-        int err;
-
-        lmdb_log_key(index, key_bytes);
-        err = lmdb_record_delete(&commit->txn, LMDB_LOG, &key);
-        if (err != 0) {
-            return err == ERR_NOT_FOUND ? entry_missing(commit->txn.error, index) : err;
-        }
+    for (uint64_t index = from; index < to && err == 0; index++) {
+        err = lmdb_entry_delete(&commit->txn, index, index <= commit->owed.pieces);
     }
-    return 0;
+    return err;
 }
 
 /* store_term_fn */
@@ -148,7 +130,9 @@ static int entry_term(void *engine, uint64_t index, uint64_t *ret_term,
     lmdb_log_key(index, key_bytes);
     err = lmdb_record_get(&commit->txn, LMDB_LOG, &key, &reader);
     if (err != 0) {
-        return err == ERR_NOT_FOUND ? entry_missing(ret_error, index) : err;
+        return err == ERR_NOT_FOUND ? store_error_set(ret_error, ERR_CORRUPT,
+                                                      "log entry %" PRIu64 " is missing", index)
+                                    : err;
     }
     *ret_term = reader_u64(&reader);
     return 0;
@@ -298,7 +282,7 @@ static bool owes_all(struct commit *commit, const struct store_op *op)
 {
     uint32_t slice_rows = commit->lmdb->slice_rows;
 
-    if (op->row_count <= OWED_FROM_SLICES * slice_rows ||
+    if (commit->in_pieces || op->row_count <= OWED_FROM_SLICES * slice_rows ||
         op->row_count > OWED_SLICES_MAX * slice_rows ||
         lmdb_table_leaves(&commit->txn, LMDB_STATE) < commit->lmdb->owed_leaves) {
         return false;
@@ -329,7 +313,7 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
             break;
         }
     }
-    if (all || !nothing_owed(owed)) {
+    if (all || !nothing_owed(owed)) { /* in pieces: nothing is */
         rows = MUST_HAVE(calloc(op->row_count + 1, sizeof *rows));
     }
     table = owed->digest;
@@ -353,7 +337,9 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     return err;
 }
 
-static int commit_install(struct commit *commit, const struct store_op *op)
+/* The log before the operation: first, last. */
+static int commit_install(struct commit *commit, const struct store_op *op, uint64_t first,
+                          uint64_t last)
 {
     struct reader reader;
     struct store_row row;
@@ -364,6 +350,9 @@ static int commit_install(struct commit *commit, const struct store_op *op)
         err = lmdb_slice_drop(&commit->txn, commit->owed.first++);
     }
     commit->owed.digest = op->position.digest;
+    if (err == 0 && commit->owed.pieces >= first) {
+        err = delete_entries(commit, first, last + 1);
+    }
     if (err == 0) {
         err = lmdb_table_empty(&commit->txn, LMDB_LOG);
     }
@@ -381,6 +370,7 @@ static int commit_install(struct commit *commit, const struct store_op *op)
 /* Entries at the front of the log are dropped after the whole list. */
 static int commit_op(struct commit *commit, const struct store_op *op)
 {
+    uint64_t first_before = commit->meta.first_index;
     uint64_t last_before = commit->meta.last_index;
     const struct store_position before = {.index = commit->meta.position.index,
                                           .digest = commit->meta.position.digest};
@@ -399,7 +389,7 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     case STORE_APPLY:
         return commit_apply(commit, op, &before);
     case STORE_INSTALL:
-        return commit_install(commit, op);
+        return commit_install(commit, op, first_before, last_before);
     case STORE_HARD_STATE:
     case STORE_LOCAL:
     case STORE_COMPACT:
@@ -434,17 +424,21 @@ static int commit_list(struct commit *commit, const struct store_op_list *list, 
     if (nothing_owed(&commit->owed)) {
         commit->owed.first = commit->owed.end = 0;
     }
+    if (commit->owed.pieces < commit->meta.first_index) {
+        commit->owed.pieces = 0;
+    }
     if (err == 0) {
         err = lmdb_owed_write(&commit->txn, &lmdb->identity, &lmdb->owed, &commit->owed);
     }
     return err != 0 ? err : lmdb_meta_write(&commit->txn, &lmdb->now, &commit->meta);
 }
 
-/* Carry out the list, put owed slices in place, and set lmdb->now to the resulting meta. */
+/* Carry out the list, put owed slices in place, and set lmdb->now to the resulting meta. in_pieces:
+ * in pages that may be anywhere; then all slices are put in place first. */
 static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *list, uint32_t slices,
-                        struct store_error *ret_error)
+                        bool in_pieces, struct store_error *ret_error)
 {
-    struct commit commit = {.lmdb = lmdb, .owed = lmdb->owed};
+    struct commit commit = {.lmdb = lmdb, .owed = lmdb->owed, .in_pieces = in_pieces};
     bool is_idle = STAILQ_EMPTY(list);
     int err = lmdb_begin(&lmdb->env, 0, &commit.txn, ret_error);
 
@@ -483,7 +477,8 @@ static int settle_all(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
 
-    return nothing_owed(&lmdb->owed) ? 0 : commit_whole(lmdb, &nothing, UINT32_MAX, ret_error);
+    return nothing_owed(&lmdb->owed) ? 0
+                                     : commit_whole(lmdb, &nothing, UINT32_MAX, false, ret_error);
 }
 
 /* --- views, and room --- */
@@ -558,14 +553,18 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
     struct store_lmdb *lmdb = lmdb_of(store);
     uint32_t left = lmdb->owed.end - lmdb->owed.first;
     uint32_t slices = STAILQ_EMPTY(list) ? lmdb->idle_slices : 1 + left / OWED_SHARE;
-    int err = commit_whole(lmdb, list, slices, ret_error);
+    int err = commit_whole(lmdb, list, slices, false, ret_error);
     struct lmdb_view *oldest;
 
     /* A transaction that found no room in the map has written nothing: it is retried after a view
-     * has released its pages. One that found the disk full is never retried. */
+     * has released its pages, and at last in pieces. One that found the disk full is never
+     * retried. */
     while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && !is_disk_full(lmdb)) {
         end_for_room(lmdb, oldest);
-        err = commit_whole(lmdb, list, slices, ret_error);
+        err = commit_whole(lmdb, list, slices, false, ret_error);
+    }
+    if (err == ERR_DISK_FULL && !is_disk_full(lmdb)) {
+        err = commit_whole(lmdb, list, UINT32_MAX, true, ret_error);
     }
     ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
     store->file_bytes = lmdb_env_file_bytes(&lmdb->env);
@@ -709,7 +708,7 @@ static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
     }
     if (err == 0) {
         store_meta_init(&lmdb->now);
-        err = commit_whole(lmdb, lmdb->first != NULL ? lmdb->first : &nothing, 0, ret_error);
+        err = commit_whole(lmdb, lmdb->first != NULL ? lmdb->first : &nothing, 0, false, ret_error);
     }
     if (err == 0) {
         err = settle_all(lmdb, ret_error);

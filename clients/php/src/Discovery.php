@@ -27,9 +27,12 @@ final class Discovery
     private const REQUEST = ['GET', '/api/nodes', [], null];
 
     private array $state;
-    private array $services = ['at' => 0, 'urls' => []]; // hosts and ports of SRV records
+    private array $services = ['at' => 0, 'urls' => []]; // by endpoint: of SRV records, and of names
+    /** @var array<string, true> endpoints whose names have addresses, for all that is known */
+    private array $named = [];
 
     private bool $told = false; // of another cluster
+    private bool $lasts = false; // the present listing is not the first one
 
     /** $attempt: (URL, request, [ms of a connection, ms of all]) to Answer; $tell: (kind, with) */
     public function __construct(private readonly Settings $settings, private readonly Shelf $shelf,
@@ -50,6 +53,7 @@ final class Discovery
             !$this->shelf->lock('nodes lock')) {
             return false;
         }
+        $this->lasts = $asked !== null;
         $listed = null;
         $process = getmypid();
         try {
@@ -67,11 +71,23 @@ final class Discovery
         }
     }
 
-    /** Looks up the SRV records of endpoints, where that is due: dns_get_record() takes its time. */
+    /** libcurl has found an address of this endpoint's name. */
+    public function hasAddress(string $url): void
+    {
+        $host = trim((string)parse_url($url, PHP_URL_HOST), '[]');
+        if (!str_contains($url, '#') && filter_var($host, FILTER_VALIDATE_IP) === false) {
+            $this->named[$url] = true;
+        }
+    }
+
+    /** Looks up the SRV records of endpoints, where that is due, and once a round has failed the addresses of
+     * names that have some: that takes its time. */
     public function resolve(bool $failed): void
     {
-        $names = preg_grep('~\+srv://~', [...$this->settings->endpoints, ...$this->settings->adminEndpoints]);
-        if ($names === []) {
+        $all = [...$this->settings->endpoints, ...$this->settings->adminEndpoints];
+        $names = preg_grep('~\+srv://~', $all);
+        $hosts = $failed ? array_intersect($all, array_keys($this->named)) : [];
+        if ($names === [] && $hosts === []) {
             return;
         }
         $this->services = $this->shelf->get('services') ?? $this->services;
@@ -94,10 +110,28 @@ final class Discovery
                 $this->services['urls'][$url] = array_slice($found, 0, self::SERVICES_MAX);
             }
         }
+        foreach (array_unique($hosts) as $url) {
+            $found = self::addresses((string)parse_url($url, PHP_URL_HOST));
+            if ($found !== []) { // as many nodes: URL#ADDRESS
+                $this->services['urls'][$url] = array_map(static fn ($address) => "$url#$address",
+                    array_slice($found, 0, self::SERVICES_MAX));
+            }
+        }
         $this->shelf->put('services', $this->services);
     }
 
-    /** @return list<string> the endpoints, in place of an SRV record what is known of it */
+    /** @return list<string> without the extension "sockets" those of IPv4 alone */
+    private static function addresses(string $host): array
+    {
+        if (!function_exists('socket_addrinfo_lookup')) {
+            return gethostbynamel($host) ?: [];
+        }
+        $found = @socket_addrinfo_lookup($host, null, ['ai_socktype' => SOCK_STREAM]) ?: [];
+        $addresses = array_map(static fn ($one) => socket_addrinfo_explain($one)['ai_addr'], $found);
+        return array_map(static fn ($one) => $one['sin_addr'] ?? "[{$one['sin6_addr']}]", $addresses);
+    }
+
+    /** @return list<string> the endpoints, in place of an SRV record or a name what is known of it */
     private function given(array $endpoints): array
     {
         return array_merge(...array_map(fn ($url) => $this->services['urls'][$url] ?? [$url], $endpoints));
@@ -172,16 +206,27 @@ final class Discovery
      * that listed it. $share: of the time, with so many. */
     public function prove(string $url, int $share): bool
     {
-        $row = $this->row($url);
-        $listing = $row === null ? null : $this->ask($url, $share);
+        $listing = $this->row($url) === null ? null : $this->ask($url, $share);
+        $row = $this->row($url); // null: meanwhile it is not listed any more
         $self = $this->state['self'];
-        if ($listing === null || $listing['self'] !== $row['id'] || !isset($this->state['rows'][$self]) ||
-            ($listing['rows'][$self]['url'] ?? null) !== $this->state['rows'][$self]['url']) {
+        if ($listing === null || $row === null || $listing['self'] !== $row['id'] ||
+            !isset($this->state['rows'][$self]) || ($listing['rows'][$self]['url'] ?? null) !== $this->state['rows'][$self]['url']) {
             return false;
         }
         $this->state['proven']["$row[id] $url"] = true;
         $this->shelf->put('nodes', $this->state);
         return true;
+    }
+
+    /** The listed nodes that did not prove it yet do so, one after another. Not with the first listing: most
+     * programs that PHP runs are over before these are of use. */
+    public function proveOthers(): void
+    {
+        $urls = array_column($this->state['rows'], 'url');
+        $others = array_filter($urls, fn ($url) => !$this->isProven($url));
+        foreach ($this->lasts ? $others : [] as $url) {
+            $this->prove($url, count($others));
+        }
     }
 
     private function list(?string $current): bool
@@ -191,9 +236,12 @@ final class Discovery
         foreach ($known as $url) {
             $listing = $this->ask($url, count($known), $older);
             if ($listing !== null) {
+                // One that was gone meanwhile, or has moved, is to prove itself again.
+                $there = array_map(static fn ($row) => "$row[id] $row[url]", $listing['rows']);
                 $own = $listing['rows'][$listing['self']]['url'] ?? null;
-                $proven = $own === $url ? ["$listing[self] $url" => true] : [];
-                $this->state = ['again' => self::AGAIN_MS, 'proven' => $proven + $this->state['proven'],
+                $proven = ($own === $url ? ["$listing[self] $url" => true] : []) + $this->state['proven'];
+                $this->state = ['again' => self::AGAIN_MS,
+                    'proven' => array_intersect_key($proven, array_flip($there)),
                     'uid' => $this->state['uid'] ?? $listing['uid']] + $listing + $this->state;
                 $this->shelf->put('nodes', $this->state);
                 return true;

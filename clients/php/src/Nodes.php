@@ -30,6 +30,7 @@ final class Nodes
     private readonly Discovery $discovery;
     public readonly Wire $wire;
     private int $process;
+    private ?Task $proving = null; // that listed nodes are these
 
     private const TIER_PATIENCE = 1.5; // so many times as long as a node a whole tier may be silent
 
@@ -286,6 +287,9 @@ final class Nodes
                     }
                 }
             }
+            if ($this->proving?->isOver !== false) {
+                $this->proving = $this->wire->begin($this->discovery->proveOthers(...), $this->deadline(null));
+            }
         }
         $route = $this->discovery->order($which, $this->current[$which]);
         if ($this->current[$which] === null || !in_array($this->current[$which], $route, true)) {
@@ -386,6 +390,9 @@ final class Nodes
         $handle = $this->handle($url, $request, $answer);
         $answer->broken = $this->wire->exchange($handle, $limits, $answer);
         $answer->status = curl_getinfo($handle, CURLINFO_RESPONSE_CODE);
+        if (curl_getinfo($handle, CURLINFO_NAMELOOKUP_TIME_T) > 0) {
+            $this->discovery->hasAddress($url);
+        }
         if (strlen($answer->body) > self::BODY_MAX) {
             throw new LeafdException('bad_answer', "$url: a body of more than " . self::BODY_MAX .
                 ' bytes', $answer->status);
@@ -396,6 +403,7 @@ final class Nodes
     private function handle(string $url, array $request, Answer $answer): \CurlHandle
     {
         [$method, $target, $headers, $body] = $request;
+        [$url, $address] = explode('#', $url) + [1 => null];
         $headers[] = 'Expect:';
         if (($token = $this->settings->token()) !== null) {
             $headers[] = "Authorization: Bearer $token";
@@ -424,6 +432,9 @@ final class Nodes
                 return strlen($line);
             },
         ];
+        if ($address !== null) {
+            $options[CURLOPT_CONNECT_TO] = ["::$address:"];
+        }
         if ($body !== null) {
             $options[CURLOPT_POSTFIELDS] = $body;
             $headers[] = 'Content-Type: application/json';

@@ -76,9 +76,7 @@ final class Segment
             [$answer, $stepped] = $this->ask($count, '&contiguous=1', $deadline);
             $range = $answer->range($count, $stepped);
         } catch (LeafdException $error) {
-            if ($error->getCode() === 'paused') {
-                $this->drop();
-            }
+            $this->dropIfPaused($error);
             throw $this->nodes->failed($error);
         }
         $this->see($answer, $stepped);
@@ -215,6 +213,21 @@ final class Segment
         }
     }
 
+    /** A tag that is paused: what is held of it, or was asked for by now, is not handed out. The moment is put
+     * down before what is held is looked for, as take() does these two the other way round. */
+    private function dropIfPaused(LeafdException $error): void
+    {
+        if ($error->getCode() === 'paused') {
+            $this->shelf->put("paused $this->tag", hrtime(true));
+            $this->drop();
+        }
+    }
+
+    private function isPaused(Task $task): bool
+    {
+        return $task->askedAt <= ($this->shelf->get("paused $this->tag") ?? 0);
+    }
+
     private function noIds(string $code): void
     {
         if (!$this->failing && !$this->closed) {
@@ -331,16 +344,18 @@ final class Segment
         $this->nodes->wire->pump();
         $id = null;
         $this->nodes->quiet = true; // the hook may ask for ids
-        foreach ($this->asking as $at => $task) {
-            if ($task->isOver) {
-                unset($this->asking[$at]);
-                if ($task->isLost()) {
-                    $this->lock = null; // its parent has it
-                } elseif ($task->error !== null) {
-                    $this->refused($task);
-                } else {
-                    $id = $this->take($task, $waits && $id === null) ?? $id;
-                }
+        $over = array_filter($this->asking, static fn (Task $task) => $task->isOver);
+        // That the tag is paused comes first: the program may not have called since.
+        uasort($over, static fn (Task $one, Task $other) =>
+            ($other->error?->getCode() === 'paused') <=> ($one->error?->getCode() === 'paused'));
+        foreach ($over as $at => $task) {
+            unset($this->asking[$at]);
+            if ($task->isLost()) {
+                $this->lock = null; // its parent has it
+            } elseif ($task->error !== null) {
+                $this->refused($task);
+            } else {
+                $id = $this->take($task, $waits && $id === null) ?? $id;
             }
         }
         if (array_filter($this->asking, static fn (Task $task) => $task->wanted) === []) {
@@ -353,18 +368,16 @@ final class Segment
 
     private function refused(Task $task): void
     {
+        $error = $task->error;
+        $this->dropIfPaused($error);
         if (!$task->wanted) {
             return;
         }
-        $error = $task->error;
         $this->noIds($error->getCode());
         if ($error->getCode() === 'unreachable') {
             $this->unreachable = $error;
         } elseif ($error->isFinal() || $this->asking === []) {
             [$this->error, $this->errorUntil] = [$error, hrtime(true) + self::ERROR_NS];
-            if ($error->getCode() === 'paused') {
-                $this->drop();
-            }
         }
     }
 
@@ -380,7 +393,7 @@ final class Segment
         // server ends where another one does.)
         $low = $state['taken'] > $task->began ? $ranges[0][0] <= $state['highest'] : end($ranges)[1] === $last;
         if (($this->closed && !$this->shelf->isShared()) || $low || count($held) === self::HELD_MAX ||
-            ($answer->generation ?? PHP_INT_MAX) < $state['generation']) {
+            $this->isPaused($task) || ($answer->generation ?? PHP_INT_MAX) < $state['generation']) {
             $this->nodes->counters['burnt'] += $size;
             return null;
         }
@@ -410,6 +423,11 @@ final class Segment
             $one->wanted = false;
         }
         $this->nodes->prefer($task, $other);
+        if ($this->isPaused($task)) { // since it was looked at, by another process
+            $this->drop(null, [end($held)]);
+            $this->nodes->counters['burnt'] += $id === null ? 0 : 1;
+            return null;
+        }
         return $id;
     }
 

@@ -8,7 +8,9 @@ use Leafd\Client;
 use Leafd\Discovery;
 use Leafd\Fake;
 use Leafd\LeafdException;
+use Leafd\Nodes;
 use Leafd\OwnShelf;
+use Leafd\Segment;
 use Leafd\Settings;
 use Leafd\SharedShelf;
 use Leafd\Shelf;
@@ -577,6 +579,69 @@ function test_a_hook_that_asks_when_the_generation_rises(): void
     check($orders->next() === 13, 'what the hook asked for is kept');
 }
 
+/** A shelf on which another process puts down that a tag is paused, just before ids are put down. */
+final class PausedMeanwhile implements Shelf
+{
+    private OwnShelf $shelf;
+    private bool $pauses = true;
+
+    public function __construct()
+    {
+        $this->shelf = new OwnShelf();
+    }
+
+    public function get(string $name): mixed
+    {
+        return $this->shelf->get($name);
+    }
+
+    public function put(string $name, mixed $value): void
+    {
+        if ($this->pauses && $name === 'state orders' && $value['held'] !== []) {
+            $this->pauses = false; // it found nothing held
+            $this->shelf->put('paused orders', hrtime(true));
+        }
+        $this->shelf->put($name, $value);
+    }
+
+    public function change(string $name, int $old, int $new): bool
+    {
+        return $this->shelf->change($name, $old, $new);
+    }
+
+    public function drop(string $name): bool
+    {
+        return $this->shelf->drop($name);
+    }
+
+    public function lock(string $name): bool
+    {
+        return true;
+    }
+
+    public function isShared(): bool
+    {
+        return true;
+    }
+}
+
+/** Ids that were asked for before another process found the tag paused are burnt, all of them. */
+function test_a_tag_that_another_process_finds_paused(): void
+{
+    $settings = new Settings(['endpoints' => 'http://a', 'min_count' => 10, 'max_count' => 10]);
+    $shelf = new PausedMeanwhile();
+    $next = 1;
+    $nodes = new Nodes($settings, $shelf, null, static function () use (&$next): Answer {
+        $answer = new Answer();
+        $answer->status = 200;
+        $answer->body = "$next " . ($next + 9) . "\n";
+        $next += 10;
+        return $answer;
+    });
+    $id = (new Segment($nodes, $shelf, 'orders'))->next();
+    check($id === 11 && $nodes->counters['burnt'] === 10, "id $id, {$nodes->counters['burnt']} are burnt");
+}
+
 /** A child that the hook makes returns from it into its parent's call, whose ids are the parent's. */
 function test_a_hook_that_forks(): void
 {
@@ -707,6 +772,7 @@ test_a_client_that_is_closed_while_it_asks();
 test_a_hook_that_closes_its_client();
 test_a_hook_that_calls_its_client();
 test_a_hook_that_asks_when_the_generation_rises();
+test_a_tag_that_another_process_finds_paused();
 test_a_hook_that_forks();
 test_a_hook_that_forks_as_a_worker_id_is_renewed();
 test_a_worker_id_that_comes_after_its_source_was_closed();

@@ -3,6 +3,8 @@ import gc
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -796,7 +798,7 @@ def test_events(three, open_client):
     del told[:]
     held = client.gauges().ids_left["order"]
     client._settings = client._settings._replace(max_age_ms=1)
-    client._ager_wake.set()
+    client._ager_wake.put(None)
     wait_for(lambda: told)
     assert told == [leafd.Event("aged", tag="order", ids=held)]
     assert failure(lambda: leafd.Client(three.urls, on_event=5)).code == "bad_setting"
@@ -824,6 +826,40 @@ def test_a_closed_source_gives_no_ids_and_its_client_goes_on(cluster, open_clien
     for call in (strict.next, texts.next, lambda: texts.decode("1")):
         assert failure(call).code == "closed"
     assert other.next() == 2
+
+
+# The interpreter stops threads wherever they are as it ends, and drops clients then.
+ENDING = """
+import gc, sys, threading, time, traceback
+import leafd
+stopped = threading.Lock()
+stopped.acquire()
+take = threading.Condition._acquire_restore
+def take_and_stop(condition, state):
+    take(condition, state)
+    if threading.current_thread().name == "leafd-age" and client._closed.is_set():
+        stopped.release()
+        time.sleep(1e6)
+threading.Condition._acquire_restore = take_and_stop
+client = leafd.Client(sys.argv[1])
+client.segment("order").next()
+thread = next(one for one in threading.enumerate() if one.name == "leafd-age")
+while True:
+    at = traceback.extract_stack(sys._current_frames()[thread.ident])[-1].line
+    if "waiter.acquire(" in at or "wake.get(timeout" in at:
+        break
+client.close()
+while thread.is_alive() and not stopped.acquire(timeout=0.01):
+    pass
+client = None
+gc.collect()
+"""
+
+
+def test_a_client_that_is_dropped_while_its_thread_has_a_lock(cluster):
+    here = os.path.dirname(os.path.abspath(leafd.__file__))
+    subprocess.run([sys.executable, "-c", ENDING, cluster.urls[0]], check=True, timeout=60,
+                   cwd=os.path.dirname(here))
 
 
 def test_the_fake_for_programs_tests():

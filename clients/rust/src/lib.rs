@@ -164,9 +164,15 @@ unsafe impl Sync for Handle {}
 impl Drop for Handle {
     fn drop(&mut self) {
         if !self.0.is_null() && IN_HOOK.with(Cell::get) {
-            // A thread of the library's own, which goes on once the hook has returned.
-            let rest = Handle(std::mem::replace(&mut self.0, std::ptr::null_mut()), self.1.take());
-            std::thread::spawn(move || drop(rest));
+            // A thread of the library's own, which goes on once the hook has returned. Where none can
+            // be started, the client is closed, and its memory is not freed.
+            let client = std::mem::replace(&mut self.0, std::ptr::null_mut());
+            let rest = std::mem::ManuallyDrop::new(Handle(client, self.1.take()));
+            let thread = std::thread::Builder::new();
+            if thread.spawn(move || drop(std::mem::ManuallyDrop::into_inner(rest))).is_err() {
+                // SAFETY: nothing frees the client any more.
+                unsafe { c::leafd_close(client) }
+            }
             return;
         }
         // SAFETY: nothing else has it any more, no call is under way, and null is no client.

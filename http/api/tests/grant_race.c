@@ -303,7 +303,7 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     race->timer.data = race;
     race->settings.loops = loops;
     fake_settings(&race->settings);
-    race->api = api_new(&race->settings, &build, &race->backend);
+    race->api = api_new(&race->settings, &build, &race->backend, NULL, NULL);
     ASSERT(http_server_start(&race->settings, api_service(race->api), &race->server) == 0);
     allocator_set_waker(race->allocator, api_waker(race->api));
     ASSERT(pthread_create(&race->thread, NULL, owner_run, race) == 0);

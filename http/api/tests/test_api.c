@@ -21,8 +21,7 @@
 #include <cmocka.h>
 
 #include "http/api/api.h"
-#include "http/api/context.h"
-#include "http/api/route.h"
+#include "http/api/request.h"
 
 /* --- router --- */
 

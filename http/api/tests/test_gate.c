@@ -15,8 +15,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/context.h"
-#include "http/api/route.h"
+#include "http/api/request.h"
 #include "http/api/tests/guarded.h"
 #include "src/base/assert.h"
 
@@ -316,7 +315,7 @@ static void test_a_client_that_is_cut(void **state)
     atomic_store(&f->fake.wall_ms, 1700000000000);
     cuts.items[0].until_ms = 1700000002001;
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
-    f->fake.prompt = false;
+    fake_hold(&f->fake, false, true);
     client_printf(waits, "GET /api/segment/get/a%%2F1?count=100000&timeout_ms=10000 HTTP/1.1\r\n"
                          "Host: x\r\n" GUARDED_TOKEN("shop") "\r\n");
     do {

@@ -348,7 +348,9 @@ static void test_put_row(void **state)
     buf_put_u8(&buf, 0);
     assert_string_equal((char *)buf.data,
                         "{\"tag\":\"a\\\"b\",\"max_id\":\"9223372036854775807\",\"step\":5,"
-                        "\"max_step\":6,\"mode\":\"trend\",\"description\":\"\","
+                        "\"max_step\":6,\"mode\":\"trend\","
+                        "\"warning\":\"less than 10 % of the ids below 2^63 are left\","
+                        "\"description\":\"\","
                         "\"created\":\"2026-11-20T11:03:58.123Z\","
                         "\"updated\":\"2026-11-20T11:03:58.124Z\",\"generation\":2}");
     buf_free(&buf);

@@ -401,7 +401,7 @@ static void test_of_the_process(void **state)
     (void)state;
     ASSERT(f != NULL);
     fixture_start(f, NULL);
-    api = api_new(&f->settings, &build, &f->fake.backend);
+    api = api_new(&f->settings, &build, &f->fake.backend, NULL, NULL);
     assert_int_equal(http_server_start(&f->settings, api_service(api), &server), 0);
     client_close(f->client);
     f->client = client_open(http_server_port(server));

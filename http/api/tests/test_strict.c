@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/tests/fixture.h"
 #include "src/base/limits.h"
 

@@ -11,11 +11,8 @@
 #include <string.h>
 
 #include "http/api/audited.h"
-#include "http/api/context.h"
-#include "http/api/gate.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/route.h"
 #include "http/api/snowflake.h"
 #include "http/proto/text.h"
 #include "http/resp/proto/bytes.h"

@@ -2,9 +2,9 @@
  * resp.h - leafd as Redis's clients speak to it: the talker for a separate listener of the HTTP
  * server (http/server/service.h). Contract of the requests: docs/redis.md.
  *
- * A method is the first word of a request. It has a route (http/api/route.h) like the same request
- * over HTTP, with the fields that the gate and the audit read: role, listener, and whether the
- * second word names a tag. Requests are served by the same functions as those over HTTP, on the
+ * A method is the first word of a request. It has a route (http/api/request.h) like the same
+ * request over HTTP, with the fields that the gate and the audit read: role, listener, and whether
+ * the second word names a tag. Requests are served by the same functions as those over HTTP, on the
  * same loops, and need the same rights. A handler is called when its request is complete and may be
  * made; it returns as one over HTTP does (http/api/request.h).
  *
@@ -24,7 +24,7 @@
  * are only for clients that may ask for its health.
  *
  * AUTH and HELLO: a given token is looked up in the tokens in force, and again when these were
- * reread (http/api/gate.c). An unknown token changes nothing: the connection keeps its identity.
+ * reread (http/api/api.c). An unknown token changes nothing: the connection keeps its identity.
  *
  * Failure modes: every error is a line of RESP. It begins with Redis's word for such an error
  * (NOAUTH, NOPERM, WRONGPASS, BUSY, TRYAGAIN, else ERR), then leafd's code. An unknown token, or

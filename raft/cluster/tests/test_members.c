@@ -137,19 +137,14 @@ static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
     buf_put(statement, zeros, CONTAINER(receiver, struct said, base)->len);
 }
 
-static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
-                     size_t len)
+static int judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
+                    uint16_t *ret_level)
 {
-    (void)peer;
-    (void)statement;
-    CONTAINER(config->receiver, struct said, base)->heard = len;
-    return true;
-}
-
-static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
-{
-    (void)receiver;
-    return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
+    (void)ret_level;
+    if (claim->states) {
+        CONTAINER(receiver, struct said, base)->heard = claim->len;
+    }
+    return claim->id > 0 && claim->store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
 /* What is in `out` goes to the other side; returns what the decoder says. */
@@ -178,16 +173,13 @@ static int pass(struct buf *out, struct handshake *to)
 static void test_a_statement_that_fills_its_frame(void **state)
 {
     const size_t most = LIMIT_HANDSHAKE_BYTES - FRAME_HEADER_BYTES;
-    const struct handshake_proof proof = {.peer_id = 0};
+    const struct tls_peer proof = {.same_cluster = true};
 
     (void)state;
     for (size_t len = most - 1; len <= most + 1; len++) {
-        struct said said = {.base = {.admit = admit_cb, .introduce = introduce_cb}, .len = len};
-        struct handshake_config a = {.node_id = 1,
-                                     .store_id = 11,
-                                     .cluster_id = "test",
-                                     .known = known_cb,
-                                     .receiver = &said.base};
+        struct said said = {.base = {.judge = judge_cb, .introduce = introduce_cb}, .len = len};
+        struct handshake_config a = {
+            .node_id = 1, .store_id = 11, .cluster_id = "test", .receiver = &said.base};
         struct handshake_config b = a;
         struct handshake dialler;
         struct handshake acceptor;
@@ -205,6 +197,75 @@ static void test_a_statement_that_fills_its_frame(void **state)
         assert_int_equal(said.heard, len <= most ? len : 0);
         buf_free(&out);
     }
+}
+
+/* --- the judge of a handshake --- */
+
+/* What node 1 says of a dialler that has this store and states this. */
+static int judged(struct ring *ring, uint64_t id, uint64_t store_id,
+                  const struct wire_statement *said)
+{
+    struct net_claim claim = {
+        .id = id, .store_id = store_id, .levels = {LEVEL_FIRST, LEVEL_FIRST}, .states = true};
+    uint16_t level = 0;
+    BUF_LOCAL(statement);
+
+    wire_statement_encode(said, &statement);
+    claim.statement = statement.data;
+    claim.len = statement.len;
+    return peers_judge(&ring_node(ring, 1)->replica.peers, &claim, &level);
+}
+
+/* Of several errors the one that says most. */
+static void test_the_judge_gives_the_most_useful_error(void **state)
+{
+    RING ring = {.meet = true};
+    struct peers *peers;
+    struct net_claim claim = {.id = 2, .store_id = 1002, .levels = {0, LEVEL_FIRST - 1}};
+    struct wire_statement right;
+    struct wire_statement other_birth;
+    struct wire_statement other_list;
+    uint16_t level = 0;
+    BUF_LOCAL(statement);
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 500); /* all are registered */
+    peers = &ring_node(&ring, 1)->replica.peers;
+    peers_state(&ring_node(&ring, 2)->replica.peers, &statement);
+    assert_int_equal(wire_statement_decode(statement.data, statement.len, &right), 0);
+    other_birth = other_list = right;
+    other_birth.birth.uid = uid_make(3, 4);
+    other_list.birth = (struct wire_birth){.list_digest = right.birth.list_digest + 1};
+    /* A store of another cluster is no wiped one. */
+    assert_int_equal(judged(&ring, 2, 1002, &other_birth), ERR_OTHER_BIRTH);
+    assert_int_equal(judged(&ring, 2, 4711, &other_birth), ERR_OTHER_BIRTH);
+    assert_int_equal(judged(&ring, STRANGER, 1, &other_birth), ERR_OTHER_BIRTH);
+    /* A wiped one is reported as that, whatever its list. */
+    assert_int_equal(judged(&ring, 2, 4711, &other_list), ERR_WRONG_NODE);
+    assert_int_equal(judged(&ring, 2, 1002, &other_list), ERR_OTHER_LIST);
+    /* A node in no list of ours was given another one. */
+    assert_int_equal(judged(&ring, STRANGER, 1, &other_list), ERR_OTHER_LIST);
+    assert_int_equal(judged(&ring, STRANGER, 1, &right), ERR_NOT_FOUND);
+    assert_int_equal(judged(&ring, 2, 4711, &right), ERR_WRONG_NODE);
+    assert_int_equal(judged(&ring, 2, 1002, &right), 0);
+    /* One that we dialled states nothing; the level is checked in any case. */
+    assert_int_equal(peers_judge(peers, &claim, &level), ERR_NEWER);
+    assert_int_equal(level, LEVEL_FIRST);
+    claim.states = true;
+    assert_int_equal(peers_judge(peers, &claim, &level), ERR_NEWER);
+    claim.levels.max = LEVEL_FIRST;
+    assert_int_equal(peers_judge(peers, &claim, &level), ERR_BAD_MESSAGE);
+    claim.states = false;
+    assert_int_equal(peers_judge(peers, &claim, &level), 0);
+    claim.store_id = 4711;
+    assert_int_equal(peers_judge(peers, &claim, &level), ERR_WRONG_NODE);
+    /* A node that stops takes no new peer, and looks into no statement. */
+    replica_stop(&ring_node(&ring, 1)->replica);
+    assert_int_equal(judged(&ring, 2, 1002, &other_birth), 0);
+    assert_int_equal(judged(&ring, 2, 4711, &right), ERR_WRONG_NODE);
+    assert_int_equal(judged(&ring, STRANGER, 1, &right), ERR_NOT_FOUND);
 }
 
 /* --- changes --- */
@@ -355,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_strangers_are_judged_by_their_configuration),
         cmocka_unit_test(test_the_largest_configuration_is_taken),
         cmocka_unit_test(test_a_statement_that_fills_its_frame),
+        cmocka_unit_test(test_the_judge_gives_the_most_useful_error),
         cmocka_unit_test(test_frames_of_a_removed_node),
         cmocka_unit_test(test_a_grant_for_a_removed_node_is_refused),
         cmocka_unit_test(test_the_mark_of_a_node_that_joins_goes_with_its_first_configuration),

@@ -19,6 +19,33 @@ struct honest {
     bool used[HONEST_MAX];
 };
 
+/* Start a victim, after its operator has taken the mark of an older copy away, if it is there: a
+ * liar that leads can tell the log of a later start of it. */
+static void start_victim(struct liar *liar, uint64_t id)
+{
+    struct store *store = ring_node(&liar->ring, id)->store;
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op op = {.kind = STORE_LOCAL, .local_key = LOCAL_PEERS};
+    struct store_error error = {{0}};
+    struct store_loaded loaded;
+    struct rollback memory;
+    BUF_LOCAL(record);
+
+    ASSERT(store->ops->load(store, &loaded, NULL, NULL, &error) == 0);
+    ASSERT(rollback_load(&memory, loaded.locals[LOCAL_PEERS].data,
+                         loaded.locals[LOCAL_PEERS].len) == 0);
+    store_loaded_release(&loaded);
+    if (memory.older) {
+        memory.older = false;
+        rollback_save(&memory, &record);
+        op.local = record.data;
+        op.local_len = (uint32_t)record.len;
+        STAILQ_INSERT_TAIL(&list, &op, link);
+        ASSERT(store->ops->commit(store, &list, &error) == 0);
+    }
+    ring_restart(&liar->ring, id);
+}
+
 /* A victim that ended by itself: only so. */
 static void bury(struct liar *liar, struct liar_result *result)
 {
@@ -29,6 +56,7 @@ static void bury(struct liar *liar, struct liar_result *result)
             node->disk_held = false; /* a witness writes before it says why */
             ring_settle(&liar->ring);
             ASSERT(node->failed_err == ERR_CONTRADICTED || node->failed_err == ERR_DIVERGED ||
+                   node->failed_err == ERR_STALE ||       /* told of a later start of it */
                    node->failed_err == ERR_OTHER_BIRTH || /* a snapshot gave it another uid */
                    node->failed_err == ERR_NEWER); /* an entry is of a kind it does not know */
             /* What it made durable is not for a later leafd: that would end it at each start. */
@@ -125,7 +153,7 @@ static void stop_or_start(struct liar *liar, uint64_t id)
     if (ring_node(&liar->ring, id)->up) {
         ring_crash(&liar->ring, id);
     } else {
-        ring_restart(&liar->ring, id);
+        start_victim(liar, id);
     }
 }
 
@@ -156,7 +184,7 @@ static void step(struct liar *liar, struct honest *honest)
     }
     liar->victim = id;
     if (!ring_node(&liar->ring, id)->up && draw % 2 == 0) {
-        ring_restart(&liar->ring, id);
+        start_victim(liar, id);
     }
     if (draw < 20) {
         if (ring_node(&liar->ring, id)->up) {
@@ -216,14 +244,14 @@ static void start_anew(struct liar *liar, struct liar_result *result)
         if (node->up) {
             ring_crash(&liar->ring, id);
         }
-        ring_restart(&liar->ring, id);
+        start_victim(liar, id);
         ring_settle(&liar->ring);
         check(liar, result);
         result->loaded++;
     }
     for (uint64_t id = 1; id <= 3; id++) {
         if (id != liar->id && !ring_node(&liar->ring, id)->up) {
-            ring_restart(&liar->ring, id);
+            start_victim(liar, id);
         }
     }
 }

@@ -9,10 +9,11 @@
  * replica is heard.
  *
  * What must hold: nothing fires an assertion; a victim ends by itself only for one of the reasons
- * that have an exit code: as a witness (ERR_CONTRADICTED), of another state (ERR_DIVERGED), by a
- * snapshot (ERR_OTHER_BIRTH, ERR_NEWER). In the end each victim starts once more, from what it had
- * made durable, and nothing of that is for a later leafd. That others serve while a member lies, or
- * lose nothing by it, is not promised (SECURITY.md), and not looked for.
+ * that have an exit code: as a witness (ERR_CONTRADICTED), of another state (ERR_DIVERGED), as an
+ * older copy (ERR_STALE, and then it is readmitted), by a snapshot (ERR_OTHER_BIRTH, ERR_NEWER). In
+ * the end each victim starts once more, from what it had made durable, and nothing of that is for a
+ * later leafd. That others serve while a member lies, or lose nothing by it, is not promised
+ * (SECURITY.md), and not looked for.
  *
  * Thread: the test's.
  */

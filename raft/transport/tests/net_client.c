@@ -16,19 +16,12 @@
 
 #include <cmocka.h>
 
-static bool always_known(const struct handshake_config *config, uint64_t peer,
-                         const void *statement, size_t len)
-{
-    (void)config;
-    (void)statement;
-    (void)len;
-    return peer > 0;
-}
-
-static int always_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+static int always_right(struct net_receiver *receiver, const struct net_claim *claim,
+                        uint16_t *ret_level)
 {
     (void)receiver;
-    return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
+    (void)ret_level;
+    return claim->id > 0 && claim->store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
 static void client_init(struct net_client *client, struct net_world *world, uint64_t id)
@@ -40,9 +33,8 @@ static void client_init(struct net_client *client, struct net_world *world, uint
     client->config.store_id = 1000 + id;
     client->config.cluster_id = "test";
     client->secret = "secret";
-    client->config.known = always_known;
     client->config.receiver = &client->receiver;
-    client->receiver.admit = always_admit;
+    client->receiver.judge = always_right;
 }
 
 static struct sockaddr_in loopback(uint16_t port)
@@ -238,17 +230,11 @@ static void shake(struct net_client *client, struct buf *out)
 /* Wait for TLS, and tell the handshake what it has proved. */
 static void secured(struct net_client *client, struct tls_channel *tls)
 {
-    const struct tls_peer *peer;
-
     client->tls = tls;
     flush_tls(client);
     RUN_UNTIL(client->world, net_client_ended(client) || tls_channel_is_open(tls));
     assert_false(client->ended);
-    peer = tls_channel_peer(tls);
-    client->proof = (struct handshake_proof){.other_cluster = !peer->same_cluster,
-                                             .peer_id = peer->node_id,
-                                             .says_wanted = peer->says_wanted,
-                                             .wanted_id = peer->wanted};
+    client->proof = *tls_channel_peer(tls);
 }
 
 static struct net_keys *keys_of(const struct net_client *client)

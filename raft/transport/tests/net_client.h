@@ -25,8 +25,7 @@ struct net_client {
     struct handshake handshake;
     const char *secret;      /* its name (net_fixture_keys) */
     struct tls_channel *tls; /* NULL until it is secured */
-    struct handshake_proof
-        proof; /* for its handshakes: by TLS, or with a nonce while there is none */
+    struct tls_peer proof;   /* for its handshakes: by TLS */
 };
 
 /* A socket connected to the node; claims to be `id` with its store, cluster and secret. */

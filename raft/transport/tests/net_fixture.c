@@ -60,12 +60,20 @@ static void gone(struct net_receiver *receiver, uint64_t peer)
     node->gone[peer]++;
 }
 
-static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+/* Its peers are those that it was told of. */
+static int judge(struct net_receiver *receiver, const struct net_claim *claim, uint16_t *ret_level)
 {
     struct net_node *node = node_of(receiver);
 
-    assert_true(peer > 0);
-    return node->unwelcome_store == store_id ? ERR_WRONG_NODE : 0;
+    assert_true(claim->id > 0);
+    if (node->unwelcome_store == claim->store_id) {
+        return ERR_WRONG_NODE;
+    }
+    *ret_level = node->level;
+    if (claim->levels.max < node->level) {
+        return ERR_NEWER;
+    }
+    return claim->states && net_uv_link(node->net, claim->id) == NULL ? ERR_NOT_FOUND : 0;
 }
 
 static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
@@ -76,11 +84,6 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
     node->refusals++;
     node->refused_by = peer;
     node->refused_err = err;
-}
-
-static uint16_t level(struct net_receiver *receiver)
-{
-    return node_of(receiver)->level;
 }
 
 static void tick_cb(uv_timer_t *timer)
@@ -124,9 +127,8 @@ void net_node_init(struct net_node *node, struct net_world *world, uint64_t id)
     node->receiver = (struct net_receiver){.receive = receive,
                                            .link_changed = link_changed,
                                            .gone = gone,
-                                           .admit = admit,
-                                           .refused = refused,
-                                           .level = level};
+                                           .judge = judge,
+                                           .refused = refused};
     node->world = world;
     node->receive_result = true;
     node->config.node_id = id;

@@ -45,7 +45,7 @@ struct net_node {
     /* how it answers */
     bool numbered; /* frames carry their number in their first 8 bytes: check it */
     bool receive_result;
-    uint64_t unwelcome_store; /* a store that admit() refuses; 0: none */
+    uint64_t unwelcome_store; /* a store that judge() refuses; 0: none */
     uint16_t level;
     const char *secrets[2]; /* names; the second may be NULL */
 };

@@ -33,38 +33,27 @@ struct shake {
     struct handshake_config b_config;
     struct handshake a;
     struct handshake b;
-    struct message message; /* the last one sent by either */
-    bool b_knows;
-    int birth;      /* what b says of a's cluster */
-    uint16_t level; /* in force, if the receiver says one */
-    uint64_t unwelcome_store;
+    struct message message;   /* the last one sent by either */
+    int judged;               /* what b says of a and its statement, */
+    uint16_t level;           /* if a speaks the level in force, */
+    uint64_t unwelcome_store; /* and does not have this store */
 };
 
-static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
-                     size_t len)
-{
-    const struct shake *shake = CONTAINER(config, const struct shake, b_config);
-
-    (void)statement;
-    assert_int_equal(peer, shake->b.peer_id);
-    return shake->b_knows && len == 0;
-}
-
-static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+static int judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
+                    uint16_t *ret_level)
 {
     struct shake *shake = CONTAINER(receiver, struct shake, receiver);
 
-    assert_true(peer > 0);
-    return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
-}
-
-static int birth_cb(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
-{
-    struct shake *shake = CONTAINER(receiver, struct shake, receiver);
-
-    (void)statement;
-    assert_true(peer > 0);
-    return len == 0 ? shake->birth : ERR_BAD_MESSAGE;
+    assert_true(claim->id > 0);
+    if (claim->store_id == shake->unwelcome_store) {
+        return ERR_WRONG_NODE;
+    }
+    *ret_level = shake->level;
+    if (claim->levels.max < shake->level || !claim->states) {
+        return claim->levels.max < shake->level ? ERR_NEWER : 0;
+    }
+    assert_int_equal(claim->id, shake->b.peer_id);
+    return claim->len == 0 ? shake->judged : ERR_BAD_MESSAGE;
 }
 
 static struct handshake_config config_of(struct shake *shake, uint64_t id)
@@ -73,7 +62,6 @@ static struct handshake_config config_of(struct shake *shake, uint64_t id)
                                      .store_id = 1000 + id,
                                      .cluster_id = "test",
                                      .levels = {1, (uint16_t)(1 + id)},
-                                     .known = known_cb,
                                      .receiver = &shake->receiver};
 }
 
@@ -82,11 +70,10 @@ static int setup(void **state)
     struct shake *shake = calloc(1, sizeof *shake);
 
     assert_non_null(shake);
-    shake->receiver.admit = admit_cb;
-    shake->receiver.birth = birth_cb;
+    shake->receiver.judge = judge_cb;
     shake->a_config = config_of(shake, 1);
     shake->b_config = config_of(shake, 2);
-    shake->b_knows = true;
+    shake->level = LEVEL_FIRST;
     *state = shake;
     return 0;
 }
@@ -123,7 +110,7 @@ static void take_out(struct shake *shake, struct buf *out)
 
 static void begin(struct shake *shake)
 {
-    static const struct handshake_proof any = {.peer_id = 0};
+    static const struct tls_peer any = {.same_cluster = true};
     struct buf out = BUF_INIT;
 
     handshake_accept(&shake->b, &shake->b_config, &any);
@@ -276,11 +263,6 @@ static void test_another_version(void **state)
 
 /* --- levels --- */
 
-static uint16_t level_now_cb(struct net_receiver *receiver)
-{
-    return CONTAINER(receiver, struct shake, receiver)->level;
-}
-
 static void test_each_knows_the_others_levels(void **state)
 {
     struct shake *shake = *state;
@@ -311,7 +293,6 @@ static void test_a_dialler_below_the_level_in_force_is_told_both_numbers(void **
 {
     struct shake *shake = *state;
 
-    shake->receiver.level = level_now_cb;
     shake->level = 2;
     run(shake, 4);
     assert_int_equal(shake->a.state, HANDSHAKE_DONE);
@@ -335,7 +316,6 @@ static void test_an_acceptor_below_the_level_in_force_gets_no_proof(void **state
 {
     struct shake *shake = *state;
 
-    shake->receiver.level = level_now_cb;
     shake->a_config.levels.max = 4;
     run(shake, 1);
     shake->level = 4;
@@ -350,7 +330,7 @@ static void test_unknown_peer(void **state)
 {
     struct shake *shake = *state;
 
-    shake->b_knows = false;
+    shake->judged = ERR_NOT_FOUND;
     run(shake, 3);
     assert_denied(&shake->b, HANDSHAKE_REJECT_PEER, false);
     deliver(shake, &shake->a);
@@ -380,35 +360,35 @@ static void test_store_of_the_acceptor(void **state)
     assert_denied(&shake->a, HANDSHAKE_REJECT_STORE, false);
 }
 
-/* Of several reasons the one that tells most: a store of another cluster is no wiped one; a wiped
- * one is told so whatever its list; and who is in no list of ours was given another one. */
-static void test_the_cluster_of_the_dialler(void **state)
+/* Each answer of the judge is a reject of its own. (The order of its steps: test_members.c.) */
+static void test_each_error_of_the_judge(void **state)
 {
     static const struct {
-        int birth;
-        uint64_t unwelcome_store;
-        bool b_knows;
+        int judged;
         enum handshake_reject reject;
         int err;
+        bool final;
     } cases[] = {
-        {ERR_OTHER_BIRTH, 0, true, HANDSHAKE_REJECT_BIRTH, ERR_OTHER_BIRTH},
-        {ERR_OTHER_BIRTH, 1001, false, HANDSHAKE_REJECT_BIRTH, ERR_OTHER_BIRTH},
-        {ERR_OTHER_LIST, 0, false, HANDSHAKE_REJECT_LISTS, ERR_OTHER_LIST},
-        {ERR_OTHER_LIST, 1001, true, HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE},
-        {ERR_BAD_MESSAGE, 0, true, HANDSHAKE_REJECT_MALFORMED, ERR_BAD_MESSAGE},
+        {ERR_OTHER_BIRTH, HANDSHAKE_REJECT_BIRTH, ERR_OTHER_BIRTH, true},
+        {ERR_OTHER_LIST, HANDSHAKE_REJECT_LISTS, ERR_OTHER_LIST, true},
+        {ERR_WRONG_NODE, HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE, true},
+        {ERR_REMOVED, HANDSHAKE_REJECT_REMOVED, ERR_REMOVED, true},
+        {ERR_NEWER, HANDSHAKE_REJECT_NEWER, ERR_NEWER, true},
+        {ERR_NOT_FOUND, HANDSHAKE_REJECT_PEER, ERR_NOT_FOUND, false},
+        {ERR_STALE, HANDSHAKE_REJECT_OLDER, ERR_STALE, true},
+        {ERR_IMPLAUSIBLE, HANDSHAKE_REJECT_IMPLAUSIBLE, ERR_IMPLAUSIBLE, true},
+        {ERR_EXISTS, HANDSHAKE_REJECT_TWICE, ERR_REFUSED, false},
+        {ERR_BAD_MESSAGE, HANDSHAKE_REJECT_MALFORMED, ERR_BAD_MESSAGE, false},
     };
     struct shake *shake = *state;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        shake->birth = cases[i].birth;
-        shake->unwelcome_store = cases[i].unwelcome_store;
-        shake->b_knows = cases[i].b_knows;
+        shake->judged = cases[i].judged;
         run(shake, 4);
         assert_denied(&shake->b, cases[i].reject, false);
         assert_denied(&shake->a, cases[i].reject, true);
         assert_int_equal(handshake_reject_info(shake->a.reject)->err, cases[i].err);
-        assert_int_equal(handshake_reject_info(shake->a.reject)->final,
-                         cases[i].reject != HANDSHAKE_REJECT_MALFORMED);
+        assert_int_equal(handshake_reject_info(shake->a.reject)->final, cases[i].final);
     }
 }
 
@@ -419,11 +399,11 @@ static void test_a_stray_node_hears_that_it_is_of_another_cluster(void **state)
     struct shake *shake = *state;
 
     shake->unwelcome_store = 1002;
-    shake->birth = ERR_OTHER_BIRTH;
+    shake->judged = ERR_OTHER_BIRTH;
     run(shake, 4);
     assert_denied(&shake->a, HANDSHAKE_REJECT_BIRTH, true);
     assert_string_equal(shake->a.text, handshake_reject_info(HANDSHAKE_REJECT_BIRTH)->text);
-    shake->birth = ERR_OTHER_LIST; /* of any other reason its own comes first */
+    shake->judged = ERR_OTHER_LIST; /* of any other reason its own comes first */
     run(shake, 4);
     assert_denied(&shake->a, HANDSHAKE_REJECT_STORE, false);
 }
@@ -566,7 +546,7 @@ int main(void)
         T(test_unknown_peer),
         T(test_store_of_the_dialler),
         T(test_store_of_the_acceptor),
-        T(test_the_cluster_of_the_dialler),
+        T(test_each_error_of_the_judge),
         T(test_a_stray_node_hears_that_it_is_of_another_cluster),
         T(test_frames_out_of_turn),
         T(test_every_length_but_the_right_one),

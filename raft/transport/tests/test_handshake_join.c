@@ -36,25 +36,28 @@ struct shake {
     struct buf payload;
     uint64_t removed; /* an id */
     uint64_t unwelcome_store;
+    int (*check)(const struct net_claim *claim); /* what the acceptor says of a statement */
 };
 
-static bool nobody_is_known(const struct handshake_config *config, uint64_t peer,
-                            const void *statement, size_t len)
-{
-    (void)config;
-    (void)statement;
-    assert_int_equal(peer, 1);
-    return len > 1000;
-}
-
-static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+static int judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
+                    uint16_t *ret_level)
 {
     struct shake *shake = CONTAINER(receiver, struct side, base)->shake;
 
-    if (peer == shake->removed) {
+    (void)ret_level;
+    if (claim->id == shake->removed) {
         return ERR_REMOVED;
     }
-    return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
+    if (claim->store_id == shake->unwelcome_store) {
+        return ERR_WRONG_NODE;
+    }
+    return claim->states ? shake->check(claim) : 0;
+}
+
+static int nobody_is_known(const struct net_claim *claim)
+{
+    assert_int_equal(claim->id, 1);
+    return ERR_NOT_FOUND;
 }
 
 static int setup(void **state)
@@ -62,17 +65,15 @@ static int setup(void **state)
     struct shake *shake = calloc(1, sizeof *shake);
 
     assert_non_null(shake);
-    shake->a_side = (struct side){.base = {.admit = admit_cb}, .shake = shake};
+    shake->a_side = (struct side){.base = {.judge = judge_cb}, .shake = shake};
     shake->b_side = shake->a_side;
-    shake->a_config = (struct handshake_config){.node_id = 1,
-                                                .store_id = 1001,
-                                                .cluster_id = "test",
-                                                .known = nobody_is_known,
-                                                .receiver = &shake->a_side.base};
+    shake->a_config = (struct handshake_config){
+        .node_id = 1, .store_id = 1001, .cluster_id = "test", .receiver = &shake->a_side.base};
     shake->b_config = shake->a_config;
     shake->b_config.receiver = &shake->b_side.base;
     shake->b_config.node_id = 2;
     shake->b_config.store_id = 1002;
+    shake->check = nobody_is_known;
     *state = shake;
     return 0;
 }
@@ -118,7 +119,7 @@ static void deliver(struct shake *shake, struct handshake *to)
 /* Up to the dialler's proof, which is in flight then. */
 static void begin(struct shake *shake, bool joins)
 {
-    static const struct handshake_proof any = {.peer_id = 0};
+    static const struct tls_peer any = {.same_cluster = true};
     struct buf out = BUF_INIT;
 
     handshake_accept(&shake->b, &shake->b_config, &any);
@@ -147,11 +148,11 @@ static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
     buf_put(statement, "hello", 5);
 }
 
-static bool stated_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
-                      size_t len)
+static int stated(const struct net_claim *claim)
 {
-    (void)config;
-    return peer == 1 && len == 5 && memcmp(statement, "hello", 5) == 0;
+    return claim->id == 1 && claim->len == 5 && memcmp(claim->statement, "hello", 5) == 0
+               ? 0
+               : ERR_NOT_FOUND;
 }
 
 static bool join_cb(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
@@ -171,7 +172,7 @@ static void test_statement_reaches_the_acceptor(void **state)
     struct shake *shake = *state;
 
     shake->a_side.base.introduce = introduce_cb;
-    shake->b_config.known = stated_cb;
+    shake->check = stated;
     begin(shake, false);
     deliver(shake, &shake->b);
     deliver(shake, &shake->a);
@@ -248,25 +249,13 @@ static void test_removed_peer(void **state)
     assert_string_equal(shake->a.text, "the node id was removed from the cluster");
 }
 
-static int check_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id,
-                    const void *statement, size_t len)
+static int as_it_says(const struct net_claim *claim)
 {
     static const int errs[] = {ERR_STALE, ERR_IMPLAUSIBLE, ERR_BAD_MESSAGE};
 
-    (void)receiver;
-    assert_int_equal(peer, 1);
-    assert_int_equal(store_id, 1001);
-    return len == 1 ? errs[*(const uint8_t *)statement] : 0;
-}
-
-static bool everybody_is_known(const struct handshake_config *config, uint64_t peer,
-                               const void *statement, size_t len)
-{
-    (void)config;
-    (void)peer;
-    (void)statement;
-    (void)len;
-    return true;
+    assert_int_equal(claim->id, 1);
+    assert_int_equal(claim->store_id, 1001);
+    return claim->len == 1 ? errs[*(const uint8_t *)claim->statement] : 0;
 }
 
 static uint8_t said; /* which of the errors the statement is to give */
@@ -293,8 +282,7 @@ static void test_a_store_that_was_set_back_or_lies(void **state)
 {
     struct shake *shake = *state;
 
-    shake->b_config.known = everybody_is_known;
-    shake->b_side.base.check = check_cb;
+    shake->check = as_it_says;
     begin(shake, false);
     deliver(shake, &shake->b);
     assert_int_equal(shake->b.state, HANDSHAKE_DONE);

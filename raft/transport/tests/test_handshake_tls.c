@@ -16,21 +16,26 @@
 #include "raft/wire/wire.h"
 #include "src/base/err.h"
 
-static int store_refused; /* what admit says */
+static int store_refused; /* what judge says of a store */
 
-static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
-{
-    assert_true(receiver != NULL && peer > 0 && store_id > 0);
-    return store_refused;
-}
+static unsigned spoke[3]; /* how often a node was judged that is let in */
 
-static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
-                     size_t len)
+static int judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
+                    uint16_t *ret_level)
 {
-    (void)config;
-    assert_int_equal(peer, 1);
-    assert_hex(statement, len, "7361 6964");
-    return true;
+    assert_true(receiver != NULL && claim->id > 0 && claim->store_id > 0);
+    *ret_level = 3;
+    if (store_refused != 0) {
+        return store_refused;
+    }
+    assert_true(claim->id < sizeof spoke / sizeof spoke[0] && claim->levels.min == 1 &&
+                claim->levels.max == 3);
+    spoke[claim->id]++;
+    if (claim->states) {
+        assert_int_equal(claim->id, 1);
+        assert_hex(claim->statement, claim->len, "7361 6964");
+    }
+    return 0;
 }
 
 static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
@@ -39,39 +44,15 @@ static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
     buf_put(statement, "said", 4);
 }
 
-static uint16_t level_cb(struct net_receiver *receiver)
-{
-    (void)receiver;
-    return 3;
-}
+static struct net_receiver receiver = {.judge = judge_cb, .introduce = introduce_cb};
 
-static unsigned spoke[3]; /* how often a node was said to speak its levels */
-
-static void speaks_cb(struct net_receiver *receiver, uint64_t peer, struct level_range levels)
-{
-    (void)receiver;
-    assert_true(peer < sizeof spoke / sizeof spoke[0] && levels.min == 1 && levels.max == 3);
-    spoke[peer]++;
-}
-
-static struct net_receiver receiver = {
-    .admit = admit_cb, .introduce = introduce_cb, .speaks = speaks_cb, .level = level_cb};
-
-static const struct handshake_config dialler = {.node_id = 1,
-                                                .store_id = 1001,
-                                                .cluster_id = "test",
-                                                .levels = {1, 3},
-                                                .known = known_cb,
-                                                .receiver = &receiver};
-static const struct handshake_config acceptor = {.node_id = 2,
-                                                 .store_id = 1002,
-                                                 .cluster_id = "test",
-                                                 .levels = {1, 3},
-                                                 .known = known_cb,
-                                                 .receiver = &receiver};
-static const struct handshake_proof of_dialler = {.peer_id = 2};
-static const struct handshake_proof of_acceptor = {
-    .peer_id = 1, .says_wanted = true, .wanted_id = 2};
+static const struct handshake_config dialler = {
+    .node_id = 1, .store_id = 1001, .cluster_id = "test", .levels = {1, 3}, .receiver = &receiver};
+static const struct handshake_config acceptor = {
+    .node_id = 2, .store_id = 1002, .cluster_id = "test", .levels = {1, 3}, .receiver = &receiver};
+static const struct tls_peer of_dialler = {.same_cluster = true, .node_id = 2};
+static const struct tls_peer of_acceptor = {
+    .same_cluster = true, .node_id = 1, .says_wanted = true, .wanted = 2};
 
 static int reset(void **state)
 {
@@ -125,7 +106,7 @@ static void test_golden_bytes(void **state)
     assert_true(spoke[1] == 1 && spoke[2] == 1); /* each hears of the other's levels */
 }
 
-static void rejects_hello(const struct handshake_proof *proof, enum handshake_reject reject)
+static void rejects_hello(const struct tls_peer *proof, enum handshake_reject reject)
 {
     struct handshake a;
     struct handshake b;
@@ -141,18 +122,18 @@ static void rejects_hello(const struct handshake_proof *proof, enum handshake_re
 
 static void test_other_than_tls_has_proved(void **state)
 {
-    struct handshake_proof proof = of_acceptor;
+    struct tls_peer proof = of_acceptor;
 
     (void)state;
-    proof.peer_id = 3;
+    proof.node_id = 3;
     rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
     proof = of_acceptor;
-    proof.wanted_id = 3;
+    proof.wanted = 3;
     rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
-    proof.wanted_id = 0;
+    proof.wanted = 0;
     rejects_hello(&proof, HANDSHAKE_REJECT_NODE);
     proof = of_acceptor;
-    proof.other_cluster = true;
+    proof.same_cluster = false;
     rejects_hello(&proof, HANDSHAKE_REJECT_CLUSTER);
 }
 
@@ -164,7 +145,7 @@ static void test_a_node_that_joins(void **state)
 
     (void)state;
     for (uint64_t named = 2; named <= 3; named++) {
-        const struct handshake_proof proof = {.peer_id = named};
+        const struct tls_peer proof = {.same_cluster = true, .node_id = named};
         struct buf challenge = BUF_INIT;
 
         buf_free(&out);

@@ -23,6 +23,9 @@
 #include "src/tests/unit/guard.h"
 
 #define SAID_BYTES (64 << 10)
+/* For a child that hangs: its own limit, then addr2line and gdb, on a machine as busy as it may be.
+ * Meanwhile this process uses no processor. */
+#define CHILD_LIMIT_S 800
 
 /* What a child said on stdout and stderr, and how it ended. */
 struct child {
@@ -165,6 +168,9 @@ static void run(const struct CMUnitTest *tests, size_t count, struct child *ret_
     pid_t pid;
 
     assert_int_equal(pipe(ends), 0);
+    if (alarm(0) > 0) { /* unless there is no limit */
+        (void)alarm(CHILD_LIMIT_S);
+    }
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {

@@ -26,10 +26,11 @@ bool member_is_reached(const json_t *status, const json_t *member)
            field_true(member, "reachable");
 }
 
-void members_prepare(json_t *status)
+void members_prepare(struct ctl *ctl, json_t *status)
 {
     int64_t commit = field_number(status, "commit_index", 0);
 
+    (void)ctl;
     for (size_t i = 0; i < field_count(status, "members"); i++) {
         json_t *member = field_item(status, "members", i);
         int64_t match = field_number(member, "match_index", 0);
@@ -45,7 +46,7 @@ void members_prepare(json_t *status)
     }
 }
 
-static void status_put_members(json_t *status, struct buf *out)
+static void status_put_members(struct ctl *ctl, json_t *status)
 {
     static const struct grid_column titles[] = {{">node", "{id:n}"},
                                                 {"role", "{role}"},
@@ -62,9 +63,9 @@ static void status_put_members(json_t *status, struct buf *out)
                                                 {NULL, NULL}};
     GRID_LOCAL(grid, titles);
 
-    members_prepare(status);
-    buf_put(out, "\n", 1);
-    ctl_put_rows(out, &grid, json_object_get(status, "members"), 2);
+    members_prepare(ctl, status);
+    buf_put(&ctl->out, "\n", 1);
+    ctl_put_rows(&ctl->out, &grid, json_object_get(status, "members"), 2);
 }
 
 static void status_put(struct ctl *ctl, json_t *status)
@@ -73,6 +74,16 @@ static void status_put(struct ctl *ctl, json_t *status)
                                                      {">a monotonic id", "{monotonic_us:ms}"},
                                                      {">a strict id", "{strict_us:ms}"},
                                                      {NULL, NULL}};
+    static const struct {
+        const char *field; /* shown if it is there */
+        const char *form;
+    } parts[] = {
+        {"change", "\nchange    {change.kind} of node {change.id:n}: {change.state}\n"},
+        {"disk", "\ndisk      {disk.data_bytes:bytes} of data, {disk.free_bytes:bytes} free; the "
+                 "map has {disk.map_used_bytes:bytes} of {disk.map_bytes:bytes} in use\n"},
+        {"memory", "memory    {memory.resident_bytes:bytes} resident; tags and keys take "
+                   "{memory.state_bytes:bytes} of {memory.state_limit_bytes:bytes}\n"},
+    };
     struct buf *out = &ctl->out;
     size_t alarms = field_count(status, "alarms");
     GRID_LOCAL(zones, zone_titles);
@@ -86,26 +97,15 @@ static void status_put(struct ctl *ctl, json_t *status)
                  status);
     ctl_put_form(out, ", term {term:n}\nlevel     {level.number:n}\nquorum    {quorum.text}\n",
                  status);
-    status_put_members(status, out);
+    status_put_members(ctl, status);
     if (field_count(status, "zones") > 0) {
         buf_put(out, "\n", 1);
         ctl_put_rows(out, &zones, json_object_get(status, "zones"), 2);
     }
-    if (json_is_object(json_object_get(status, "change"))) {
-        ctl_put_form(out, "\nchange    {change.kind} of node {change.id:n}: {change.state}\n",
-                     status);
-    }
-    if (json_is_object(json_object_get(status, "disk"))) {
-        ctl_put_form(out,
-                     "\ndisk      {disk.data_bytes:bytes} of data, {disk.free_bytes:bytes} free; "
-                     "the map has {disk.map_used_bytes:bytes} of {disk.map_bytes:bytes} in use\n",
-                     status);
-    }
-    if (json_is_object(json_object_get(status, "memory"))) {
-        ctl_put_form(out,
-                     "memory    {memory.resident_bytes:bytes} resident; tags and keys take "
-                     "{memory.state_bytes:bytes} of {memory.state_limit_bytes:bytes}\n",
-                     status);
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        if (json_is_object(json_object_get(status, parts[i].field))) {
+            ctl_put_form(out, parts[i].form, status);
+        }
     }
     for (size_t i = 0; i < field_count(status, "certificates"); i++) {
         ctl_put_form(out, "cert      {what} ends {expires}\n",
@@ -144,18 +144,7 @@ enum ctl_exit run_status(struct ctl *ctl)
 
 /* --- findings --- */
 
-void findings_init(struct findings *findings)
-{
-    *findings = (struct findings){.list = MUST_HAVE(json_array())};
-}
-
-void findings_free(struct findings *findings)
-{
-    json_decref(findings->list);
-    *findings = (struct findings){0};
-}
-
-const char *severity_name(enum severity severity)
+static const char *severity_name(enum severity severity)
 {
     static const char *const names[] = {"good", "warning", "critical"};
 
@@ -734,10 +723,10 @@ static void check_print(struct check *checking)
 
 enum ctl_exit run_check(struct ctl *ctl)
 {
-    struct check checking = {.ctl = ctl, .code = CTL_UNREACHABLE};
+    struct check checking = {
+        .ctl = ctl, .findings = {.list = MUST_HAVE(json_array())}, .code = CTL_UNREACHABLE};
     enum ctl_exit code;
 
-    findings_init(&checking.findings);
     for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
         check_server(&checking, i);
     }
@@ -757,7 +746,7 @@ enum ctl_exit run_check(struct ctl *ctl)
            : checking.findings.worst == SEVERITY_CRITICAL ? CTL_CRITICAL
            : checking.findings.worst == SEVERITY_WARNING  ? CTL_WARNING
                                                           : CTL_DONE;
-    findings_free(&checking.findings);
+    json_decref(checking.findings.list);
     free(checking.uid);
     return code;
 }

@@ -189,33 +189,69 @@ enum ctl_exit ctl_flush(struct ctl *ctl)
     return CTL_DONE;
 }
 
-/* jansson does not escape DEL, which is only in strings. */
-static int dump_piece(const char *bytes, size_t len, void *data)
-{
-    const char *end = bytes + len;
-
-    while (bytes < end) {
-        const char *del = memchr(bytes, 0x7f, (size_t)(end - bytes));
-        const char *stop = del != NULL ? del : end;
-
-        buf_put(data, bytes, (size_t)(stop - bytes));
-        if (del != NULL) {
-            buf_printf(data, "\\u007f");
-        }
-        bytes = del != NULL ? del + 1 : end;
-    }
-    return 0;
-}
-
 void ctl_put_json(struct ctl *ctl, const json_t *json)
 {
-    if (json == NULL) {
-        buf_printf(&ctl->out, "null\n");
-        return;
+    char *text = json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+
+    ASSERT((text == NULL) == (json == NULL));
+    for (const char *c = text != NULL ? text : "null"; *c != '\0'; c++) {
+        /* jansson does not escape DEL, which is only in strings. */
+        buf_put(&ctl->out, *c == 0x7f ? "\\u007f" : c, *c == 0x7f ? 6 : 1);
     }
-    ASSERT(json_dump_callback(json, dump_piece, &ctl->out,
-                              JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) == 0);
     buf_put(&ctl->out, "\n", 1);
+    free(text);
+}
+
+/* --- options of the command --- */
+
+const struct option_about *option_find(const struct option_about *list, const char *name,
+                                       size_t len, bool by_letter)
+{
+    for (EACH_OPTION(option, list)) {
+        if (by_letter ? *name == option->letter
+                      : strlen(option->name) == len && memcmp(name, option->name, len) == 0) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+const char *ctl_option(const struct ctl *ctl, const char *name)
+{
+    const char *value = NULL;
+    bool known = false;
+
+    for (const struct command *at = ctl->commands; at->family != NULL; at++) {
+        const struct option_about *option = option_find(at->options, name, strlen(name), false);
+
+        known |= option != NULL;
+        if (at == ctl->command && option != NULL) {
+            value = ctl->args.values[option - at->options];
+        }
+    }
+    ASSERT(known);
+    return value;
+}
+
+bool ctl_has(const struct ctl *ctl, const char *name)
+{
+    return ctl_option(ctl, name) != NULL;
+}
+
+enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
+                         uint64_t *value)
+{
+    if (text != NULL && text_parse_decimal(text, strlen(text), min, max, value) != 0) {
+        return ctl_fail(CTL_USAGE, "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64,
+                        what, text, min, max);
+    }
+    return CTL_DONE;
+}
+
+enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t max,
+                                uint64_t *value)
+{
+    return ctl_number(name, ctl_option(ctl, name), 1, max, value);
 }
 
 /* --- fields --- */
@@ -340,6 +376,15 @@ void ctl_put_form(struct buf *out, const char *form, const json_t *json)
         for (size_t width = how != NULL ? strtoul(how, NULL, 10) : 0; out->len - before < width;) {
             buf_put(out, " ", 1);
         }
+    }
+}
+
+void ctl_put(struct ctl *ctl, const json_t *json, const char *form)
+{
+    if (ctl->json) {
+        ctl_put_json(ctl, json);
+    } else {
+        ctl_put_form(&ctl->out, form, json);
     }
 }
 
@@ -490,12 +535,17 @@ static enum ctl_exit part_check(const struct part *part, const char *text, uint6
     return CTL_DONE;
 }
 
+bool body_set(json_t **body, const char *field, json_t *value)
+{
+    *body = *body != NULL ? *body : MUST_HAVE(json_object());
+    return json_object_set_new(*body, field, value) == 0;
+}
+
 /* Put it into the query or the body; text NULL: it is not given. */
 static enum ctl_exit part_put(const struct part *part, const char *text, const char *method,
                               struct buf *target, json_t **body)
 {
     uint64_t number = 0;
-    json_t *value;
 
     if (text == NULL) {
         return CTL_DONE;
@@ -507,14 +557,11 @@ static enum ctl_exit part_put(const struct part *part, const char *text, const c
         buf_printf(target, "%c%s", strchr(buf_text(target), '?') != NULL ? '&' : '?', part->field);
     } else if (method == NULL) {
         target_add(target, part->field, text);
-    } else {
-        *body = *body != NULL ? *body : MUST_HAVE(json_object());
-        value = part->kind == PART_NUMBER || part->kind == PART_BOUND
-                    ? json_integer((json_int_t)number)
-                    : json_string(text);
-        if (json_object_set_new(*body, part->field, value) != 0) {
-            return ctl_fail(CTL_USAGE, "%s: not UTF-8", part->given);
-        }
+    } else if (!body_set(body, part->field,
+                         part->kind == PART_NUMBER || part->kind == PART_BOUND
+                             ? json_integer((json_int_t)number)
+                             : json_string(text))) {
+        return ctl_fail(CTL_USAGE, "%s: not UTF-8", part->given);
     }
     return CTL_DONE;
 }
@@ -544,36 +591,48 @@ enum ctl_exit ctl_fill(struct ctl *ctl, const char *method, struct buf *target, 
     return code;
 }
 
-/* Append an answer as the command's request says. */
-static void request_put(struct ctl *ctl, json_t *json)
+/* A list, page by page. */
+static enum ctl_exit request_list(struct ctl *ctl)
 {
     const struct command *command = ctl->command;
+    struct pages pages = {.ctl = ctl, .path = command->path, .limit = command->page};
     GRID_LOCAL(grid, command->columns);
 
-    if (ctl->json) {
-        ctl_put_json(ctl, json);
-    } else if (command->columns != NULL) {
-        ctl_put_rows(&ctl->out, &grid, json_object_get(json, strrchr(command->path, '/') + 1), 0);
-    } else if (command->form != NULL) {
-        ctl_put_form(&ctl->out, command->form, json);
-    } else {
-        command->put(ctl, json);
+    while (pages_next(&pages)) {
+        json_t *page = pages.answer.json;
+
+        if (ctl->json) {
+            ctl_put_json(ctl, command->bare ? json_object_get(page, command->list) : page);
+        } else {
+            if (command->put != NULL) {
+                command->put(ctl, page);
+            }
+            ctl_put_rows(&ctl->out, &grid, json_object_get(page, command->list), 0);
+        }
+        pages.code = ctl_flush(ctl);
     }
+    return pages_end(&pages);
 }
 
-enum ctl_exit ctl_request(struct ctl *ctl, json_t *body)
+enum ctl_exit ctl_request(struct ctl *ctl)
 {
     const struct command *command = ctl->command;
-    bool looks = body == NULL && command->operands != NULL && command->operands[0] == '[' &&
-                 ctl->args.operands[0] == NULL;
+    bool looks = command->before == NULL && command->operands != NULL &&
+                 command->operands[0] == '[' && ctl->args.operands[0] == NULL;
     const char *method = looks ? NULL : command->method;
     bool once = command->once && ctl_has(ctl, "force");
     BUF_LOCAL(target);
     BUF_LOCAL(path);
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = ctl_fill(ctl, method, &target, &body);
+    json_t *body = NULL;
+    enum ctl_exit code = CTL_DONE;
     bool gone = false;
 
+    if (command->columns != NULL) {
+        return request_list(ctl);
+    }
+    code = ctl_fill(ctl, method, &target, &body);
+    code = code == CTL_DONE && command->before != NULL ? command->before(ctl, &body) : code;
     if (code != CTL_DONE) {
         json_decref(body);
         return code;
@@ -600,8 +659,13 @@ enum ctl_exit ctl_request(struct ctl *ctl, json_t *body)
     }
     code = gone ? CTL_DONE : ctl_must_be_object(&answer);
     ctl->status = answer.status;
-    if (code == CTL_DONE && !(gone && ctl->json)) {
-        request_put(ctl, gone ? NULL : answer.json);
+    if (code != CTL_DONE || (gone && ctl->json)) {
+        return code;
+    }
+    if (command->form != NULL || ctl->json) {
+        ctl_put(ctl, answer.json, command->form);
+    } else {
+        command->put(ctl, gone ? NULL : answer.json);
     }
     return code;
 }
@@ -638,11 +702,7 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
             break;
         }
         if (answer.status == 200) {
-            if (ctl->json) {
-                ctl_put_json(ctl, answer.json);
-            } else {
-                ctl_put_form(&ctl->out, "{message}\n", answer.json);
-            }
+            ctl_put(ctl, answer.json, "{message}\n");
             break;
         }
         if (!printed) {
@@ -695,7 +755,9 @@ bool pages_next(struct pages *pages)
     pages->begun = true;
     target_put(&target, pages->path, NULL);
     target_add(&target, "prefix", pages->prefix);
-    target_add_number(&target, "limit", pages->limit);
+    if (pages->limit > 0) {
+        target_add_number(&target, "limit", pages->limit);
+    }
     target_add(&target, "after", pages->after);
     ask = (struct ask){.target = buf_text(&target), .server = pages->server};
     pages->code = cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
@@ -717,273 +779,6 @@ enum ctl_exit pages_end(struct pages *pages)
     free(pages->after);
     pages->after = NULL;
     return pages->code;
-}
-
-/* --- the command line: which command --- */
-
-#define WORDS_MAX (2 + COMMAND_OPERANDS_MAX)
-
-/* The state while the command line is parsed. */
-struct parsing {
-    struct ctl *ctl;
-    enum args_action *action;
-    int argc;
-    char **argv;
-    int at;
-    const char *words[WORDS_MAX];
-    unsigned count;
-    bool only_words;                  /* after "--" */
-    const struct command *of_options; /* the command of the options so far; NULL: no options */
-};
-
-/* The command that these words name, and the number of words that name it; NULL: none yet. */
-static const struct command *args_find(const struct parsing *parsing, unsigned *ret_used)
-{
-    const struct command *by_default = NULL;
-
-    for (EACH_COMMAND(c, parsing->ctl->commands)) {
-        if (parsing->count == 0 || strcmp(c->family, parsing->words[0]) != 0) {
-            continue;
-        }
-        if (c->name == NULL || (parsing->count > 1 && strcmp(c->name, parsing->words[1]) == 0)) {
-            *ret_used = c->name == NULL ? 1 : 2;
-            return c;
-        }
-        by_default = c->is_default ? c : by_default;
-    }
-    *ret_used = 1;
-    return by_default;
-}
-
-/* A second word must be a command of the family: it is not an operand of the default command. */
-static enum ctl_exit args_unknown(const struct parsing *parsing)
-{
-    BUF_LOCAL(names);
-
-    if (parsing->count == 0) {
-        return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
-    }
-    for (EACH_COMMAND(c, parsing->ctl->commands)) {
-        if (strcmp(c->family, parsing->words[0]) == 0) {
-            buf_printf(&names, " %s", c->name);
-        }
-    }
-    if (names.len == 0) {
-        return ctl_fail(CTL_USAGE, "there is no command \"%s\"; see leafctl --help",
-                        parsing->words[0]);
-    }
-    return ctl_fail(CTL_USAGE, "%s: say which:%s", parsing->words[0], buf_text(&names));
-}
-
-/* --- options --- */
-
-/* The value of an option: after its '=', or the next word. */
-static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, const char *given,
-                                   const char **ret_value)
-{
-    *ret_value = given != NULL                     ? given
-                 : parsing->at + 1 < parsing->argc ? parsing->argv[++parsing->at]
-                                                   : NULL;
-    return *ret_value != NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s needs a value", name);
-}
-
-/* The index in the list of the option that a word names, by letter or name; SIZE_MAX: none. */
-static size_t args_place(const struct option_about *list, const char *word, size_t len)
-{
-    size_t at = 0;
-
-    for (EACH_OPTION(option, list)) {
-        if (word[1] != '-'
-                ? word[1] == option->letter
-                : strlen(option->name) == len && memcmp(word + 2, option->name, len) == 0) {
-            return at;
-        }
-        at++;
-    }
-    return SIZE_MAX;
-}
-
-/* Take an option of the command that the words so far name. */
-static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, size_t len,
-                                   const char *given)
-{
-    struct ctl *ctl = parsing->ctl;
-    unsigned used;
-    const struct command *command = args_find(parsing, &used);
-    size_t at;
-
-    ctl->command = parsing->of_options = command;
-    if (command == NULL) {
-        return ctl_fail(CTL_USAGE, "there is no option %s before a command", word);
-    }
-    at = args_place(command->options, word, len);
-    if (at == SIZE_MAX) {
-        return ctl_fail(CTL_USAGE, "%s%s%s has no option %s", COMMAND_WORDS(command), word);
-    }
-    ASSERT(at < COMMAND_OPTIONS_MAX);
-    if (ctl->args.values[at] != NULL) {
-        return ctl_fail(CTL_USAGE, "%s is given twice", word);
-    }
-    if (command->options[at].value == NULL) {
-        ctl->args.values[at] = "";
-        return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
-    }
-    return args_value_of(parsing, word, given, &ctl->args.values[at]);
-}
-
-/* --name, --name=VALUE, -n or -nVALUE. */
-static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
-{
-    static const struct option_about others[] = {{"help", 'h', NULL, NULL},
-                                                 {"version", 0, NULL, NULL},
-                                                 {"token", 0, NULL, NULL},
-                                                 {NULL, 0, NULL, NULL}};
-    enum { OTHER_HELP, OTHER_VERSION, OTHER_TOKEN };
-    struct ctl *ctl = parsing->ctl;
-    bool is_long = word[1] == '-';
-    const char *name = word + 1 + is_long;
-    size_t len = is_long ? strcspn(name, "=") : 1;
-    const char *given = name[len] != '\0' ? name + len + is_long : NULL;
-    size_t setting = args_place(SETTINGS_ABOUT, word, len);
-    size_t other = is_long || given == NULL ? args_place(others, word, len) : SIZE_MAX;
-    const char *value;
-
-    if (setting < SETTINGS) {
-        if (args_value_of(parsing, word, given, &value) != CTL_DONE) {
-            return CTL_USAGE;
-        }
-        settings_set(&ctl->settings, (enum setting)setting, value);
-        return CTL_DONE;
-    }
-    if (other == OTHER_TOKEN) {
-        return ctl_fail(CTL_USAGE, "a token on the command line is seen by all users of this "
-                                   "machine: put it into a file, for --token-file");
-    }
-    if (setting == SIZE_MAX && other == SIZE_MAX) {
-        return args_take_own(parsing, word, len, given);
-    }
-    ctl->json |= setting == SETTINGS;
-    *parsing->action = other == OTHER_HELP      ? ARGS_HELP
-                       : other == OTHER_VERSION ? ARGS_VERSION
-                                                : *parsing->action;
-    return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", word);
-}
-
-/* --- all of it --- */
-
-/* Is this number of operands allowed, by the command's usage: a word each, in brackets if
- * optional? */
-static bool args_may_be(const char *operands, unsigned given)
-{
-    unsigned least = 0;
-    unsigned most = 0;
-
-    if (operands != NULL && strcmp(operands, "...") == 0) {
-        return given <= COMMAND_OPERANDS_MAX;
-    }
-    for (const char *word = operands; word != NULL; word = strchr(word, ' ')) {
-        word += *word == ' ';
-        least += *word != '[';
-        most++;
-    }
-    ASSERT(most <= COMMAND_OPERANDS_MAX);
-    return given >= least && given <= most;
-}
-
-static enum ctl_exit args_take_operands(struct parsing *parsing)
-{
-    struct ctl *ctl = parsing->ctl;
-    unsigned used = 0;
-    const struct command *command = args_find(parsing, &used);
-    unsigned given;
-
-    ctl->command = command;
-    if (*parsing->action != ARGS_RUN) {
-        return CTL_DONE;
-    }
-    if (command == NULL || (used == 1 && command->name != NULL && parsing->count > 1)) {
-        return args_unknown(parsing);
-    }
-    if (parsing->of_options != NULL && parsing->of_options != command) {
-        return ctl_fail(CTL_USAGE, "options of a command stand after its name: leafctl %s %s ...",
-                        command->family, command->name != NULL ? command->name : "");
-    }
-    given = parsing->count - used;
-    if (!args_may_be(command->operands, given)) {
-        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", COMMAND_WORDS(command),
-                        command->operands != NULL ? command->operands : "");
-    }
-    for (unsigned i = 0; i < given; i++) {
-        ctl->args.operands[i] = parsing->words[used + i];
-    }
-    return CTL_DONE;
-}
-
-enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
-                         enum args_action *ret_action)
-{
-    struct parsing parsing = {.ctl = ctl, .action = ret_action, .argc = argc, .argv = argv};
-    enum ctl_exit code = CTL_DONE;
-
-    ctl->commands = commands;
-    *ret_action = ARGS_RUN;
-    for (parsing.at = 1; code == CTL_DONE && parsing.at < argc; parsing.at++) {
-        const char *word = argv[parsing.at];
-
-        if (!parsing.only_words && strcmp(word, "--") == 0) {
-            parsing.only_words = true;
-        } else if (!parsing.only_words && word[0] == '-' && word[1] != '\0') {
-            code = args_take_option(&parsing, word);
-        } else if (parsing.count == WORDS_MAX) {
-            code = ctl_fail(CTL_USAGE, "too many operands, from \"%s\" on", word);
-        } else {
-            parsing.words[parsing.count++] = word;
-        }
-    }
-    return code == CTL_DONE ? args_take_operands(&parsing) : code;
-}
-
-/* --- options of the command --- */
-
-const char *ctl_option(const struct ctl *ctl, const char *name)
-{
-    size_t at = 0;
-
-    for (EACH_OPTION(option, ctl->command->options)) {
-        if (strcmp(option->name, name) == 0) {
-            return ctl->args.values[at];
-        }
-        at++;
-    }
-    for (EACH_COMMAND(command, ctl->commands)) {
-        for (EACH_OPTION(option, command->options)) {
-            if (strcmp(option->name, name) == 0) {
-                return NULL;
-            }
-        }
-    }
-    UNREACHABLE("a command asks for an option that there is not");
-}
-
-bool ctl_has(const struct ctl *ctl, const char *name)
-{
-    return ctl_option(ctl, name) != NULL;
-}
-
-enum ctl_exit ctl_number(const char *what, const char *text, uint64_t min, uint64_t max,
-                         uint64_t *value)
-{
-    if (text != NULL && text_parse_decimal(text, strlen(text), min, max, value) != 0) {
-        return ctl_fail(CTL_USAGE, "%s: \"%s\" is not a whole number from %" PRIu64 " to %" PRIu64,
-                        what, text, min, max);
-    }
-    return CTL_DONE;
-}
-
-enum ctl_exit ctl_number_option(const struct ctl *ctl, const char *name, uint64_t max,
-                                uint64_t *value)
-{
-    return ctl_number(name, ctl_option(ctl, name), 1, max, value);
 }
 
 /* --- again and again --- */

@@ -1,9 +1,10 @@
 /*
  * command.h - a command of leafctl: its table row, its input, and functions to ask, read and print.
  *
- * commands.c has the table of all commands; it makes help, completions and the manual page from it.
- * A command that is one request is a row of that table alone; the others have a run function, in
- * the file of their family.
+ * commands.c has the table of all commands; args.c makes help and completions from it, and
+ * scripts/generate makes the manual page from the help. A command that is one request, or a list,
+ * is a row of that table, with a function for what it checks before; the others have a run
+ * function.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
  * failure is printed by ctl_fail() or ctl_failed(), on stderr. Appended output is printed at the
@@ -34,6 +35,10 @@
 struct ctl;
 
 typedef void ctl_put_t(struct ctl *ctl, json_t *json);
+
+/* Check a request whose operands and options are right, and add fields to its body (NULL: it has
+ * none yet). A failure is printed. */
+typedef enum ctl_exit ctl_before_t(struct ctl *ctl, json_t **body);
 
 /* An operand, or an option, that is a part of a request. */
 enum part_kind {
@@ -72,8 +77,12 @@ struct command {
     const char *path;   /* with the first operand in place of '*' */
     struct part takes[COMMAND_OPERANDS_MAX]; /* the operands */
     const char *form;
-    const struct grid_column *columns; /* of the rows of the array that ends the path */
+    const struct grid_column *columns; /* of the rows of `list`, which put, if any, prepares */
+    const char *list;                  /* the name of the array */
+    unsigned page;                     /* rows in a page; 0: all are in one answer */
+    bool bare;                         /* with --json only the array is shown */
     ctl_put_t *put;                    /* gets NULL after a 204: it is done */
+    ctl_before_t *before;              /* NULL: nothing is to be done before it is sent */
     bool waits;                        /* repeated until it is answered by 200 */
     bool once;                         /* with --force it is sent once */
     bool may_be_gone; /* 404 after a repeat is success: an earlier try without an answer did it */
@@ -84,8 +93,8 @@ struct command {
 };
 
 /* Used as for (EACH_...): over commands; over the options of one command, which may be NULL. */
-#define EACH_COMMAND(at, commands)                                                                 \
-    const struct command *at = (commands);                                                         \
+#define EACH_COMMAND(at)                                                                           \
+    const struct command *at = COMMANDS;                                                           \
     at->family != NULL;                                                                            \
     at++
 #define EACH_OPTION(option, list)                                                                  \
@@ -157,8 +166,11 @@ enum args_action { ARGS_RUN, ARGS_HELP, ARGS_VERSION };
 /* Options and settings may be anywhere, as --name VALUE or --name=VALUE; after "--" everything is
  * an operand. ctl->command is NULL for general help. Texts are borrowed from argv. CTL_USAGE: an
  * error, which was printed. */
-enum ctl_exit args_parse(struct ctl *ctl, const struct command *commands, int argc, char **argv,
-                         enum args_action *ret_action);
+enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action);
+
+/* The option of this name of len bytes, or by_letter of this letter, in a list; NULL: none. */
+const struct option_about *option_find(const struct option_about *list, const char *name,
+                                       size_t len, bool by_letter);
 
 /* The value of an option; NULL: not given, or this command has none of that name. */
 const char *ctl_option(const struct ctl *ctl, const char *name);
@@ -191,6 +203,9 @@ enum ctl_exit ctl_flush(struct ctl *ctl) MUST_CHECK;
 /* Append JSON in one line, in ASCII: it cannot affect a terminal. NULL (a missing field) is
  * null. */
 void ctl_put_json(struct ctl *ctl, const json_t *json);
+
+/* Append an answer: with --json all of it, otherwise this form of it. */
+void ctl_put(struct ctl *ctl, const json_t *json, const char *form);
 
 /* Append a form with the fields of an object: "{name}", or "{name:how}", "{a.b}" for a field of a
  * field. Without how the field is a text. A number in how is a width, filled with blanks. Otherwise
@@ -233,9 +248,12 @@ enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, 
 enum ctl_exit ctl_fill(struct ctl *ctl, const char *method, struct buf *target,
                        json_t **body) MUST_CHECK;
 
-/* Carry out the command's request, and append the answer: with --json unchanged. body: fields that
- * the command knows itself, freed; NULL: none. A failure is printed. */
-enum ctl_exit ctl_request(struct ctl *ctl, json_t *body);
+/* Carry out the command's request, and append the answer: with --json unchanged. A failure is
+ * printed. */
+enum ctl_exit ctl_request(struct ctl *ctl);
+
+/* Set a field of a body, which is made if it is NULL; value: taken over. False: not UTF-8. */
+bool body_set(json_t **body, const char *field, json_t *value);
 
 /* Ask for a change of the cluster until it is made, or --wait is over. An answer 202 means that it
  * continues; the same request waits for it. again: the command of this family that waits for a
@@ -249,7 +267,7 @@ struct pages {
     struct ctl *ctl;
     const char *path;
     const char *prefix;   /* NULL: all */
-    uint64_t limit;       /* of a page */
+    uint64_t limit;       /* of a page; 0: the path has none */
     const size_t *server; /* the one to ask; NULL: any */
     bool quiet;           /* failures are not printed */
     char *after;          /* the last item before the next page; NULL: the first page, or the end */
@@ -289,7 +307,7 @@ json_t *field_item(const json_t *object, const char *name, size_t index);
 bool member_is_reached(const json_t *status, const json_t *member);
 
 /* Fields of each member as tables show them: its role, or leader; whether it is reached; lag. */
-void members_prepare(json_t *status);
+void members_prepare(struct ctl *ctl, json_t *status);
 
 /* The findings of `check` and the rates of tags in `top` are pure functions of the answers of
  * several nodes. Findings are freed by their owner; answers are borrowed for the call. */
@@ -300,18 +318,16 @@ void members_prepare(json_t *status);
  * Only facts that no node judges are judged here. Each finding is printed once, even if several
  * nodes report it in the same words, or a node's alarm begins later.
  *
- * The happy path: findings_init(); find_*() for each node's answers, and finding_add() for others;
+ * The happy path: a new array; find_*() for each node's answers, and finding_add() for others;
  * findings_settle(), findings_print(). */
 
 enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
 
 struct findings {
-    json_t *list; /* of objects {severity, about, text, do}; an alarm's may have `more`: texts */
+    json_t *list; /* an array of objects {severity, about, text, do}; an alarm's may have `more`:
+                     texts. Freed by json_decref() */
     enum severity worst;
 };
-
-void findings_init(struct findings *findings);
-void findings_free(struct findings *findings);
 
 /* alarm: the begin of the names of node alarms that report the same: with one of these among the
  * findings, this one is dropped; NULL: it stays. todo: NULL for a good one. */
@@ -324,8 +340,6 @@ void findings_settle(struct findings *findings);
 
 /* Append them for people, worst first; with_good: also the good ones. */
 void findings_print(const struct findings *findings, bool with_good, struct buf *out);
-
-const char *severity_name(enum severity severity);
 
 /* Of GET /api/status. */
 void find_in_status(struct findings *findings, const json_t *status);
@@ -349,7 +363,7 @@ void rates_add(json_t *rates, const json_t *page);
 /* The busiest first, equal ones by name, at most `most`. The caller owns the list. */
 json_t *rates_busiest(json_t *rates, size_t most);
 
-/* --- the table as text: commands.c --- */
+/* --- the table as text: args.c --- */
 
 /* All commands, a line each, and the settings. */
 void describe_all(struct buf *out);
@@ -361,35 +375,15 @@ void describe_command(const struct command *command, struct buf *out);
  * other values. */
 void complete_words(const char *const *words, size_t count, struct buf *out);
 
-/* Append the commands and settings as scdoc, for docs/man. */
-void complete_manual(struct buf *out);
-
 /* --- the commands --- */
 
 /* All of them, in the order of the help. */
 extern const struct command COMMANDS[];
 
-void put_tag(struct ctl *ctl, json_t *tag);
-void put_worker(struct ctl *ctl, json_t *worker);
-void put_cut(struct ctl *ctl, json_t *cut);
-void put_level(struct ctl *ctl, json_t *level);
-
 enum ctl_exit run_status(struct ctl *ctl);
 enum ctl_exit run_check(struct ctl *ctl);
 enum ctl_exit run_top(struct ctl *ctl);
 enum ctl_exit run_history(struct ctl *ctl);
-enum ctl_exit run_tags_list(struct ctl *ctl);
-enum ctl_exit run_tags_pause(struct ctl *ctl);
-enum ctl_exit run_next(struct ctl *ctl);
-enum ctl_exit run_decode(struct ctl *ctl);
-enum ctl_exit run_workers_list(struct ctl *ctl);
-enum ctl_exit run_workers_change(struct ctl *ctl);
-enum ctl_exit run_clients_cut(struct ctl *ctl);
-enum ctl_exit run_members_list(struct ctl *ctl);
-enum ctl_exit run_members_remove(struct ctl *ctl);
-enum ctl_exit run_members_replace(struct ctl *ctl);
-enum ctl_exit run_leader(struct ctl *ctl);
-enum ctl_exit run_level_raise(struct ctl *ctl);
 enum ctl_exit run_backup(struct ctl *ctl);
 enum ctl_exit run_import(struct ctl *ctl);
 enum ctl_exit run_token_new(struct ctl *ctl);

@@ -1,179 +1,601 @@
 /*
  * commands.c - every command of leafctl: its words, its description, its options, and its request
- * or function. Help, completions, the manual page and the parser use this table.
+ * or function; and the functions of commands that are one request, of `tags list` and `next`. Help,
+ * completions, the manual page and the parser (args.c) use this table.
  *
- * A shell's completion script (packaging/completions) asks leafctl itself (--complete) for the
- * words possible at the cursor. leafctl finds the words before the cursor that are no options or
- * values of options: the first is the family, the second is the name, if the family has names.
- * Thread: any.
+ * Ids of a lost answer are skipped, so a request for ids may be repeated. Thread: one.
  */
-#include "src/ctl/cmd/command.h"
-
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define END                                                                                        \
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/ctl/cmd/command.h"
+#include "src/id/codec/snowflake_layout.h"
+
+#define NEXT_MAX 1000000000
+
+/* --- tags --- */
+
+/* The fields of a tag; in CSV only the first of them. */
+static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step",   "max",
+                                     "mode",   "created", "updated",   "generation", "description",
+                                     "shape",  "key",     "increment", "offset",     "cover_s",
+                                     "paused", "reason",  "changing",  "warning",    NULL};
+#define CSV_FIELDS 11
+
+/* One request for all pages. */
+struct listing {
+    struct ctl *ctl;
+    struct grid grid;
+    bool csv;
+    const char *mode; /* only tags of this mode; NULL: of any */
+    bool only_warned; /* only tags that are nearly used up */
+    uint64_t left;    /* tags to show yet */
+};
+
+static void csv_put_text(struct buf *out, const char *text, bool clean)
+{
+    BUF_LOCAL(field);
+
+    if (clean) {
+        clean_text(&field, text);
+        text = buf_text(&field);
+    }
+    if (strpbrk(text, "\",\n\r") == NULL) {
+        buf_printf(out, "%s", text);
+        return;
+    }
+    buf_put(out, "\"", 1);
+    for (; *text != '\0'; text++) {
+        buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    }
+    buf_put(out, "\"", 1);
+}
+
+static void csv_put_row(struct buf *out, const json_t *tag)
+{
+    bool clean = isatty(STDOUT_FILENO); /* a file gets the raw texts */
+
+    for (size_t i = 0; i < CSV_FIELDS; i++) {
+        const json_t *field = json_object_get(tag, FIELDS[i]);
+
+        buf_put(out, ",", i > 0 ? 1 : 0);
+        if (json_is_integer(field)) {
+            buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
+        } else if (json_is_string(field)) {
+            csv_put_text(out, json_string_value(field), clean);
+        }
+    }
+    buf_put(out, "\r\n", 2);
+}
+
+/* Print a page's wanted tags. */
+static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
+{
+    struct ctl *ctl = listing->ctl;
+    json_t *tags = json_object_get(page, "tags");
+
+    for (size_t i = 0; i < json_array_size(tags);) {
+        json_t *tag = json_array_get(tags, i);
+        bool warned = field_text(tag, "warning") != NULL;
+
+        if (listing->left == 0 || (listing->only_warned && !warned) ||
+            (listing->mode != NULL && !field_is(tag, "mode", listing->mode))) {
+            ASSERT(json_array_remove(tags, i) == 0);
+            continue;
+        }
+        listing->left--;
+        i++;
+        if (listing->csv) {
+            csv_put_row(&ctl->out, tag);
+        } else if (!ctl->json) { /* shown by the table in place of some fields */
+            if (field_true(tag, "changing") || field_true(tag, "paused")) {
+                (void)json_object_set_new(
+                    tag, "mode", json_string(field_true(tag, "paused") ? "paused" : "changing"));
+            }
+            if (warned) {
+                (void)json_object_set_new(tag, "description", json_string("! nearly used up"));
+            }
+        }
+    }
+    if (ctl->json) {
+        ctl_put_json(ctl, page);
+    } else if (!listing->csv) {
+        ctl_put_rows(&ctl->out, &listing->grid, tags, 0);
+    }
+    return ctl_flush(ctl);
+}
+
+static enum ctl_exit tags_put_pages(struct listing *listing)
+{
+    struct ctl *ctl = listing->ctl;
+    const char *after = ctl_option(ctl, "after");
+    bool all = listing->mode == NULL && !listing->only_warned;
+    struct pages pages = {.ctl = ctl,
+                          .path = "/api/tags",
+                          .prefix = ctl->args.operands[0],
+                          .limit = LIMIT_TAGS_PER_PAGE,
+                          .after = after != NULL ? MUST_HAVE(strdup(after)) : NULL};
+
+    do {
+        if (all && listing->left < LIMIT_TAGS_PER_PAGE) {
+            pages.limit = listing->left;
+        }
+        if (pages_next(&pages)) {
+            pages.code = tags_put_page(listing, pages.answer.json);
+        }
+    } while (pages.code == CTL_DONE && pages.after != NULL && listing->left > 0);
+    if (pages.code == CTL_DONE && pages.after != NULL && !ctl->json) {
+        ctl_progress("there may be more: --after %s", pages.after);
+    }
+    return pages_end(&pages);
+}
+
+static enum ctl_exit run_tags_list(struct ctl *ctl)
+{
+    static const struct grid_column titles[] = {{"tag", "{tag}"},
+                                                {">next id", "{max_id}"},
+                                                {">step", "{step:n}"},
+                                                {">max", "{max}"},
+                                                {"mode", "{mode}"},
+                                                {"updated", "{updated}"},
+                                                {"description", "{description}"},
+                                                {NULL, NULL}};
+    struct listing listing = {.ctl = ctl,
+                              .csv = ctl_has(ctl, "csv"),
+                              .mode = ctl_option(ctl, "mode"),
+                              .only_warned = ctl_has(ctl, "nearly-used-up"),
+                              .left = UINT64_MAX};
+    enum ctl_exit code = ctl_number_option(ctl, "limit", INT64_MAX, &listing.left);
+
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (listing.csv && ctl->json) {
+        return ctl_fail(CTL_USAGE, "--csv or --json, not both");
+    }
+    if (listing.mode != NULL && strcmp(listing.mode, "trend") != 0 &&
+        strcmp(listing.mode, "strict") != 0 && strcmp(listing.mode, "monotonic") != 0) {
+        return ctl_fail(CTL_USAGE, "mode: \"%s\" is none of trend, strict and monotonic",
+                        listing.mode);
+    }
+    for (size_t i = 0; listing.csv && i < CSV_FIELDS; i++) {
+        buf_printf(&ctl->out, "%s%s", FIELDS[i], i + 1 < CSV_FIELDS ? "," : "\r\n");
+    }
+    listing.grid.titles = titles;
+    code = tags_put_pages(&listing);
+    grid_free(&listing.grid);
+    return code;
+}
+
+/* --- one tag --- */
+
+static void put_tag(struct ctl *ctl, json_t *tag)
+{
+    if (tag == NULL) {
+        buf_printf(&ctl->out, "deleted; made again it continues above its ids\n");
+    } else if (ctl->command->method != NULL) {
+        buf_printf(&ctl->out, ctl->status == 201 ? "made:\n" : "changed:\n");
+    }
+    for (size_t i = 0; FIELDS[i] != NULL; i++) {
+        const json_t *field = json_object_get(tag, FIELDS[i]);
+
+        if (field == NULL) {
+            continue;
+        }
+        buf_printf(&ctl->out, "%-12s ", strcmp(FIELDS[i], "max_id") == 0 ? "next id" : FIELDS[i]);
+        if (json_is_string(field)) {
+            clean_text(&ctl->out, json_string_value(field));
+        } else if (json_is_integer(field)) {
+            buf_printf(&ctl->out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
+        } else {
+            buf_printf(&ctl->out, "%s", json_is_true(field) ? "yes" : "no");
+        }
+        buf_put(&ctl->out, "\n", 1);
+    }
+}
+
+static enum ctl_exit tag_pause(struct ctl *ctl, json_t **body)
+{
+    ASSERT(body_set(body, "paused", json_boolean(strcmp(ctl->command->name, "pause") == 0)));
+    return CTL_DONE;
+}
+
+/* --- next --- */
+
+/* Append the ids of a range, or the range. False: invalid, or longer than the number left. */
+static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
+{
+    int64_t first = field_number(range, "first", -1);
+    int64_t last = field_number(range, "last", -1);
+    int64_t by = field_number(range, "increment", 1);
+
+    if (first < 0 || last < first || by < 1 || (last - first) % by != 0 ||
+        (uint64_t)(last - first) / (uint64_t)by >= *left) {
+        return false;
+    }
+    *left -= (uint64_t)(last - first) / (uint64_t)by + 1;
+    if (as_range) {
+        buf_printf(&ctl->out, "%" PRId64 " %" PRId64, first, last);
+        if (by > 1) {
+            buf_printf(&ctl->out, " %" PRId64, by);
+        }
+        buf_put(&ctl->out, "\n", 1);
+        return true;
+    }
+    for (uint64_t id = (uint64_t)first; id <= (uint64_t)last; id += (uint64_t)by) {
+        buf_printf(&ctl->out, "%" PRIu64 "\n", id);
+    }
+    return true;
+}
+
+/* Append the ranges of an answer. False: not the requested number of ids. */
+static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_t count)
+{
+    size_t before = ctl->out.len;
+    uint64_t left = count;
+
+    if (ctl->json) {
+        ctl_put_json(ctl, answer->json);
+        return true;
+    }
+    for (size_t i = 0; i < field_count(answer->json, "ranges"); i++) {
+        if (!ids_put_range(ctl, field_item(answer->json, "ranges", i), ctl_has(ctl, "ranges"),
+                           &left)) {
+            left = count;
+            break;
+        }
+    }
+    ctl->out.len = left == 0 ? ctl->out.len : before;
+    return left == 0;
+}
+
+/* The same for the lines of a body: ids of a layout, which are not consecutive. */
+static bool ids_put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
+{
+    const char *body = (const char *)answer->body.data;
+    uint64_t lines = 0;
+
+    for (size_t i = 0; i < answer->body.len; i++) {
+        bool ends = body[i] == '\n' && i > 0 && body[i - 1] != '\n';
+
+        if (!ends && (body[i] < '0' || body[i] > '9')) {
+            return false;
+        }
+        lines += ends || i + 1 == answer->body.len;
+    }
+    if (lines == count) {
+        buf_put(&ctl->out, body, answer->body.len);
+        buf_put(&ctl->out, "\n", body[answer->body.len - 1] != '\n' ? 1 : 0);
+    }
+    return lines == count;
+}
+
+static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count, const char *key)
+{
+    uint64_t timeout_ms = ctl->settings.timeout_ms < LIMIT_TIMEOUT_MS / 2 ? ctl->settings.timeout_ms
+                                                                          : LIMIT_TIMEOUT_MS / 2;
+    const char *layout = ctl_option(ctl, "layout");
+    BUF_LOCAL(target);
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code;
+
+    target_put(&target, path, ctl->args.operands[0]);
+    target_add_number(&target, "count", count);
+    target_add(&target, "format", layout == NULL ? "json" : NULL);
+    target_add(&target, "stepped", !ctl_has(ctl, "snowflake") && layout == NULL ? "1" : NULL);
+    target_add(&target, "contiguous", ctl_has(ctl, "contiguous") ? "1" : NULL);
+    target_add(&target, "as", ctl_has(ctl, "numbers") ? "number" : NULL);
+    target_add(&target, "layout", layout);
+    target_add_number(&target, "timeout_ms", timeout_ms > 500 ? timeout_ms - 500 : timeout_ms);
+    const struct ask ask = {.target = buf_text(&target), .key = key};
+    code = cluster_ask(ctl->cluster, &ask, &answer);
+    if (code == CTL_NOT_FOUND) {
+        ctl_progress(layout != NULL ? "those that there are: leafctl layouts"
+                                    : "make it: leafctl tags put TAG");
+    }
+    if (code != CTL_DONE) {
+        return ctl_failed(code, &answer);
+    }
+    code = layout == NULL ? ctl_must_be_object(&answer) : CTL_DONE;
+    if (code != CTL_DONE) {
+        return code;
+    }
+    return (layout == NULL ? ids_put_ranges : ids_put_lines)(ctl, &answer, count)
+               ? ctl_flush(ctl)
+               : ctl_fail(CTL_INTERNAL, "%s: the answer has not the %" PRIu64 " ids asked for",
+                          answer.server, count);
+}
+
+static enum ctl_exit run_next(struct ctl *ctl)
+{
+    bool has_layout = ctl_has(ctl, "layout");
+    const char *path =
+        has_layout || ctl_has(ctl, "snowflake") ? "/api/snowflake/get/" : "/api/segment/get/";
+    const char *key = ctl_option(ctl, "idempotency-key");
+    bool whole = key != NULL || ctl_has(ctl, "contiguous");
+    uint64_t wanted = 1;
+    enum ctl_exit code = ctl_number_option(ctl, "count", whole ? LIMIT_COUNT : NEXT_MAX, &wanted);
+
+    if (ctl->args.operands[0][0] == '\0') {
+        return ctl_fail(CTL_USAGE, "a tag's name is not empty");
+    }
+    if (has_layout && (ctl->json || ctl_has(ctl, "ranges"))) {
+        return ctl_fail(CTL_USAGE, "layout: its ids come one a line, without ranges and json");
+    }
+    for (const char *c = key; code == CTL_DONE && c != NULL && *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~') {
+            return ctl_fail(CTL_USAGE, "idempotency-key: only ASCII without control characters");
+        }
+    }
+    for (uint64_t had = 0; code == CTL_DONE && had < wanted;) {
+        uint64_t count = wanted - had < LIMIT_COUNT ? wanted - had : LIMIT_COUNT;
+
+        code = next_ask(ctl, path, count, key);
+        had += code == CTL_DONE ? count : 0;
+        if (code != CTL_DONE && had > 0) {
+            ctl_progress("%" PRIu64 " of %" PRIu64 " ids were printed", had, wanted);
+        }
+    }
+    return code;
+}
+
+/* --- decode --- */
+
+static enum ctl_exit decode_check(struct ctl *ctl, json_t **body)
+{
+    const char *text = ctl->args.operands[0];
+    struct snowflake_parts parts;
+    enum id_form form;
+    uint64_t id = 0;
+
+    (void)body;
+    return long_id_read(text, strlen(text), &form, &parts)
+               ? CTL_DONE
+               : ctl_number("ID", text, 0, INT64_MAX, &id);
+}
+
+/* --- worker ids --- */
+
+/* Keep the rows of a page to show, with their state as of the log's time. */
+static void workers_prepare(struct ctl *ctl, json_t *page)
+{
+    json_t *rows = json_object_get(page, "workers");
+
+    for (size_t i = 0; i < json_array_size(rows);) {
+        json_t *row = json_array_get(rows, i);
+        bool granted = field_is(row, "state", "held");
+        bool held =
+            granted && field_number(row, "until_ms", 0) >= field_number(page, "log_time_ms", 0);
+
+        if (granted && !held) {
+            ASSERT(json_object_set_new(row, "state", json_string("over")) == 0);
+        }
+        if (held || !ctl_has(ctl, "held") || json_array_remove(rows, i) != 0) {
+            i++;
+        }
+    }
+}
+
+static void put_worker(struct ctl *ctl, json_t *json)
+{
+    if (json == NULL) {
+        buf_printf(&ctl->out, "released\n");
+        return;
+    }
+    ctl_put_form(&ctl->out, "worker id {worker_id:n}, epoch {epoch:n}: times ", json);
+    ctl_put_form(&ctl->out, field_number(json, "from_ms", 0) > 0 ? "above {from_ms:time}" : "",
+                 json);
+    ctl_put_form(&ctl->out, " up to {until_ms:time}\n", json);
+}
+
+/* `renew` or `release` an acquired id. */
+static enum ctl_exit worker_needs_epoch(struct ctl *ctl, json_t **body)
+{
+    (void)body;
+    return ctl_has(ctl, "epoch")
+               ? CTL_DONE
+               : ctl_fail(CTL_USAGE, "--epoch is missing: leafctl workers list shows it");
+}
+
+/* --- members --- */
+
+/* A healthy voter is removed only after a confirmation: the command does not show how few voters
+ * remain. */
+static enum ctl_exit member_ask_remove(struct ctl *ctl, json_t **body)
+{
+    uint64_t id = strtoull(ctl->args.operands[0], NULL, 10);
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code;
+    bool healthy = false;
+    unsigned voters = 0;
+    char line[8] = "";
+
+    (void)body;
+    if (ctl_has(ctl, "yes")) {
+        return CTL_DONE;
+    }
+    code = ctl_get(ctl, "/api/cluster", &answer);
+    for (size_t i = 0; code == CTL_DONE && i < field_count(answer.json, "members"); i++) {
+        const json_t *member = field_item(answer.json, "members", i);
+
+        if (field_is(member, "role", "voter")) {
+            voters++;
+            healthy |= field_number(member, "id", 0) == (int64_t)id &&
+                       member_is_reached(answer.json, member);
+        }
+    }
+    if (code != CTL_DONE || !healthy) {
+        return code;
+    }
+    ctl_progress("node %" PRIu64 " is a voter, and is reached. Without it %u voters are left, of "
+                 "which %u may fail (now %u of %u), and its id cannot be used again",
+                 id, voters - 1, voters > 1 ? (voters - 2) / 2 : 0, (voters - 1) / 2, voters);
+    if (!isatty(STDIN_FILENO)) {
+        return ctl_fail(CTL_USAGE,
+                        "say --yes to remove it; to exchange it, add the new node first");
+    }
+    (void)fprintf(stderr, "remove node %" PRIu64 "? [y/N] ", id);
+    return fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y')
+               ? CTL_DONE
+               : ctl_fail(CTL_USAGE, "nothing was done");
+}
+
+/* The dead one leaves first: with it among the voters, the new one's vote would be needed. But a
+ * running new one already asks to be let in, and may be first. */
+static enum ctl_exit run_members_replace(struct ctl *ctl)
+{
+    const char *force = ctl_has(ctl, "force") ? "1" : NULL;
+    uint64_t old = 0;
+    json_t *body = NULL;
+    int64_t new;
+    BUF_LOCAL(target);
+    BUF_LOCAL(members);
+    enum ctl_exit code = ctl_fill(ctl, "DELETE", &target, &body);
+
+    new = field_number(body, "id", 0);
+    if (code == CTL_DONE) {
+        code = ctl_number("ID", ctl->args.operands[0], 1, LIMIT_NODE_ID, &old);
+    }
+    if (code == CTL_DONE && (int64_t)old == new) {
+        code = ctl_fail(CTL_USAGE,
+                        "an id that was removed cannot be used again: the new node needs "
+                        "another one than %" PRIu64,
+                        old);
+    }
+    code = code == CTL_DONE ? ctl_change(ctl, "DELETE", &target, NULL, "remove", true) : code;
+    if (code != CTL_DONE) {
+        json_decref(body);
+        return code;
+    }
+    ctl_progress("start node %" PRId64 " with an empty directory and --join, unless it runs", new);
+    target_put(&members, "/api/cluster/members", NULL);
+    target_add(&members, "force", force);
+    code = ctl_change(ctl, "POST", &members, body, "add", false);
+    if (code != CTL_DONE) {
+        ctl_progress("node %" PRIu64
+                     " was removed; what is left to do: leafctl members add %" PRId64 " %s",
+                     old, new, ctl->args.operands[2]);
+    }
+    return code;
+}
+
+/* --- clients that are cut --- */
+
+static void put_cut(struct ctl *ctl, json_t *json)
+{
+    if (json == NULL) { /* it has ended */
+        buf_printf(&ctl->out, "restored\n");
+        return;
+    }
+    ctl_put_form(&ctl->out, "{who} is cut until {until}\n", json);
+    if (field_text(json, "warning") != NULL) {
+        ctl_progress("%s", field_text(json, "warning"));
+    }
+}
+
+static enum ctl_exit cut_take_time(struct ctl *ctl, json_t **body)
+{
+    static const uint64_t units_s[] = {1, 60, 3600, 86400};
+    static const char units[] = "smhd";
+    const char *text = ctl_option(ctl, "for");
+    size_t digits = text != NULL ? strspn(text, "0123456789") : 0;
+    const char *unit =
+        digits >= 1 && digits <= 6 && text[digits] != '\0' && text[digits + 1] == '\0'
+            ? strchr(units, text[digits])
+            : NULL;
+    uint64_t for_s = unit != NULL ? strtoull(text, NULL, 10) * units_s[unit - units] : 0;
+
+    if (for_s < 1 || for_s > LIMIT_CUT_S) {
+        return ctl_fail(CTL_USAGE,
+                        "--for must be a time from 1s to 7d, such as 90s, 10m or 2h, "
+                        "and is %s",
+                        text != NULL ? text : "missing");
+    }
+    ASSERT(body_set(body, "for_s", json_integer((json_int_t)for_s)));
+    return CTL_DONE;
+}
+
+/* --- leader and level --- */
+
+static enum ctl_exit run_leader(struct ctl *ctl)
+{
+    ANSWER_LOCAL(answer);
+    int64_t leader;
+    enum ctl_exit code;
+
+    if (ctl->args.operands[0] != NULL) {
+        return ctl_request(ctl);
+    }
+    code = ctl_get(ctl, "/api/cluster", &answer);
+    if (code != CTL_DONE) {
+        return code;
+    }
+    leader = field_number(answer.json, "leader_id", 0);
+    if (ctl->json) {
+        buf_printf(&ctl->out,
+                   leader > 0 ? "{\"leader_id\":%" PRId64 "}\n" : "{\"leader_id\":null}\n", leader);
+    } else if (leader > 0) {
+        ctl_put_form(&ctl->out, "node {leader_id:n} leads, in term {term:n}\n", answer.json);
+    }
+    return leader > 0 ? CTL_DONE
+                      : ctl_fail(CTL_REFUSED, "no leader is known there: is a majority up? leafctl "
+                                              "check says more");
+}
+
+static void put_level(struct ctl *ctl, json_t *json)
+{
+    ctl_put_form(&ctl->out,
+                 field_true(json, "newest") ? "level {level:n}, the newest that the nodes speak\n"
+                 : field_true(json, "can_rise") ? "level {level:n}; it can rise: {message}\n"
+                                                : "level {level:n}; it cannot rise: {message}\n",
+                 json);
+}
+
+/* Without LEVEL: the next one. */
+static enum ctl_exit level_take_next(struct ctl *ctl, json_t **body)
+{
+    ANSWER_LOCAL(answer);
+    uint64_t next; /* unsigned: the answer may have any number */
+    enum ctl_exit code;
+
+    if (ctl->args.operands[0] != NULL) {
+        return CTL_DONE;
+    }
+    code = ctl_get(ctl, "/api/cluster/level", &answer);
+    next = (uint64_t)field_number(answer.json, "level", 0) + 1;
+    ASSERT(body_set(body, "level", json_integer((json_int_t)next)));
+    return code;
+}
+
+/* --- options and columns --- */
+
+#define OPTIONS(...)                                                                               \
+    (const struct option_about[])                                                                  \
     {                                                                                              \
-        NULL, 0, NULL, NULL                                                                        \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            .name = NULL                                                                           \
+        }                                                                                          \
+    }
+#define COLUMNS(...)                                                                               \
+    (const struct grid_column[])                                                                   \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            .title = NULL                                                                          \
+        }                                                                                          \
     }
 
-/* --- options --- */
-
-static const struct option_about STATUS_OPTIONS[] = {
-    {"watch", 'w', NULL, "show it again and again, until Ctrl-C"},
-    {"every", 0, "SECONDS", "with --watch: how often (default 2)"},
-    {"times", 0, "N", "with --watch: end after so many"},
-    END,
-};
-
-static const struct option_about CHECK_OPTIONS[] = {
-    {"all", 0, NULL, "also say what is as it should be"},
-    END,
-};
-
-static const struct option_about TOP_OPTIONS[] = {
-    {"limit", 'n', "N", "so many tags (default 20)"},
-    {"every", 0, "SECONDS", "how often (default 2)"},
-    {"times", 0, "N", "end after so many (default: never in a terminal, else 1)"},
-    END,
-};
-
-static const struct option_about EVENTS_OPTIONS[] = {
-    {"limit", 'n', "N", "the last so many (default 50)"},
-    {"kind", 0, "KIND", "only this kind, such as election, member, level, alarm"},
-    {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
-    {"times", 0, "N", "with --follow: end after so many looks"},
-    END,
-};
-
-static const struct option_about AUDIT_OPTIONS[] = {
-    {"limit", 'n', "N", "the last so many (default 50)"},
-    {"refused", 0, NULL, "only what was refused"},
-    {"changes", 0, NULL, "only what was not refused"},
-    {"who", 0, "NAME", "only what this token, or address, asked"},
-    {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
-    {"times", 0, "N", "with --follow: end after so many looks"},
-    END,
-};
-
-static const struct option_about TAGS_LIST_OPTIONS[] = {
-    {"after", 0, "TAG", "names after this one"},
-    {"limit", 'n', "N", "so many tags at most (default: all)"},
-    {"mode", 0, "MODE", "only tags that are trend, strict or monotonic"},
-    {"nearly-used-up", 0, NULL, "only tags with less than 10 % left below their max"},
-    {"csv", 0, NULL, "as CSV, with a line of titles"},
-    END,
-};
-
-static const struct option_about TAGS_PUT_OPTIONS[] = {
-    {"max-id", 0, "N", "the next id; all below it are in use elsewhere"},
-    {"step", 0, "N", "the smallest segment, 1 to 1000000000"},
-    {"max-step", 0, "N", "the largest segment"},
-    {"max", 0, "N", "ids stay below it; none: no bound"},
-    {"increment", 0, "N", "every N-th number is its, 1 to 1000000; 1: each"},
-    {"offset", 0, "N", "0 to increment - 1"},
-    {"cover-s", 0, "N", "each node's segments last N s at its present rate, up to 86400; 0: none"},
-    {"mode", 0, "MODE", "trend, strict or monotonic"},
-    {"description", 0, "TEXT", "up to 256 bytes"},
-    {"shape", 0, "SHAPE", "of a new name: its ids are texts, such as 'INV-{id:6}{luhn}', for ever"},
-    {"shape-key", 0, "N",
-     "of a shape with {key}: the key of this number, the present or the next one"},
-    {"wait-all", 0, NULL, "until all nodes have made the change"},
-    {"force", 0, NULL, "a max_id that is lower, or much higher, than it was; sent once"},
-    END,
-};
-
-static const struct option_about TAGS_PAUSE_OPTIONS[] = {
-    {"reason", 0, "TEXT", "that clients get with 423, up to 200 bytes"},
-    {"wait-all", 0, NULL, "until all nodes have made the change"},
-    END,
-};
-
-static const struct option_about TAGS_DELETE_OPTIONS[] = {
-    {"wait-all", 0, NULL, "until all nodes have made the change"},
-    END,
-};
-
-static const struct option_about NEXT_OPTIONS[] = {
-    {"count", 'n', "N",
-     "how many, 1 to 1000000000 (default 1); more than 100000 take more requests"},
-    {"ranges", 0, NULL, "as lines FIRST LAST, and INCREMENT if above 1"},
-    {"contiguous", 0, NULL, "all in one range, or none"},
-    {"idempotency-key", 0, "KEY", "for a strict tag: the same key gives the same ids"},
-    {"snowflake", 0, NULL, "snowflake ids; TAG is the key"},
-    {"layout", 0, "NAME", "snowflake ids of this layout, one a line"},
-    {"numbers", 0, NULL, "needed for a tag with a shape: its ids as numbers"},
-    END,
-};
-
-static const struct option_about DECODE_OPTIONS[] = {
-    {"layout", 0, "NAME", "by this layout, and not the cluster's own"},
-    END,
-};
-
-static const struct option_about WORKERS_LIST_OPTIONS[] = {
-    {"held", 0, NULL, "only those that are held now"},
-    END,
-};
-
-static const struct option_about WORKERS_ACQUIRE_OPTIONS[] = {
-    {"worker-id", 0, "ID", "this one, or none (default: any)"},
-    {"layout", 0, "NAME", "worker ids of this layout, not of the cluster's own"},
-    {"zone", 0, "NAME", "takes from the zone's pool"},
-    {"address", 0, "TEXT", "shown in the list"},
-    {"from-ms", 0, "MS", "no time up to this one is granted"},
-    {"window-ms", 0, "MS", "for how long, 1000 to 86400000 (default 60000)"},
-    {"force", 0, NULL, "the --worker-id that another client holds; needs the role admin"},
-    END,
-};
-
-static const struct option_about WORKERS_RENEW_OPTIONS[] = {
-    {"epoch", 0, "N", "of the acquire"},
-    {"window-ms", 0, "MS", "for how long from now on, 1000 to 86400000 (default 60000)"},
-    END,
-};
-
-static const struct option_about WORKERS_RELEASE_OPTIONS[] = {
-    {"epoch", 0, "N", "of the acquire"},
-    {"last-timestamp-ms", 0, "MS", "the highest time used, to be shown"},
-    {"force", 0, NULL, "one that another client holds; needs the role admin"},
-    END,
-};
-
-static const struct option_about CHANGE_OPTIONS[] = {
-    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
-    {"force", 0, NULL, "even if too few voters that are left can be reached; sent once"},
-    END,
-};
-
-static const struct option_about PLACE_OPTIONS[] = {
-    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
-    {"force", 0, NULL, "even if no other node takes work; sent once"},
-    END,
-};
-
-static const struct option_about MEMBERS_REMOVE_OPTIONS[] = {
-    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
-    {"yes", 0, NULL, "also a voter that is healthy, without asking"},
-    {"force", 0, NULL, "even if too few voters that are left can be reached; sent once"},
-    END,
-};
-
-static const struct option_about CLIENTS_CUT_OPTIONS[] = {
-    {"for", 0, "TIME", "for how long, as 90s, 10m, 2h or 7d, which is the most; has to be given"},
-    {"reason", 0, "TEXT", "that the client gets with 403, up to 200 bytes"},
-    {"force", 0, NULL, "also the client that asks, or the last token with the role admin"},
-    END,
-};
-
-static const struct option_about WAIT_OPTIONS[] = {
-    {"wait", 0, "SECONDS", "how long to wait until it is done (default 120)"},
-    END,
-};
-
-static const struct option_about BACKUP_OPTIONS[] = {
-    {"local", 0, NULL, "what the node has, without asking the others: it may lack the newest"},
-    END,
-};
+#define WAIT_ALL "wait-all", 0, NULL, "until all nodes have made the change"
+#define WAIT "wait", 0, "SECONDS", "how long to wait until it is done (default 120)"
+#define FORCE_MEMBER                                                                               \
+    "force", 0, NULL, "even if too few voters that are left can be reached; sent once"
+#define FORCE_PLACE "force", 0, NULL, "even if no other node takes work; sent once"
 
 /* Options of all commands of `import`, and of those that can query a database. */
 #define IMPORT_ANY                                                                                 \
@@ -211,36 +633,7 @@ static const struct option_about IMPORT_OPTIONS[] = {
     {"table", 0, "NAME", "the table's name"},
     {"every-number", 0, NULL, "rows with a delta: all databases are in the file"},
     {"keep-increment", 0, NULL, "rows with a delta: the tag has the same numbers (level 3)"},
-    END,
-};
-
-static const struct option_about IMPORT_SQL_OPTIONS[] = {
-    IMPORT_ANY,
-    IMPORT_LIVE,
-    {"postgres", 0, "ADDRESS", "ask PostgreSQL: the same"},
-    {"redis", 0, "ADDRESS", "ask Redis: [USER@]HOST[:PORT][/NUMBER]"},
-    {"table", 0, "NAME", "only this table or sequence (default: all that count)"},
-    {"query", 0, "SELECT", "rows with the columns tag, max_id (the next id) and maybe step"},
-    {"pattern", 0, "PATTERN", "of Redis's keys, as KEYS takes it"},
-    {"every-number", 0, NULL,
-     "sequences with an increment above 1: nothing else hands out the rest"},
-    {"keep-increment", 0, NULL, "the same: the tag has the same numbers (level 3)"},
-    END,
-};
-
-static const struct option_about IMPORT_CSV_OPTIONS[] = {
-    IMPORT_ANY,
-    IMPORT_FILES,
-    END,
-};
-
-static const struct option_about TOKEN_NEW_OPTIONS[] = {
-    {"name", 0, "NAME", "what it is for (default: made of its hash)"},
-    {"roles", 0, "ROLE,...",
-     "ids, read, tags, workers, admin, metrics, health, or all (default ids)"},
-    {"prefix", 0, "PREFIX,...", "what the names of its tags begin with"},
-    {"out", 'o', "FILE", "write the token into a new file of mode 0600, instead of showing it"},
-    END,
+    {.name = NULL},
 };
 
 /* --- commands --- */
@@ -253,83 +646,132 @@ static const struct option_about TOKEN_NEW_OPTIONS[] = {
 #define PEER "HOST:PORT", "peer_address", PART_ADDRESS, 0, 0
 #define WHO "ADDRESS", NULL, PART_TEXT, 0, 0
 
-static const struct grid_column LAYOUT_COLUMNS[] = {{"name", "{name}"},
-                                                    {">unit", "{unit_ms:n}"},
-                                                    {">time", "{time_bits:n}"},
-                                                    {">worker", "{worker_bits:n}"},
-                                                    {">sequence", "{sequence_bits:n}"},
-                                                    {"order", "{order}"},
-                                                    {"epoch", "{epoch_ms:date}"},
-                                                    {"state", "{deleted:!deleted}"},
-                                                    {NULL, NULL}};
-
-static const struct grid_column CUT_COLUMNS[] = {{"client", "{who}"},
-                                                 {"cut until", "{until}"},
-                                                 {"by", "{by}"},
-                                                 {"reason", "{reason}"},
-                                                 {NULL, NULL}};
-
 const struct command COMMANDS[] = {
     {"status", NULL, NULL,
      "the cluster on one screen: members, leader, quorum, lag, clocks, disk, alarms",
-     "It is what one node sees.", STATUS_OPTIONS, .run = run_status},
+     "It is what one node sees.",
+     OPTIONS({"watch", 'w', NULL, "show it again and again, until Ctrl-C"},
+             {"every", 0, "SECONDS", "with --watch: how often (default 2)"},
+             {"times", 0, "N", "with --watch: end after so many"}),
+     .run = run_status},
     {"check", NULL, NULL,
      "is the cluster healthy and well set up? reasons, what to do, and an exit code",
      "It asks every server that --server names, so name all nodes. Exit code 0: nothing to "
      "say; 1: warnings; 2: something is critical.",
-     CHECK_OPTIONS, .run = run_check},
+     OPTIONS({"all", 0, NULL, "also say what is as it should be"}), .run = run_check},
     {"top", NULL, "[PREFIX]",
      "the busiest tags: rates, and how long the ids that nodes hold will last",
-     "A node knows only its own rates: name all nodes with --server.", TOP_OPTIONS, .run = run_top},
+     "A node knows only its own rates: name all nodes with --server.",
+     OPTIONS({"limit", 'n', "N", "so many tags (default 20)"},
+             {"every", 0, "SECONDS", "how often (default 2)"},
+             {"times", 0, "N", "end after so many (default: never in a terminal, else 1)"}),
+     .run = run_top},
     {"events", NULL, NULL, "what happened: elections, members, links, level, alarms",
-     "A node knows what it saw since its start: name all nodes with --server.", EVENTS_OPTIONS,
+     "A node knows what it saw since its start: name all nodes with --server.",
+     OPTIONS({"limit", 'n', "N", "the last so many (default 50)"},
+             {"kind", 0, "KIND", "only this kind, such as election, member, level, alarm"},
+             {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
+             {"times", 0, "N", "with --follow: end after so many looks"}),
      .run = run_history},
     {"audit", NULL, NULL, "what was changed and what was refused, and by whom",
-     "A node keeps what came to it since its start: name all nodes with --server.", AUDIT_OPTIONS,
+     "A node keeps what came to it since its start: name all nodes with --server.",
+     OPTIONS({"limit", 'n', "N", "the last so many (default 50)"},
+             {"refused", 0, NULL, "only what was refused"},
+             {"changes", 0, NULL, "only what was not refused"},
+             {"who", 0, "NAME", "only what this token, or address, asked"},
+             {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
+             {"times", 0, "N", "with --follow: end after so many looks"}),
      .run = run_history},
     {"tags", "list", "[PREFIX]", "tags, in the order of their names",
      "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
      "/api/tags of another cluster takes them as they are.",
-     TAGS_LIST_OPTIONS, .run = run_tags_list, .is_default = true},
+     OPTIONS({"after", 0, "TAG", "names after this one"},
+             {"limit", 'n', "N", "so many tags at most (default: all)"},
+             {"mode", 0, "MODE", "only tags that are trend, strict or monotonic"},
+             {"nearly-used-up", 0, NULL, "only tags with less than 10 % left below their max"},
+             {"csv", 0, NULL, "as CSV, with a line of titles"}),
+     .run = run_tags_list, .is_default = true},
     {"tags", "get", "TAG", "one tag", NULL, NULL, .path = "/api/tags/*", TAKES({TAG}),
      .put = put_tag},
     {"tags", "put", "TAG", "make a tag, or change it", "What no option names stays as it is.",
-     TAGS_PUT_OPTIONS, .method = "PUT", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag,
-     .once = true},
+     OPTIONS({"max-id", 0, "N", "the next id; all below it are in use elsewhere"},
+             {"step", 0, "N", "the smallest segment, 1 to 1000000000"},
+             {"max-step", 0, "N", "the largest segment"},
+             {"max", 0, "N", "ids stay below it; none: no bound"},
+             {"increment", 0, "N", "every N-th number is its, 1 to 1000000; 1: each"},
+             {"offset", 0, "N", "0 to increment - 1"},
+             {"cover-s", 0, "N",
+              "each node's segments last N s at its present rate, up to 86400; 0: none"},
+             {"mode", 0, "MODE", "trend, strict or monotonic"},
+             {"description", 0, "TEXT", "up to 256 bytes"},
+             {"shape", 0, "SHAPE",
+              "of a new name: its ids are texts, such as 'INV-{id:6}{luhn}', for ever"},
+             {"shape-key", 0, "N",
+              "of a shape with {key}: the key of this number, the present or the next one"},
+             {WAIT_ALL},
+             {"force", 0, NULL, "a max_id that is lower, or much higher, than it was; sent once"}),
+     .method = "PUT", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag, .once = true},
     {"tags", "pause", "TAG", "no node hands out ids of a tag until it is resumed",
      "What nodes hold of it is kept. A node that is cut off does not learn of it.",
-     TAGS_PAUSE_OPTIONS, .run = run_tags_pause, .method = "PUT", .path = "/api/tags/*",
-     TAKES({TAG}), .put = put_tag, .must_exist = true},
-    {"tags", "resume", "TAG", "hand out ids of a paused tag again", NULL, TAGS_DELETE_OPTIONS,
-     .run = run_tags_pause, .method = "PUT", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag,
+     OPTIONS({"reason", 0, "TEXT", "that clients get with 423, up to 200 bytes"}, {WAIT_ALL}),
+     .before = tag_pause, .method = "PUT", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag,
      .must_exist = true},
-    {"tags", "delete", "TAG", "delete a tag; its ids never come again", NULL, TAGS_DELETE_OPTIONS,
+    {"tags", "resume", "TAG", "hand out ids of a paused tag again", NULL, OPTIONS({WAIT_ALL}),
+     .before = tag_pause, .method = "PUT", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag,
+     .must_exist = true},
+    {"tags", "delete", "TAG", "delete a tag; its ids never come again", NULL, OPTIONS({WAIT_ALL}),
      .method = "DELETE", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag, .may_be_gone = true},
     {"next", NULL, "TAG", "take ids, one a line",
      "A request without an answer is asked again, at another node too: the ids of the first "
      "one are skipped, and none is printed twice.",
-     NEXT_OPTIONS, .run = run_next},
+     OPTIONS({"count", 'n', "N",
+              "how many, 1 to 1000000000 (default 1); more than 100000 take more requests"},
+             {"ranges", 0, NULL, "as lines FIRST LAST, and INCREMENT if above 1"},
+             {"contiguous", 0, NULL, "all in one range, or none"},
+             {"idempotency-key", 0, "KEY", "for a strict tag: the same key gives the same ids"},
+             {"snowflake", 0, NULL, "snowflake ids; TAG is the key"},
+             {"layout", 0, "NAME", "snowflake ids of this layout, one a line"},
+             {"numbers", 0, NULL, "needed for a tag with a shape: its ids as numbers"}),
+     .run = run_next},
     {"decode", NULL, "ID",
      "take a snowflake id, also a UUID or ULID, apart: time, worker id, sequence", NULL,
-     DECODE_OPTIONS, .run = run_decode, .path = "/api/snowflake/decode/*",
+     OPTIONS({"layout", 0, "NAME", "by this layout, and not the cluster's own"}),
+     .before = decode_check, .path = "/api/snowflake/decode/*",
      TAKES({"ID", NULL, PART_TEXT, 0, 0}),
      .form = "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
              "sequence  {sequence:n}\n"},
     {"at", NULL, "TIME",
      "the smallest snowflake id of a time: RFC 3339 with its zone, or Unix milliseconds", NULL,
-     DECODE_OPTIONS, .path = "/api/snowflake/at?format=json",
-     TAKES({"TIME", "time", PART_TEXT, 0, 0}), .form = "{id}\n"},
+     OPTIONS({"layout", 0, "NAME", "by this layout, and not the cluster's own"}),
+     .path = "/api/snowflake/at?format=json", TAKES({"TIME", "time", PART_TEXT, 0, 0}),
+     .form = "{id}\n"},
     {"workers", "list", NULL, "worker ids of snowflake ids: what holds each, until when", NULL,
-     WORKERS_LIST_OPTIONS, .run = run_workers_list, .is_default = true},
+     OPTIONS({"held", 0, NULL, "only those that are held now"}), .path = "/api/workers",
+     .columns = COLUMNS({">id", "{worker_id:n}"}, {"state", "{state}"}, {"kind", "{kind}"},
+                        {"name", "{name}"}, {"address", "{address}"}, {">epoch", "{epoch:n}"},
+                        {"until", "{until_ms:time}"}),
+     .list = "workers", .page = LIMIT_WORKERS_PER_PAGE, .put = workers_prepare, .is_default = true},
     {"workers", "acquire", "NAME",
      "get a worker id for a generator outside of leafd, or keep one from being used", NULL,
-     WORKERS_ACQUIRE_OPTIONS, .method = "POST", .path = "/api/workers",
-     TAKES({"NAME", "name", PART_TEXT, 0, 0}), .put = put_worker},
-    {"workers", "renew", "ID", "hold a worker id longer", NULL, WORKERS_RENEW_OPTIONS,
-     .run = run_workers_change, .method = "PUT", .path = "/api/workers/*", TAKES({WORKER}),
+     OPTIONS({"worker-id", 0, "ID", "this one, or none (default: any)"},
+             {"layout", 0, "NAME", "worker ids of this layout, not of the cluster's own"},
+             {"zone", 0, "NAME", "takes from the zone's pool"},
+             {"address", 0, "TEXT", "shown in the list"},
+             {"from-ms", 0, "MS", "no time up to this one is granted"},
+             {"window-ms", 0, "MS", "for how long, 1000 to 86400000 (default 60000)"},
+             {"force", 0, NULL, "the --worker-id that another client holds; needs the role admin"}),
+     .method = "POST", .path = "/api/workers", TAKES({"NAME", "name", PART_TEXT, 0, 0}),
      .put = put_worker},
-    {"workers", "release", "ID", "give a worker id back", NULL, WORKERS_RELEASE_OPTIONS,
-     .run = run_workers_change, .method = "DELETE", .path = "/api/workers/*", TAKES({WORKER}),
+    {"workers", "renew", "ID", "hold a worker id longer", NULL,
+     OPTIONS({"epoch", 0, "N", "of the acquire"},
+             {"window-ms", 0, "MS", "for how long from now on, 1000 to 86400000 (default 60000)"}),
+     .before = worker_needs_epoch, .method = "PUT", .path = "/api/workers/*", TAKES({WORKER}),
+     .put = put_worker},
+    {"workers", "release", "ID", "give a worker id back", NULL,
+     OPTIONS({"epoch", 0, "N", "of the acquire"},
+             {"last-timestamp-ms", 0, "MS", "the highest time used, to be shown"},
+             {"force", 0, NULL, "one that another client holds; needs the role admin"}),
+     .before = worker_needs_epoch, .method = "DELETE", .path = "/api/workers/*", TAKES({WORKER}),
      .put = put_worker},
     {"workers", "pools", "[POOLS]", "worker ids of each zone; with POOLS: these instead",
      "POOLS is like a=0-31,b=32-63, or empty for none. A zone with a pool takes from that alone, "
@@ -338,54 +780,76 @@ const struct command COMMANDS[] = {
      NULL, .method = "PUT", .path = "/api/workers/pools",
      TAKES({"POOLS", "pools", PART_TEXT, 0, 0}), .form = "{pools}\n"},
     {"layouts", "list", NULL, "layouts of snowflake ids by name", NULL, NULL,
-     .path = "/api/layouts", .columns = LAYOUT_COLUMNS, .is_default = true},
-    {"members", "list", NULL, "the members of the cluster", NULL, NULL, .run = run_members_list,
-     .is_default = true},
+     .path = "/api/layouts",
+     .columns = COLUMNS({"name", "{name}"}, {">unit", "{unit_ms:n}"}, {">time", "{time_bits:n}"},
+                        {">worker", "{worker_bits:n}"}, {">sequence", "{sequence_bits:n}"},
+                        {"order", "{order}"}, {"epoch", "{epoch_ms:date}"},
+                        {"state", "{deleted:!deleted}"}),
+     .list = "layouts", .is_default = true},
+    {"members", "list", NULL, "the members of the cluster", NULL, NULL, .path = "/api/cluster",
+     .columns = COLUMNS({">node", "{id:n}"}, {"role", "{role}"}, {"reached", "{reached}"},
+                        {"zone", "{zone}"}, {"state", "{state}"}, {">weight", "{weight:int}"},
+                        {"version", "{version}"}, {"levels", "{levels.min:n} to {levels.max:n}"},
+                        {"peers", "{peer_address}"}, {"http", "{http_address}"}),
+     .list = "members", .bare = true, .put = members_prepare, .is_default = true},
     {"members", "add", "ID HOST:PORT", "let a node in, by its peer address",
      "Start it with an empty directory and --join, before or after. It votes once it has "
      "caught up.",
-     CHANGE_OPTIONS, .method = "POST", .path = "/api/cluster/members", TAKES({MEMBER}, {PEER}),
-     .waits = true},
+     OPTIONS({WAIT}, {FORCE_MEMBER}), .method = "POST", .path = "/api/cluster/members",
+     TAKES({MEMBER}, {PEER}), .waits = true},
     {"members", "remove", "ID", "remove a node, which may be dead; its id cannot be used again",
      "Of a voter that is healthy it says how many voters are left and how many of them may "
      "fail then, and asks.",
-     MEMBERS_REMOVE_OPTIONS, .run = run_members_remove, .method = "DELETE",
-     .path = "/api/cluster/members/*", TAKES({MEMBER}), .waits = true},
+     OPTIONS({WAIT}, {"yes", 0, NULL, "also a voter that is healthy, without asking"},
+             {FORCE_MEMBER}),
+     .before = member_ask_remove, .method = "DELETE", .path = "/api/cluster/members/*",
+     TAKES({MEMBER}), .waits = true},
     {"members", "replace", "OLD-ID NEW-ID HOST:PORT", "remove a dead node, then let a new one in",
-     NULL, CHANGE_OPTIONS, .run = run_members_replace, .path = "/api/cluster/members/*",
-     TAKES({MEMBER}, {MEMBER}, {PEER})},
+     NULL, OPTIONS({WAIT}, {FORCE_MEMBER}), .run = run_members_replace,
+     .path = "/api/cluster/members/*", TAKES({MEMBER}, {MEMBER}, {PEER})},
     {"members", "address", "ID HOST:PORT", "say where the others reach a node from now on", NULL,
-     CHANGE_OPTIONS, .method = "PUT", .path = "/api/cluster/members/*", TAKES({MEMBER}, {PEER}),
-     .waits = true},
+     OPTIONS({WAIT}, {FORCE_MEMBER}), .method = "PUT", .path = "/api/cluster/members/*",
+     TAKES({MEMBER}, {PEER}), .waits = true},
     {"members", "drain", "ID", "give a node's work to the others, until it is resumed",
      "Its /readyz refuses, its HTTP connections end after their answers, and it leads no more. It "
      "stays so over its restarts.",
-     PLACE_OPTIONS, .method = "POST", .path = "/api/nodes/*/drain", TAKES({MEMBER}), .waits = true},
-    {"members", "resume", "ID", "a drained node takes work again", NULL, WAIT_OPTIONS,
+     OPTIONS({WAIT}, {FORCE_PLACE}), .method = "POST", .path = "/api/nodes/*/drain",
+     TAKES({MEMBER}), .waits = true},
+    {"members", "resume", "ID", "a drained node takes work again", NULL, OPTIONS({WAIT}),
      .method = "POST", .path = "/api/nodes/*/resume", TAKES({MEMBER}), .waits = true},
     {"members", "weight", "ID WEIGHT", "how much of its zone's work a node is given, 0 to 1000",
-     NULL, PLACE_OPTIONS, .method = "PUT", .path = "/api/nodes/*",
+     NULL, OPTIONS({WAIT}, {FORCE_PLACE}), .method = "PUT", .path = "/api/nodes/*",
      TAKES({MEMBER}, {"WEIGHT", "weight", PART_NUMBER, 0, 1000}), .waits = true},
     {"clients", "list", NULL, "clients that are cut, until when, and by whom", NULL, NULL,
-     .path = "/api/clients/cuts", .columns = CUT_COLUMNS, .is_default = true},
+     .path = "/api/clients/cuts",
+     .columns = COLUMNS({"client", "{who}"}, {"cut until", "{until}"}, {"by", "{by}"},
+                        {"reason", "{reason}"}),
+     .list = "cuts", .is_default = true},
     {"clients", "cut", "ADDRESS[/PREFIX]|TOKEN", "no node serves a client for a time",
-     "TOKEN is the name in the tokens file. It ends by itself.", CLIENTS_CUT_OPTIONS,
-     .run = run_clients_cut, .method = "PUT", .path = "/api/clients/cuts/*", TAKES({WHO}),
+     "TOKEN is the name in the tokens file. It ends by itself.",
+     OPTIONS(
+         {"for", 0, "TIME",
+          "for how long, as 90s, 10m, 2h or 7d, which is the most; has to be given"},
+         {"reason", 0, "TEXT", "that the client gets with 403, up to 200 bytes"},
+         {"force", 0, NULL, "also the client that asks, or the last token with the role admin"}),
+     .before = cut_take_time, .method = "PUT", .path = "/api/clients/cuts/*", TAKES({WHO}),
      .put = put_cut},
     {"clients", "restore", "ADDRESS[/PREFIX]|TOKEN", "serve a client that was cut again", NULL,
      NULL, .method = "DELETE", .path = "/api/clients/cuts/*", TAKES({WHO}), .put = put_cut},
     {"leader", NULL, "[ID]", "which node leads; with ID: move the leadership there", NULL,
-     WAIT_OPTIONS, .run = run_leader, .method = "POST", .path = "/api/cluster/leader",
+     OPTIONS({WAIT}), .run = run_leader, .method = "POST", .path = "/api/cluster/leader",
      TAKES({MEMBER}), .waits = true},
     {"level", "show", NULL, "the cluster's level, and which node keeps it from rising", NULL, NULL,
      .path = "/api/cluster/level", .put = put_level, .is_default = true},
     {"level", "raise", "[LEVEL]", "raise the level by one; there is no way back", NULL,
-     WAIT_OPTIONS, .run = run_level_raise, .method = "POST", .path = "/api/cluster/level",
+     OPTIONS({WAIT}), .before = level_take_next, .method = "POST", .path = "/api/cluster/level",
      TAKES({"LEVEL", "level", PART_NUMBER, 1, 65535}), .waits = true},
     {"backup", NULL, "FILE", "the whole state as a file, for leafd restore",
      "FILE is replaced once the new backup is whole, verified and on the disk; until then it "
      "is FILE.part.",
-     BACKUP_OPTIONS, .run = run_backup},
+     OPTIONS({"local", 0, NULL,
+              "what the node has, without asking the others: it may lack the newest"}),
+     .run = run_backup},
     {"restore", NULL, "...", "make the data of a new cluster out of a backup: leafd restore",
      "Runs leafd restore with what follows, on this machine.", NULL, .run = run_offline_misplaced,
      .is_offline = true},
@@ -414,236 +878,27 @@ const struct command COMMANDS[] = {
      "take over AUTO_INCREMENT of MySQL, sequences of PostgreSQL, counters of Redis, or a query",
      "It asks by the database's own tool (mysql, psql, redis-cli), whose own configuration has the "
      "password. A tag has the name of its table, sequence or key.",
-     IMPORT_SQL_OPTIONS, .run = run_import},
+     OPTIONS(
+         IMPORT_ANY, IMPORT_LIVE, {"postgres", 0, "ADDRESS", "ask PostgreSQL: the same"},
+         {"redis", 0, "ADDRESS", "ask Redis: [USER@]HOST[:PORT][/NUMBER]"},
+         {"table", 0, "NAME", "only this table or sequence (default: all that count)"},
+         {"query", 0, "SELECT", "rows with the columns tag, max_id (the next id) and maybe step"},
+         {"pattern", 0, "PATTERN", "of Redis's keys, as KEYS takes it"},
+         {"every-number", 0, NULL,
+          "sequences with an increment above 1: nothing else hands out the rest"},
+         {"keep-increment", 0, NULL, "the same: the tag has the same numbers (level 3)"}),
+     .run = run_import},
     {"import", "csv", "FILE", "take over any counters: a file with the columns tag and max_id",
      "max_id is the next id. The columns step and description may be there, too.",
-     IMPORT_CSV_OPTIONS, .run = run_import},
+     OPTIONS(IMPORT_ANY, IMPORT_FILES), .run = run_import},
     {"token", "new", NULL, "a new token, and its line for auth.tokens-file",
      "The line has only the token's hash. Put it into the file of each node, and send SIGHUP.",
-     TOKEN_NEW_OPTIONS, .run = run_token_new, .is_offline = true},
+     OPTIONS({"name", 0, "NAME", "what it is for (default: made of its hash)"},
+             {"roles", 0, "ROLE,...",
+              "ids, read, tags, workers, admin, metrics, health, or all (default ids)"},
+             {"prefix", 0, "PREFIX,...", "what the names of its tags begin with"},
+             {"out", 'o', "FILE",
+              "write the token into a new file of mode 0600, instead of showing it"}),
+     .run = run_token_new, .is_offline = true},
     {.family = NULL},
 };
-
-/* --- the table as text --- */
-
-#define TEXT_COLUMN 30
-
-/* --- help --- */
-
-/* "tags put TAG", without parts that cannot be given. */
-static void describe_words(const struct command *command, struct buf *out)
-{
-    buf_printf(out, "%s", command->family);
-    if (command->name != NULL) {
-        buf_printf(out, command->is_default ? " [%s]" : " %s", command->name);
-    }
-    if (command->operands != NULL) {
-        buf_printf(out, " %s", command->operands);
-    }
-}
-
-static void describe_put_line(const char *what, const char *text, struct buf *out)
-{
-    size_t at = strlen(what) + 2;
-
-    buf_printf(out, "  %s", what);
-    if (at + 2 > TEXT_COLUMN) {
-        buf_printf(out, "\n");
-        at = 0;
-    }
-    buf_printf(out, "%*s%s\n", (int)(TEXT_COLUMN - at), "", text);
-}
-
-static void describe_put_options(const struct option_about *list, struct buf *out)
-{
-    for (EACH_OPTION(option, list)) {
-        BUF_LOCAL(what);
-
-        if (option->letter != 0) {
-            buf_printf(&what, "-%c, ", option->letter);
-        }
-        buf_printf(&what, "--%s%s%s", option->name, option->value != NULL ? " " : "",
-                   option->value != NULL ? option->value : "");
-        describe_put_line(buf_text(&what), option->text, out);
-    }
-}
-
-static void describe_put_settings(struct buf *out)
-{
-    buf_printf(out,
-               "\nsettings, also as LEAFCTL_SERVER and so on, or in ~/.config/leafctl/config:\n");
-    describe_put_options(SETTINGS_ABOUT, out);
-}
-
-void describe_all(struct buf *out)
-{
-    buf_printf(out,
-               "leafctl - look at a cluster of leafd, and change it\n\nusage: leafctl [SETTINGS] "
-               "COMMAND\n\ncommands:\n");
-    for (EACH_COMMAND(at, COMMANDS)) {
-        BUF_LOCAL(what);
-
-        describe_words(at, &what);
-        describe_put_line(buf_text(&what), at->summary, out);
-    }
-    describe_put_settings(out);
-    buf_printf(out, "\nleafctl COMMAND --help explains a command; leafctl --version prints the "
-                    "version.\n");
-}
-
-void describe_command(const struct command *command, struct buf *out)
-{
-    buf_printf(out, "usage: leafctl ");
-    describe_words(command, out);
-    buf_printf(out, "%s\n\n  %s\n", command->options != NULL ? " [OPTIONS]" : "", command->summary);
-    if (command->text != NULL) {
-        buf_printf(out, "  %s\n", command->text);
-    }
-    if (command->options != NULL) {
-        buf_printf(out, "\noptions:\n");
-    }
-    describe_put_options(command->options, out);
-    describe_put_settings(out);
-}
-
-/* --- completions --- */
-
-/* Does a value, or an operand, name a file? */
-static bool is_file(const char *text)
-{
-    return text != NULL && strstr(text, "FILE") != NULL;
-}
-
-static void complete_put(const char *dashes, const char *word, const char *text, struct buf *out)
-{
-    buf_printf(out, "%s%s\t%s\n", dashes, word, text != NULL ? text : "");
-}
-
-static void complete_put_options(const struct option_about *list, struct buf *out)
-{
-    for (EACH_OPTION(option, list)) {
-        complete_put("--", option->name, option->text, out);
-    }
-}
-
-/* The kind of this option's value, if the option is in the list: "FILE"; NULL: none. */
-static const char *complete_value_of(const struct option_about *list, const char *word)
-{
-    for (EACH_OPTION(option, list)) {
-        if (word[1] == '-' ? strcmp(word + 2, option->name) == 0
-                           : word[1] != '\0' && word[1] == option->letter && word[2] == '\0') {
-            return option->value;
-        }
-    }
-    return NULL;
-}
-
-/* The words before the cursor: the family, the name if the family has names, and the kind of value
- * that the last word needs. */
-static void complete_read(const char *const *words, size_t count, const char **ret_family,
-                          const char **ret_name, const char **ret_value)
-{
-    *ret_family = *ret_name = *ret_value = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const char *word = words[i];
-        bool has_names = false;
-
-        if (*ret_value != NULL) {
-            *ret_value = NULL;
-        } else if (*word == '-') {
-            *ret_value = complete_value_of(SETTINGS_ABOUT, word);
-            for (EACH_COMMAND(at, COMMANDS)) {
-                *ret_value = *ret_value == NULL ? complete_value_of(at->options, word) : *ret_value;
-            }
-        } else if (*ret_family == NULL) {
-            *ret_family = word;
-        } else if (*ret_name == NULL) {
-            for (EACH_COMMAND(at, COMMANDS)) {
-                has_names |= at->name != NULL && strcmp(at->family, *ret_family) == 0;
-            }
-            *ret_name = has_names ? word : NULL;
-        }
-    }
-}
-
-void complete_words(const char *const *words, size_t count, struct buf *out)
-{
-    const char *last = count > 0 ? words[count - 1] : "";
-    const char *family;
-    const char *name;
-    const char *value;
-    bool file = false;
-
-    complete_read(words, count > 0 ? count - 1 : 0, &family, &name, &value);
-    for (EACH_COMMAND(at, COMMANDS)) {
-        bool own = family != NULL && strcmp(at->family, family) == 0;
-        bool this = own && (name != NULL       ? at->name != NULL && strcmp(at->name, name) == 0
-                            : at->name != NULL ? at->is_default
-                                               : true);
-
-        if (value != NULL) {
-            continue;
-        }
-        if (*last == '-') {
-            complete_put_options(this ? at->options : NULL, out);
-        } else if (family == NULL && (at == COMMANDS || strcmp(at[-1].family, at->family) != 0)) {
-            complete_put("", at->family, at->name == NULL ? at->summary : NULL, out);
-        } else if (own && name == NULL && at->name != NULL) {
-            complete_put("", at->name, at->summary, out);
-        }
-        file |= this && out->len == 0 && is_file(at->operands);
-    }
-    if (value == NULL && *last == '-') {
-        complete_put_options(SETTINGS_ABOUT, out);
-        complete_put("--", "help", NULL, out);
-    } else if (file || is_file(value)) {
-        buf_printf(out, ":file\n");
-    }
-}
-
-/* --- the manual page --- */
-
-/* Text without markup for scdoc. */
-static void manual_put_text(const char *text, struct buf *out)
-{
-    for (; *text != '\0'; text++) {
-        if (strchr("\\*_<>#|[]", *text) != NULL) {
-            buf_put(out, "\\", 1);
-        }
-        buf_put(out, text, 1);
-    }
-}
-
-static void manual_put_options(const struct option_about *list, struct buf *out)
-{
-    for (EACH_OPTION(option, list)) {
-        if (option->letter != 0) {
-            buf_printf(out, "*-%c*, ", option->letter);
-        }
-        buf_printf(out, "*--%s*", option->name);
-        if (option->value != NULL) {
-            buf_printf(out, " ");
-            manual_put_text(option->value, out);
-        }
-        buf_printf(out, "\n\t");
-        manual_put_text(option->text, out);
-        buf_printf(out, "\n\n");
-    }
-}
-
-void complete_manual(struct buf *out)
-{
-    buf_printf(out, "# COMMANDS\n\n");
-    for (EACH_COMMAND(at, COMMANDS)) {
-        buf_printf(out, "## ");
-        describe_words(at, out); /* a heading is not escaped */
-        buf_printf(out, "%s\n\n", at->options != NULL ? " [OPTIONS]" : "");
-        manual_put_text(at->summary, out);
-        buf_printf(out, ".%s", at->text != NULL ? " " : "");
-        manual_put_text(at->text != NULL ? at->text : "", out);
-        buf_printf(out, "\n\n");
-        manual_put_options(at->options, out);
-    }
-    buf_printf(out, "# SETTINGS\n\n");
-    manual_put_options(SETTINGS_ABOUT, out);
-}

@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,46 +64,40 @@ static bool history_is_wanted(const struct ctl *ctl, const json_t *entry)
            (kind == NULL || field_is(entry, "kind", kind));
 }
 
-/* One page of a server. False: there is no more. */
-static bool history_read_page(struct history *history, size_t which)
+/* What a server has since it was read last. */
+static void history_read(struct history *history, size_t which)
 {
-    BUF_LOCAL(target);
-    ANSWER_LOCAL(answer);
-    json_t *list;
+    struct pages pages = {
+        .ctl = history->ctl, .path = history->kind->path, .limit = HISTORY_PAGE, .server = &which};
     json_t *entry;
     size_t i;
-    enum ctl_exit code;
 
-    target_put(&target, history->kind->path, NULL);
-    target_add_number(&target, "after", (uint64_t)history->after[which]);
-    target_add_number(&target, "limit", HISTORY_PAGE);
-    const struct ask ask = {.target = buf_text(&target), .server = &which};
+    ASSERT(asprintf(&pages.after, "%" PRId64, history->after[which]) >= 0);
+    for (int page = 0; page < HISTORY_PAGES_MAX && pages_next(&pages); page++) {
+        const char *server = pages.answer.server;
 
-    code = cluster_ask(history->ctl->cluster, &ask, &answer);
-    if (code != CTL_DONE) {
-        history->failed = ctl_failed(code, &answer);
-        return false;
-    }
-    if (!history->known[which] && !nodes_add(&history->nodes, answer.server)) {
-        history->after[which] = -1;
-        return false;
-    }
-    history->known[which] = true;
-    list = json_object_get(answer.json, history->kind->list);
-    json_array_foreach(list, i, entry)
-    {
-        int64_t number = field_number(entry, "number", 0);
-
-        if (number <= history->after[which]) {
-            continue;
+        if (!history->known[which] && !nodes_add(&history->nodes, server)) {
+            history->after[which] = -1;
+            break;
         }
-        history->after[which] = number;
-        if (history_is_wanted(history->ctl, entry)) {
-            ASSERT(json_object_set_new(entry, "server", json_string(answer.server)) == 0);
-            ASSERT(json_array_append(history->entries, entry) == 0);
+        history->known[which] = true;
+        json_array_foreach(json_object_get(pages.answer.json, history->kind->list), i, entry)
+        {
+            int64_t number = field_number(entry, "number", 0);
+
+            if (number <= history->after[which]) {
+                continue;
+            }
+            history->after[which] = number;
+            if (history_is_wanted(history->ctl, entry)) {
+                ASSERT(json_object_set_new(entry, "server", json_string(server)) == 0);
+                ASSERT(json_array_append(history->entries, entry) == 0);
+            }
         }
     }
-    return json_array_size(list) == HISTORY_PAGE;
+    if (pages_end(&pages) != CTL_DONE) {
+        history->failed = pages.code;
+    }
 }
 
 static int entry_by_time(const void *a, const void *b)
@@ -155,11 +150,8 @@ enum ctl_exit run_history(struct ctl *ctl)
     code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &rounds) : code;
     for (uint64_t round = 0; code == CTL_DONE; round++) {
         for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
-            int pages = 0;
-
-            while (history.after[i] >= 0 && pages < HISTORY_PAGES_MAX &&
-                   history_read_page(&history, i)) {
-                pages++;
+            if (history.after[i] >= 0) {
+                history_read(&history, i);
             }
         }
         if (json_object_size(history.nodes) == 0) {

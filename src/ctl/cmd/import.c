@@ -125,7 +125,7 @@ static enum ctl_exit import_read_database(struct importing *importing, struct ro
 {
     BUF_LOCAL(why);
 
-    return database_read(&importing->database, importing->source, rows, &why) == 0
+    return database_read(&importing->database, rows, &why) == 0
                ? CTL_DONE
                : ctl_fail(CTL_DATA, "%s: %s: %s; nothing was imported", importing->from,
                           importing->table, buf_text(&why));
@@ -199,12 +199,12 @@ static enum ctl_exit import_check_still(struct importing *importing, const char 
 
     for (size_t i = 0; i < now.count; i++) {
         const struct import_tag *again = &now.list[i];
-        const struct import_tag *tag = tags_find(&importing->tags, again->name, again->name_len);
+        const struct import_tag *tag = tags_find(&importing->tags, again->name);
 
         if (tag != NULL && again->at != tag->at && moved++ < SAMPLE) {
-            ctl_progress("still in use: tag '%.*s' continued from %" PRIu64 " to %" PRIu64
+            ctl_progress("still in use: tag '%s' continued from %" PRIu64 " to %" PRIu64
                          " in the database",
-                         (int)tag->name_len, tag->name, tag->at, again->at);
+                         tag->name, tag->at, again->at);
         }
     }
     tags_free(&now);
@@ -225,9 +225,9 @@ static enum ctl_exit import_check_quiet(struct importing *importing, const char 
         const struct import_tag *tag = &importing->tags.list[i];
 
         if (tag->age_s >= 0 && tag->age_s < QUIET_S && young++ < SAMPLE) {
-            ctl_progress("still in use: tag '%.*s' came to %" PRIu64 " %" PRId64
+            ctl_progress("still in use: tag '%s' came to %" PRIu64 " %" PRId64
                          " seconds ago in the database",
-                         (int)tag->name_len, tag->name, tag->at, tag->age_s);
+                         tag->name, tag->at, tag->age_s);
         }
     }
     if (young > 0) {
@@ -266,50 +266,52 @@ static enum ctl_exit import_check_file(struct importing *importing)
 
 /* --- comparing with the cluster --- */
 
-/* Call each() for all tags of the cluster that are in the file too. */
-static enum ctl_exit import_read_cluster(struct importing *importing,
-                                         void (*each)(struct import_tag *tag, const json_t *there))
+/* Read what the cluster has of each tag of the rows. */
+static enum ctl_exit import_read_cluster(struct importing *importing)
 {
     struct pages pages = {.ctl = importing->ctl, .path = "/api/tags", .limit = LIMIT_TAGS_PER_PAGE};
 
+    for (size_t i = 0; i < importing->tags.count; i++) {
+        importing->tags.list[i].is_there = false;
+    }
     while (pages_next(&pages)) {
         for (size_t i = 0; i < field_count(pages.answer.json, "tags"); i++) {
             const json_t *there = field_item(pages.answer.json, "tags", i);
             const char *name = field_text(there, "tag");
-            struct import_tag *tag =
-                name != NULL ? tags_find(&importing->tags, name, strlen(name)) : NULL;
+            const char *text = field_text(there, "description");
+            struct import_tag *tag = name != NULL ? tags_find(&importing->tags, name) : NULL;
 
-            if (tag != NULL) {
-                each(tag, there);
+            if (tag == NULL) {
+                continue;
             }
+            tag->is_there = true;
+            tag->before = (uint64_t)field_number(there, "max_id", 0);
+            tag->is_same =
+                (!tag->has_description || (text != NULL && strlen(text) == tag->description_len &&
+                                           memcmp(text, tag->description, strlen(text)) == 0)) &&
+                (tag->step == 0 || (uint64_t)field_number(there, "step", 0) == tag->step) &&
+                (uint64_t)field_number(there, "increment", 0) == tag->increment;
         }
     }
     return pages_end(&pages);
 }
 
-static void tag_set_state(struct import_tag *tag, const json_t *there)
-{
-    const char *text = field_text(there, "description");
-    bool same_text =
-        !tag->has_description || (text != NULL && strlen(text) == tag->description_len &&
-                                  memcmp(text, tag->description, tag->description_len) == 0);
-    bool same_step = (tag->step == 0 || (uint64_t)field_number(there, "step", 0) == tag->step) &&
-                     (uint64_t)field_number(there, "increment", 0) == tag->increment;
-
-    tag->before = (uint64_t)field_number(there, "max_id", 0);
-    tag->state = tag->before > tag->max_id                              ? IMPORT_AHEAD
-                 : tag->before == tag->max_id && same_text && same_step ? IMPORT_THERE
-                                                                        : IMPORT_CHANGE;
-}
-
-/* With --ahead: a tag that began at its mark, or at least is above the old system, stays
+/* With --ahead a tag that began at its mark, or at least is above the old system, stays
  * unchanged. */
-static void tag_set_state_ahead(struct import_tag *tag, const json_t *there)
+static enum import_state import_state_of(const struct importing *importing,
+                                         const struct import_tag *tag)
 {
-    tag->before = (uint64_t)field_number(there, "max_id", 0);
-    tag->state = tag->before >= tag->max_id || (tag->mark == 0 && tag->before > tag->at)
-                     ? IMPORT_THERE
-                     : IMPORT_CHANGE;
+    if (!tag->is_there) {
+        return IMPORT_NEW;
+    }
+    if (importing->rules.is_ahead) {
+        return tag->before >= tag->max_id || (tag->mark == 0 && tag->before > tag->at)
+                   ? IMPORT_THERE
+                   : IMPORT_CHANGE;
+    }
+    return tag->before > tag->max_id                    ? IMPORT_AHEAD
+           : tag->before == tag->max_id && tag->is_same ? IMPORT_THERE
+                                                        : IMPORT_CHANGE;
 }
 
 /* As leafd decides (PUT /api/tags in docs/http-api.md). */
@@ -327,22 +329,22 @@ static enum ctl_exit import_compare(struct importing *importing)
     bool skip_ahead = ctl_has(importing->ctl, "skip-ahead");
     bool force = ctl_has(importing->ctl, "force");
     size_t forced = 0;
-    enum ctl_exit code = import_read_cluster(
-        importing, importing->rules.is_ahead ? tag_set_state_ahead : tag_set_state);
+    enum ctl_exit code = import_read_cluster(importing);
 
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
-        const struct import_tag *tag = &importing->tags.list[i];
+        struct import_tag *tag = &importing->tags.list[i];
 
+        tag->state = import_state_of(importing, tag);
         importing->counts[tag->state]++;
         if (tag_needs_force(tag) && !force && forced++ < TOLD) {
-            ctl_progress("needs force: %s: tag '%.*s' would continue at %" PRIu64,
-                         ROW_PLACE(tag->row), (int)tag->name_len, tag->name, tag->max_id);
+            ctl_progress("needs force: %s: tag '%s' would continue at %" PRIu64,
+                         ROW_PLACE(tag->row), tag->name, tag->max_id);
         }
         if (tag->state == IMPORT_AHEAD && importing->counts[IMPORT_AHEAD] <= TOLD) {
-            ctl_progress("%s: %s: tag '%.*s' is at %" PRIu64 " in the cluster, beyond %" PRIu64
+            ctl_progress("%s: %s: tag '%s' is at %" PRIu64 " in the cluster, beyond %" PRIu64
                          " here",
                          skip_ahead ? "left alone" : "would repeat ids", ROW_PLACE(tag->row),
-                         (int)tag->name_len, tag->name, tag->before, tag->max_id);
+                         tag->name, tag->before, tag->max_id);
         }
     }
     if (forced > 0) {
@@ -380,9 +382,9 @@ static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
         text = MUST_HAVE(json_stringn(tag->description, tag->description_len));
     }
     (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
-    return MUST_HAVE(json_pack("{s:s%, s:s, s:o*, s:o*, s:o*, s:o*, s:o*}", "tag", tag->name,
-                               tag->name_len, "max_id", max_id, "step", json_unless_0(tag->step),
-                               "increment", json_unless_0(tag->increment), "offset",
+    return MUST_HAVE(json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:o*}", "tag", tag->name,
+                               "max_id", max_id, "step", json_unless_0(tag->step), "increment",
+                               json_unless_0(tag->increment), "offset",
                                tag->increment != 0 ? json_integer((json_int_t)tag->offset) : NULL,
                                "description", text, "max_step", json_unless_0(max_step)));
 }
@@ -461,15 +463,10 @@ static enum ctl_exit import_send(struct importing *importing, bool force)
     return code == CTL_DONE && group > 0 ? import_send_call(importing, &body, group, force) : code;
 }
 
-static void tag_read_back(struct import_tag *tag, const json_t *there)
-{
-    tag->after = (uint64_t)field_number(there, "max_id", 0) + 1;
-}
-
 static enum ctl_exit import_verify(struct importing *importing)
 {
     size_t missing = 0;
-    enum ctl_exit code = import_read_cluster(importing, tag_read_back);
+    enum ctl_exit code = import_read_cluster(importing);
 
     if (code != CTL_DONE) {
         ctl_progress("all was sent, but could not be read back");
@@ -478,9 +475,9 @@ static enum ctl_exit import_verify(struct importing *importing)
     for (size_t i = 0; i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
 
-        if (tag->after < tag->max_id + 1 && missing++ < TOLD) {
-            ctl_progress("not as it was sent: tag '%.*s'%s", (int)tag->name_len, tag->name,
-                         tag->after == 0 ? " is not there" : " has a lower max_id");
+        if ((!tag->is_there || tag->before < tag->max_id) && missing++ < TOLD) {
+            ctl_progress("not as it was sent: tag '%s'%s", tag->name,
+                         tag->is_there ? " has a lower max_id" : " is not there");
         }
     }
     return missing == 0 ? CTL_DONE
@@ -502,11 +499,11 @@ static enum ctl_exit import_check_guard(struct importing *importing)
     open = now.errors.count;
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
-        const struct import_tag *again = tags_find(&now, tag->name, tag->name_len);
+        const struct import_tag *again = tags_find(&now, tag->name);
 
         if (again != NULL && (again->mark == 0 || again->mark >= tag->max_id) && open++ < SAMPLE) {
-            ctl_progress("tag '%.*s' would begin at %" PRIu64 ", but its mark is %" PRIu64,
-                         (int)tag->name_len, tag->name, tag->max_id, again->mark);
+            ctl_progress("tag '%s' would begin at %" PRIu64 ", but its mark is %" PRIu64, tag->name,
+                         tag->max_id, again->mark);
         }
     }
     if (database->engine == ENGINE_MYSQL &&
@@ -539,7 +536,7 @@ static void import_put_statements(struct ctl *ctl, const struct buf *text)
 static enum ctl_exit import_guard(struct importing *importing)
 {
     struct ctl *ctl = importing->ctl;
-    bool can = database_can_guard(&importing->database, importing->source);
+    bool can = database_can_guard(&importing->database);
     size_t unmarked = 0;
     enum ctl_exit code;
     BUF_LOCAL(text);
@@ -549,9 +546,9 @@ static enum ctl_exit import_guard(struct importing *importing)
         const struct import_tag *tag = &importing->tags.list[i];
 
         if (tag->state == IMPORT_THERE && tag->mark == 0 && unmarked++ < SAMPLE && can) {
-            ctl_progress("no mark: tag '%.*s' is at %" PRIu64 " in the cluster already, and nobody "
+            ctl_progress("no mark: tag '%s' is at %" PRIu64 " in the cluster already, and nobody "
                          "knows where it began",
-                         (int)tag->name_len, tag->name, tag->before);
+                         tag->name, tag->before);
         }
     }
     if (!can) {
@@ -560,7 +557,7 @@ static enum ctl_exit import_guard(struct importing *importing)
                      importing->source->what);
         return CTL_DONE;
     }
-    database_put_guard(&importing->database, importing->source, &importing->tags, false, &text);
+    database_put_guard(&importing->database, &importing->tags, false, &text);
     if (!ctl_has(ctl, "guard") && text.len > 0) {
         ctl_progress("no guard: %s can come to leafd's first ids. --guard installs what is printed "
                      "here, or run it yourself",
@@ -574,7 +571,7 @@ static enum ctl_exit import_guard(struct importing *importing)
                         "gave of each, and insert the id below it into the guard's table",
                         unmarked);
     }
-    if (text.len > 0 && database_do(&importing->database, (char *)text.data, text.len, &why) != 0) {
+    if (text.len > 0 && database_do(&importing->database, &text, &why) != 0) {
         return ctl_fail(CTL_DATA, "%s: no guard: %s; nothing was imported", importing->from,
                         buf_text(&why));
     }
@@ -591,7 +588,7 @@ static enum ctl_exit import_finish(struct importing *importing)
     struct ctl *ctl = importing->ctl;
     size_t missing = 0;
     int64_t youngest_s = -1;
-    enum ctl_exit code = import_read_cluster(importing, tag_set_state_ahead);
+    enum ctl_exit code = import_read_cluster(importing);
     BUF_LOCAL(text);
     BUF_LOCAL(why);
 
@@ -600,9 +597,9 @@ static enum ctl_exit import_finish(struct importing *importing)
 
         youngest_s = youngest_s < 0 || (tag->age_s >= 0 && tag->age_s < youngest_s) ? tag->age_s
                                                                                     : youngest_s;
-        if (tag->state != IMPORT_THERE && missing++ < TOLD) {
-            ctl_progress("tag '%.*s' is not in the cluster above %" PRIu64, (int)tag->name_len,
-                         tag->name, tag->max_id - 1);
+        if (import_state_of(importing, tag) != IMPORT_THERE && missing++ < TOLD) {
+            ctl_progress("tag '%s' is not in the cluster above %" PRIu64, tag->name,
+                         tag->max_id - 1);
         }
     }
     if (missing > 0) {
@@ -613,11 +610,9 @@ static enum ctl_exit import_finish(struct importing *importing)
     if (code != CTL_DONE) {
         return code;
     }
-    if (database_can_guard(&importing->database, importing->source)) {
-        database_put_guard(&importing->database, importing->source, &importing->tags, true, &text);
-    }
+    database_put_guard(&importing->database, &importing->tags, true, &text);
     if (ctl_has(ctl, "remove-guard") && text.len > 0 &&
-        database_do(&importing->database, (char *)text.data, text.len, &why) != 0) {
+        database_do(&importing->database, &text, &why) != 0) {
         return ctl_fail(CTL_DATA, "%s: the guard stays: %s", importing->from, buf_text(&why));
     }
     buf_printf(&ctl->out, "%s is quiet: %zu tags", importing->source->what, importing->tags.count);
@@ -656,8 +651,7 @@ static void import_put_result(struct importing *importing, bool dry)
         const struct import_tag *tag = &importing->tags.list[i];
 
         if (tag->state <= IMPORT_CHANGE) {
-            buf_printf(&ctl->out, "  %.*s: next id %" PRIu64, (int)tag->name_len, tag->name,
-                       tag->max_id);
+            buf_printf(&ctl->out, "  %s: next id %" PRIu64, tag->name, tag->max_id);
             if (tag->step != 0) {
                 buf_printf(&ctl->out, ", step %" PRIu64, tag->step);
             }
@@ -699,11 +693,10 @@ static enum ctl_exit import_take_over(struct importing *importing)
     if (code == CTL_DONE) {
         import_put_result(importing, dry);
     }
-    if (code == CTL_DONE && dry && is_ahead &&
-        database_can_guard(&importing->database, importing->source)) {
+    if (code == CTL_DONE && dry && is_ahead) {
         BUF_LOCAL(text);
 
-        database_put_guard(&importing->database, importing->source, &importing->tags, false, &text);
+        database_put_guard(&importing->database, &importing->tags, false, &text);
         import_put_statements(importing->ctl, &text);
     }
     return code;
@@ -738,7 +731,8 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     const char *table = ctl_option(ctl, "table");
     size_t given = path != NULL;
 
-    *database = (struct database){.table = table != NULL              ? table
+    *database = (struct database){.source = source,
+                                  .table = table != NULL              ? table
                                            : source->table[0] != '\0' ? source->table
                                                                       : NULL,
                                   .query = ctl_option(ctl, "query"),
@@ -807,7 +801,7 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
         return ctl_fail(CTL_USAGE, "--guard goes with --ahead, --remove-guard with --finish, and "
                                    "--ahead not with --finish");
     }
-    if (ctl_has(ctl, "guard") && !database_can_guard(&importing->database, importing->source)) {
+    if (ctl_has(ctl, "guard") && !database_can_guard(&importing->database)) {
         return ctl_fail(CTL_USAGE, "--guard: only a table of Leaf, TinyID or CosId, and sequences "
                                    "of PostgreSQL have one");
     }

@@ -96,11 +96,11 @@ static enum ctl_exit backup_open_part(struct download *download)
  * node, from the beginning. */
 static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
 {
-    const struct ask_sink sink = {.take = backup_take, .data = download};
     uint32_t timeout_ms = ctl->settings.timeout_ms;
     const struct ask ask = {
         .target = ctl_has(ctl, "local") ? "/api/backup?consistency=local" : "/api/backup",
-        .sink = &sink,
+        .take = backup_take,
+        .data = download,
         .timeout_ms = timeout_ms > STALL_S_MIN * 1000 ? timeout_ms : STALL_S_MIN * 1000,
         .once = true};
 

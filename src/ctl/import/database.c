@@ -195,7 +195,7 @@ static void tool_take(int file, struct buf *out)
 }
 
 /* Run statements; *out: the tool's output. */
-static int tool_run(const struct database *database, const char *text, size_t len, struct buf *out,
+static int tool_run(const struct database *database, const struct buf *text, struct buf *out,
                     struct buf *why)
 {
     const struct tool *tool = &TOOLS[database->engine];
@@ -215,8 +215,8 @@ static int tool_run(const struct database *database, const char *text, size_t le
         files[fd] = memfd_create("leafctl", MFD_CLOEXEC);
         ASSERT(files[fd] >= 0); /* as for lack of memory */
     }
-    for (size_t done = 0; done < len;) {
-        ssize_t more = write(files[0], text + done, len - done);
+    for (size_t done = 0; done < text->len;) {
+        ssize_t more = write(files[0], text->data + done, text->len - done);
 
         ASSERT(more > 0); /* into memory */
         done += (size_t)more;
@@ -247,14 +247,13 @@ static int tool_run(const struct database *database, const char *text, size_t le
 /* --- statements --- */
 
 /* A statement about a table: $t is its name, $n and $m the columns of names and of counters. */
-static void sql_put(struct buf *out, const struct source *source, const char *table,
-                    const char *form)
+static void sql_put(struct buf *out, const struct database *database, const char *form)
 {
     for (; *form != '\0'; form++) {
         const char *text = *form != '$'     ? NULL
-                           : form[1] == 't' ? table
-                           : form[1] == 'n' ? source->columns[COLUMN_NAME]
-                                            : source->columns[COLUMN_MAX_ID];
+                           : form[1] == 't' ? database->table
+                           : form[1] == 'n' ? database->source->columns[COLUMN_NAME]
+                                            : database->source->columns[COLUMN_MAX_ID];
 
         buf_put(out, text != NULL ? text : form, text != NULL ? strlen(text) : 1);
         form += text != NULL;
@@ -262,22 +261,26 @@ static void sql_put(struct buf *out, const struct source *source, const char *ta
 }
 
 /* A text as a literal, in any mode of backslashes. */
-static void sql_put_text(struct buf *out, const char *text, size_t len)
+static void sql_put_text(struct buf *out, const char *text)
 {
     bool plain = true;
 
-    for (size_t i = 0; i < len; i++) {
-        plain &= text[i] >= ' ' && text[i] <= '~' && text[i] != '\'' && text[i] != '\\';
+    for (const char *c = text; *c != '\0'; c++) {
+        plain &= *c >= ' ' && *c <= '~' && *c != '\'' && *c != '\\';
     }
-    buf_printf(out, plain ? "'%.*s'" : "CONVERT(0x", plain ? (int)len : 0, text);
-    for (size_t i = 0; i < len && !plain; i++) {
-        buf_printf(out, "%02x", (unsigned char)text[i]);
+    if (plain) {
+        buf_printf(out, "'%s'", text);
+        return;
     }
-    buf_printf(out, "%s", plain ? "" : " USING utf8mb4)");
+    buf_printf(out, "CONVERT(0x");
+    for (; *text != '\0'; text++) {
+        buf_printf(out, "%02x", (unsigned char)*text);
+    }
+    buf_printf(out, " USING utf8mb4)");
 }
 
 /* Has the table a guard, or parts of one? */
-static int mysql_look(struct database *database, const struct source *source, struct buf *why)
+static int mysql_look(struct database *database, struct buf *why)
 {
     static const char look[] =
         "SELECT (SELECT COUNT(*) FROM information_schema.tables"
@@ -290,8 +293,8 @@ static int mysql_look(struct database *database, const struct source *source, st
     BUF_LOCAL(text);
     BUF_LOCAL(out);
 
-    sql_put(&text, source, database->table, look);
-    if (tool_run(database, buf_text(&text), text.len, &out, why) != 0) {
+    sql_put(&text, database, look);
+    if (tool_run(database, &text, &out, why) != 0) {
         return ERR_INVALID;
     }
     if (sscanf(buf_text(&out), "%*[^\n]\n%u\t%u\t%u", &found[0], &found[1], &found[2]) != 3) {
@@ -305,9 +308,9 @@ static int mysql_look(struct database *database, const struct source *source, st
 }
 
 /* The content of a table of counters, with the age of each row and its mark. */
-static void mysql_put_rows(const struct database *database, const struct source *source,
-                           struct buf *out)
+static void mysql_put_rows(const struct database *database, struct buf *out)
 {
+    const struct source *source = database->source;
     const char *between = "SELECT ";
 
     for (int column = 0; column < COLUMNS; column++) {
@@ -318,11 +321,11 @@ static void mysql_put_rows(const struct database *database, const struct source 
         }
     }
     buf_printf(out, ", %s AS " AGE_NAME, source->age);
-    sql_put(out, source, database->table,
+    sql_put(out, database,
             database->has_marks
                 ? ", (SELECT MIN(g.`$m`) FROM `$t_guard` g WHERE g.`$n` = t.`$n`) AS " MARK_NAME
                 : "");
-    sql_put(out, source, database->table, " FROM `$t` t;\n");
+    sql_put(out, database, " FROM `$t` t;\n");
 }
 
 /* Sequences: the next value of nextval(). A MAXVALUE that was set is a mark. */
@@ -385,6 +388,7 @@ static struct row_value redis_value(const char *line, struct rows *rows)
         buf_put(&rows->text, &c, 1);
     }
     value.len = rows->text.len - value.at;
+    buf_put(&rows->text, "", 1);
     return value;
 }
 
@@ -405,7 +409,7 @@ static int redis_scan(const struct database *database, struct buf *gets, struct 
             buf_printf(&ask, "\\x%02x", (unsigned char)*text);
         }
         buf_printf(&ask, "\"\n");
-        if (tool_run(database, buf_text(&ask), ask.len, &out, why) != 0) {
+        if (tool_run(database, &ask, &out, why) != 0) {
             return ERR_INVALID;
         }
         line = buf_text(&out);
@@ -438,7 +442,7 @@ static int redis_read(const struct database *database, struct rows *rows, struct
     BUF_LOCAL(values);
 
     if (redis_scan(database, &gets, why) != 0 ||
-        (gets.len > 0 && tool_run(database, (char *)gets.data, gets.len, &values, why) != 0)) {
+        (gets.len > 0 && tool_run(database, &gets, &values, why) != 0)) {
         return ERR_INVALID;
     }
     name = buf_text(&gets);
@@ -464,11 +468,10 @@ static int redis_read(const struct database *database, struct rows *rows, struct
 
 /* --- reading and guarding --- */
 
-int database_read(struct database *database, const struct source *source, struct rows *rows,
-                  struct buf *why)
+int database_read(struct database *database, struct rows *rows, struct buf *why)
 {
     enum form form = database->engine == ENGINE_MYSQL ? FORM_TSV : FORM_CSV_DOUBLED;
-    bool is_table = source->age != NULL;
+    bool is_table = database->source->age != NULL;
     int err = 0;
     BUF_LOCAL(text);
     BUF_LOCAL(out);
@@ -483,8 +486,8 @@ int database_read(struct database *database, const struct source *source, struct
     } else if (database->engine == ENGINE_POSTGRES) {
         postgres_put_sequences(database, &text);
     } else if (database->engine == ENGINE_MYSQL && is_table) {
-        err = mysql_look(database, source, why);
-        mysql_put_rows(database, source, &text);
+        err = mysql_look(database, why);
+        mysql_put_rows(database, &text);
     } else if (database->engine == ENGINE_MYSQL) {
         /* All tables with AUTO_INCREMENT, or one. MySQL 8 caches these values for a day, unless a
          * variable disables that. */
@@ -499,10 +502,10 @@ int database_read(struct database *database, const struct source *source, struct
     if (database->engine == ENGINE_REDIS) {
         err = redis_read(database, rows, why);
     } else if (err == 0) {
-        err = tool_run(database, (char *)text.data, text.len, &out, why);
+        err = tool_run(database, &text, &out, why);
     }
     if (err == 0 && out.len > 0) {
-        err = file_read(source, "", buf_text(&out), out.len, &form, rows, why);
+        err = file_read(database->source, "", buf_text(&out), out.len, &form, rows, why);
     }
     if (err == 0 && rows->count == 0 && rows->errors.count == 0) {
         buf_printf(why, "there is none: %s",
@@ -515,15 +518,16 @@ int database_read(struct database *database, const struct source *source, struct
     return err;
 }
 
-bool database_can_guard(const struct database *database, const struct source *source)
+bool database_can_guard(const struct database *database)
 {
-    return database->query == NULL && (database->engine == ENGINE_POSTGRES ||
-                                       (database->engine == ENGINE_MYSQL && source->age != NULL));
+    return database->query == NULL &&
+           (database->engine == ENGINE_POSTGRES ||
+            (database->engine == ENGINE_MYSQL && database->source->age != NULL));
 }
 
 /* IGNORE: an existing mark stays, and other columns of the table need no value. */
-static void mysql_put_guard(const struct database *database, const struct source *source,
-                            const struct import_tags *tags, struct buf *out)
+static void mysql_put_guard(const struct database *database, const struct import_tags *tags,
+                            struct buf *out)
 {
     static const char *const events[] = {"update", "insert"};
     bool begun = false;
@@ -534,11 +538,11 @@ static void mysql_put_guard(const struct database *database, const struct source
         if (tag->mark != 0 || tag->state == IMPORT_THERE) {
             continue;
         }
-        sql_put(out, source, database->table,
+        sql_put(out, database,
                 begun ? ",\n("
                       : "CREATE TABLE IF NOT EXISTS `$t_guard` LIKE `$t`;\n"
                         "INSERT IGNORE INTO `$t_guard` (`$n`, `$m`) VALUES\n(");
-        sql_put_text(out, tag->name, tag->name_len);
+        sql_put_text(out, tag->name);
         buf_printf(out, ", %" PRIu64 ")", tag->max_id - 1);
         begun = true;
     }
@@ -549,7 +553,7 @@ static void mysql_put_guard(const struct database *database, const struct source
                        "DELIMITER //\nCREATE TRIGGER `%s_guard_%s` BEFORE %s ON `%s` FOR EACH "
                        "ROW\n",
                        database->table, events[i], i == 0 ? "UPDATE" : "INSERT", database->table);
-            sql_put(out, source, database->table,
+            sql_put(out, database,
                     "IF NEW.`$m` > (SELECT MIN(`$m`) FROM `$t_guard` WHERE `$n` = NEW.`$n`) THEN\n"
                     "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'leafd has the ids from here on';\n"
                     "END IF//\nDELIMITER ;\n");
@@ -557,32 +561,34 @@ static void mysql_put_guard(const struct database *database, const struct source
     }
 }
 
-void database_put_guard(const struct database *database, const struct source *source,
-                        const struct import_tags *tags, bool remove, struct buf *out)
+void database_put_guard(const struct database *database, const struct import_tags *tags,
+                        bool remove, struct buf *out)
 {
+    if (!database_can_guard(database)) {
+        return;
+    }
     if (database->engine == ENGINE_MYSQL && remove) {
-        sql_put(out, source, database->table,
+        sql_put(out, database,
                 "DROP TRIGGER IF EXISTS `$t_guard_update`;\n"
                 "DROP TRIGGER IF EXISTS `$t_guard_insert`;\nDROP TABLE IF EXISTS `$t_guard`;\n");
     } else if (database->engine == ENGINE_MYSQL) {
-        mysql_put_guard(database, source, tags, out);
+        mysql_put_guard(database, tags, out);
     }
     for (size_t i = 0; i < tags->count && database->engine == ENGINE_POSTGRES; i++) {
         const struct import_tag *tag = &tags->list[i];
 
         if (remove && tag->mark != 0) {
-            buf_printf(out, "ALTER SEQUENCE %.*s NO MAXVALUE;\n", (int)tag->object_len,
-                       tag->object);
+            buf_printf(out, "ALTER SEQUENCE %s NO MAXVALUE;\n", tag->object);
         } else if (!remove && tag->mark == 0 && tag->state != IMPORT_THERE) {
-            buf_printf(out, "ALTER SEQUENCE %.*s MAXVALUE %" PRIu64 ";\n", (int)tag->object_len,
-                       tag->object, tag->max_id - 1);
+            buf_printf(out, "ALTER SEQUENCE %s MAXVALUE %" PRIu64 ";\n", tag->object,
+                       tag->max_id - 1);
         }
     }
 }
 
-int database_do(const struct database *database, const char *text, size_t len, struct buf *why)
+int database_do(const struct database *database, const struct buf *text, struct buf *why)
 {
     BUF_LOCAL(out);
 
-    return tool_run(database, text, len, &out, why);
+    return tool_run(database, text, &out, why);
 }

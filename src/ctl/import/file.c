@@ -79,20 +79,6 @@ static bool field_ends(const struct separated *in, size_t at, size_t *ret_next)
     return data[at] == in->dialect->separator || data[at] == '\n';
 }
 
-static void field_put(struct separated *in, size_t from, size_t to, bool quoted)
-{
-    for (; from < to; from++) {
-        char c = in->file->data[from];
-
-        if (in->dialect->escapes && c == '\\' && from + 1 < to) {
-            (void)sql_escape(in->file->data[++from], &c);
-        } else if (quoted && c == '"') {
-            from++; /* it is doubled */
-        }
-        buf_put(&in->file->rows->text, &c, 1);
-    }
-}
-
 /* The next field, and whether its line has more. False: a syntax error. */
 static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
 {
@@ -112,7 +98,8 @@ static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
         if (end == 0 || !field_ends(in, end, &next)) {
             return false;
         }
-        field_put(in, at + 1, end - 1, true);
+        sql_unquote(&file->rows->text, data + at + 1, end - at - 2, '"',
+                    escapes ? ESCAPES_ALL : ESCAPES_NONE);
     } else {
         for (; !field_ends(in, end, &next); end++) {
             if (escapes && data[end] == '\\' && ++end == file->len) {
@@ -120,9 +107,11 @@ static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
             }
         }
         ret->plain = true;
-        field_put(in, at, end, false);
+        sql_unquote(&file->rows->text, data + at, end - at, '\0',
+                    escapes ? ESCAPES_ALL : ESCAPES_NONE);
     }
     ret->value.len = file->rows->text.len - ret->value.at;
+    buf_put(&file->rows->text, "", 1);
     reading_advance(file, next);
     *ret_more = data[end] == in->dialect->separator;
     return true;
@@ -210,7 +199,7 @@ static int record_begin(struct separated *in, const struct record *record)
         return 0;
     }
     for (int column = 0; column < COLUMNS && must_name; column++) {
-        if (source->needed[column]) {
+        if ((source->needed & COLUMN_BIT(column)) != 0) {
             buf_printf(&names, " %s", source->columns[column]);
         }
     }
@@ -222,7 +211,9 @@ static int record_begin(struct separated *in, const struct record *record)
     columns_in_order(&in->columns, source);
     in->file->rows->guessed = true;
     for (size_t i = 0; i < in->columns.count; i++) {
-        if (in->columns.meaning[i] != NO_COLUMN && source->needed[in->columns.meaning[i]]) {
+        int meaning = in->columns.meaning[i];
+
+        if (meaning != NO_COLUMN && (source->needed & COLUMN_BIT(meaning)) != 0) {
             in->least = i + 1;
         }
     }
@@ -384,6 +375,7 @@ static bool json_take_value(struct file_reading *file, const json_t *value, int 
     }
     to->is_there = true;
     to->len = text->len - to->at;
+    buf_put(text, "", 1);
     return true;
 }
 
@@ -407,7 +399,7 @@ static void json_take_row(struct file_reading *file, json_t *object, uint32_t nu
         if (column == NO_COLUMN || why.len > 0) {
             continue;
         }
-        if ((there.have & 1U << column) != 0) {
+        if ((there.have & COLUMN_BIT(column)) != 0) {
             buf_printf(&why, "the column %s twice", file->source->columns[column]);
         } else if (json_take_value(file, value, column, &row, &why)) {
             columns_add(&there, column);
@@ -422,14 +414,6 @@ static void json_take_row(struct file_reading *file, json_t *object, uint32_t nu
     } else {
         messages_add(&file->rows->errors, "%s: %s", ROW_PLACE(&row), buf_text(&why));
     }
-}
-
-static int json_take_list(struct file_reading *file, json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        json_take_row(file, json_array_get(list, i), (uint32_t)(i + 1));
-    }
-    return 0;
 }
 
 /* --- JSON: what is around rows --- */
@@ -473,27 +457,6 @@ static bool json_names_table(const char *text, const char *table)
     return false;
 }
 
-/* phpMyAdmin's parts: {"type":"table"} has rows, of this table or another one. */
-static int json_take_part(struct file_reading *file, json_t *object, const char *type)
-{
-    const char *name = json_string_value(json_object_get(object, "name"));
-    json_t *data = json_object_get(object, "data");
-
-    if (strcmp(type, "header") == 0 || strcmp(type, "database") == 0 ||
-        (strcmp(type, "table") == 0 && name != NULL && strcmp(name, file->table) != 0)) {
-        return 0;
-    }
-    if (strcmp(type, "table") != 0 || name == NULL || !json_is_array(data)) {
-        return reading_fail(file, file->line,
-                            "an object with a type, but no table with a name and data");
-    }
-    if (file->tables++ > 0) {
-        return reading_fail(file, file->line,
-                            "the table of a second database: give each database a file of its own");
-    }
-    return json_take_list(file, data);
-}
-
 /* The table or query of the rows; NULL: not given. */
 static const char *json_rows_of(json_t *object, const char *list)
 {
@@ -507,29 +470,53 @@ static const char *json_rows_of(json_t *object, const char *list)
     return list;
 }
 
+/* A row, or an object around rows. phpMyAdmin's parts have a type: "table" has rows, of this table
+ * or another one. */
 static int json_take_object(struct file_reading *file, json_t *object)
 {
     const char *type = json_string_value(json_object_get(object, "type"));
+    const char *name = json_string_value(json_object_get(object, "name"));
     const char *list;
     const char *of;
+    json_t *rows;
 
     if (json_has_column(file->source, object, &list)) {
         json_take_row(file, object, 0);
         return 0;
     }
     if (type != NULL) {
-        return json_take_part(file, object, type);
+        bool is_table = strcmp(type, "table") == 0;
+
+        if (strcmp(type, "header") == 0 || strcmp(type, "database") == 0 ||
+            (is_table && name != NULL && strcmp(name, file->table) != 0)) {
+            return 0;
+        }
+        list = "data";
+        of = NULL;
+        if (!is_table || name == NULL || !json_is_array(json_object_get(object, list))) {
+            return reading_fail(file, file->line,
+                                "an object with a type, but no table with a name and data");
+        }
+        if (file->tables++ > 0) {
+            return reading_fail(
+                file, file->line,
+                "the table of a second database: give each database a file of its own");
+        }
+    } else {
+        list = json_is_array(json_object_get(object, "rows")) ? "rows" : list;
+        of = list != NULL ? json_rows_of(object, list) : NULL;
     }
-    list = json_is_array(json_object_get(object, "rows")) ? "rows" : list;
-    of = list != NULL ? json_rows_of(object, list) : NULL;
     if (of != NULL && !json_names_table(of, file->table)) {
         return reading_fail(file, file->line, "rows of %s, not of %s: --table says another name",
                             TEXT_SHOWN(of, strlen(of), IMPORT_SHOWN_BYTES), file->table);
     }
-    if (list != NULL) {
-        return json_take_list(file, json_object_get(object, list));
+    rows = list != NULL ? json_object_get(object, list) : NULL;
+    if (rows == NULL) {
+        json_take_row(file, object, 0); /* reports its missing columns */
     }
-    json_take_row(file, object, 0); /* reports its missing columns */
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_take_row(file, json_array_get(rows, i), (uint32_t)(i + 1));
+    }
     return 0;
 }
 

@@ -39,13 +39,14 @@ enum column {
 #define OBJECT_NAME "leafctl_object"
 
 #define NO_COLUMN (-1)
+#define COLUMN_BIT(column) (1U << (column))
 #define TABLE_COLUMNS_MAX 64 /* in a table of a file; more: an error */
 
 struct source {
     const char *what;             /* "Leaf" */
     const char *table;            /* its default name; "": any */
     const char *columns[COLUMNS]; /* the name of each in the table; NULL: there is none */
-    bool needed[COLUMNS];
+    unsigned needed;              /* COLUMN_BIT() of each that a row must have */
     bool is_handed_out;    /* max_id itself is, or may be, handed out: the next id is one above */
     const char *age;       /* MySQL expression of the age of a row `t`; NULL: no table of
                               counters */
@@ -92,8 +93,8 @@ void messages_add(struct messages *messages, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 struct row_value {
-    size_t at; /* in rows.text */
-    size_t len;
+    size_t at;     /* in rows.text */
+    size_t len;    /* without the NUL after it */
     bool is_there; /* false: NULL, or no such column */
 };
 
@@ -183,8 +184,14 @@ int sql_read(struct file_reading *reading) MUST_CHECK;
  * quote; with escapes a backslash makes the next byte literal. */
 size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool escapes);
 
-/* The meaning of the letter after a backslash; false: itself. */
-bool sql_escape(char letter, char *ret_meaning);
+enum escapes {
+    ESCAPES_NONE, /* a backslash is itself */
+    ESCAPES_ALL,  /* \0, \b, \n, \r, \t and \Z; before another byte it has no meaning */
+    ESCAPES_SQL   /* the same, but before % and _ it stays, as in MySQL */
+};
+
+/* Append a text with its escapes resolved. quote: doubled in it; NUL: none is. */
+void sql_unquote(struct buf *out, const char *text, size_t len, char quote, enum escapes escapes);
 
 /* --- databases --- */
 
@@ -192,6 +199,7 @@ enum engine { ENGINE_MYSQL, ENGINE_POSTGRES, ENGINE_REDIS, ENGINES };
 
 struct database {
     enum engine engine;
+    const struct source *source;
     const char *address; /* [USER@]HOST[:PORT]/DATABASE, without a password */
     const char *table;   /* or sequence; NULL: all of the database */
     const char *pattern; /* of Redis's keys */
@@ -202,25 +210,24 @@ struct database {
 
 /* Read the rows of a table, sequences, keys, or a query. Rows of one SELECT are of one moment.
  * Writes nothing to the database. */
-int database_read(struct database *database, const struct source *source, struct rows *rows,
-                  struct buf *why) MUST_CHECK;
+int database_read(struct database *database, struct rows *rows, struct buf *why) MUST_CHECK;
 
 /* A guard keeps the old system from handing out leafd's ids: it refuses each change that would
  * raise a counter above its tag's mark, which is below the tag's first id in leafd.
  *
  * For a table of MySQL the guard is a second table, TABLE_guard, with the marks, and two triggers;
  * for a sequence, its MAXVALUE. Other sources have none. */
-bool database_can_guard(const struct database *database, const struct source *source);
+bool database_can_guard(const struct database *database);
 
 struct import_tags;
 
 /* Append the missing statements: marks below tag->max_id for tags without one, and triggers. An
- * existing mark stays. remove: the statements that remove the guard. */
-void database_put_guard(const struct database *database, const struct source *source,
-                        const struct import_tags *tags, bool remove, struct buf *out);
+ * existing mark stays. remove: the statements that remove the guard. Nothing if it has none. */
+void database_put_guard(const struct database *database, const struct import_tags *tags,
+                        bool remove, struct buf *out);
 
 /* Run statements. */
-int database_do(const struct database *database, const char *text, size_t len,
+int database_do(const struct database *database, const struct buf *text,
                 struct buf *why) MUST_CHECK;
 
 /* --- tags --- */
@@ -237,25 +244,24 @@ enum import_state {
 };
 
 struct import_tag {
-    const char *name; /* not ended by a NUL; borrowed from the rows, as is the description */
-    size_t name_len;
+    const char *name;        /* borrowed from the rows, as is the description */
     const char *description; /* UTF-8 without NUL */
     size_t description_len;
     bool has_description; /* else a tag keeps its own */
     char *cut;            /* the description if it had to be changed; else NULL */
     const char *object;   /* COLUMN_OBJECT */
-    size_t object_len;
-    uint64_t at;        /* the next id of the old system */
-    uint64_t max_id;    /* the first id of leafd: `at`, or ahead of it */
-    uint64_t mark;      /* of the guard: below max_id; 0: there is none */
-    int64_t age_s;      /* since the row's last change; -1: unknown */
-    uint64_t step;      /* 0: none is said */
-    uint64_t increment; /* of its ids; 0: every number */
-    uint64_t offset;    /* below it: the ids' remainder when divided by it */
+    uint64_t at;          /* the next id of the old system */
+    uint64_t max_id;      /* the first id of leafd: `at`, or ahead of it */
+    uint64_t mark;        /* of the guard: below max_id; 0: there is none */
+    int64_t age_s;        /* since the row's last change; -1: unknown */
+    uint64_t step;        /* 0: none is said */
+    uint64_t increment;   /* of its ids; 0: every number */
+    uint64_t offset;      /* below it: the ids' remainder when divided by it */
     const struct row *row;
     enum import_state state;
-    uint64_t before; /* max_id in the cluster; 0: not there */
-    uint64_t after;  /* 1 + the same, as read back; 0: not there */
+    bool is_there;   /* in the cluster, when it was read last */
+    bool is_same;    /* step, increment and description there are as here */
+    uint64_t before; /* max_id there */
 };
 
 struct import_tags {
@@ -288,6 +294,6 @@ void tags_check(const struct source *source, const struct rows *rows,
 void tags_free(struct import_tags *tags);
 
 /* The tag of this name; NULL: there is none. */
-struct import_tag *tags_find(const struct import_tags *tags, const char *name, size_t len);
+struct import_tag *tags_find(const struct import_tags *tags, const char *name);
 
 #endif

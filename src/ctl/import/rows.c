@@ -17,7 +17,6 @@
 #include "src/base/limits.h"
 #include "src/base/utf8.h"
 #include "src/ctl/import/import.h"
-#include "src/id/codec/tag.h"
 
 /* Columns that a file or a database may have for any table. */
 #define ANY_COLUMNS                                                                                \
@@ -32,7 +31,7 @@ const struct source SOURCE_LEAF = {
                 [COLUMN_DESCRIPTION] = "description",
                 [COLUMN_TIME] = "update_time",
                 ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true, [COLUMN_STEP] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID) | COLUMN_BIT(COLUMN_STEP),
     .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
     .order = {"biz_tag", "max_id", "step", "description", "update_time", NULL},
 };
@@ -47,11 +46,8 @@ const struct source SOURCE_TINYID = {
                 [COLUMN_REMAINDER] = "remainder",
                 [COLUMN_TIME] = "update_time",
                 ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true,
-               [COLUMN_MAX_ID] = true,
-               [COLUMN_STEP] = true,
-               [COLUMN_DELTA] = true,
-               [COLUMN_REMAINDER] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID) | COLUMN_BIT(COLUMN_STEP) |
+              COLUMN_BIT(COLUMN_DELTA) | COLUMN_BIT(COLUMN_REMAINDER),
     .is_handed_out = true,
     .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
     .order = {"id", "biz_type", "begin_id", "max_id", "step", "delta", "remainder", "create_time",
@@ -62,7 +58,7 @@ const struct source SOURCE_COSID = {
     .what = "CosId",
     .table = "cosid",
     .columns = {[COLUMN_NAME] = "name", [COLUMN_MAX_ID] = "last_max_id", ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .is_handed_out = true,
     .age = "UNIX_TIMESTAMP() - CAST(t.last_fetch_time AS SIGNED)",
     .order = {"name", "last_max_id", "last_fetch_time", NULL},
@@ -78,7 +74,7 @@ const struct source SOURCE_TAGS = {
                 [COLUMN_DELTA] = "delta",
                 [COLUMN_REMAINDER] = "remainder",
                 ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .order = {"tag", "max_id", "step", "description", NULL},
 };
 
@@ -86,7 +82,7 @@ const struct source SOURCE_REDIS = {
     .what = "Redis",
     .table = "",
     .columns = {[COLUMN_NAME] = "tag", [COLUMN_MAX_ID] = "value", ANY_COLUMNS},
-    .needed = {[COLUMN_NAME] = true, [COLUMN_MAX_ID] = true},
+    .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .is_handed_out = true,
 };
 
@@ -109,7 +105,7 @@ void columns_add(struct columns *columns, int meaning)
         return;
     }
     columns->meaning[columns->count++] = meaning;
-    columns->have |= meaning != NO_COLUMN ? 1U << meaning : 0;
+    columns->have |= meaning != NO_COLUMN ? COLUMN_BIT(meaning) : 0;
 }
 
 void columns_in_order(struct columns *columns, const struct source *source)
@@ -122,12 +118,9 @@ void columns_in_order(struct columns *columns, const struct source *source)
 
 const char *columns_lack(const struct source *source, const struct columns *columns)
 {
-    for (int column = 0; column < COLUMNS; column++) {
-        if (source->needed[column] && (columns->have & 1U << column) == 0) {
-            return source->columns[column];
-        }
-    }
-    return NULL;
+    unsigned missing = source->needed & ~columns->have;
+
+    return missing != 0 ? source->columns[__builtin_ctz(missing)] : NULL;
 }
 
 /* --- rows --- */
@@ -311,8 +304,8 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
         BUF_LOCAL(text_);                                                                          \
                                                                                                    \
         buf_printf(&text_, __VA_ARGS__);                                                           \
-        messages_add(&(checking)->tags->warnings, "%s: tag '%.*s'%s", ROW_PLACE((tag)->row),       \
-                     (int)(tag)->name_len, (tag)->name, buf_text(&text_));                         \
+        messages_add(&(checking)->tags->warnings, "%s: tag '%s'%s", ROW_PLACE((tag)->row),         \
+                     (tag)->name, buf_text(&text_));                                               \
     } while (0)
 
 /* The description as leafd can keep it: UTF-8, without NUL, of bounded length. */
@@ -390,17 +383,20 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     const struct source *source = checking->source;
     struct import_tag *tag = &checking->tags->list[checking->tags->count];
     char looks[LOOKS_WHY_BYTES];
+    const char *shown;
+    size_t len;
     BUF_LOCAL(why);
 
     *tag = (struct import_tag){.row = row, .description = "", .age_s = -1};
     row_check_name(checking, row, &why);
-    tag->name = row_bytes(checking, row, COLUMN_NAME, &tag->name_len);
-    tag->object = row_bytes(checking, row, COLUMN_OBJECT, &tag->object_len);
+    tag->name = row_bytes(checking, row, COLUMN_NAME, &len);
+    shown = row->line > 0 ? "" : TEXT_SHOWN(tag->name, len, IMPORT_SHOWN_BYTES);
+    tag->object = row_bytes(checking, row, COLUMN_OBJECT, &len);
     tag->at = row_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, &why);
-    if (source->needed[COLUMN_STEP] || row->values[COLUMN_STEP].is_there) {
+    if ((source->needed & COLUMN_BIT(COLUMN_STEP)) != 0 || row->values[COLUMN_STEP].is_there) {
         tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
     }
-    if (source->needed[COLUMN_DELTA] || row->values[COLUMN_DELTA].is_there) {
+    if ((source->needed & COLUMN_BIT(COLUMN_DELTA)) != 0 || row->values[COLUMN_DELTA].is_there) {
         row_check_delta(checking, row, tag, &why);
     }
     tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
@@ -408,14 +404,11 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     if (why.len > 0) {
         /* A row of a database has no line: its name is shown. */
         messages_add(&checking->tags->errors, "%s%s%s: %s", ROW_PLACE(row),
-                     row->line > 0 ? "" : ", ",
-                     row->line > 0 ? "" : TEXT_SHOWN(tag->name, tag->name_len, IMPORT_SHOWN_BYTES),
-                     buf_text(&why));
+                     row->line > 0 ? "" : ", ", shown, buf_text(&why));
         return;
     }
     if (row->values[COLUMN_AGE].is_there) {
         uint64_t age_s = 0;
-        size_t len;
         const char *text = row_bytes(checking, row, COLUMN_AGE, &len);
         bool later = text_parse_decimal(text, len, 0, INT64_MAX, &age_s) != 0; /* than now */
 
@@ -429,7 +422,7 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     } else if (tag->max_id == TAG_MAX_ID) {
         TAG_WARN(checking, tag, " is exhausted: it has no id left");
     }
-    if (looks_like_another(tag->name, tag->name_len, looks)) {
+    if (looks_like_another(tag->name, strlen(tag->name), looks)) {
         TAG_WARN(checking, tag, " looks like another one: %s", looks);
     }
     checking->tags->count++;
@@ -442,7 +435,7 @@ static int tag_by_name(const void *a, const void *b)
     const struct import_tag *one = a;
     const struct import_tag *two = b;
 
-    return tag_name_compare(one->name, one->name_len, two->name, two->name_len);
+    return strcmp(one->name, two->name);
 }
 
 /* Equal ones stay in the order of the file. */
@@ -475,8 +468,8 @@ static void tags_merge_equal(struct tag_checking *checking)
             last->age_s = tag->age_s < last->age_s ? tag->age_s : last->age_s;
             last->step = tag->step > last->step ? tag->step : last->step;
         } else {
-            messages_add(&tags->errors, "%s: tag '%.*s' is already in %s", ROW_PLACE(tag->row),
-                         (int)tag->name_len, tag->name, ROW_PLACE(last->row));
+            messages_add(&tags->errors, "%s: tag '%s' is already in %s", ROW_PLACE(tag->row),
+                         tag->name, ROW_PLACE(last->row));
         }
         free(tag->cut);
     }
@@ -485,7 +478,7 @@ static void tags_merge_equal(struct tag_checking *checking)
 
 static size_t length_without_blanks(const struct import_tag *tag)
 {
-    size_t len = tag->name_len;
+    size_t len = strlen(tag->name);
 
     while (len > 0 && tag->name[len - 1] == ' ') {
         len--;
@@ -517,10 +510,9 @@ static void tags_warn_of_alike(struct tag_checking *checking)
     for (size_t i = 1; i < tags->count; i++) {
         if (tag_by_fold(&list[i - 1], &list[i]) == 0) {
             messages_add(&tags->warnings,
-                         "%s: tags '%.*s' and '%.*s' differ only in case or spaces at the end: for "
+                         "%s: tags '%s' and '%s' differ only in case or spaces at the end: for "
                          "MySQL they may be one, for leafd they are two",
-                         ROW_PLACE(list[i]->row), (int)list[i - 1]->name_len, list[i - 1]->name,
-                         (int)list[i]->name_len, list[i]->name);
+                         ROW_PLACE(list[i]->row), list[i - 1]->name, list[i]->name);
         }
     }
     free(list);
@@ -553,9 +545,9 @@ void tags_free(struct import_tags *tags)
     *tags = (struct import_tags){0};
 }
 
-struct import_tag *tags_find(const struct import_tags *tags, const char *name, size_t len)
+struct import_tag *tags_find(const struct import_tags *tags, const char *name)
 {
-    const struct import_tag key = {.name = name, .name_len = len};
+    const struct import_tag key = {.name = name};
 
     return bsearch(&key, tags->list, tags->count, sizeof key, tag_by_name);
 }

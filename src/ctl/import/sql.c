@@ -112,6 +112,28 @@ size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool 
     return 0;
 }
 
+void sql_unquote(struct buf *out, const char *text, size_t len, char quote, enum escapes escapes)
+{
+    static const char letters[] = "0bnrtZ";
+    static const char meanings[] = "\0\b\n\r\t\x1a";
+
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (escapes != ESCAPES_NONE && c == '\\' && i + 1 < len) {
+            const char *found = text[++i] != '\0' ? strchr(letters, text[i]) : NULL;
+
+            if (escapes == ESCAPES_SQL && (text[i] == '%' || text[i] == '_')) {
+                buf_put(out, "\\", 1);
+            }
+            c = found != NULL ? meanings[found - letters] : text[i];
+        } else if (quote != '\0' && c == quote) {
+            i++; /* it is doubled */
+        }
+        buf_put(out, &c, 1);
+    }
+}
+
 /* The length of the number that begins here; 0: no number. */
 static size_t sql_number_len(const char *data)
 {
@@ -215,39 +237,9 @@ static bool token_is_one_of(const struct token *token, const char *const *words)
 static void token_name(const struct token *token, struct buf *out)
 {
     bool quoted = token->kind == TOKEN_NAME;
-    size_t end = token->len - quoted;
 
-    for (size_t i = quoted; i < end; i++) {
-        buf_put(out, token->text + i, 1);
-        i += quoted && token->text[i] == '`';
-    }
-}
-
-bool sql_escape(char letter, char *ret_meaning)
-{
-    static const char letters[] = "0bnrtZ";
-    static const char meanings[] = "\0\b\n\r\t\x1a";
-    const char *found = letter != '\0' ? strchr(letters, letter) : NULL;
-
-    *ret_meaning = found != NULL ? meanings[found - letters] : letter;
-    return found != NULL;
-}
-
-/* The bytes of a string, without quotes and escapes. */
-static void token_string(const struct token *token, struct buf *out)
-{
-    char quote = token->text[0];
-
-    for (size_t i = 1; i + 1 < token->len; i++) {
-        char c = token->text[i];
-
-        if (c == quote) {
-            i++;
-        } else if (c == '\\' && !sql_escape(token->text[++i], &c) && (c == '%' || c == '_')) {
-            buf_put(out, "\\", 1); /* kept before these, as in MySQL */
-        }
-        buf_put(out, &c, 1);
-    }
+    sql_unquote(out, token->text + quoted, token->len - 2 * quoted, quoted ? '`' : '\0',
+                ESCAPES_NONE);
 }
 
 /* --- statements without rows --- */
@@ -416,7 +408,7 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
     if (named && !charset_is_utf8(before->text + 1, before->len - 1)) {
         value_is_wrong(value, "in this character set, not utf8mb4 or binary:", before);
     } else if (token->kind == TOKEN_STRING) {
-        token_string(token, &bytes);
+        sql_unquote(&bytes, token->text + 1, token->len - 2, *token->text, ESCAPES_SQL);
     } else if (token->kind == TOKEN_NUMBER && !hex) {
         hex = token->len > 2 && (token->text[1] | 0x20) == 'x';
         buf_put(&bytes, token->text + (hex ? 2 : 0), token->len - (hex ? 2 : 0));
@@ -437,6 +429,7 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
         buf_put(out, bytes.data, bytes.len);
     }
     value->bytes.len = out->len - value->bytes.at;
+    buf_put(out, "", 1);
 }
 
 /* One value: the token after it. Tokens up to the comma belong to an expression, as in

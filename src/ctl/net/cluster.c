@@ -461,13 +461,13 @@ static void must(CURLcode code)
 static size_t on_body(char *bytes, size_t size, size_t count, void *data)
 {
     struct asking *asking = data;
-    const struct ask_sink *sink = asking->ask->sink;
+    const struct ask *ask = asking->ask;
     size_t len = size * count;
     long status = 0;
 
     must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RESPONSE_CODE, &status));
-    if (sink != NULL && status == 200) {
-        return sink->take(sink->data, bytes, len) ? len : 0;
+    if (ask->take != NULL && status == 200) {
+        return ask->take(ask->data, bytes, len) ? len : 0;
     }
     if (len > ANSWER_BODY_BYTES - asking->body.len) {
         asking->too_large = true;
@@ -503,7 +503,7 @@ static void set_request(struct asking *asking, const char *url, uint32_t timeout
     SET(curl, CUSTOMREQUEST, ask->method != NULL ? ask->method : "GET");
     SET(curl, NOSIGNAL, 1L);
     SET(curl, CONNECTTIMEOUT_MS, (long)(timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS));
-    if (ask->sink == NULL) {
+    if (ask->take == NULL) {
         SET(curl, TIMEOUT_MS, (long)timeout_ms);
     } else {
         SET(curl, LOW_SPEED_LIMIT, 1L);
@@ -653,39 +653,39 @@ static bool refused_share(const struct answer *answer)
     return answer->status == 429 && strcmp(answer->code, "share") == 0;
 }
 
+/* The exit codes of error answers, and their remedies; the first row that fits counts. */
+static const struct {
+    long status;      /* 0: any */
+    const char *code; /* its beginning */
+    enum ctl_exit exit;
+    const char *hint;
+} MEANINGS[] = {
+    {401, "", CTL_DENIED,
+     "show a token: --token-file FILE, LEAFCTL_TOKEN_FILE, or token-file in the config file"},
+    {403, "", CTL_DENIED, NULL},
+    {421, "", CTL_DENIED, "ask by a name that the node knows (http.hosts)"},
+    {404, "unknown_", CTL_NOT_FOUND, NULL},
+    {404, "no_route", CTL_REFUSED, "is it an older leafd than this leafctl?"},
+    {429, "share", CTL_REFUSED, NULL},
+    {429, "", CTL_UNKNOWN, NULL},
+    {503, "", CTL_UNKNOWN, NULL},
+    {500, "", CTL_UNKNOWN, NULL},
+    {0, "tls_required", CTL_REFUSED,
+     "the server speaks TLS: --ca FILE, or https:// before its address"},
+    {0, "", CTL_REFUSED, NULL},
+};
+
 /* The exit code of an error answer, and its remedy. */
 static enum ctl_exit meaning_of(const struct answer *answer, const char **ret_hint)
 {
-    *ret_hint = NULL;
-    switch (answer->status) {
-    case 401:
-        *ret_hint = "show a token: --token-file FILE, LEAFCTL_TOKEN_FILE, or token-file in the "
-                    "config file";
-        return CTL_DENIED;
-    case 403:
-        return CTL_DENIED;
-    case 421:
-        *ret_hint = "ask by a name that the node knows (http.hosts)";
-        return CTL_DENIED;
-    case 404:
-        if (strncmp(answer->code, "unknown_", 8) == 0) {
-            return CTL_NOT_FOUND;
-        }
-        if (strcmp(answer->code, "no_route") == 0) {
-            *ret_hint = "is it an older leafd than this leafctl?";
-        }
-        return CTL_REFUSED;
-    case 429:
-        return refused_share(answer) ? CTL_REFUSED : CTL_UNKNOWN;
-    case 503:
-    case 500:
-        return CTL_UNKNOWN;
-    default:
-        if (strcmp(answer->code, "tls_required") == 0) {
-            *ret_hint = "the server speaks TLS: --ca FILE, or https:// before its address";
-        }
-        return CTL_REFUSED;
+    size_t row = 0;
+
+    while ((MEANINGS[row].status != 0 && MEANINGS[row].status != answer->status) ||
+           strncmp(answer->code, MEANINGS[row].code, strlen(MEANINGS[row].code)) != 0) {
+        row++;
     }
+    *ret_hint = MEANINGS[row].hint;
+    return MEANINGS[row].exit;
 }
 
 /* --- tries --- */

@@ -28,7 +28,7 @@
  *
  * Failure modes: of a setting, a text that names it, the value and the rule; of a request, an exit
  * code, with a text in the answer that includes the remedy. HTTP codes other than 2xx are failures;
- * so is an answer beyond ANSWER_BODY_BYTES, unless a sink takes it. Ownership: the settings own
+ * so is an answer beyond ANSWER_BODY_BYTES, unless `take` has it. Ownership: the settings own
  * their texts; the caller owns an answer, answer_free(). Thread: one.
  */
 #ifndef LEAFD_CTL_NET_CLUSTER_H
@@ -146,19 +146,15 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
 #define ANSWER_BODY_BYTES (64 << 20)
 #define ASK_PAUSE_MS 200 /* between two rounds of all servers */
 
-/* Takes a body of status 200 piece by piece; false ends the exchange. */
-struct ask_sink {
-    bool (*take)(void *data, const void *bytes, size_t len);
-    void *data;
-} BY_NAME;
-
 struct ask {
     const char *method; /* NULL: GET */
     const char *target;
     const char *body; /* JSON, NULL: none */
     const char *key;  /* Idempotency-Key; NULL: none */
-    const struct ask_sink *sink;
-    uint32_t timeout_ms;  /* for the whole request; with a sink, without a byte received; 0: the
+    /* Takes a body of status 200 piece by piece; false ends the exchange. NULL: nothing does. */
+    bool (*take)(void *data, const void *bytes, size_t len);
+    void *data;           /* of take */
+    uint32_t timeout_ms;  /* for the whole request; with take, without a byte received; 0: the
                              settings' */
     bool once;            /* the request must not be sent twice */
     const size_t *server; /* the only one asked, and once; NULL: all, until one answers */

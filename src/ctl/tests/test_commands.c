@@ -43,8 +43,9 @@ static void test_rows_take_their_operands(void **state)
         assert_int_equal(takes, command->path != NULL ? words : 0);
         assert_true(command->path == NULL || strchr(command->path, '*') == NULL || takes > 0);
         assert_true(command->path == NULL || command->run != NULL || command->waits ||
-                    (command->form != NULL) + (command->columns != NULL) + (command->put != NULL) ==
+                    (command->form != NULL) + (command->columns != NULL || command->put != NULL) ==
                         1);
+        assert_true((command->columns != NULL) == (command->list != NULL));
     }
 }
 
@@ -110,7 +111,7 @@ static enum ctl_exit parse(struct ctl *ctl, const char *const *words, enum args_
         argv[argc] = (char *)words[argc - 1];
     }
     *ctl = (struct ctl){0};
-    return args_parse(ctl, COMMANDS, argc, argv, action);
+    return args_parse(ctl, argc, argv, action);
 }
 
 static void test_command_lines(void **state)

@@ -418,9 +418,9 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     }
 }
 
-bool allocator_has_keys(void *data, const struct cluster_request *request, uint64_t first)
+bool allocator_has_keys(const struct allocator *allocator, const struct cluster_request *request,
+                        uint64_t first)
 {
-    const struct allocator *allocator = data;
     const struct id_tag *tag;
     struct strict_item item;
 

@@ -122,9 +122,11 @@ void allocator_want(struct allocator *allocator, struct id_tag *tag);
  * Tags not in the table are ignored, and so are rows older than those known from the leader. */
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
 
-/* A strict_keys_fn (strict.h), with the allocator as its data: false while this node has not
- * applied a change of the tag's key that the ids need. True of tags that are not in the table. */
-bool allocator_has_keys(void *data, const struct cluster_request *request, uint64_t first);
+/* Does this node have the keys for the texts of the ids that a request of kind ID_REQUEST_STRICT
+ * got, from `first` on (src/id/codec/shape.h)? False while it has not applied a change of the tag's
+ * key that they need. True of tags that are not in the table. */
+bool allocator_has_keys(const struct allocator *allocator, const struct cluster_request *request,
+                        uint64_t first);
 
 /* The cluster answered this command of the node with the marks of its tags (command.h), ahead of
  * this node's log: burn all held ids of older generations. 0 or ERR_BAD_MESSAGE. */

@@ -22,7 +22,6 @@
 
 #include "src/base/hot.h"
 #include "src/base/limits.h"
-#include "src/id/alloc/refill.h"
 #include "src/id/alloc/segment.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "src/base/assert.h"
+#include "src/id/alloc/allocator.h"
 #include "src/id/alloc/batch.h"
 
 #define HOLD_MS 3 /* a small batch is held back at most this long */
@@ -50,12 +51,10 @@ struct lane {
 struct strict {
     uint32_t key_limit;
     uint32_t key_share;
-    strict_answer_fn answer;
-    void *data;
+    struct answers *answers;
+    struct allocator *allocator;
     strict_period_fn period; /* NULL: no tag has one */
     void *period_data;
-    strict_keys_fn has_keys; /* NULL: this node has all */
-    void *keys_data;
     const struct clock *clock;
     struct timers *timers;
     bool stopped;
@@ -97,8 +96,10 @@ static void strict_finish(struct strict *strict, struct cluster_request *request
     strict->held--;
     timer_cancel(strict->timers, &request->deadline);
     histogram_note(&strict->took, clock_now_us(strict->clock) - request->began_us, 1);
-    request->status = status;
-    strict->answer(strict->data, request, status);
+    if (status == 0) {
+        allocator_answered(strict->allocator, request);
+    }
+    answers_put(strict->answers, request, status);
 }
 
 static struct lane *lane_of(struct strict *strict, const struct cluster_request *request)
@@ -124,8 +125,7 @@ static void strict_give(struct strict *strict, struct cluster_request *request, 
 {
     uint64_t at_ms = now_ms + STRICT_RETRY_MS;
 
-    if (strict->stopped || strict->has_keys == NULL ||
-        strict->has_keys(strict->keys_data, request, first)) {
+    if (strict->stopped || allocator_has_keys(strict->allocator, request, first)) {
         strict_finish(strict, request, 0);
     } else if (now_ms < request->deadline_ms) {
         TAILQ_INSERT_TAIL(&strict->have_ids, request, link);
@@ -171,11 +171,11 @@ void strict_submit(struct strict *strict, struct cluster_request *request)
 
     ASSERT(request->kind == ID_REQUEST_STRICT);
     request->reply.len = 0;
-    request->status = refused;
     if (refused != 0) {
-        strict->answer(strict->data, request, refused);
+        answers_put(strict->answers, request, refused);
         return;
     }
+    request->status = 0;
     request->holder = strict;
     request->item = (struct batch_item){0};
     request->began_us = clock_now_us(strict->clock);
@@ -364,7 +364,8 @@ uint64_t strict_burnt(const struct strict *strict)
 /* --- begin and end --- */
 
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
-                          struct id_proposer *proposer, strict_answer_fn answer, void *data)
+                          struct id_proposer *proposer, struct answers *answers,
+                          struct allocator *allocator)
 {
     static const struct batcher_ops batcher_ops = {.pack = strict_pack, .result = strict_settle};
     struct strict *strict = MUST_HAVE(calloc(1, sizeof *strict));
@@ -372,8 +373,8 @@ struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct 
     ASSERT(key_limit >= 1 && key_limit <= LIMIT_KEYS);
     strict->key_limit = key_limit;
     strict->key_share = key_limit;
-    strict->answer = answer;
-    strict->data = data;
+    strict->answers = answers;
+    strict->allocator = allocator;
     strict->clock = clock;
     strict->timers = timers;
     TAILQ_INIT(&strict->have_ids);
@@ -408,12 +409,6 @@ void strict_dates(struct strict *strict, strict_period_fn period, void *data)
 {
     strict->period = period;
     strict->period_data = data;
-}
-
-void strict_keys(struct strict *strict, strict_keys_fn has_keys, void *data)
-{
-    strict->has_keys = has_keys;
-    strict->keys_data = data;
 }
 
 void strict_free(struct strict *strict)

@@ -38,10 +38,7 @@
 
 #define STRICT_RETRY_MS 20 /* pause after ERR_CHANGING or ERR_EMPTY */
 
-/* Called, on the owner's thread, when a request is over, possibly from inside strict_submit().
- * request->status and reply are set before. */
-typedef void (*strict_answer_fn)(void *data, struct cluster_request *request, int status);
-
+struct allocator;
 struct strict;
 
 /* Limits of the batches from now on; strict_new()'s key_limit sets both at first. key_share: keys
@@ -53,15 +50,11 @@ void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_s
 typedef uint32_t (*strict_period_fn)(void *data, const char *name, size_t name_len);
 void strict_dates(struct strict *strict, strict_period_fn period, void *data);
 
-/* Does this node have the keys for the texts of the request's ids, from `first` on
- * (src/id/codec/shape.h)? Called for each request that got ids; while it is false, the request
- * keeps them and waits. NULL, as at first: yes. */
-typedef bool (*strict_keys_fn)(void *data, const struct cluster_request *request, uint64_t first);
-void strict_keys(struct strict *strict, strict_keys_fn has_keys, void *data);
-
-/* key_limit: strict.keys. */
+/* key_limit: strict.keys. answers: where requests go that are over, with reply and status.
+ * allocator: it knows the keys of texts, and notes which tags are in use. */
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
-                          struct id_proposer *proposer, strict_answer_fn answer, void *data);
+                          struct id_proposer *proposer, struct answers *answers,
+                          struct allocator *allocator);
 
 /* All requests must have been answered (after strict_stop() and the proposer's end). Accepts
  * NULL. */

@@ -464,7 +464,7 @@ static int fsm_load_row(struct machine *machine, const struct row_loaded *row)
     }
 }
 
-static void fsm_notify_all(const struct fsm *fsm)
+static void fsm_notify_all(struct fsm *fsm)
 {
     fsm_settings_notify(&fsm->settings);
     fsm_layouts_notify(&fsm->layouts);

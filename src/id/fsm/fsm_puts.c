@@ -390,19 +390,6 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
     return 0;
 }
 
-/* Set the client that the tag counts for. A new tag, or one made again, counts for the asking
- * client. So does one that this client makes larger, whichever client had it before: each growth is
- * checked against the share of the client that causes it. */
-static void merge_owner(const struct tag_row *old, const struct command_list *command,
-                        struct tag_row *row)
-{
-    bool live = old != NULL && !old->deleted;
-
-    if (command->client != 0 && (!live || tag_share_bytes(row) > tag_share_bytes(old))) {
-        row->client = command->client;
-    }
-}
-
 /* The bytes that the asking client's tags count after an item; is that too much? An item that adds
  * none is allowed, even to a client above its share. */
 static bool tags_share_full(const struct tag_row *old, const struct tag_row *merged,
@@ -606,7 +593,12 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         (void)refuse_put(result, ERR_INVALID, why);
         return ERR_INVALID;
     }
-    merge_owner(old, command, &row);
+    /* A new tag, or one made again, counts for the asking client. So does one that this client
+     * makes larger, whichever client had it before: each growth is checked against the share of the
+     * client that causes it. */
+    if (command->client != 0 && (!live || tag_share_bytes(&row) > tag_share_bytes(old))) {
+        row.client = command->client;
+    }
     is_moved = (put->fields & TAG_FIELD_MAX_ID) != 0 || plan->shape != NULL;
     /* A new generation: nodes burn their ids. A set max_id means that ids below it are in use
      * elsewhere (Leaf continued, or a backup was restored), so they must not be handed out or given

@@ -32,13 +32,19 @@ enum fsm_table {
     FSM_TABLE_WORKERS = 'w' /* worker id: worker_key_put() */
 };
 
+/* A tag's row before the change. All zero: it is new, or was loaded. */
+struct fsm_tag_before {
+    bool known;
+    bool recalling;
+    uint64_t max_id;
+};
+
 /* Called with each row after a command changed it, on the owner's thread, during state_apply().
  * Also called with each row after state_load_end(): the layout, then the named ones, worker ids,
  * tags. Rows are borrowed for the call. A function may be NULL. */
 struct fsm_listener {
-    void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
-    /* Before a command changes a row; row: still unchanged. */
-    void (*tag_changes)(struct fsm_listener *listener, const struct tag_row *row);
+    void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row,
+                        const struct fsm_tag_before *before);
     void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
     void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
     void (*named_layout_changed)(struct fsm_listener *listener, const struct layout_row *row);

@@ -184,13 +184,6 @@ struct fsm_row *fsm_tags_next(struct fsm_row *row)
     return RB_NEXT(fsm_row_tree, NULL, row);
 }
 
-static bool is_between(const struct fsm_row *row, const struct fsm_row *before,
-                       const struct fsm_row *after)
-{
-    return (before == NULL || row_order(before, row) < 0) &&
-           (after == NULL || row_order(row, after) < 0);
-}
-
 /* Insert into the tree, between two rows: a search would miss the caches at each step. If others
  * were made between them since, the row comes after all of them, or after the newest (t9, t10,
  * t11), or its place is searched for. */
@@ -204,7 +197,8 @@ static void enter_between(struct fsm_tags *tags, struct fsm_row *row, struct fsm
     if (now != before && row_order(now, row) >= 0) {
         now = tags->newest;
         after = now != NULL ? fsm_tags_next(now) : NULL;
-        if (now == NULL || !is_between(row, now, after)) {
+        if (now == NULL || row_order(now, row) >= 0 ||
+            (after != NULL && row_order(row, after) >= 0)) {
             twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
             ASSERT(twin == NULL);
             return;
@@ -341,22 +335,17 @@ void fsm_row_set(struct fsm_row *row, const struct tag_row *tag)
 
 /* --- changes --- */
 
-/* A node that uses a tag keeps another copy of its shape, ready for use. */
-static uint64_t used_bytes(const struct tag_row *tag)
-{
-    size_t keys = tag_is_rekeyable(tag) ? SHAPE_KEYS_MAX : 1;
-
-    return LIMIT_TAG_USED_BYTES + tag->name_len +
-           (tag->shape_len > 0 ? sizeof(struct shape) + keys * SHAPE_KEY_BYTES : 0);
-}
-
 uint64_t fsm_tag_bytes(const struct tag_row *tag)
 {
     uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + tag->name_len + 1, ARENA_UNIT_BYTES);
     uint64_t rest = rest_bytes(tag);
+    /* A node that uses a tag keeps another copy of its shape, ready for use. */
+    size_t keys = tag_is_rekeyable(tag) ? SHAPE_KEYS_MAX : 1;
+    uint64_t used = LIMIT_TAG_USED_BYTES + tag->name_len +
+                    (tag->shape_len > 0 ? sizeof(struct shape) + keys * SHAPE_KEY_BYTES : 0);
 
     rest = rest > 0 ? ALIGNED(MALLOC_BYTES + rest, 2 * MALLOC_BYTES) : 0;
-    return row + rest + (tag->deleted ? 0 : used_bytes(tag));
+    return row + rest + (tag->deleted ? 0 : used);
 }
 
 /* Start or stop counting the row. */
@@ -377,33 +366,31 @@ static void tag_journal(struct journal *journal, const struct tag_row *tag)
     journal_record(journal, tag_row_format(tag), tag);
 }
 
-static void tag_forewarn(const struct fsm_tags *tags, const struct tag_row *tag)
+static void tag_remember(struct fsm_tags *tags, const struct tag_row *tag)
 {
-    struct fsm_listener *listener = *tags->listener;
-
-    if (listener != NULL && listener->tag_changes != NULL && !tags->journal->loading) {
-        listener->tag_changes(listener, tag);
-    }
+    tags->before =
+        (struct fsm_tag_before){.known = true, .recalling = tag->recalling, .max_id = tag->max_id};
 }
 
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
 {
     const struct tag_row tag = fsm_row_tag(row);
 
-    tag_forewarn(tags, &tag);
+    tag_remember(tags, &tag);
     count_row(&tags->counts, &tag, false);
     tag_journal(tags->journal, &tag);
     journal_leave(tags->journal);
 }
 
-static void tag_notify(const struct fsm_tags *tags, const struct fsm_row *row)
+static void tag_notify(struct fsm_tags *tags, const struct fsm_row *row)
 {
     struct fsm_listener *listener = *tags->listener;
     const struct tag_row tag = fsm_row_tag(row);
 
     if (listener != NULL && listener->tag_changed != NULL && !tags->journal->loading) {
-        listener->tag_changed(listener, &tag);
+        listener->tag_changed(listener, &tag, &tags->before);
     }
+    tags->before = (struct fsm_tag_before){0};
 }
 
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
@@ -466,7 +453,7 @@ struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change
     } else {
         const struct tag_row old = fsm_row_tag(row);
 
-        tag_forewarn(tags, &old);
+        tag_remember(tags, &old);
         if (!change->keeps_share) {
             fsm_tags_disown(tags, &old);
         }
@@ -572,7 +559,7 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
     return 0;
 }
 
-void fsm_tags_notify(const struct fsm_tags *tags)
+void fsm_tags_notify(struct fsm_tags *tags)
 {
     struct fsm_row *row = *tags->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;
 

@@ -111,10 +111,11 @@ struct fsm_tags {
     struct arena arena;
     uint64_t seed; /* of hashes of names; nothing replicated depends on it */
     size_t count;
-    struct fsm_counts counts; /* of these */
-    size_t hollow_count;      /* while loading: fsm_tags_expect(); 0 in the end */
-    size_t recalling_count;   /* while loading: live tags that are recalled */
-    struct fsm_owners owners; /* bytes of each client's tags, by tag_share_bytes() */
+    struct fsm_counts counts;     /* of these */
+    size_t hollow_count;          /* while loading: fsm_tags_expect(); 0 in the end */
+    size_t recalling_count;       /* while loading: live tags that are recalled */
+    struct fsm_owners owners;     /* bytes of each client's tags, by tag_share_bytes() */
+    struct fsm_tag_before before; /* of the row that is being changed, for the listener */
 };
 
 void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
@@ -230,6 +231,6 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded) MUST_C
  * made, and fsm_tags_load() must fill it before the load ends. NULL: full. */
 struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len);
 /* Call the listener for every row. */
-void fsm_tags_notify(const struct fsm_tags *tags);
+void fsm_tags_notify(struct fsm_tags *tags);
 
 #endif

@@ -274,16 +274,6 @@ HOT static int own_slot_claim(struct snowflake *snowflake, uint32_t k, uint32_t 
                       ret_range, ret_lapsed);
 }
 
-static int named_slot_claim(struct snowflake *snowflake, struct layout_words *named, uint32_t k,
-                            uint32_t count, uint64_t random, struct segment_range *ret_range,
-                            bool *ret_lapsed)
-{
-    struct layout_word *at = &named->words[k];
-
-    return slot_claim(snowflake, &snowflake->slots[k], &named->row.layout, false, &at->word,
-                      &at->start, count, random, ret_range, ret_lapsed);
-}
-
 /* Of two errors of a slot the one that will end sooner by itself. */
 static int briefer_error(int a, int b)
 {
@@ -422,7 +412,9 @@ static int named_claim_any(struct snowflake *snowflake, struct layout_words *nam
                              LAYOUT_WORD_CLOSED) == 0;
             continue;
         }
-        slot_err = named_slot_claim(snowflake, named, k, count, random, ret_range, ret_lapsed);
+        slot_err = slot_claim(snowflake, &snowflake->slots[k], &named->row.layout, false,
+                              &named->words[k].word, &named->words[k].start, count, random,
+                              ret_range, ret_lapsed);
         if (slot_err == 0) {
             return 0;
         }

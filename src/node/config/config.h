@@ -102,15 +102,14 @@ struct config_origin {
     char *text;    /* the value as written; owned; NULL: required and not given */
 };
 
-/* Of snowflake.worker-id: any free one. */
-#define CONFIG_WORKER_ID_ANY 65535
+/* Of the widest snowflake.layout. */
+#define CONFIG_WORKER_ID_MAX 1023
 
 /* Do not copy: strings point at the texts of the origins, the keys of the node at the secret and at
  * paths. */
 struct config {
     struct node_settings node;
     struct id_service_config ids;    /* what the node serves */
-    uint32_t worker_id;              /* fixed by ids.lease; CONFIG_WORKER_ID_ANY: none */
     enum config_bootstrap bootstrap; /* node and data have copies of its parts */
     struct http_settings http;
     char resp_shown[LIMIT_ADDRESS_BYTES + 1]; /* what http has of it */

@@ -31,7 +31,7 @@
 #include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/id/alloc/prefetch.h"
-#include "src/id/alloc/refill.h"
+#include "src/id/alloc/segment.h"
 
 void config_release(struct config *config)
 {
@@ -507,7 +507,6 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     ASSERT(config_roles(config->auth.anonymous, &config->auth.anonymous_roles, &item) == 0);
     config->data.map_by_disk =
         config->origins[setting_row("data.map-bytes")].source == CONFIG_FROM_DEFAULT;
-    config->ids.lease.fixed = config->worker_id == CONFIG_WORKER_ID_ANY ? 0 : config->worker_id + 1;
     if (config->http.loops == 0) {
         config->http.loops = rules_http_loops(uv_available_parallelism());
     }

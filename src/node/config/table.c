@@ -505,6 +505,25 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
     return 0;
 }
 
+/* --- the worker id --- */
+
+static int parse_worker(const struct setting *setting, const char *text, void *field,
+                        struct config_error *why)
+{
+    uint64_t number = 0;
+
+    (void)why;
+    if (strcmp(text, "any") == 0) {
+        *(uint32_t *)field = 0;
+        return 0;
+    }
+    if (!setting_digits(text, strlen(text), &number) || !in_range(setting, number)) {
+        return ERR_INVALID;
+    }
+    *(uint32_t *)field = (uint32_t)number + 1;
+    return 0;
+}
+
 /* --- the raise of the level --- */
 
 static int parse_hold(const struct setting *setting, const char *text, void *field,
@@ -613,6 +632,7 @@ static const struct setting_type setting_quota = {
     .rule = "name=number, separated by commas: requests-per-s, ids-per-s, connections, bodies of "
             "1..1000000000, keys, workers, tags of 1%..100%",
     .brief = "name=number, ..."};
+static const struct setting_type setting_worker = {.parse = parse_worker, .rule = "{}..{}, or any"};
 static const struct setting_type setting_hold = {.parse = parse_hold,
                                                  .rule = "{}..{} ms, or never"};
 
@@ -782,8 +802,8 @@ const struct setting settings[] = {
     {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},
-    {"snowflake.worker-id", NUMBER(worker_id, 0, CONFIG_WORKER_ID_ANY, NULL),
-     DEFAULT_SHOWN("65535", "any free one"),
+    {"snowflake.worker-id", RANGED(setting_worker, ids.lease.fixed, 0, CONFIG_WORKER_ID_MAX),
+     DEFAULT("any"),
      "This worker id alone. While another holds it: no snowflake ids here; the log says who."},
     {"snowflake.window-ms",
      NUMBER(ids.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"), DEFAULT("600000"),

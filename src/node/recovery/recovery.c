@@ -836,6 +836,12 @@ static int write_out(const struct options *options, const struct saved *saved,
                                                          "--peer-address")
                                        : fresh_check(options->to_dir, &error);
 
+    if (err == 0 && options->from_dir != NULL) {
+        err = fresh_check_outside(options->to_dir, options->from_dir, &error);
+    }
+    for (unsigned i = 0; i < options->compare_count && err == 0; i++) {
+        err = fresh_check_outside(options->to_dir, options->compare[i], &error);
+    }
     if (err != 0) {
         return recovery_refuse(options, err, "", error.text);
     }

@@ -77,17 +77,31 @@ static uint64_t times_capped(uint64_t a, uint64_t b)
     return b != 0 && a > TAG_MAX_ID_END / b ? TAG_MAX_ID_END : a * b;
 }
 
-bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
-                 uint32_t increment, uint64_t *ret_numbers)
+/* Numbers of the largest segment. With a cover_s segments follow the pace, and the default max_step
+ * is far above them: a raise by it would use up a tag with a max. */
+static uint64_t largest_segment(const struct saved_row *row, const struct tag_row *tag)
+{
+    uint64_t most = (uint64_t)tag->max_step * increment_of(tag->increment);
+    uint64_t least = (uint64_t)TAG_DEFAULT_MAX_STEP * increment_of(tag->increment);
+    double paced = (double)row->grew * tag->cover_s * 1000 / (double)row->span_ms;
+
+    if (tag->cover_s == 0 || most < least || paced >= (double)most) {
+        return most;
+    }
+    return paced > (double)least ? (uint64_t)paced : least;
+}
+
+bool renew_raise(const struct raise *raise, const struct saved_row *row, const struct tag_row *tag,
+                 uint64_t *ret_numbers)
 {
     bool known = row->span_ms >= SPAN_MIN_MS;
-    uint64_t by_ids = raise->by_ids ? times_capped(raise->ids, increment_of(increment)) : 0;
+    uint64_t by_ids = raise->by_ids ? times_capped(raise->ids, increment_of(tag->increment)) : 0;
     uint64_t by_time = 0;
 
     if (raise->by_time && known) { /* even an idle tag may have been granted some segments */
         double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
         uint64_t by = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
-        uint64_t segment = max_step * increment_of(increment);
+        uint64_t segment = largest_segment(row, tag);
 
         by_time = times_capped(by > segment ? by : segment, raise->factor);
     }
@@ -119,7 +133,7 @@ static void put_tag_end(struct renewing *renewing, const struct saved_row *row,
 static int raise_of(struct renewing *renewing, const struct saved_row *row,
                     const struct tag_row *tag, uint64_t *ret_numbers)
 {
-    if (renew_raise(&renewing->options->raise, row, tag->max_step, tag->increment, ret_numbers)) {
+    if (renew_raise(&renewing->options->raise, row, tag, ret_numbers)) {
         return 0;
     }
     return store_error_set(renewing->error, ERR_INVALID,

@@ -314,6 +314,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     saved->term = reach->term < LIMIT_PLAUSIBLE ? reach->term : 1;
     saved->tail = reach->index - loaded->position.index;
     saved->local = true;
+    err = prepare_check_entries(loading->state, loaded, ret_error);
     for (size_t i = 0; i < loaded->entry_count && err == 0; i++) {
         uint64_t index = loaded->first_index + i;
 
@@ -401,6 +402,51 @@ int fresh_check(const char *dir, struct store_error *ret_error)
     }
     (void)closedir(open);
     return err;
+}
+
+/* By inodes, from the nearest directory that exists up to the root: paths may be links. */
+int fresh_check_outside(const char *dir, const char *source, struct store_error *ret_error)
+{
+    char at[LIMIT_PATH_BYTES + 4096];
+    struct stat wanted;
+    struct stat found;
+    struct stat before = {0};
+    size_t len = (size_t)snprintf(at, LIMIT_PATH_BYTES + 1, "%s", dir);
+
+    while (stat(at, &found) != 0) { /* its last element does not exist */
+        while (len > 1 && at[len - 1] == '/') {
+            at[--len] = '\0';
+        }
+        while (len > 0 && at[len - 1] != '/') {
+            at[--len] = '\0';
+        }
+        if (len == 0) {
+            memcpy(at, ".", sizeof ".");
+            len = 1;
+        }
+    }
+    if (stat(source, &wanted) != 0) {
+        return store_error_set(ret_error, ERR_IO, "cannot look at %.150s: %s", source,
+                               strerror(errno));
+    }
+    for (; found.st_ino != before.st_ino || found.st_dev != before.st_dev;
+         len += sizeof "/.." - 1) {
+        if (found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev) {
+            return store_error_set(ret_error, ERR_EXISTS,
+                                   "%.120s is in %.120s, which stays as it is: name a directory "
+                                   "elsewhere",
+                                   dir, source);
+        }
+        before = found;
+        if (len + sizeof "/.." > sizeof at) {
+            break;
+        }
+        memcpy(at + len, "/..", sizeof "/..");
+        if (stat(at, &found) != 0) {
+            break;
+        }
+    }
+    return 0;
 }
 
 int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_error *ret_error)

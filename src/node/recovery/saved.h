@@ -145,9 +145,11 @@ struct renewed {
     size_t workers;
 };
 
-/* The raise of this row's tag, in numbers; its max_step is in ids. False: not known. */
-bool renew_raise(const struct raise *raise, const struct saved_row *row, uint64_t max_step,
-                 uint32_t increment, uint64_t *ret_numbers);
+struct tag_row;
+
+/* The raise of the row, of this tag, in numbers. False: not known. */
+bool renew_raise(const struct raise *raise, const struct saved_row *row, const struct tag_row *tag,
+                 uint64_t *ret_numbers);
 
 int renew(const struct saved *saved, const struct renew_options *options, uint64_t now_ms,
           struct renewed *ret_renewed, struct store_error *ret_error) MUST_CHECK;
@@ -170,6 +172,10 @@ struct fresh {
 
 /* 0: the directory does not exist, or has at most the remains of an interrupted fresh_write(). */
 int fresh_check(const char *dir, struct store_error *ret_error) MUST_CHECK;
+
+/* 0: the directory, which need not exist, is neither `source` nor below it: that stays as it is. */
+int fresh_check_outside(const char *dir, const char *source,
+                        struct store_error *ret_error) MUST_CHECK;
 
 int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id,
                 struct store_error *ret_error) MUST_CHECK;

@@ -216,19 +216,17 @@ void node_free(struct node *node)
 /* --- HTTP --- */
 
 struct api *api_new(const struct http_settings *http, const struct http_build *build,
-                    struct id_backend *backend)
+                    struct id_backend *backend, struct auth *auth, const struct talker *resp)
 {
     event("api_new");
+    if (resp != NULL) {
+        event("resp");
+    }
     assert_ptr_equal(backend, fake_backend);
+    assert_non_null(auth);
     fake.api_settings = http;
     fake.build = build;
     return (struct api *)&fake;
-}
-
-void api_set_auth(struct api *api, struct auth *auth)
-{
-    assert_ptr_equal(api, &fake);
-    assert_non_null(auth);
 }
 
 const struct http_service *api_admin_service(struct api *api, const char *http_address,
@@ -239,13 +237,6 @@ const struct http_service *api_admin_service(struct api *api, const char *http_a
     assert_non_null(admin_address);
     fake.has_admin = true;
     return (const struct http_service *)&fake;
-}
-
-void api_set_resp(struct api *api, const struct talker *talker)
-{
-    assert_ptr_equal(api, &fake);
-    assert_non_null(talker);
-    event("api_set_resp");
 }
 
 const struct http_service *api_service(const struct api *api)

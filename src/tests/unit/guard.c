@@ -26,8 +26,8 @@
 
 #define FRAMES_MAX 48
 #define ADDRESS_BYTES 19
-#define PAUSE_NS 50000000 /* so often is looked whether a program has ended, */
-#define STACKS_PAUSES 400 /* and so many times */
+#define PAUSE_NS 50000000  /* so often is looked whether a program has ended, */
+#define STACKS_PAUSES 2400 /* and so many times: gdb takes a minute on a busy machine */
 #define SECOND_ALARM_S 5
 
 int __real__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,

@@ -1,6 +1,7 @@
 /*
  * test_owed.c - rows that are recorded, and put in their table by later commits: a kill between any
  * two of these, a clean stop, a view, damage, and that an older leafd refuses the file meanwhile.
+ * And entries in pieces, where no two free pages are neighbours.
  * (test_model.c and test_power.c have such rows among random operations.)
  */
 #include <setjmp.h>
@@ -23,6 +24,10 @@
 #include "storage/tests/store_mem.h"
 
 #define SLICES (GEN_KEYS / GEN_SLICE_ROWS)
+#define MAP_BYTES (16 << 20)
+#define PAGE_BYTES 4096
+#define PAGE_VALUE_BYTES 4000 /* a record of it takes a page of its own */
+#define TAIL_PAGES 200        /* that fragment() leaves at the end of the map */
 
 struct fixture {
     struct tmp_dir dir;
@@ -81,7 +86,7 @@ static int setup(void **state)
     tmp_dir_make(&fixture->after);
     fixture->config =
         (struct store_lmdb_config){.dir = fixture->dir.path,
-                                   .map_bytes = 16 << 20,
+                                   .map_bytes = MAP_BYTES,
                                    .slice_rows = GEN_SLICE_ROWS,
                                    .identity = {.cluster_id = "owed", .node_id = 1, .store_id = 1}};
     fixture->mem = store_mem_new(&fixture->config.identity);
@@ -146,7 +151,7 @@ static uint32_t format_of_copy(struct fixture *fixture)
     uint32_t format;
 
     (void)tmp_dir_path(&fixture->after, "db", path);
-    assert_int_equal(lmdb_env_open(&env, path, 16 << 20, MDB_RDONLY | MDB_NOLOCK, &fixture->error),
+    assert_int_equal(lmdb_env_open(&env, path, MAP_BYTES, MDB_RDONLY | MDB_NOLOCK, &fixture->error),
                      0);
     assert_int_equal(lmdb_begin(&env, MDB_RDONLY, &txn, &fixture->error), 0);
     assert_int_equal(lmdb_meta_get(&txn, LMDB_IDENTITY, &reader), 0);
@@ -280,7 +285,7 @@ static void test_a_slice_that_is_missing(void **state)
     commit_op(fixture, gen_puts(&fixture->gen, 5));
     copy_file(fixture);
     (void)tmp_dir_path(&fixture->after, "db", path);
-    assert_int_equal(lmdb_env_open(&env, path, 16 << 20, 0, &fixture->error), 0);
+    assert_int_equal(lmdb_env_open(&env, path, MAP_BYTES, 0, &fixture->error), 0);
     assert_int_equal(lmdb_begin(&env, 0, &txn, &fixture->error), 0);
     assert_int_equal(lmdb_record_delete(&txn, LMDB_META, &key), 0);
     /* The number of the transaction, so that this is not what is found. */
@@ -299,6 +304,132 @@ static void test_a_slice_that_is_missing(void **state)
     config.dir = fixture->after.path;
     assert_int_equal(store_lmdb_open(&config, &store, &made, &fixture->error), ERR_CORRUPT);
     assert_string_equal(fixture->error.text, "meta record owed.00000003 is missing");
+}
+
+/* --- entries in pieces --- */
+
+/* Put or delete records of a page each beside the store, which is closed. */
+static void beside(struct fixture *fixture, bool put, unsigned to, unsigned step)
+{
+    static const uint8_t data[PAGE_VALUE_BYTES];
+    const struct lmdb_payload payload = {.data = data, .len = sizeof data};
+    struct store_identity identity;
+    char path[TMP_PATH_BYTES];
+    struct store_meta meta;
+    struct lmdb_owed owed;
+    struct lmdb_env env;
+    struct lmdb_txn txn;
+
+    (void)tmp_dir_path(&fixture->dir, "db", path);
+    assert_int_equal(lmdb_env_open(&env, path, MAP_BYTES, 0, &fixture->error), 0);
+    assert_int_equal(lmdb_begin(&env, MDB_RDONLY, &txn, &fixture->error), 0);
+    assert_int_equal(lmdb_meta_read(&txn, &identity, &meta, &owed), 0);
+    lmdb_abort(&txn);
+    assert_int_equal(lmdb_begin(&env, 0, &txn, &fixture->error), 0);
+    for (unsigned i = 0; i < to; i += step) {
+        char name[16];
+        MDB_val key = {(size_t)snprintf(name, sizeof name, "x%06u", i), name};
+
+        assert_int_equal(put ? lmdb_record_put(&txn, LMDB_META, &key, &payload, 0)
+                             : lmdb_record_delete(&txn, LMDB_META, &key),
+                         0);
+    }
+    assert_int_equal(lmdb_meta_write(&txn, &meta, &meta), 0); /* with the transaction's number */
+    assert_int_equal(lmdb_end(&txn, 0), 0);
+    lmdb_env_close(&env);
+    store_meta_release(&meta);
+}
+
+/* The file is full, and every second of its pages is free: room for a large entry, in no run. */
+static void fragment(struct fixture *fixture)
+{
+    unsigned pages = (unsigned)((MAP_BYTES - fixture->store->file_bytes) / PAGE_BYTES) - TAIL_PAGES;
+
+    fixture->store->ops->close(fixture->store);
+    beside(fixture, true, pages, 1);
+    beside(fixture, false, pages, 2);
+    must_open(&fixture->config, &fixture->store);
+    commit_nothing(fixture->store);
+    commit_nothing(fixture->store);
+    fixture->gen.max_entry_bytes = 2 << 20;
+}
+
+/* What a kill leaves now, as it is opened again: it holds the same, in this format. */
+static void expect_pieces(struct fixture *fixture, uint32_t format)
+{
+    struct store_lmdb_config config = fixture->config;
+    struct store *store;
+
+    copy_file(fixture);
+    assert_int_equal(format_of_copy(fixture), format);
+    config.dir = fixture->after.path;
+    must_open(&config, &store);
+    expect_as_mem(fixture, store);
+    store->ops->close(store);
+}
+
+/* A large entry is written where no two free pages are neighbours. It is read again, cut off,
+ * written anew; and once the log has dropped it, an older leafd may start. Shows backup-slow. */
+static void test_a_large_entry_in_single_pages(void **state)
+{
+    struct fixture *fixture = *state;
+    struct gen *gen = &fixture->gen;
+    struct store_space space;
+
+    fragment(fixture);
+    fixture->store->ops->space(fixture->store, &space);
+    assert_false(space.low);
+    commit_op(fixture, gen_append(gen, 21, 3));
+    expect_pieces(fixture, LMDB_FORMAT_PIECES);
+    commit_op(fixture, gen_puts(gen, 6)); /* rows that are owed, beside */
+    expect_pieces(fixture, LMDB_FORMAT_PIECES);
+    commit_op(fixture, gen_append(gen, 22, 1)); /* in place of two */
+    expect_pieces(fixture, LMDB_FORMAT_PIECES);
+    gen->max_entry_bytes = 400;
+    commit_op(fixture, gen_append(gen, gen->last + 1, 20));
+    commit_op(fixture, gen_apply(gen, gen->last, 5));
+    commit_op(fixture, gen_compact(gen, 24));
+    for (unsigned i = 0; i < SLICES; i++) {
+        commit_nothing(fixture->store);
+    }
+    expect_pieces(fixture, LMDB_FORMAT_VERSION);
+}
+
+static void test_an_install_forgets_the_pieces(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fragment(fixture);
+    commit_op(fixture, gen_append(&fixture->gen, 21, 3));
+    expect_pieces(fixture, LMDB_FORMAT_PIECES);
+    fixture->gen.max_entry_bytes = 400;
+    commit_op(fixture, gen_install(&fixture->gen, 30));
+    expect_pieces(fixture, LMDB_FORMAT_VERSION);
+}
+
+/* Rows of a bulk are not put into slices, which are large, where there is no room for these. */
+static void test_what_was_owed_when_no_run_was_left(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op *ops[3];
+
+    fragment(fixture);
+    commit_op(fixture, gen_puts(&fixture->gen, 6));
+    assert_true(fixture->store->owes);
+    ops[0] = gen_append(&fixture->gen, 21, 3);
+    ops[1] = gen_puts(&fixture->gen, 7);
+    ops[2] = gen_apply(&fixture->gen, 8, 10);
+    for (unsigned i = 0; i < 3; i++) {
+        STAILQ_INSERT_TAIL(&list, ops[i], link);
+    }
+    must_commit(fixture->store, &list);
+    must_commit(fixture->mem, &list);
+    assert_false(fixture->store->owes);
+    expect_pieces(fixture, LMDB_FORMAT_PIECES);
+    for (unsigned i = 0; i < 3; i++) {
+        gen_op_free(ops[i]);
+    }
 }
 
 /* --- the writer --- */
@@ -375,6 +506,9 @@ int main(void)
         TEST(test_an_absent_row_is_refused_while_rows_are_owed),
         TEST(test_another_digest_is_refused),
         TEST(test_a_slice_that_is_missing),
+        TEST(test_a_large_entry_in_single_pages),
+        TEST(test_an_install_forgets_the_pieces),
+        TEST(test_what_was_owed_when_no_run_was_left),
         TEST(test_the_writer_puts_all_in_place),
     };
 

@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/api/tests/guarded.h"
 #include "http/resp/api/resp.h"
 #include "http/resp/api/tests/resp_ask.h"
@@ -548,8 +548,7 @@ static void test_port_in_use(void **state)
     (void)snprintf(address, sizeof address, "127.0.0.1:%u", http_server_resp_port(scene->f.server));
     fake_settings(&settings);
     settings.resp_address = address;
-    api = api_new(&settings, &build, &scene->f.fake.backend);
-    api_set_resp(api, resp_talker());
+    api = api_new(&settings, &build, &scene->f.fake.backend, NULL, resp_talker());
     assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_EXISTS);
     settings.resp_address = "127.0.0.1";
     assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_INVALID);

@@ -31,11 +31,10 @@ static json_t *load(const char *text)
 /* The worst of what is said, and whether one of the texts has these words (NULL: no matter). */
 static void expect(const char *status, enum severity worst, const char *words)
 {
-    struct findings findings;
+    struct findings findings = {.list = json_array()};
     json_t *json = load(status);
     struct buf out = BUF_INIT;
 
-    findings_init(&findings);
     find_in_status(&findings, json);
     findings_settle(&findings);
     findings_print(&findings, true, &out);
@@ -45,7 +44,7 @@ static void expect(const char *status, enum severity worst, const char *words)
     }
     assert_int_equal(findings.worst, worst);
     assert_true(words == NULL || strstr((char *)out.data, words) != NULL);
-    findings_free(&findings);
+    json_decref(findings.list);
     buf_free(&out);
     json_decref(json);
 }
@@ -104,13 +103,12 @@ static void test_resources(void **state)
 
 static void test_ready_and_level(void **state)
 {
-    struct findings findings;
+    struct findings findings = {.list = json_array()};
     json_t *json = load("{\"status\":\"not ready\",\"checks\":[{\"name\":\"ids\",\"ok\":false,"
                         "\"needed\":true,\"reason\":\"none\"},{\"name\":\"settings\",\"ok\":false,"
                         "\"differ\":[\"x\"]},{\"name\":\"applied\",\"ok\":true}]}");
 
     (void)state;
-    findings_init(&findings);
     find_in_ready(&findings, "h:1", json);
     find_in_ready(&findings, "h:1", json); /* each is said once */
     assert_int_equal(json_array_size(findings.list), 2);
@@ -120,7 +118,7 @@ static void test_ready_and_level(void **state)
     find_in_level(&findings, json);
     assert_int_equal(json_array_size(findings.list), 3);
     json_decref(json);
-    findings_free(&findings);
+    json_decref(findings.list);
 }
 
 static void test_the_newest_level_is_not_kept_from_rising(void **state)
@@ -140,14 +138,13 @@ static void test_the_newest_level_is_not_kept_from_rising(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         json_t *json = load(cases[i].answer);
         struct buf out = BUF_INIT;
-        struct findings findings;
+        struct findings findings = {.list = json_array()};
 
-        findings_init(&findings);
         find_in_level(&findings, json);
         findings_print(&findings, true, &out);
         buf_put(&out, "", 1);
         assert_string_equal((char *)out.data, cases[i].text);
-        findings_free(&findings);
+        json_decref(findings.list);
         buf_free(&out);
         json_decref(json);
     }
@@ -160,9 +157,8 @@ static void expect_all(const char *const *statuses, const char *ready, const cha
                        const char *said)
 {
     struct buf out = BUF_INIT;
-    struct findings findings;
+    struct findings findings = {.list = json_array()};
 
-    findings_init(&findings);
     for (size_t i = 0; statuses[i] != NULL; i++) {
         json_t *json = load(statuses[i]);
 
@@ -184,7 +180,7 @@ static void expect_all(const char *const *statuses, const char *ready, const cha
     findings_print(&findings, false, &out);
     buf_put(&out, "", 1);
     assert_string_equal((char *)out.data, said);
-    findings_free(&findings);
+    json_decref(findings.list);
     buf_free(&out);
 }
 

@@ -28,16 +28,17 @@ static void check_messages(const struct messages *messages)
 static void check_tag(const struct import_tags *tags, const struct import_tag *tag)
 {
     char why[LOOKS_WHY_BYTES];
+    size_t len = strlen(tag->name);
 
-    ASSERT(tag->name_len >= 1 && tag->name_len <= LIMIT_TAG_NAME_BYTES);
-    ASSERT(text_is_utf8(tag->name, tag->name_len));
-    ASSERT(!looks_hidden(tag->name, tag->name_len, why));
+    ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
+    ASSERT(text_is_utf8(tag->name, len));
+    ASSERT(!looks_hidden(tag->name, len, why));
     ASSERT(tag->max_id <= TAG_MAX_ID);
     ASSERT(tag->step >= 1 && tag->step <= LIMIT_TAG_STEP);
     ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
     ASSERT(text_is_utf8(tag->description, tag->description_len));
     ASSERT(memchr(tag->description, '\0', tag->description_len) == NULL);
-    ASSERT(tags_find(tags, tag->name, tag->name_len) == tag);
+    ASSERT(tags_find(tags, tag->name) == tag);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -44,18 +44,19 @@ static void propose(struct id_proposer *proposer, struct cluster_request *reques
     }
 }
 
-static void answered(void *data, struct cluster_request *request, int status)
+static void answered(struct cluster_request *request)
 {
-    struct strict_world *world = data;
     struct strict_ask *ask = CONTAINER(request, struct strict_ask, base);
+    const struct strict_world *world = request->data;
 
-    ASSERT(request->status == status);
     ask->answers++;
     ask->answered_ms = world->now_ms;
 }
 
 struct strict_world *strict_world_new(void)
 {
+    static const struct allocator_config config = {
+        .cover_ms = REFILL_DEFAULT_COVER_MS, .request_ms = 10000, .retry_ms = 50};
     struct strict_world *world = calloc(1, sizeof *world);
 
     ASSERT(world != NULL);
@@ -66,8 +67,12 @@ struct strict_world *strict_world_new(void)
     STAILQ_INIT(&world->asks);
     timers_init(&world->timers);
     world->leader_known = true;
+    answers_init(&world->answers);
+    world->table = id_table_new(1);
+    world->allocator =
+        allocator_new(&config, world->table, &world->clock, &world->timers, &world->proposer);
     world->strict = strict_new(STRICT_WORLD_KEYS, &world->clock, &world->timers, &world->proposer,
-                               answered, world);
+                               &world->answers, world->allocator);
     strict_turn(world->strict, true);
     return world;
 }
@@ -76,11 +81,13 @@ void strict_world_free(struct strict_world *world)
 {
     struct strict_ask *ask;
 
-    strict_stop(world->strict);
+    strict_world_stop(world);
     while (world->batch_count > 0) {
         strict_world_fail(world, 0, ERR_SHUTTING_DOWN);
     }
     strict_free(world->strict);
+    allocator_free(world->allocator);
+    id_table_free(world->table);
     ASSERT(timers_next_ms(&world->timers) == TIMER_NEVER);
     while ((ask = STAILQ_FIRST(&world->asks)) != NULL) {
         STAILQ_REMOVE_HEAD(&world->asks, next);
@@ -107,7 +114,10 @@ struct strict_ask *strict_world_ask(struct strict_world *world, const char *tag,
     ask->base.deadline_ms = world->now_ms + patience_ms;
     strict_item_encode(&item, &ask->base.payload);
     STAILQ_INSERT_TAIL(&world->asks, ask, next);
+    ask->base.done = answered;
+    ask->base.data = world;
     strict_submit(world->strict, &ask->base);
+    answers_deliver(&world->answers);
     return ask;
 }
 
@@ -147,6 +157,7 @@ void strict_world_results(struct strict_world *world, size_t at,
     results_encode(RESULT_STRICT, results, count, &request->reply);
     request->status = 0;
     request->done(request);
+    answers_deliver(&world->answers);
 }
 
 void strict_world_fail(struct strict_world *world, size_t at, int status)
@@ -155,6 +166,7 @@ void strict_world_fail(struct strict_world *world, size_t at, int status)
 
     request->status = status;
     request->done(request);
+    answers_deliver(&world->answers);
 }
 
 void strict_world_say(struct strict_world *world, size_t at, int32_t status, uint64_t detail)
@@ -174,7 +186,14 @@ void strict_world_turn(struct strict_world *world)
     strict_turn(world->strict, world->leader_known);
     do {
         timers_run(&world->timers, world->now_ms);
+        answers_deliver(&world->answers);
     } while (timers_next_ms(&world->timers) <= world->now_ms);
+}
+
+void strict_world_stop(struct strict_world *world)
+{
+    strict_stop(world->strict);
+    answers_deliver(&world->answers);
 }
 
 uint64_t strict_world_next_ms(const struct strict_world *world)

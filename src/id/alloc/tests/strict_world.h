@@ -8,6 +8,7 @@
 #ifndef LEAFD_ID_ALLOC_TESTS_STRICT_WORLD_H
 #define LEAFD_ID_ALLOC_TESTS_STRICT_WORLD_H
 
+#include "src/id/alloc/allocator.h"
 #include "src/id/alloc/strict.h"
 
 #define STRICT_WORLD_KEYS 500
@@ -32,6 +33,9 @@ struct strict_world {
     unsigned proposed;  /* in all */
     int answer_at_once; /* > 0: that many are given ids from inside propose() */
     uint64_t next_id;
+    struct answers answers;
+    struct id_table *table;
+    struct allocator *allocator;
     struct strict *strict;
     STAILQ_HEAD(, strict_ask) asks;
 };
@@ -59,6 +63,8 @@ void strict_world_say(struct strict_world *world, size_t at, int32_t status, uin
 
 /* Fire what is due, as the owner's loop does, until nothing is. */
 void strict_world_turn(struct strict_world *world);
+/* strict_stop(). */
+void strict_world_stop(struct strict_world *world);
 /* When the owner's loop is woken next. */
 uint64_t strict_world_next_ms(const struct strict_world *world);
 /* Let time go by, and fire what is due. */

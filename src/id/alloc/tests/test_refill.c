@@ -13,7 +13,7 @@
 
 #include "src/base/limits.h"
 #include "src/base/prng.h"
-#include "src/id/alloc/refill.h"
+#include "src/id/alloc/segment.h"
 
 #define MINUTE_MS (60 * 1000ULL)
 #define COVER_MS REFILL_DEFAULT_COVER_MS

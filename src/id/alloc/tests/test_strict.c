@@ -432,7 +432,7 @@ static void test_stop_answers_what_waits(void **state)
     strict_world_say(w, 1, ERR_CHANGING, 2);
     assert_int_equal(again->answers, 0);
     waiting = ask(w, "order", 1);
-    strict_stop(w->strict);
+    strict_world_stop(w);
     assert_answered(again, ERR_SHUTTING_DOWN);
     assert_answered(changing, ERR_SHUTTING_DOWN);
     assert_int_equal(again->base.reply.len, 0);
@@ -451,7 +451,7 @@ static void test_stopped_means_not_asked_again(void **state)
     struct strict_ask *a = ask(w, "order", 1);
 
     strict_world_turn(w);
-    strict_stop(w->strict);
+    strict_world_stop(w);
     strict_world_say(w, 0, ERR_CHANGING, 2);
     assert_answered(a, ERR_CHANGING);
 }

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -40,14 +41,23 @@ static void assert_answered(const struct strict_ask *asked, int status)
 
 /* --- texts whose key is not here yet --- */
 
-static bool knows_below(void *data, const struct cluster_request *request, uint64_t first)
-{
-    struct strict_item item;
+#define SHAPE "A{key}{secret:6}\0"
+#define KEY_NUMBERS 1000000 /* ids of each key */
 
-    assert_int_equal(strict_item_decode(request->payload.data, request->payload.len, &item), 0);
-    assert_int_equal(item.name_len, 5);
-    assert_memory_equal(item.name, "order", 5);
-    return first + item.count <= *(const uint64_t *)data;
+/* The tag's row with this many keys, as this node has applied it. */
+static void hear_keys(struct strict_world *w, uint16_t keys)
+{
+    char shape[sizeof SHAPE - 1 + 2 * SHAPE_KEY_BYTES] = SHAPE;
+    struct tag_row row = {.name = "order",
+                          .name_len = 5,
+                          .generation = keys,
+                          .mode = TAG_MODE_STRICT,
+                          .shape = shape,
+                          .shape_len = (uint16_t)(sizeof SHAPE - 1 + keys * SHAPE_KEY_BYTES)};
+
+    assert_true(keys <= 2);
+    memset(shape + sizeof SHAPE - 1, 'k', 2 * SHAPE_KEY_BYTES);
+    assert_non_null(allocator_open(w->allocator, &row));
 }
 
 /* It is answered with the ids that it got once the key is here, and is not asked for again. */
@@ -55,19 +65,18 @@ static void test_ids_wait_for_their_key(void **state)
 {
     struct strict_world *w = *state;
     struct strict_ask *asked;
-    uint64_t bound = 10;
 
-    strict_keys(w->strict, knows_below, &bound);
+    hear_keys(w, 1);
     asked = ask(w, "order", 3);
-    w->next_id = 20;
+    w->next_id = KEY_NUMBERS - 2; /* the last is of the second key */
     strict_world_turn(w);
     strict_world_give(w, 0);
     strict_world_pass_ms(w, 10 * STRICT_RETRY_MS);
     assert_int_equal(asked->answers, 0);
-    bound = 100;
+    hear_keys(w, 2);
     strict_world_pass_ms(w, STRICT_RETRY_MS);
     assert_answered(asked, 0);
-    assert_int_equal(strict_world_result(asked).first, 20);
+    assert_int_equal(strict_world_result(asked).first, KEY_NUMBERS - 2);
     assert_int_equal(w->proposed, 1);
     assert_int_equal(strict_burnt(w->strict), 0);
 }
@@ -78,13 +87,12 @@ static void test_the_key_of_ids_never_comes(void **state)
 {
     struct strict_world *w = *state;
     struct strict_ask *asked[3];
-    uint64_t bound = 10;
 
-    strict_keys(w->strict, knows_below, &bound);
+    hear_keys(w, 1);
     asked[0] = strict_world_ask(w, "order", 3, NULL, 4 * STRICT_RETRY_MS + 5);
     asked[1] = strict_world_ask(w, "order", 4, "kept for its retry", 4 * STRICT_RETRY_MS);
     asked[2] = strict_world_ask(w, "order", 5, NULL, PATIENCE_MS);
-    w->next_id = 20;
+    w->next_id = KEY_NUMBERS;
     strict_world_turn(w);
     strict_world_give(w, 0);
     for (unsigned turn = 0; turn < 5; turn++) {
@@ -95,7 +103,7 @@ static void test_the_key_of_ids_never_comes(void **state)
     assert_int_equal(asked[0]->base.reply.len, 0);
     assert_int_equal(strict_burnt(w->strict), 3);
     assert_int_equal(asked[2]->answers, 0);
-    strict_stop(w->strict);
+    strict_world_stop(w);
     assert_answered(asked[2], ERR_SHUTTING_DOWN);
     assert_int_equal(strict_burnt(w->strict), 8);
     assert_int_equal(w->proposed, 1);

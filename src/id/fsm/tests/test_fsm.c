@@ -315,11 +315,13 @@ struct watcher {
     char heard[64];
 };
 
-static void tag_changed_cb(struct fsm_listener *listener, const struct tag_row *row)
+static void tag_changed_cb(struct fsm_listener *listener, const struct tag_row *row,
+                           const struct fsm_tag_before *before)
 {
     struct watcher *watcher = (struct watcher *)listener;
     size_t len = strlen(watcher->heard);
 
+    (void)before;
     (void)snprintf(watcher->heard + len, sizeof watcher->heard - len, "%s%s:%u ", row->name,
                    row->deleted ? "-" : "", row->generation);
 }
@@ -347,20 +349,24 @@ static void test_listener_hears_of_each_change(void **state)
     state_free(fsm_state(other));
 }
 
-static void tag_changes_cb(struct fsm_listener *listener, const struct tag_row *row)
+static void before_cb(struct fsm_listener *listener, const struct tag_row *row,
+                      const struct fsm_tag_before *before)
 {
     struct watcher *watcher = (struct watcher *)listener;
     size_t len = strlen(watcher->heard);
 
-    (void)snprintf(watcher->heard + len, sizeof watcher->heard - len, "%s:%llu ", row->name,
-                   (unsigned long long)row->max_id);
+    if (before->known) {
+        (void)snprintf(watcher->heard + len, sizeof watcher->heard - len, "%s:%llu ", row->name,
+                       (unsigned long long)before->max_id);
+    }
+    assert_true(before->known || (before->max_id == 0 && !before->recalling));
 }
 
 /* With what it was; a new one was nothing. */
-static void test_listener_hears_before_each_change(void **state)
+static void test_listener_hears_what_each_was(void **state)
 {
     struct id_apply *a = *state;
-    struct watcher watcher = {.listener = {.tag_changes = tag_changes_cb}};
+    struct watcher watcher = {.listener = {.tag_changed = before_cb}};
     struct fsm *other = fsm_of(state_new(&fsm_machine));
 
     fsm_listen(a->fsm, &watcher.listener);
@@ -620,7 +626,7 @@ int main(void)
         TEST(test_load_replaces_everything),
         TEST(test_load_refuses_damage),
         TEST(test_listener_hears_of_each_change),
-        TEST(test_listener_hears_before_each_change),
+        TEST(test_listener_hears_what_each_was),
         TEST(test_any_bytes_keep_replicas_equal),
         TEST(test_random_grants_never_overlap),
         TEST(test_bad_bytes_are_told_so),

@@ -372,6 +372,24 @@ static void test_hold(void **state)
     expect_flag_error(f, "--upgrade-hold-ms", "Never", "must be 0..604800000 ms, or never");
 }
 
+/* No number means "any": 65535 did, and was shown as a worker id. */
+static void test_the_worker_id_of_a_node(void **state)
+{
+    struct config_fixture *f = *state;
+
+    assert_int_equal(f->config.ids.lease.fixed, 0);
+    expect_flag_ok(f, "--snowflake-worker-id", "0");
+    assert_int_equal(f->config.ids.lease.fixed, 1);
+    expect_flag_ok(f, "--snowflake-worker-id", "1023");
+    assert_int_equal(f->config.ids.lease.fixed, 1024);
+    expect_flag_ok(f, "--snowflake-worker-id", "any");
+    assert_int_equal(f->config.ids.lease.fixed, 0);
+    expect_flag_error(f, "--snowflake-worker-id", "1024",
+                      "snowflake.worker-id: \"1024\" is not valid: must be 0..1023, or any");
+    expect_flag_error(f, "--snowflake-worker-id", "65535", "must be 0..1023, or any");
+    expect_flag_error(f, "--snowflake-worker-id", "", "must be 0..1023, or any");
+}
+
 /* Settings that there were: refused wherever one is given, with the name as the source spells it,
  * and with what holds now. */
 static void test_settings_that_went(void **state)
@@ -516,6 +534,7 @@ int main(void)
         TEST(test_what_follows_the_idle_time),
         TEST(test_hold),
         TEST(test_quota),
+        TEST(test_the_worker_id_of_a_node),
         TEST(test_settings_that_went),
         TEST(test_number_of_settings),
     };

@@ -18,6 +18,12 @@ static void expect_layout(struct config_fixture *f, const char *text, unsigned t
     assert_int_equal(f->config.ids.lease.layout.epoch_ms, SNOWFLAKE_EPOCH_MS);
 }
 
+static char *layout_flag(const char *bits, uint64_t epoch_ms, char out[64])
+{
+    (void)snprintf(out, 64, "--snowflake-layout=%s@%llu", bits, (unsigned long long)epoch_ms);
+    return out;
+}
+
 /* The window itself, and renewing three times in it at least. */
 static void test_window(void **state)
 {
@@ -46,13 +52,18 @@ static void test_layout_forms(void **state)
         "41+10+12+", "41+10+12+0", "+41+10+12", "41 +10+12", "41+-1+12", "41-10-12", "0x29+10+12",
         "041+10+12", "100+10+12",  "0+10+12",   "41,10,12",  "41+ +12"};
     struct config_fixture *f = *state;
+    char flag[64];
 
     expect_layout(f, "leaf", 41, 10, 12);
     expect_layout(f, "js53", 41, 6, 6);
     expect_layout(f, "41+10+12", 41, 10, 12);
-    expect_layout(f, "39+1+4", 39, 1, 4);
     expect_layout(f, "45+10+8", 45, 10, 8);
     expect_layout(f, "41+6+16", 41, 6, 16);
+    /* From Leaf's epoch 39 bits last until 2028. */
+    expect_ok(f, ARGS(NODE_1, layout_flag("39+1+4", clock_wall_ms(clock_system()), flag)), NO_ENV);
+    assert_int_equal(f->config.ids.lease.layout.time_bits, 39);
+    assert_int_equal(f->config.ids.lease.layout.worker_bits, 1);
+    assert_int_equal(f->config.ids.lease.layout.sequence_bits, 4);
     for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
         expect_flag_error(f, "--snowflake-layout", malformed[i],
                           "is not valid: must be leaf (41+10+12), js53 (41+6+6), or "
@@ -115,9 +126,12 @@ static void test_layout_with_epoch(void **state)
 static void test_layout_at_time(void **state)
 {
     struct config_fixture *f = *state;
+    uint64_t wall_ms = clock_wall_ms(clock_system());
     uint64_t last_ms;
+    char text[160];
+    char flag[64];
 
-    expect_flag_ok(f, "--snowflake-layout", "39+10+12");
+    expect_ok(f, ARGS(NODE_1, layout_flag("39+10+12", wall_ms, flag)), NO_ENV);
     f->config.ids.lease.layout.epoch_ms = NOW_MS;
     assert_int_equal(rules_layout(&f->config, NOW_MS, &f->error), 0);
     f->config.ids.lease.layout.epoch_ms = NOW_MS + 1;
@@ -129,9 +143,12 @@ static void test_layout_at_time(void **state)
     last_ms = NOW_MS + (1ULL << 39) - 1;
     assert_int_equal(rules_layout(&f->config, last_ms, &f->error), 0);
     assert_int_equal(rules_layout(&f->config, last_ms + 1, &f->error), ERR_INVALID);
-    assert_non_null(strstr(f->error.text,
-                           "snowflake.layout = \"39+10+12\" (--snowflake-layout): the present time "
-                           "must be within the layout's time bits"));
+    (void)snprintf(
+        text, sizeof text,
+        "snowflake.layout = \"39+10+12@%llu\" (--snowflake-layout): the present time must "
+        "be within the layout's time bits",
+        (unsigned long long)wall_ms);
+    assert_non_null(strstr(f->error.text, text));
 }
 
 /* A machine whose clock starts at 1970 gets a node that serves segments. */
@@ -145,12 +162,6 @@ static void test_layout_at_wrong_clock(void **state)
     assert_int_equal(rules_layout(&f->config, 0, &f->error), 0);
     f->config.ids.lease.layout.epoch_ms = 1767225600001;
     assert_int_equal(rules_layout(&f->config, 0, &f->error), ERR_INVALID);
-}
-
-static char *layout_flag(const char *bits, uint64_t epoch_ms, char out[64])
-{
-    (void)snprintf(out, 64, "--snowflake-layout=%s@%llu", bits, (unsigned long long)epoch_ms);
-    return out;
 }
 
 /* The same by this machine's clock, as a node is started. */

@@ -338,11 +338,13 @@ static void test_how_far_a_tag_is_raised(void **state)
          TAG_MAX_ID_END},
     };
 
+    const struct tag_row tag = {.max_step = 500};
+
     (void)state;
     (void)hour_ms;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t ids = 1;
-        bool known = renew_raise(&cases[i].raise, &cases[i].row, 500, 0, &ids);
+        bool known = renew_raise(&cases[i].raise, &cases[i].row, &tag, &ids);
 
         assert_int_equal(known, cases[i].ids != UINT64_MAX);
         if (known && ids != cases[i].ids) {
@@ -353,19 +355,54 @@ static void test_how_far_a_tag_is_raised(void **state)
 }
 
 /* --raise-ids counts ids; what max_id grew by are numbers. */
+/* Its max_step is a billion by default, and its segments are what it uses in that time. */
+static void test_raises_of_a_tag_with_a_cover(void **state)
+{
+    const struct raise time = {.by_time = true, .time_ms = 60000, .factor = 10};
+    static const struct {
+        uint32_t cover_s;
+        uint32_t max_step;
+        uint32_t increment;
+        uint64_t grew; /* in an hour */
+        uint64_t numbers;
+    } cases[] = {
+        {600, LIMIT_TAG_STEP, 0, 0, 10000000},        /* as a tag without */
+        {600, LIMIT_TAG_STEP, 0, 5999999, 10000000},  /* 999,999 in ten minutes */
+        {600, LIMIT_TAG_STEP, 0, 36000000, 60000000}, /* ten times ten minutes */
+        {600, 2000000, 0, 36000000, 20000000},        /* its own max_step */
+        {600, 5000, 0, 0, 50000},
+        {600, LIMIT_TAG_STEP, 100, 0, 1000000000},
+        {86400, LIMIT_TAG_STEP, 0, 3600000000000, 600000000010}, /* of the minute: more */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct tag_row tag = {.max_step = cases[i].max_step,
+                                    .cover_s = cases[i].cover_s,
+                                    .increment = cases[i].increment};
+        const struct saved_row row = {.span_ms = 3600000, .grew = cases[i].grew};
+        uint64_t numbers;
+
+        assert_true(renew_raise(&time, &row, &tag, &numbers));
+        assert_int_equal(numbers, cases[i].numbers);
+    }
+}
+
 static void test_raises_of_a_tag_with_an_increment(void **state)
 {
     const struct raise ids = {.by_ids = true, .ids = 20};
     const struct raise time = {.by_time = true, .time_ms = 3600000, .factor = 10};
     const struct saved_row row = {.span_ms = 3600000, .grew = 999999};
+    struct tag_row tag = {.max_step = 500, .increment = 1000};
     uint64_t numbers;
 
     (void)state;
-    assert_true(renew_raise(&ids, &row, 500, 1000, &numbers));
+    assert_true(renew_raise(&ids, &row, &tag, &numbers));
     assert_int_equal(numbers, 20000);
-    assert_true(renew_raise(&time, &row, 500, 1000, &numbers));
+    assert_true(renew_raise(&time, &row, &tag, &numbers));
     assert_int_equal(numbers, 10000000);
-    assert_true(renew_raise(&time, &row, 500, 1000000, &numbers)); /* ten segments of 500 ids */
+    tag.increment = 1000000;
+    assert_true(renew_raise(&time, &row, &tag, &numbers)); /* ten segments of 500 ids */
     assert_int_equal(numbers, 5000000000);
 }
 
@@ -693,6 +730,7 @@ int main(void)
         cmocka_unit_test(test_what_a_raise_of_dates_does_not_cover_is_named),
         cmocka_unit_test(test_a_key_that_may_have_been_made_since_is_passed_over),
         cmocka_unit_test(test_the_last_key_is_named),
+        cmocka_unit_test(test_raises_of_a_tag_with_a_cover),
         cmocka_unit_test(test_raises_of_a_tag_with_an_increment),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_rows_that_come_in_any_order),

@@ -445,6 +445,29 @@ static void test_the_log_behind_the_rows(void **state)
     }
 }
 
+/* A leafd that does not know what the log has after the rows does not leave it out. */
+static void test_a_log_that_a_newer_leafd_wrote(void **state)
+{
+    const struct level_command next = {.to = LEVEL_NEWEST + 1, .wall_ms = 1};
+    struct world *world = *state;
+    struct store_error error = {""};
+    struct buf bytes = BUF_INIT;
+    struct store_entry entry = {.term = world->fresh.term, .type = 1};
+    struct reach reach;
+    struct saved saved;
+    uint64_t store_id;
+
+    cluster_command_put(&bytes, COMMAND_LEVEL, &next);
+    session_stamp_put(&bytes, &(struct session_stamp){9, 1, 1, 1});
+    entry.len = (uint32_t)bytes.len;
+    entry.data = bytes.data;
+    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    append(world, &entry, 1);
+    assert_int_equal(read_survivor(world->data, &saved, &reach, &error), ERR_NEWER);
+    assert_non_null(strstr(error.text, "raises the cluster to level"));
+    buf_free(&bytes);
+}
+
 static void test_nothing_is_written_over_anything(void **state)
 {
     static const char *const names[] = {"db", "made", "notes"};
@@ -469,6 +492,44 @@ static void test_nothing_is_written_over_anything(void **state)
     assert_int_equal(found(world), 1);
 }
 
+/* Whatever is between: links, dots, directories that are to be made. */
+static void test_the_source_stays_as_it_is(void **state)
+{
+    static const struct {
+        const char *dir; /* below the test's */
+        bool inside;
+    } cases[] = {
+        {"data", true},           {"data/new", true},   {"data/new/er/", true},
+        {"data/db/new", true},    {"link/new", true},   {"other/../data/new", true},
+        {"datum", false},         {"other/new", false}, {"data/../new", false},
+        {"data/into/new", false}, /* a link out of it */
+    };
+    struct world *world = *state;
+    struct store_error error = {""};
+    uint64_t store_id;
+    char path[192];
+    char other[96];
+
+    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    (void)snprintf(other, sizeof other, "%s/other", world->dir);
+    ASSERT(mkdir(other, 0700) == 0);
+    (void)snprintf(path, sizeof path, "%s/link", world->dir);
+    ASSERT(symlink(world->data, path) == 0);
+    (void)snprintf(path, sizeof path, "%s/into", world->data);
+    ASSERT(symlink(other, path) == 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", world->dir, cases[i].dir);
+        assert_int_equal(fresh_check_outside(path, world->data, &error),
+                         cases[i].inside ? ERR_EXISTS : 0);
+    }
+    assert_int_equal(fresh_check_outside("not/there", world->data, &error), 0);
+    (void)snprintf(path, sizeof path, "%s/link", world->dir);
+    assert_int_equal(fresh_check_outside("/", path, &error), 0);
+    ASSERT(unlink(path) == 0 && rmdir(other) == 0);
+    (void)snprintf(path, sizeof path, "%s/into", world->data);
+    ASSERT(unlink(path) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +541,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_no_other_survivor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_log_behind_the_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_log_that_a_newer_leafd_wrote, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_source_stays_as_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_written_over_anything, setup, teardown),
     };
 
