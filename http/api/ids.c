@@ -917,17 +917,20 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
     return ANSWERED;
 }
 
-/* Answer, unless only this node says that too few ids are left: a moment ago the max may have been
- * raised, the tag set back by force, or made again. */
+/* Answer, unless only this node says that the tag is deleted, or that too few ids are left: a moment
+ * ago the tag may have been made again, its max raised, or set back by force. */
 static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                      enum claim_result result)
 {
-    bool is_near_end =
-        result == CLAIM_EXHAUSTED ||
+    bool is_uncertain =
+        result == CLAIM_UNKNOWN || result == CLAIM_EXHAUSTED ||
         (result == CLAIM_NOT_CONTIGUOUS && claim->count <= atomic_load(&tag->refill.max_step));
 
-    if (is_near_end && !claim->judged) {
+    if (is_uncertain && !claim->judged) {
         claim->judged = true;
+        if (result == CLAIM_UNKNOWN) { /* what it has is of a tag that was deleted */
+            claim_burn(api_loop(conn), claim);
+        }
         return ids_open(conn, claim);
     }
     return answer_claim(conn, claim, tag, result);

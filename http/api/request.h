@@ -96,7 +96,7 @@ struct id_claim {
     bool consecutive; /* only consecutive numbers answer it */
     bool plain;       /* the path has the name unencoded */
     bool opened;      /* the cluster was asked about the tag once */
-    bool judged;      /* by the leader's row, as too few seemed left */
+    bool judged;      /* by the leader's row, as the tag seemed deleted, or too few left */
     bool reopened;    /* neither log nor leader has ids of it after all: the cluster was asked */
     bool keyed;       /* came with an Idempotency-Key: only a strict tag can serve it */
     enum id_format format;

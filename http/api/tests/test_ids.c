@@ -826,6 +826,31 @@ static void test_state_change_answers_the_parked(void **state)
     reply_release(&reply);
 }
 
+/* This node's log comes to the deletion of an earlier tag of that name: the cluster has made it
+ * again, before the request was sent to a node that lags behind. */
+static void test_an_earlier_deletion_refuses_no_parked_request(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag;
+    struct reply reply;
+    uint64_t asked;
+
+    fake_make_tag(&f->fake, "t", 500, 10, 100);
+    tag = fake_open(&f->fake, "t", 0, 0);
+    fake_hold(&f->fake, false, true);
+    client_request(f->client, "GET", GET_WAIT "t", NULL);
+    fake_await_demand(tag, 1);
+    asked = fake_submitted(&f->fake);
+    fake_set_state(&f->fake, tag, ID_TAG_UNKNOWN);
+    fake_await_submitted(&f->fake, asked + 1);
+    fake_await_demand(tag, 1);
+    fake_publish(&f->fake, tag, 600, 10);
+    client_read(f->client, false, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_string_equal(reply.body, "600");
+    reply_release(&reply);
+}
+
 static void test_client_gone_while_parked(void **state)
 {
     struct fixture *f = *state;
@@ -1135,6 +1160,7 @@ int main(void)
         TEST_WAIT(test_many_are_woken_at_once),
         TEST_WAIT(test_deadline_gives_503),
         TEST_WAIT(test_state_change_answers_the_parked),
+        TEST_WAIT(test_an_earlier_deletion_refuses_no_parked_request),
         TEST_WAIT(test_client_gone_while_parked),
         TEST_WAIT(test_client_gone_while_asking),
         TEST_WAIT(test_replies_keep_their_order),
