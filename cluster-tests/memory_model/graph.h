@@ -24,7 +24,7 @@
 
 #define GRAPH_THREADS 7
 #define GRAPH_LAST (GRAPH_THREADS - 1) /* the thread after the join */
-#define GRAPH_EVENTS 255
+#define GRAPH_EVENTS 320
 #define GRAPH_THREAD_EVENTS 160
 #define GRAPH_LOCATIONS 64
 #define GRAPH_STORES 40   /* of one location */

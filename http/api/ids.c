@@ -917,8 +917,8 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
     return ANSWERED;
 }
 
-/* Answer, unless only this node says that the tag is deleted, or that too few ids are left: a moment
- * ago the tag may have been made again, its max raised, or set back by force. */
+/* Answer, unless only this node says that the tag is deleted, or that too few ids are left: a
+ * moment ago it may have been made again, its max raised, or set back by force. */
 static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                      enum claim_result result)
 {
