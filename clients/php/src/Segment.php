@@ -26,6 +26,8 @@ final class Segment
     private bool $closed = false;
     private bool $failing = false; // refill_failed was told
     private ?string $lock = null; // that this process has
+    private int $given = -1; // the last id that this process gave, and
+    private int $givenTaken = 0; // when its answer was put down
     /** @var list<Task> two at most, one of them wanted at most but for a second one */
     private array $asking = [];
     private ?LeafdException $error = null; // of the last request
@@ -134,7 +136,7 @@ final class Segment
     }
 
     /**
-     * As NOTHING: held (sent, size, and its ranges: last, increment, ids of those after it), the size last
+     * As NOTHING: held (sent, taken, size, and its ranges: last, increment, ids of those after it), the size last
      * asked for; of the rate: ids that were held at a time, and that time; generation, stepped; when the last
      * answer was put down, and the highest id of all.
      */
@@ -166,6 +168,11 @@ final class Segment
                 while (($id = $this->shelf->get($counter)) !== null && $id <= $last) {
                     if ($id === $last ? $this->shelf->drop($counter)
                         : $this->shelf->change($counter, $id, $id + $step)) {
+                        if ($this->isLow($id, $answer['sent'])) {
+                            $this->nodes->counters['burnt']++;
+                            continue;
+                        }
+                        [$this->given, $this->givenTaken] = [$id, $answer['taken'] ?? 0];
                         if (!isset($held[$at + 1]) && 2 * (intdiv($last - $id, $step) + $after) < $answer['size']) {
                             $this->begin();
                         }
@@ -175,6 +182,13 @@ final class Segment
             }
         }
         return null;
+    }
+
+    /** This process gave a higher id, of an answer that came while this one was asked for. (The state says so as
+     * well, but what is shared may be lost.) */
+    private function isLow(int $id, int $sent): bool
+    {
+        return $id < $this->given && $sent < $this->givenTaken;
     }
 
     /** The answers of which ids are left. */
@@ -393,7 +407,8 @@ final class Segment
         // server ends where another one does.)
         $low = $state['taken'] > $task->began ? $ranges[0][0] <= $state['highest'] : end($ranges)[1] === $last;
         if (($this->closed && !$this->shelf->isShared()) || $low || count($held) === self::HELD_MAX ||
-            $this->isPaused($task) || ($answer->generation ?? PHP_INT_MAX) < $state['generation']) {
+            $this->isPaused($task) || $this->isLow($ranges[0][0], $task->askedAt) ||
+            ($answer->generation ?? PHP_INT_MAX) < $state['generation']) {
             $this->nodes->counters['burnt'] += $size;
             return null;
         }
@@ -414,8 +429,9 @@ final class Segment
             }
         }
         $idle = $held === [] ? ['since' => hrtime(true), 'base' => $size] : ['base' => $state['base'] + $size];
-        $held[] = ['sent' => $task->askedAt, 'size' => $size, 'ranges' => $ranges];
-        $this->put(['held' => $held, 'taken' => hrtime(true), 'highest' => max($state['highest'], $last)] + $idle +
+        $taken = hrtime(true);
+        $held[] = ['sent' => $task->askedAt, 'taken' => $taken, 'size' => $size, 'ranges' => $ranges];
+        $this->put(['held' => $held, 'taken' => $taken, 'highest' => max($state['highest'], $last)] + $idle +
             ($task->wanted ? ['size' => $size] : []) + $state);
         $other = null;
         foreach ($task->wanted ? $this->asking : [] as $one) {
@@ -427,6 +443,9 @@ final class Segment
             $this->drop(null, [end($held)]);
             $this->nodes->counters['burnt'] += $id === null ? 0 : 1;
             return null;
+        }
+        if ($id !== null) {
+            [$this->given, $this->givenTaken] = [$id, $taken];
         }
         return $id;
     }

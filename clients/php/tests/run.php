@@ -151,6 +151,25 @@ function test_entries_that_are_lost(): void
     check_once(in_children(6, $client, 500, 'apcu_clear_cache'), 3000, 'lost entries');
 }
 
+/** What is shared was lost, and another process put down ids that it had asked for before. */
+function test_ids_of_a_process_rise_though_entries_are_lost(): void
+{
+    $fake = new Fake();
+    $client = $fake->client(['min_count' => 10, 'max_count' => 10]);
+    $orders = $client->segment('order');
+    $before = hrtime(true);
+    $fake->setNext('order', 101);
+    check($orders->next() === 101, 'the first of all');
+    $shelf = (new ReflectionProperty($orders, 'shelf'))->getValue($orders);
+    $state = $shelf->get('state order');
+    $low = fn (int $sent) => ['sent' => $sent, 'taken' => hrtime(true), 'size' => 5, 'ranges' => [[5, 1, 0]]];
+    foreach ([[$before, 102], [hrtime(true), 1]] as [$sent, $next]) { // asked for later: the tag was set back
+        $shelf->put('next 5 order', 1);
+        $shelf->put('state order', ['held' => [$low($sent), ...$state['held']]] + $state);
+        check(($id = $orders->next()) === $next, "$id after 101, not $next");
+    }
+}
+
 /** Between what a process read and what it writes, anything may happen to an entry. */
 function test_a_counter_that_was_lost(Shelf $shelf): void
 {
@@ -758,6 +777,7 @@ if (!apcu_enabled()) {
 }
 test_processes_share_a_range();
 test_entries_that_are_lost();
+test_ids_of_a_process_rise_though_entries_are_lost();
 test_a_counter_that_was_lost(new OwnShelf());
 test_a_counter_that_was_lost(new SharedShelf(new Settings(['endpoints' => 'http://a'])));
 test_what_is_shared_by_whom();
