@@ -100,7 +100,9 @@ def test_no_node_while_a_range_gets_too_old(start, fake):
 
     wait_until(refused, 30, "the range that is held is too old")
     granter.down = False
-    assert client.ids("segment orders 1 deadline_ms=30000") == [(1001, 1001)]
+    # Of the second range, or of a later one where that took so long that it was too old as well.
+    (first, last), = client.ids("segment orders 1 deadline_ms=30000")
+    assert first == last > 1000, (first, last)
     all_told(client, granter)
 
 

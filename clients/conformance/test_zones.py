@@ -382,7 +382,7 @@ def test_another_cluster_with_the_same_addresses(start, fake):
     client.ask("snowflake 1")
     check_once(ids)
     assert cluster.servers[1].requests and not cluster.asked(1)
-    Told(client).wait_for("other_cluster")
+    Told(client).wait_for("other_cluster", "segment orders 1")
     cluster.says = None
     cluster.uid = "cluster-0"
     within(lambda: cluster.used(client) == 1, BACK_S + SLACK_S, "it has become the right one")
@@ -407,7 +407,7 @@ def test_a_listed_node_that_was_gone(start, fake):
     cluster.says = lambda number: nodes_of(number + 1, cluster.rows,
                                            "another" if number == 1 else cluster.uid)
     listed(1, 1 + len(list(filter(is_listing, cluster.servers[1].requests))))
-    Told(client).wait_for("other_cluster")
+    Told(client).wait_for("other_cluster", "range orders 1")
     assert not cluster.asked(1)
 
 
@@ -436,7 +436,7 @@ def test_no_second_request_beside_a_node_of_another_cluster(start, fake, line):
     cluster.says = lambda number: nodes_of(number + 1, cluster.rows,
                                            "another" if number == other else cluster.uid)
     within(lambda: cluster.used(client) != other, BACK_S + SLACK_S, "the other one is asked")
-    Told(client).wait_for("other_cluster")
+    Told(client).wait_for("other_cluster", "segment orders 1")
     slow.handler = lambda request: [is_listing(request) or slow.ended.wait(2)] and node(request)
     before = client.stats()["hedges"]
     client.ask(line)
