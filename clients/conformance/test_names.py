@@ -64,7 +64,8 @@ def test_each_address_is_a_node(start, fake, hosts, line):
         client.open(endpoints=nodes.url, min_count=10, deadline_ms=10000)
         found.append(client.ids(line))
         assert nodes.asked(serving) > before
-        assert client.stats()["failovers"] <= 2 + client.stats()["hedges"], client.stats()
+        # A second request, which a slow machine has it send, comes to those that refuse as well.
+        assert client.stats()["failovers"] <= 2 + 3 * client.stats()["hedges"], client.stats()
     check_once(*found)
     seen = {request.headers["host"] for server in nodes.servers for request in server.requests}
     assert seen == {f"{NAME}:{nodes.servers[0].port}"}
