@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -404,49 +406,33 @@ int fresh_check(const char *dir, struct store_error *ret_error)
     return err;
 }
 
-/* By inodes, from the nearest directory that exists up to the root: paths may be links. */
 int fresh_check_outside(const char *dir, const char *source, struct store_error *ret_error)
 {
-    char at[LIMIT_PATH_BYTES + 4096];
-    struct stat wanted;
-    struct stat found;
-    struct stat before = {0};
-    size_t len = (size_t)snprintf(at, LIMIT_PATH_BYTES + 1, "%s", dir);
+    char name[LIMIT_PATH_BYTES + 1];
+    char inner[PATH_MAX];
+    char outer[PATH_MAX];
+    const char *at = name;
+    size_t len;
 
-    while (stat(at, &found) != 0) { /* its last element does not exist */
-        while (len > 1 && at[len - 1] == '/') {
-            at[--len] = '\0';
-        }
-        while (len > 0 && at[len - 1] != '/') {
-            at[--len] = '\0';
-        }
-        if (len == 0) {
-            memcpy(at, ".", sizeof ".");
-            len = 1;
-        }
-    }
-    if (stat(source, &wanted) != 0) {
+    if (realpath(source, outer) == NULL) {
         return store_error_set(ret_error, ERR_IO, "cannot look at %.150s: %s", source,
                                strerror(errno));
     }
-    for (; found.st_ino != before.st_ino || found.st_dev != before.st_dev;
-         len += sizeof "/.." - 1) {
-        if (found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev) {
-            return store_error_set(ret_error, ERR_EXISTS,
-                                   "%.120s is in %.120s, which stays as it is: name a directory "
-                                   "elsewhere",
-                                   dir, source);
+    (void)snprintf(name, sizeof name, "%s", dir);
+    while (realpath(at, inner) == NULL) { /* its last element does not exist */
+        if (strcmp(at, ".") == 0) {
+            return store_error_set(ret_error, ERR_IO, "there is no working directory: %s",
+                                   strerror(errno));
         }
-        before = found;
-        if (len + sizeof "/.." > sizeof at) {
-            break;
-        }
-        memcpy(at + len, "/..", sizeof "/..");
-        if (stat(at, &found) != 0) {
-            break;
-        }
+        at = dirname(name);
     }
-    return 0;
+    len = strcmp(outer, "/") != 0 ? strlen(outer) : 0;
+    if (strncmp(inner, outer, len) != 0 || (inner[len] != '/' && inner[len] != '\0')) {
+        return 0;
+    }
+    return store_error_set(ret_error, ERR_EXISTS,
+                           "%.120s is in %.120s, which stays as it is: name a directory elsewhere",
+                           dir, source);
 }
 
 int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_error *ret_error)
