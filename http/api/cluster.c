@@ -22,7 +22,6 @@
  *
  * Thread: the loop's.
  */
-
 #include <stdlib.h>
 #include <string.h>
 

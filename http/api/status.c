@@ -27,7 +27,6 @@
  *
  * Threads: the look's loop; viewers are their loop's; events and the picture have locks.
  */
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

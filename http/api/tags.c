@@ -15,7 +15,6 @@
  *
  * Thread: the loop's.
  */
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,6 @@
  *
  * Thread: the loop's.
  */
-
 #include "http/api/audited.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"

@@ -574,22 +574,16 @@ static enum ctl_exit level_take_next(struct ctl *ctl, json_t **body)
 
 /* --- options and columns --- */
 
-#define OPTIONS(...)                                                                               \
-    (const struct option_about[])                                                                  \
+#define ROWS_OF(type, key, ...)                                                                    \
+    (const struct type[])                                                                          \
     {                                                                                              \
         __VA_ARGS__,                                                                               \
         {                                                                                          \
-            .name = NULL                                                                           \
+            .key = NULL                                                                            \
         }                                                                                          \
     }
-#define COLUMNS(...)                                                                               \
-    (const struct grid_column[])                                                                   \
-    {                                                                                              \
-        __VA_ARGS__,                                                                               \
-        {                                                                                          \
-            .title = NULL                                                                          \
-        }                                                                                          \
-    }
+#define OPTIONS(...) ROWS_OF(option_about, name, __VA_ARGS__)
+#define COLUMNS(...) ROWS_OF(grid_column, title, __VA_ARGS__)
 
 #define WAIT_ALL "wait-all", 0, NULL, "until all nodes have made the change"
 #define WAIT "wait", 0, "SECONDS", "how long to wait until it is done (default 120)"
