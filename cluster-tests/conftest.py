@@ -41,6 +41,11 @@ BUSY = 3  # so many times its bound a test may take on a machine that does other
 TAIL_LINES = 20  # of each node's log, in the report of a test that failed
 MOST_LEFT = 200  # tags and so on, which the shared cluster is rid of one by one
 
+# A flush to a disk that others use, too, takes up to a fifth of a second, and what is written costs
+# the processor as much as the tests do. In memory it takes no time, and what a killed process has
+# written stays. Long runs (make nightly), chaos and docker-compose keep to the disk.
+MEMORY, MEMORY_BYTES = "/dev/shm", 8 << 30
+
 tag_serial = itertools.count(1)
 
 # A shell that starts the tests in the background has them, and so the nodes, ignore it; a node
@@ -57,6 +62,8 @@ def pytest_configure(config):
     # What a shell runs in the background ignores interrupts, and so does all that it starts.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "LEAFD_TESTS_LONG" not in os.environ and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
     config.addinivalue_line("markers", "bound(seconds): time limit of the test (default 60)")
     config.addinivalue_line("markers", "slow: takes long; run only with --slow")
     config.addinivalue_line("markers", "quiet: measures so little time that little may run beside")

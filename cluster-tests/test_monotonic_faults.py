@@ -12,7 +12,7 @@ from client import parse_ids
 from cluster import FAST
 from strict_load import Axes, StrictLoad, ask, key_header, take
 from test_give_back import stop
-from test_mode_change import hold_segments, row_of, set_mode
+from test_mode_change import hold_segments, row_of, set_mode, told
 from test_strict_faults import NO_ANSWER, kill_leader, leader_cut_off
 from wait import wait_until
 
@@ -331,8 +331,7 @@ def test_to_monotonic_waits_for_those_that_hold_segments(make_mono, tag):
     away.pause()
     try:
         set_mode(leader, tag, "monotonic")
-        answer = ask(leader, tag, timeout_ms=500)
-        assert (answer.status, answer.code) == (503, "mode_changing"), answer
+        answer = told(leader, tag, timeout_ms=500, mode="monotonic")
         assert f"node {away.id} " in answer.json()["message"]
     finally:
         away.resume()

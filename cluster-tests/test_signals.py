@@ -277,7 +277,7 @@ def test_terminal_that_closes(lone, tag):
         "sys.stdin.read()\n"  # its end ends the node: setpriv sees to that
     )
     with subprocess.Popen(
-        ["python3", "-c", script, *node.command_line()],
+        ["/usr/bin/python3", "-c", script, *node.command_line()],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as host:  # fmt: skip
         pid = int(host.stdout.readline())
