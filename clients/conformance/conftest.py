@@ -35,7 +35,6 @@ _base = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_base)
 binary = _base.binary
 pytest_addoption = _base.pytest_addoption
-pytest_configure = _base.pytest_configure
 pytest_collection_modifyitems = _base.pytest_collection_modifyitems
 pytest_runtest_protocol = _base.pytest_runtest_protocol
 pytest_runtest_makereport = _base.pytest_runtest_makereport
@@ -45,7 +44,7 @@ look_over = _base.look_over
 
 from certificates import Authority  # noqa: E402
 from cluster import FAST, Cluster  # noqa: E402
-from driver import Driver, chosen, urls, why_not  # noqa: E402
+from driver import OVER_LIBLEAFD, Driver, chosen, urls, why_not  # noqa: E402
 from fake import Fake  # noqa: E402
 from gate import Gate, Loop  # noqa: E402
 from test_listeners import Tokens  # noqa: E402
@@ -53,9 +52,18 @@ from test_listeners import Tokens  # noqa: E402
 serial = itertools.count(1)
 
 
+def pytest_configure(config):
+    _base.pytest_configure(config)
+    config.addinivalue_line("markers", "inside: what libleafd does by itself; of the languages "
+                            "over it C stands for all, but in long runs (make nightly)")
+
+
 def pytest_generate_tests(metafunc):
     if "language" in metafunc.fixturenames:
         languages = [language for language in chosen() if not why_not(language)]
+        marks = {mark.name for mark in metafunc.definition.iter_markers()}
+        if "inside" in marks and "c" in languages and "LEAFD_TESTS_LONG" not in os.environ:
+            languages = [each for each in languages if each == "c" or each not in OVER_LIBLEAFD]
         metafunc.parametrize("language", languages)
 
 

@@ -48,6 +48,7 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import unittest
 
@@ -146,6 +147,49 @@ def parse_ids(text):
     return found
 
 
+class Waits:
+    """For how long each thread of a process has waited for a processor. Every command asks for it,
+    and a process may have a hundred threads: their files stay open."""
+
+    def __init__(self, pid):
+        self.folder = f"/proc/{pid}/task"
+        self.files = {}  # by the thread's number
+        self.lock = threading.Lock()
+
+    def read(self):
+        """Seconds by the thread's number."""
+        with self.lock:
+            try:
+                tasks = os.listdir(self.folder)
+            except OSError:
+                tasks = []  # the process has ended
+            for task in self.files.keys() - tasks:
+                self.forget(task)
+            found = {task: self.read_one(task) for task in tasks}
+        return {task: seconds for task, seconds in found.items() if seconds is not None}
+
+    def read_one(self, task):
+        try:
+            if task not in self.files:
+                self.files[task] = os.open(f"{self.folder}/{task}/schedstat", os.O_RDONLY)
+            return int(os.pread(self.files[task], 100, 0).split()[1]) / 1e9
+        except (OSError, IndexError):
+            self.forget(task)  # it has ended, or this system does not tell
+            return None
+
+    def forget(self, task):
+        if task in self.files:
+            os.close(self.files.pop(task))
+
+    def close(self):
+        with self.lock:
+            for task in list(self.files):
+                self.forget(task)
+
+
+OWN_WAITS = Waits(os.getpid())
+
+
 class Driver:
     def __init__(self, language, directory, prefix=(), env=None, path=None):
         self.language = language
@@ -162,7 +206,10 @@ class Driver:
         self.unread = b""
         self.sent_s = 0.0
         self.took_s = 0.0  # how long the last command took
-        self.waited_s = 0.0  # for how long meanwhile there was no processor for it
+        # For how long meanwhile there was no processor for it; 0 if it took no longer than a call
+        # may that waits for nothing.
+        self.waited_s = 0.0
+        self.waits = Waits(self.process.pid)
         self.waited_before = {}
         self.command = ""  # the last one
 
@@ -196,8 +243,10 @@ class Driver:
             self.unread += data
         line, self.unread = self.unread.split(b"\n", 1)
         self.took_s = time.monotonic() - self.sent_s
-        self.waited_s = sum(seconds - self.waited_before.get(task, 0)
-                            for task, seconds in self.waited().items())
+        self.waited_s = 0.0
+        if self.took_s > TOLERANCE_S:
+            self.waited_s = sum(seconds - self.waited_before.get(task, 0)
+                                for task, seconds in self.waited().items())
         return line.decode()
 
     def has_output(self, seconds):
@@ -207,16 +256,8 @@ class Driver:
         return bool(poll.poll(seconds * 1000))
 
     def waited(self):
-        """For how long each thread has waited for a processor: seconds by its number."""
-        found = {}
-        for process in self.process.pid, os.getpid():
-            try:
-                for task in os.listdir(f"/proc/{process}/task"):
-                    with open(f"/proc/{process}/task/{task}/schedstat", encoding="ascii") as file:
-                        found[task] = int(file.read().split()[1]) / 1e9
-            except (OSError, IndexError):
-                continue  # it has ended, or this system does not tell
-        return found
+        """For how long each thread, and each of this process, has waited for a processor."""
+        return {**self.waits.read(), **OWN_WAITS.read()}
 
     def answered(self):
         """Has the answer to the command that was begun arrived?"""
@@ -331,6 +372,7 @@ class Driver:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.waits.close()
         self.process.stdout.close()
         if not self.process.stdin.closed:
             try:

@@ -15,6 +15,10 @@ import time
 from gate import Messages
 from ports import take_port
 
+# Settings of a client that waits for its only answer as long as a busy machine makes it: what it
+# gives up, a server has granted nevertheless.
+PATIENT = {"attempt_ms": 40000, "deadline_ms": 60000}
+
 
 class Request:
     def __init__(self, message):

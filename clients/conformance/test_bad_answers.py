@@ -9,6 +9,8 @@ import pytest
 from driver import in_time
 from fake import LEAF, error, granted, http
 
+pytestmark = pytest.mark.inside
+
 INT63 = 1 << 63
 HTML = "<html><body>502 Bad Gateway</body></html>"
 

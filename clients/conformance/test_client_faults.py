@@ -119,7 +119,7 @@ def test_the_last_ids_of_a_tag(start, fake):
     assert error_seen.status == 409 and "below its max" in error_seen.message
     assert client.stats()["errors"] <= 2, "what was refused is no error while fewer were there"
     asked = [request.count for request in server.requests]
-    assert asked[0] == 100 and asked[-1] == 1 and len(asked) < 40, asked
+    assert asked[0] == 100 and min(asked) == 1 and len(asked) < 40, asked
     ids.end = 10000
 
     def more():

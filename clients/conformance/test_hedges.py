@@ -10,11 +10,12 @@ import threading
 import pytest
 
 from driver import Failed, check_once, check_rising
-from fake import Granter, error
+from fake import PATIENT, Granter, error
 from test_held_ranges import all_told, joined
 from wait import wait_until
 
-PATIENT = {"attempt_ms": 40000, "deadline_ms": 60000}
+pytestmark = pytest.mark.inside
+
 SMALL = {"min_count": 10, "max_count": 10}
 
 

@@ -7,8 +7,10 @@ import time
 import pytest
 
 from driver import SLACK_S, check_once, check_rising
-from fake import Granter, error, http
+from fake import PATIENT, Granter, error, http
 from wait import wait_until
+
+pytestmark = pytest.mark.inside
 
 INT63 = 1 << 63
 
@@ -60,7 +62,7 @@ def test_a_range_that_is_too_old(start, fake):
     granter = Granter()
     server = fake(granter.node())
     client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000,
-                          attempt_ms=40000)
+                          **PATIENT)
     assert client.ids("segment orders 10") == [(1, 10)]
     assert newer(client, granter, granter.grants[0][2]) == 1001
     assert granter.grants[1][2] - granter.grants[0][2] > 1e9, "it was dropped too early"
@@ -73,7 +75,7 @@ def test_a_spare_range_that_is_too_old(start, fake):
     granter = Granter()
     server = fake(granter.node())
     client = start().open(endpoints=server.url, min_count=1000, max_count=1000, max_age_ms=2000,
-                          attempt_ms=40000)
+                          **PATIENT)
     assert client.ids("segment orders 600") == [(1, 600)]
     wait_until(lambda: len(granter.grants) == 2, 30, "a spare one is asked for")
     spare = granter.grants[1]
@@ -86,7 +88,7 @@ def test_no_node_while_a_range_gets_too_old(start, fake):
     """Ids that are too old are not handed out, even where there are no others."""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000)
+    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000, **PATIENT)
     client.ids("segment orders 10")
     granter.down = True
 
@@ -120,7 +122,7 @@ def test_a_newer_generation(start, fake):
     granter = Granter()
     headers = {"Leafd_Generation": 4}
     server = fake(granter.node(headers))
-    client = start().open(endpoints=server.url, min_count=100, max_count=100)
+    client = start().open(endpoints=server.url, min_count=100, max_count=100, **PATIENT)
     assert client.ids("segment orders 10") == [(1, 10)]
     headers["Leafd_Generation"] = 5
     assert client.ids("range orders 20") == [(101, 120)]
@@ -134,7 +136,7 @@ def test_a_newer_generation_with_a_spare_range(start, fake):
     granter = Granter()
     headers = {"Leafd_Generation": 4}
     server = fake(granter.node(headers))
-    client = start().open(endpoints=server.url, min_count=100, max_count=100)
+    client = start().open(endpoints=server.url, min_count=100, max_count=100, **PATIENT)
     client.ids("segment orders 10")
     headers["Leafd_Generation"] = 5
     granter.freeze(0)
@@ -152,7 +154,7 @@ def test_an_older_generation(start, fake):
     headers = [{"Leafd_Generation": 6}, {"Leafd_Generation": 6}]
     servers = [fake(granter.node(each)) for each in headers]
     client = start().open(endpoints=joined(servers), min_count=100, max_count=100,
-                          attempt_ms=40000, deadline_ms=60000)
+                          **PATIENT)
     client.ids("segment orders 10")
     used = 0 if servers[0].requests else 1
     before = len(granter.grants)
@@ -177,7 +179,7 @@ def test_nodes_without_a_generation(start, fake):
     granter = Granter()
     headers = {"Leafd_Generation": 9}
     server = fake(granter.node(headers))
-    client = start().open(endpoints=server.url, min_count=100, max_count=100)
+    client = start().open(endpoints=server.url, min_count=100, max_count=100, **PATIENT)
     client.ids("segment orders 10")
     del headers["Leafd_Generation"]
     assert client.ids("segment orders 290") == [(11, 300)]
@@ -191,7 +193,7 @@ def test_stepped(start, fake):
     """The server refuses the first request; from then on all of that source ask for steps."""
     granter = Granter(increment=5)
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=10, max_count=10)
+    client = start().open(endpoints=server.url, min_count=10, max_count=10, **PATIENT)
     ids = client.ids("segment orders 100")
     assert ids.each() == list(range(1, 501, 5))
     asked = [request.options.get("stepped") for request in server.requests]

@@ -9,6 +9,8 @@ from certificates import Authority
 from driver import check_once
 from fake import Granter, error, server_tls
 
+pytestmark = pytest.mark.inside
+
 NAME = "leafd.test"
 MOUNT = ["unshare", "-m", "--propagation", "private", "sh", "-c",
          'mount --bind "$0" /etc/hosts && exec "$@"']

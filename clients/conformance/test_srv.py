@@ -12,6 +12,8 @@ import pytest
 from driver import check_once
 from fake import Granter
 
+pytestmark = pytest.mark.inside
+
 NAME = "_leafd._tcp.leafd.test"
 HOST = "node.leafd.test"
 SERVER = f"127.77.{os.getpid() >> 8 & 255}.{os.getpid() & 255 or 1}"  # one of this process's own

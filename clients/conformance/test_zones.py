@@ -13,11 +13,12 @@ import time
 import pytest
 
 from driver import SLACK_S, TOLERANCE_S, check_once, urls
-from fake import Granter, error, granted, http
+from fake import PATIENT, Granter, error, granted, http
 from test_events import Told
 from wait import wait_until, within
 
-PATIENT = {"attempt_ms": 40000, "deadline_ms": 60000}
+pytestmark = pytest.mark.inside
+
 SMALL = {"min_count": 10, "max_count": 10}
 BACK_S = 10.0  # after its return a zone is asked again
 GONE_S = 2.0  # after its loss another one is
