@@ -218,7 +218,7 @@ def authority(directory, name):
     return key, cert
 
 
-def certify(directory, node, signer, name=None):
+def certify(directory, node, signer, name=None, days=2):
     """A certificate for a node, by an authority."""
     base = os.path.join(directory, f"node-{node.id}", "tls")
     os.makedirs(os.path.dirname(base), exist_ok=True)
@@ -228,7 +228,7 @@ def certify(directory, node, signer, name=None):
     with open(base + ".ext", "w", encoding="ascii") as file:
         file.write(f"subjectAltName=URI:{name}\n")
     openssl("x509", "-req", "-in", base + ".csr", "-CA", signer[1], "-CAkey", signer[0],
-            "-CAcreateserial", "-days", "2", "-extfile", base + ".ext",
+            "-CAcreateserial", "-days", str(days), "-extfile", base + ".ext",
             "-out", base + ".crt")  # fmt: skip
     os.chmod(base + ".key", 0o600)
     return {"peer-tls-dir": os.path.dirname(base)}
@@ -293,3 +293,25 @@ def test_a_certificate_of_another_node(make_cluster):
     odd.process.send_signal(signal.SIGHUP)
     odd.wait_log("the reload was refused.*certificate is of node 1")
     links_up(cluster)
+
+
+def test_the_end_of_a_certificate_is_told_before(make_cluster):
+    """Open links outlive it, so nobody would see it before the next restart. A longer one that is
+    read by SIGHUP ends the alarm."""
+    cluster = make_cluster(1, start=False)
+    signer = with_certificates(cluster)
+    node = cluster.start().nodes[0]
+
+    def told():
+        status = node.get_json("/api/status")
+        assert [certificate["what"] for certificate in status["certificates"]] == ["peer.tls-dir"]
+        return [alarm["text"] for alarm in status["alarms"]
+                if alarm["name"] == "LeafdCertificateEnds"]
+
+    wait_until(told, 30, "an alarm")
+    assert told()[0].startswith("the certificate of node 1 for other nodes ends in ")
+    certify(cluster.directory, node, signer, days=90)
+    node.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: not told(), 30, "its end")
+    assert 'leafd_certificate_end_timestamp_seconds{what="peer.tls-dir"} ' in (
+        node.get("/metrics").body.decode())

@@ -636,6 +636,7 @@ static void put_connections(struct exposition *to, const struct api *api,
 
 static void put_tls(struct exposition *to, const struct api *api)
 {
+    uint64_t peer_until_s = peer_certificate_until_s(api->build);
     struct tls *tls = api->settings->tls;
     int64_t until_s;
 
@@ -646,11 +647,16 @@ static void put_tls(struct exposition *to, const struct api *api)
         expose_of(to, "result", "resumed", HANDSHAKES(api, resumed));
         expose_of(to, "result", "failed", HANDSHAKES(api, failed));
     }
+    if (tls != NULL || peer_until_s > 0) {
+        expose_family(to, "leafd_certificate_end_timestamp_seconds",
+                      "Unix time at which the certificate in force ends.");
+    }
     if (tls != NULL) {
         until_s = tls_until_s(tls);
-        expose_one(to, "leafd_certificate_end_timestamp_seconds",
-                   "Unix time at which the certificate in force ends.",
-                   until_s > 0 ? (uint64_t)until_s : 0);
+        expose_of(to, "what", "http.tls-dir", until_s > 0 ? (uint64_t)until_s : 0);
+    }
+    if (peer_until_s > 0) {
+        expose_of(to, "what", "peer.tls-dir", peer_until_s);
     }
 }
 

@@ -170,7 +170,8 @@ struct waiters {
 struct http_reloads {
     _Atomic uint64_t done;
     _Atomic uint64_t refused;
-    _Atomic uint64_t done_ms; /* wall time of the last that succeeded; 0: none yet */
+    _Atomic uint64_t done_ms;      /* wall time of the last that succeeded; 0: none yet */
+    _Atomic uint64_t peer_until_s; /* end of the certificate for other nodes, Unix time; 0: none */
 };
 
 static inline void http_reloads_add(_Atomic uint64_t *count)
@@ -189,6 +190,14 @@ struct http_build {
     const char *libraries;              /* JSON object text of library versions */
     const struct http_reloads *reloads; /* NULL: no settings to reread */
 };
+
+/* Seconds of Unix time; 0: there is none. */
+static inline uint64_t peer_certificate_until_s(const struct http_build *build)
+{
+    return build->reloads != NULL
+               ? atomic_load_explicit(&build->reloads->peer_until_s, memory_order_relaxed)
+               : 0;
+}
 
 /* The class that requests count as, for their latency (http/server/meter.h). */
 enum traffic {

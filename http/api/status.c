@@ -421,6 +421,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     uint64_t now_ms = clock_now_ms(api->backend->clock);
     struct tls *tls = api->settings->tls; /* plain HTTP has no certificate */
     int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
+    uint64_t peer_until_s = peer_certificate_until_s(api->build);
     const struct id_health *health = api->backend->health;
     struct id_figures figures;
     uint64_t resident_bytes;
@@ -452,6 +453,10 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     if (until_s > 0) {
         buf_printf(json, "{\"what\":\"http.tls-dir\",\"expires\":\"%s\"}",
                    TEXT_TIME((uint64_t)until_s * 1000));
+    }
+    if (peer_until_s > 0) {
+        buf_printf(json, "%s{\"what\":\"peer.tls-dir\",\"expires\":\"%s\"}", until_s > 0 ? "," : "",
+                   TEXT_TIME(peer_until_s * 1000));
     }
     text_put_field(json, "],\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
     buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
@@ -502,6 +507,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
         .layout_left_s = left_s,
         .layout_name = layout_name,
         .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
+        .peer_until_s = (int64_t)peer_certificate_until_s(api->build),
     };
     struct changes_counts counts = {.implausible = id_count_of(&backend->health->implausible),
                                     .refusal = facts.refusal};

@@ -119,17 +119,6 @@ static void certificate_subject(X509 *certificate, struct buf *out)
     BIO_free(text);
 }
 
-/* Seconds of Unix time. */
-static int64_t certificate_until_s(X509 *certificate)
-{
-    struct tm when = {0};
-
-    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when) != 1) {
-        return 0;
-    }
-    return (int64_t)timegm(&when);
-}
-
 bool certificate_is_current(X509 *certificate)
 {
     return X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 &&

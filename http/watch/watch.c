@@ -484,29 +484,39 @@ static bool state_nearly_full(const struct alarm_facts *facts, char *text)
 
 /* --- the certificate --- */
 
-static int64_t certificate_left_s(const struct alarm_facts *facts)
+/* Does one of the certificates end soon, or has it ended? */
+static bool certificate_judge(const struct alarm_facts *facts, bool ended, char *text)
 {
-    return facts->certificate_until_s - (int64_t)(facts->wall_ms / 1000);
+    const int64_t until_s[] = {facts->certificate_until_s, facts->peer_until_s};
+
+    for (size_t i = 0; i < COUNT_OF(until_s); i++) {
+        int64_t left_s = until_s[i] - (int64_t)(facts->wall_ms / 1000);
+
+        if (until_s[i] == 0 || ended != (left_s <= 0) ||
+            left_s >= ALARM_CERTIFICATE_ENDS_DAYS * DAY_S) {
+            continue;
+        }
+        if (ended) {
+            SAY(text, "the certificate of node %llu has ended: %s refuse it",
+                ull(facts->status->node_id), i == 0 ? "clients" : "other nodes");
+        } else {
+            SAY(text, "the certificate of node %llu%s ends in %lld days and %lld hours",
+                ull(facts->status->node_id), i == 0 ? "" : " for other nodes",
+                (long long)left_s / DAY_S, (long long)left_s % DAY_S / 3600);
+        }
+        return true;
+    }
+    return false;
 }
 
 static bool certificate_ends(const struct alarm_facts *facts, char *text)
 {
-    int64_t left_s = certificate_left_s(facts);
-
-    if (facts->certificate_until_s == 0 || left_s <= 0 ||
-        left_s >= ALARM_CERTIFICATE_ENDS_DAYS * DAY_S) {
-        return false;
-    }
-    SAY(text, "the certificate of node %llu ends in %lld days and %lld hours",
-        ull(facts->status->node_id), (long long)left_s / DAY_S, (long long)left_s % DAY_S / 3600);
-    return true;
+    return certificate_judge(facts, false, text);
 }
 
 static bool certificate_ended(const struct alarm_facts *facts, char *text)
 {
-    SAY(text, "the certificate of node %llu has ended: clients refuse it",
-        ull(facts->status->node_id));
-    return facts->certificate_until_s != 0 && certificate_left_s(facts) <= 0;
+    return certificate_judge(facts, true, text);
 }
 
 /* --- snowflake ids --- */

@@ -58,6 +58,7 @@ struct node {
     bool closing;
     unsigned handles_open;        /* 0 when it is closed */
     struct net_keys *keys;        /* NULL once the links have them */
+    int64_t keys_until_s;         /* of those in force */
     struct learned_peers learned; /* of a node that was admitted at this start */
     void (*stop_cb)(void *data);
     void *stop_data;
@@ -665,10 +666,16 @@ static int check_list(const struct node *node, const struct state *state,
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
 {
     if (!node->replica.context.stopping) {
+        node->keys_until_s = keys->until_s;
         return net_uv_set_keys(node->net, keys, ret_renewed);
     }
     net_keys_unref(keys);
     return false;
+}
+
+int64_t node_keys_until_s(const struct node *node)
+{
+    return node->keys_until_s;
 }
 
 int node_start(uv_loop_t *loop, const struct node_settings *settings,
@@ -711,6 +718,7 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
     if (rv != 0) {
         goto err_loaded;
     }
+    node->keys_until_s = node->keys->until_s;
     net_keys_unref(node->keys);
     node->keys = NULL;
     rv = start_replica(node, state, &loaded);

@@ -64,6 +64,10 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
  * (net_uv_set_keys()). False: the node had these keys already. On the loop. */
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed);
 
+/* When the certificate for other nodes ends, in seconds of Unix time; 0: there is none. On the
+ * loop. */
+int64_t node_keys_until_s(const struct node *node);
+
 /* How other threads reach the service: items are run on the loop, LIMIT_MAILBOX_ITEMS at a time.
  * Any thread; valid until node_free(). */
 struct mailbox *node_mailbox(struct node *node);

@@ -305,7 +305,9 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
                        "URI:leafd:%s/<node id>: %s",
                        keys->cluster_id, source->cert_file);
         rv = ERR_INVALID;
-    } else if (rv == 0 && id != source->node_id) {
+    } else if (rv == 0 && id == source->node_id) {
+        keys->until_s = certificate_until_s(SSL_CTX_get0_certificate(keys->accept));
+    } else if (rv == 0) {
         (void)snprintf(why, NET_KEYS_WHY_BYTES,
                        "peer.tls-dir: the certificate is of node %" PRIu64 ", and node.id is "
                        "%" PRIu64 ": %s",

@@ -79,6 +79,7 @@ struct net_keys {
     SSL_CTX *accept;
     SSL_CTX *dial_secret;
     SSL_CTX *dial_certificate; /* NULL: none */
+    int64_t until_s;           /* when the certificate ends, Unix time; 0: there is none */
 };
 
 /* What an identity says. */

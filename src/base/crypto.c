@@ -6,10 +6,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
@@ -152,6 +154,16 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number)
 void tls_library_init(void)
 {
     ASSERT(OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL) == 1);
+}
+
+/* --- certificate_until_s --- */
+
+int64_t certificate_until_s(const X509 *certificate)
+{
+    struct tm when = {0};
+
+    return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when) == 1 ? (int64_t)timegm(&when)
+                                                                        : 0;
 }
 
 /* --- tls_bytes --- */

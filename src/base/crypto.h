@@ -1,6 +1,7 @@
 /*
- * crypto.h - what all of leafd's uses of OpenSSL share: its first call in a process, and the bytes
- * of a connection with TLS; and AES for a keyed permutation of numbers (FF1).
+ * crypto.h - what all of leafd's uses of OpenSSL share: its first call in a process, the end of a
+ * certificate, and the bytes of a connection with TLS; and AES for a keyed permutation of numbers
+ * (FF1).
  *
  * Failure modes: none from outside; parameters that break the rules, and a library that cannot be
  * used at all, end the process (ASSERT). Thread: any; a struct ff1, a tls_bytes have one owner.
@@ -61,6 +62,12 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number);
  */
 
 void tls_library_init(void);
+
+/* --- certificate_until_s: when a certificate ends, in seconds of Unix time; 0: it does not say. */
+
+struct x509_st;
+
+int64_t certificate_until_s(const struct x509_st *certificate);
 
 /*
  * --- tls_bytes: the bytes that OpenSSL reads and writes of one connection. No socket is touched

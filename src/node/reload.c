@@ -161,6 +161,7 @@ static void keys_commit(void *data, struct buf *ret_changes)
 
     if (*keys->node != NULL) {
         changed = node_keys_commit(*keys->node, keys->made, &renewed);
+        http_reloads_set(&keys->counts->peer_until_s, (uint64_t)node_keys_until_s(*keys->node));
     } else {
         net_keys_unref(keys->made);
     }

@@ -70,6 +70,7 @@ void reload_release(struct reload *reload);
 struct reload_keys {
     struct node *const *node; /* the process's pointer to its node; NULL there: no node any more */
     struct net_keys *made;    /* between prepare and commit or drop */
+    struct http_reloads *counts; /* borrowed; gets the end of the certificate */
 };
 
 extern const struct reload_part reload_keys_part; /* its data: a struct reload_keys */

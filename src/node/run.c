@@ -340,6 +340,7 @@ static enum exit_code start_node(struct server *server)
         report_node_failed(config, err, error.text);
         return exit_code_of(err);
     }
+    http_reloads_set(&server->reloads.peer_until_s, (uint64_t)node_keys_until_s(server->node));
     log_info("app", "node loaded", "peer_listen=%s took_ms=%" PRIu64, config->node.listen_address,
              now_ms() - began_ms);
     return EXIT_CODE_STOPPED;
@@ -458,6 +459,7 @@ static void server_init(struct server *server, const struct config *config)
     server->build.reloads = &server->reloads;
     reload_init(&server->reload, config, &server->reloads);
     server->keys.node = &server->node;
+    server->keys.counts = &server->reloads;
     reload_add(&server->reload, &reload_keys_part, &server->keys);
     signals_init(&server->signals, &server->loop, stop_signal_cb, reload_signal_cb);
     supervisor_open(&server->supervisor, &server->loop, &server->listeners);

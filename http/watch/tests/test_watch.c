@@ -617,6 +617,15 @@ static void test_certificate(void **state)
                         "the certificate of node 1 has ended: clients refuse it");
     world_alarms->facts.certificate_until_s += 90 * 86400;
     ends(world_alarms, ALARM_CERTIFICATE_ENDED);
+    /* The same of the one for other nodes, whichever ends first. */
+    world_alarms->facts.peer_until_s = (int64_t)(world_alarms->facts.wall_ms / 1000) + 86400;
+    holds(world_alarms, ALARM_CERTIFICATE_ENDS, 0,
+          "the certificate of node 1 for other nodes ends in 1 days and 0 hours");
+    world_alarms->facts.peer_until_s -= 86400;
+    alarms_look(&world_alarms->alarms, &world_alarms->facts, &world_alarms->events);
+    assert_false(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDS].begun);
+    assert_string_equal(text_of(world_alarms, ALARM_CERTIFICATE_ENDED),
+                        "the certificate of node 1 has ended: other nodes refuse it");
 }
 
 static void test_json(void **state)
