@@ -147,8 +147,7 @@ const char *units_ms(uint64_t ms, char out[UNITS_BYTES]);
 
 struct grid {
     const struct grid_column *titles; /* borrowed; the last one is NULL */
-    size_t columns;
-    struct buf text; /* of the cells that are printed, each ended by a NUL */
+    struct buf text;                  /* of the cells that are printed, each ended by a NUL */
     size_t widths[GRID_COLUMNS_MAX];
     bool titled; /* the titles were printed */
 };
@@ -236,8 +235,8 @@ enum ctl_exit ctl_must_be_object(struct answer *answer);
 void target_add(struct buf *target, const char *option, const char *value);
 void target_add_number(struct buf *target, const char *option, uint64_t value);
 
-/* Append path, and name percent-encoded after it unless it is NULL. */
-void target_put(struct buf *target, const char *path, const char *name);
+/* Append a text, percent-encoded. */
+void target_put(struct buf *target, const char *text);
 
 /* Send a change with this body (NULL: none). The caller owns the answer in any case. */
 enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
