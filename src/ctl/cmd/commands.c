@@ -27,16 +27,6 @@ static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step
                                      "paused", "reason",  "changing",  "warning",    NULL};
 #define CSV_FIELDS 11
 
-/* One request for all pages. */
-struct listing {
-    struct ctl *ctl;
-    struct grid grid;
-    bool csv;
-    const char *mode; /* only tags of this mode; NULL: of any */
-    bool only_warned; /* only tags that are nearly used up */
-    uint64_t left;    /* tags to show yet */
-};
-
 /* A line of CSV. A file gets the raw texts, a terminal clean ones. */
 static void csv_put_row(struct buf *out, const json_t *tag)
 {
@@ -68,24 +58,26 @@ static void csv_put_row(struct buf *out, const json_t *tag)
     buf_put(out, "\r\n", 2);
 }
 
-/* Print a page's wanted tags. */
-static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
+/* Print a page's wanted tags. *left: tags to show yet. */
+static enum ctl_exit tags_put_page(struct ctl *ctl, struct grid *grid, json_t *page, uint64_t *left)
 {
-    struct ctl *ctl = listing->ctl;
     json_t *tags = json_object_get(page, "tags");
+    const char *mode = ctl_option(ctl, "mode");
+    bool csv = ctl_has(ctl, "csv");
+    bool only_warned = ctl_has(ctl, "nearly-used-up");
 
     for (size_t i = 0; i < json_array_size(tags);) {
         json_t *tag = json_array_get(tags, i);
         bool warned = field_text(tag, "warning") != NULL;
 
-        if (listing->left == 0 || (listing->only_warned && !warned) ||
-            (listing->mode != NULL && !field_is(tag, "mode", listing->mode))) {
+        if (*left == 0 || (only_warned && !warned) ||
+            (mode != NULL && !field_is(tag, "mode", mode))) {
             ASSERT(json_array_remove(tags, i) == 0);
             continue;
         }
-        listing->left--;
+        --*left;
         i++;
-        if (listing->csv) {
+        if (csv) {
             csv_put_row(&ctl->out, tag);
         } else if (!ctl->json) { /* shown by the table in place of some fields */
             if (field_true(tag, "changing") || field_true(tag, "paused")) {
@@ -99,8 +91,8 @@ static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
     }
     if (ctl->json) {
         ctl_put_json(ctl, page);
-    } else if (!listing->csv) {
-        ctl_put_rows(&ctl->out, &listing->grid, tags, 0);
+    } else if (!csv) {
+        ctl_put_rows(&ctl->out, grid, tags, 0);
     }
     return ctl_flush(ctl);
 }
@@ -115,47 +107,38 @@ static enum ctl_exit run_tags_list(struct ctl *ctl)
                                                 {"updated", "{updated}"},
                                                 {"description", "{description}"},
                                                 {NULL, NULL}};
-    struct listing listing = {.ctl = ctl,
-                              .csv = ctl_has(ctl, "csv"),
-                              .mode = ctl_option(ctl, "mode"),
-                              .only_warned = ctl_has(ctl, "nearly-used-up"),
-                              .left = UINT64_MAX};
+    GRID_LOCAL(grid, titles);
+    const char *mode = ctl_option(ctl, "mode");
     const char *after = ctl_option(ctl, "after");
-    bool all = listing.mode == NULL && !listing.only_warned;
-    struct pages pages = {.ctl = ctl,
-                          .path = "/api/tags",
-                          .prefix = ctl->args.operands[0],
-                          .limit = LIMIT_TAGS_PER_PAGE};
-    enum ctl_exit code = ctl_number_option(ctl, "limit", INT64_MAX, &listing.left);
+    bool csv = ctl_has(ctl, "csv");
+    bool all = mode == NULL && !ctl_has(ctl, "nearly-used-up");
+    uint64_t left = UINT64_MAX;
+    struct pages pages = {.ctl = ctl, .path = "/api/tags", .prefix = ctl->args.operands[0]};
+    enum ctl_exit code = ctl_number_option(ctl, "limit", INT64_MAX, &left);
 
     if (code != CTL_DONE) {
         return code;
     }
-    if (listing.csv && ctl->json) {
+    if (csv && ctl->json) {
         return ctl_fail(CTL_USAGE, "--csv or --json, not both");
     }
-    if (listing.mode != NULL && strcmp(listing.mode, "trend") != 0 &&
-        strcmp(listing.mode, "strict") != 0 && strcmp(listing.mode, "monotonic") != 0) {
-        return ctl_fail(CTL_USAGE, "mode: \"%s\" is none of trend, strict and monotonic",
-                        listing.mode);
+    if (mode != NULL && strcmp(mode, "trend") != 0 && strcmp(mode, "strict") != 0 &&
+        strcmp(mode, "monotonic") != 0) {
+        return ctl_fail(CTL_USAGE, "mode: \"%s\" is none of trend, strict and monotonic", mode);
     }
-    for (size_t i = 0; listing.csv && i < CSV_FIELDS; i++) {
+    for (size_t i = 0; csv && i < CSV_FIELDS; i++) {
         buf_printf(&ctl->out, "%s%s", FIELDS[i], i + 1 < CSV_FIELDS ? "," : "\r\n");
     }
-    listing.grid.titles = titles;
     pages.after = after != NULL ? MUST_HAVE(strdup(after)) : NULL;
     do {
-        if (all && listing.left < LIMIT_TAGS_PER_PAGE) {
-            pages.limit = listing.left;
-        }
+        pages.limit = all && left < LIMIT_TAGS_PER_PAGE ? left : LIMIT_TAGS_PER_PAGE;
         if (pages_next(&pages)) {
-            pages.code = tags_put_page(&listing, pages.answer.json);
+            pages.code = tags_put_page(ctl, &grid, pages.answer.json, &left);
         }
-    } while (pages.code == CTL_DONE && pages.after != NULL && listing.left > 0);
+    } while (pages.code == CTL_DONE && pages.after != NULL && left > 0);
     if (pages.code == CTL_DONE && pages.after != NULL && !ctl->json) {
         ctl_progress("there may be more: --after %s", pages.after);
     }
-    grid_free(&listing.grid);
     return pages_end(&pages);
 }
 

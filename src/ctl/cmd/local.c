@@ -218,44 +218,6 @@ enum ctl_exit run_backup(struct ctl *ctl)
 
 /* --- tokens --- */
 
-/* Roles and names that are invalid in the file are refused as by leafd. */
-static enum ctl_exit token_make_line(struct ctl *ctl, const char *made, struct buf *out)
-{
-    const char *name = ctl_option(ctl, "name");
-    const char *roles = ctl_option(ctl, "roles");
-    const char *prefix = ctl_option(ctl, "prefix");
-    const char *proof = strchr(made, ' ');
-    size_t proof_len;
-    char why[TOKENS_WHY_BYTES];
-    struct token_table *table;
-
-    ASSERT(proof != NULL);
-    proof_len = strcspn(proof + 1, " ");
-    if (name != NULL) {
-        buf_printf(out, "%s", name);
-    } else {
-        buf_put(out, made, (size_t)(proof - made));
-    }
-    buf_printf(out, " %.*s roles=%s%s%s\n", (int)proof_len, proof + 1,
-               roles != NULL ? roles : "ids", prefix != NULL ? " prefix=" : "",
-               prefix != NULL ? prefix : "");
-    for (int i = 0; i < 3; i++) {
-        const char *text = i == 0 ? name : i == 1 ? roles : prefix;
-
-        if (text != NULL && (*text == '\0' || *text == '#' || strpbrk(text, " \t\r\n") != NULL)) {
-            return ctl_fail(CTL_USAGE,
-                            "\"%s\" cannot stand in the line: it is empty, has a blank, "
-                            "or begins a comment",
-                            text);
-        }
-    }
-    if (tokens_parse((const char *)out->data, out->len, 0, &table, why) != 0) {
-        return ctl_fail(CTL_USAGE, "%s", why);
-    }
-    tokens_unref(table);
-    return CTL_DONE;
-}
-
 /* Write it to a new file that no other user can read. */
 static enum ctl_exit token_save(const char *path, const char *token)
 {
@@ -276,20 +238,45 @@ static enum ctl_exit token_save(const char *path, const char *token)
     return CTL_DONE;
 }
 
+/* Roles and names that are invalid in the file of tokens are refused as by leafd. */
 enum ctl_exit run_token_new(struct ctl *ctl)
 {
     const char *path = ctl_option(ctl, "out");
+    const char *name = ctl_option(ctl, "name");
+    const char *roles = ctl_option(ctl, "roles");
+    const char *prefix = ctl_option(ctl, "prefix");
+    const char *const given[] = {name, roles, prefix};
     char token[TOKEN_TEXT_BYTES];
-    char made[TOKEN_LINE_BYTES];
+    char made[TOKEN_LINE_BYTES]; /* a name, the proof, and more */
+    char why[TOKENS_WHY_BYTES];
+    struct token_table *table;
+    char *proof;
     BUF_LOCAL(line);
-    enum ctl_exit code;
+    enum ctl_exit code = CTL_DONE;
 
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
+        if (given[i] != NULL &&
+            (*given[i] == '\0' || *given[i] == '#' || strpbrk(given[i], " \t\r\n") != NULL)) {
+            return ctl_fail(CTL_USAGE,
+                            "\"%s\" cannot stand in the line: it is empty, has a blank, "
+                            "or begins a comment",
+                            given[i]);
+        }
+    }
     if (token_new(token, made) != 0) {
         return ctl_fail(CTL_INTERNAL, "the system gives no random bytes");
     }
-    code = token_make_line(ctl, made, &line);
-    if (code == CTL_DONE && path != NULL) {
-        code = token_save(path, token);
+    proof = strchr(made, ' ');
+    ASSERT(proof != NULL);
+    *proof++ = '\0';
+    buf_printf(&line, "%s %.*s roles=%s%s%s\n", name != NULL ? name : made,
+               (int)strcspn(proof, " "), proof, roles != NULL ? roles : "ids",
+               prefix != NULL ? " prefix=" : "", prefix != NULL ? prefix : "");
+    if (tokens_parse((const char *)line.data, line.len, 0, &table, why) != 0) {
+        code = ctl_fail(CTL_USAGE, "%s", why);
+    } else {
+        tokens_unref(table);
+        code = path != NULL ? token_save(path, token) : CTL_DONE;
     }
     if (code == CTL_DONE && ctl->json) {
         json_t *json = MUST_HAVE(json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL,
@@ -298,9 +285,7 @@ enum ctl_exit run_token_new(struct ctl *ctl)
         ctl_put_json(ctl, json);
         json_decref(json);
     } else if (code == CTL_DONE) {
-        if (path == NULL) {
-            buf_printf(&ctl->out, "%s\n", token);
-        }
+        buf_printf(&ctl->out, "%s%s", path == NULL ? token : "", path == NULL ? "\n" : "");
         buf_put(&ctl->out, line.data, line.len);
     }
     explicit_bzero(token, sizeof token);

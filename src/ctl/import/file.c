@@ -265,32 +265,22 @@ static bool rows_same(const struct rows *a, const struct rows *b)
     return true;
 }
 
-/* Is there a \" or a \\, or \N as a whole field? Only the backslash dialect writes these. */
-static bool csv_writes_backslash(const char *data, size_t len)
+/* Set what the text has that one dialect alone writes: \" or \\, or \N as a whole field; or ""
+ * within a field. */
+static void csv_find_signs(const char *data, size_t len, bool *ret_backslash, bool *ret_doubled)
 {
     for (size_t i = 0; i + 1 < len; i++) {
         bool begins = i == 0 || data[i - 1] == ',' || data[i - 1] == '\n';
         size_t after = i + 2 + (i + 2 < len && data[i + 2] == '\r');
 
-        if (data[i] == '\\' && (data[i + 1] == '"' || data[i + 1] == '\\' ||
+        *ret_backslash |=
+            data[i] == '\\' && (data[i + 1] == '"' || data[i + 1] == '\\' ||
                                 (data[i + 1] == 'N' && begins &&
-                                 (after >= len || data[after] == ',' || data[after] == '\n')))) {
-            return true;
-        }
+                                 (after >= len || data[after] == ',' || data[after] == '\n')));
+        *ret_doubled |= i > 0 && i + 2 < len && data[i] == '"' && data[i + 1] == '"' &&
+                        strchr(",\n\"", data[i - 1]) == NULL &&
+                        strchr(",\r\n", data[i + 2]) == NULL;
     }
-    return false;
-}
-
-/* Is there a "" within a field? Only the doubling dialect writes that. */
-static bool csv_writes_doubled(const char *data, size_t len)
-{
-    for (size_t i = 1; i + 2 < len; i++) {
-        if (data[i] == '"' && data[i + 1] == '"' && strchr(",\n\"", data[i - 1]) == NULL &&
-            strchr(",\r\n", data[i + 2]) == NULL) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* CSV of either dialect: it is parsed as both. */
@@ -308,9 +298,10 @@ static int csv_read(struct file_reading *file)
     again.why = &other_why;
     other_err = separated_read(&again, FORM_CSV_BACKSLASH);
     if (other_err == 0 && other.errors.count == 0 && (err != 0 || !rows_same(rows, &other))) {
-        bool backslash = csv_writes_backslash(file->data, file->len);
-        bool doubled = csv_writes_doubled(file->data, file->len);
+        bool backslash = false;
+        bool doubled = false;
 
+        csv_find_signs(file->data, file->len, &backslash, &doubled);
         /* Both are valid, with different texts. Syntax that only one dialect writes decides. */
         take_other = err != 0 || rows->errors.count > 0 || (backslash && !doubled);
         if (!take_other && !(doubled && !backslash)) {

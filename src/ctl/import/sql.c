@@ -296,35 +296,15 @@ static bool sql_is_wanted(const struct sql_reading *in, const struct buf *name)
            strncasecmp((char *)name->data, in->file->table, name->len) == 0;
 }
 
-/* Between the parentheses of CREATE TABLE. */
-static struct token sql_read_definitions(struct sql_reading *in, struct columns *columns)
+/* CREATE TABLE gives the order of the columns. */
+static void sql_read_create(struct sql_reading *in)
 {
+    static const char *const words[] = {"IF", "NOT", "EXISTS", NULL};
     static const char *const keys[] = {"primary",    "key",      "unique",  "index",
                                        "constraint", "fulltext", "spatial", "check",
                                        "foreign",    "period",   NULL};
     struct token token = sql_next(in);
     bool first = true; /* of a column, or a key */
-
-    for (int depth = 1; token.kind != TOKEN_END; token = sql_next(in)) {
-        if (first && depth == 1 &&
-            (token.kind == TOKEN_NAME ||
-             (token.kind == TOKEN_WORD && !token_is_one_of(&token, keys)))) {
-            columns_add(columns, sql_meaning_of(in, &token));
-        }
-        depth += token_is_char(&token, '(') - token_is_char(&token, ')');
-        first = depth == 1 && token_is_char(&token, ',');
-        if (depth == 0) {
-            break;
-        }
-    }
-    return token;
-}
-
-/* CREATE TABLE gives the order of the columns. */
-static void sql_read_create(struct sql_reading *in)
-{
-    static const char *const words[] = {"IF", "NOT", "EXISTS", NULL};
-    struct token token = sql_next(in);
     BUF_LOCAL(name);
 
     if (!token_is_word(&token, "TABLE")) {
@@ -339,7 +319,19 @@ static void sql_read_create(struct sql_reading *in)
         const char *missing;
 
         in->columns = (struct columns){.count = 0};
-        token = sql_read_definitions(in, &in->columns);
+        token = sql_next(in);
+        for (int depth = 1; token.kind != TOKEN_END; token = sql_next(in)) {
+            if (first && depth == 1 &&
+                (token.kind == TOKEN_NAME ||
+                 (token.kind == TOKEN_WORD && !token_is_one_of(&token, keys)))) {
+                columns_add(&in->columns, sql_meaning_of(in, &token));
+            }
+            depth += token_is_char(&token, '(') - token_is_char(&token, ')');
+            first = depth == 1 && token_is_char(&token, ',');
+            if (depth == 0) {
+                break;
+            }
+        }
         missing = columns_lack(in->file->source, &in->columns);
         if (in->columns.too_many) {
             (void)reading_fail(in->file, token.line, "the table has more than 64 columns");

@@ -698,28 +698,6 @@ static enum verdict try_server(struct asking *asking, struct server *server)
     return verdict;
 }
 
-/* All servers in turn, the one that answered last first. */
-static enum verdict try_round(struct asking *asking)
-{
-    struct cluster *cluster = asking->cluster;
-    size_t count = asking->ask->server != NULL ? 1 : cluster->servers.count;
-    size_t first = cluster->last;
-
-    asking->failures.len = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t which = (first + i) % cluster->servers.count;
-        enum verdict verdict = try_server(asking, &cluster->servers.list[which]);
-
-        if (verdict == VERDICT_DONE) {
-            cluster->last = which;
-        }
-        if (verdict != VERDICT_NEXT || (i + 1 < count && time_left(asking) == 0)) {
-            return verdict;
-        }
-    }
-    return VERDICT_NEXT;
-}
-
 /* No server did it: report why. */
 static enum ctl_exit nobody_did_it(struct asking *asking)
 {
@@ -777,7 +755,7 @@ enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct
 {
     struct asking asking = {.cluster = cluster, .ask = ask, .answer = ret};
     uint32_t timeout_ms = ask->timeout_ms > 0 ? ask->timeout_ms : cluster->settings->timeout_ms;
-    enum verdict verdict;
+    size_t count = ask->server != NULL ? 1 : cluster->servers.count;
 
     if (ask->server != NULL) {
         ASSERT(*ask->server < cluster->servers.count);
@@ -786,8 +764,19 @@ enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct
     *ret = (struct answer){.code = ""};
     asking.deadline_ms = clock_now_ms(clock_system()) + timeout_ms;
     for (;;) {
+        size_t first = cluster->last;
+        enum verdict verdict = VERDICT_NEXT;
+
         asking.pause_ms = ASK_PAUSE_MS;
-        verdict = try_round(&asking);
+        asking.failures.len = 0;
+        /* All servers in turn, the one that answered last first. */
+        for (size_t i = 0;
+             i < count && verdict == VERDICT_NEXT && (i == 0 || time_left(&asking) > 0); i++) {
+            size_t which = (first + i) % cluster->servers.count;
+
+            verdict = try_server(&asking, &cluster->servers.list[which]);
+            cluster->last = verdict == VERDICT_DONE ? which : cluster->last;
+        }
         /* If no server answered, none will soon; if one did, another one will. */
         if (verdict != VERDICT_NEXT || ask->server != NULL ||
             (!asking.may_be && !asking.answered) || time_left(&asking) <= asking.pause_ms) {
