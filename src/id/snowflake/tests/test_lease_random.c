@@ -27,11 +27,7 @@
 #include "src/base/prng.h"
 #include "src/id/snowflake/tests/lease_world.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define SEEDS 100 /* it has one thread: the other builds run them all, in a thirtieth of the time */
-#else
 #define SEEDS 300
-#endif
 #define STEPS 400
 #define IDS_PER_STEP 50
 #define HOUR_MS 3600000
