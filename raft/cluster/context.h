@@ -29,7 +29,7 @@ enum {
     WAKE_DIFFERENCES = 1u << 6,
     WAKE_UPGRADE = 1u << 7,
     WAKE_CLOCK_SYNC = 1u << 8,
-    WAKE_REQUESTS = 1u << 9, /* leader_route, forwarder, serving, rounds */
+    WAKE_REQUESTS = 1u << 9, /* requests, leader_route, serving, rounds */
     WAKE_SEEN = 1u << 10,    /* of the service: the status that others see */
     WAKE_SERVICE_FIRST = 11, /* its other parts: the number of the first of their bits */
     WAKE_LAST = 16,

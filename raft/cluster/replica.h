@@ -5,8 +5,7 @@
  *   what comes in           frames and handshakes (net_receiver), finished writes, requests of the
  *                           node's clients, time
  *   driver                  the consensus core and the log; reports what is applied
- *   requests                commands and queries to the leader and back: leader_route,
- *                           forwarder, serving
+ *   requests                commands and queries to the leader and back: leader_route, serving
  *   barrier,                requests of other kinds
  *   membership_requests
  *   membership, upgrade     changes of the members and of the level, on the leader

@@ -1,6 +1,6 @@
 /*
- * requests.c - see requests.h: this node's requests (numbers, routing, deadlines), and the dispatch
- * of their frames.
+ * requests.c - see requests.h: this node's requests (numbers, routing, deadlines), those that it
+ * passes on, and the dispatch of their frames.
  *
  *   where a request is        link                 sent_to   work
  *   waiting                   requests->waiting    0         NULL
@@ -21,7 +21,54 @@
 
 #define SEND_AGAIN_MS 10 /* also the pause after "not leader" */
 
-_Static_assert(LIMIT_REQUESTS_PENDING <= NUMBERS_MAX, "each has a number");
+/* --- numbers of requests on the wire --- */
+
+#define PLACES (2 * NUMBERS_MAX)
+
+static struct numbered *numbers_place_of(const struct numbers *numbers, uint64_t number)
+{
+    return &numbers->places[number % PLACES];
+}
+
+void numbers_init(struct numbers *numbers, uint64_t seed)
+{
+    *numbers = (struct numbers){.places = MUST_HAVE(calloc(PLACES, sizeof *numbers->places)),
+                                .last = seed >> 16};
+}
+
+void numbers_free(struct numbers *numbers)
+{
+    ASSERT(numbers->count == 0);
+    free(numbers->places);
+    numbers->places = NULL;
+}
+
+uint64_t numbers_give(struct numbers *numbers, void *item, uint64_t mark)
+{
+    uint64_t number;
+
+    ASSERT(item != NULL && numbers->count < NUMBERS_MAX && (mark == 0 || mark == NUMBERS_MARK));
+    do {
+        number = mark | ++numbers->last;
+    } while (numbers_place_of(numbers, number)->item != NULL);
+    *numbers_place_of(numbers, number) = (struct numbered){number, item};
+    numbers->count++;
+    return number;
+}
+
+void *numbers_find(const struct numbers *numbers, uint64_t number)
+{
+    const struct numbered *place = numbers_place_of(numbers, number);
+
+    return place->number == number ? place->item : NULL;
+}
+
+void numbers_end(struct numbers *numbers, uint64_t number)
+{
+    ASSERT(numbers_find(numbers, number) != NULL && numbers->count > 0);
+    numbers_place_of(numbers, number)->item = NULL;
+    numbers->count--;
+}
 
 /* --- this node's session --- */
 
@@ -190,7 +237,7 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
         return;
     }
     requests->count++;
-    request->id = numbers_give(&requests->numbers, request);
+    request->id = numbers_give(&requests->numbers, request, 0);
     request->sent_to = 0;
     request->work = NULL;
     request->holder = requests;
@@ -261,6 +308,85 @@ static void follow_route(struct requests *requests)
               route->state == ROUTE_FORWARDED ? route->forwarder : route->leader);
 }
 
+/* --- requests passed on for another node --- */
+
+static void forget(struct forwarded *forwarded)
+{
+    struct requests *requests = forwarded->owner;
+
+    ASSERT(requests->forwarder.count > 0 && requests->forwarder.bytes >= forwarded->bytes);
+    TAILQ_REMOVE(&requests->forwarder.list, forwarded, link);
+    requests->forwarder.count--;
+    requests->forwarder.bytes -= forwarded->bytes;
+    numbers_end(&requests->numbers, forwarded->id);
+    timer_cancel(requests->on->timers, &forwarded->deadline);
+    free(forwarded);
+}
+
+static void forwarder_deadline_cb(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    forget(CONTAINER(timer, struct forwarded, deadline));
+}
+
+/* Pass on what a member sent; this node does not lead. 0, or why it is not passed on. */
+static int pass_on(struct requests *requests, uint64_t from, const struct wire_request *wire)
+{
+    const struct raft_context *on = requests->on;
+    uint64_t most_ms = 2 * (uint64_t)on->driver->config.election_ms;
+    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
+    uint64_t leader = driver_leader(on->driver);
+    struct wire_request passed = *wire;
+    struct forwarded *forwarded;
+
+    if (on->stopping || leader == 0 || leader == from) {
+        return ERR_NOT_LEADER;
+    }
+    if (requests->forwarder.count >= LIMIT_FORWARDED ||
+        requests->forwarder.bytes + wire->payload_len > LIMIT_FORWARDED_BYTES) {
+        return ERR_OVERLOADED;
+    }
+    forwarded = MUST_HAVE(malloc(sizeof *forwarded));
+    *forwarded = (struct forwarded){.owner = requests,
+                                    .id = numbers_give(&requests->numbers, forwarded, NUMBERS_MARK),
+                                    .leader = leader,
+                                    .origin = from,
+                                    .origin_id = wire->id,
+                                    .bytes = wire->payload_len};
+    timer_init(&forwarded->deadline, forwarder_deadline_cb);
+    context_arm_in(on, &forwarded->deadline, left_ms);
+    TAILQ_INSERT_TAIL(&requests->forwarder.list, forwarded, link);
+    requests->forwarder.count++;
+    requests->forwarder.bytes += forwarded->bytes;
+    passed.id = forwarded->id;
+    passed.origin = from;
+    if (context_send_request(on, leader, FRAME_REQUEST, &passed) != 0) {
+        forget(forwarded);
+        return ERR_NOT_LEADER;
+    }
+    return 0;
+}
+
+/* Forget what came from this origin (0: no node), and give back what was sent to another leader
+ * than this one. */
+static void sweep(struct requests *requests, uint64_t origin, uint64_t leader)
+{
+    struct forwarded *forwarded;
+    struct forwarded *next;
+
+    for (forwarded = TAILQ_FIRST(&requests->forwarder.list); forwarded != NULL; forwarded = next) {
+        next = TAILQ_NEXT(forwarded, link);
+        if (forwarded->origin == origin) {
+            forget(forwarded);
+        } else if (forwarded->leader != leader) {
+            context_refuse(requests->on, forwarded->origin, forwarded->origin_id, ERR_NOT_LEADER);
+            forget(forwarded);
+        }
+    }
+}
+
+/* --- events --- */
+
 /* Those of a leadership that has ended. */
 static void end_once(struct requests *requests)
 {
@@ -282,18 +408,20 @@ void requests_role_changed(struct requests *requests)
     leader_route_role_changed(&requests->route);
     serving_reset(&requests->serving);
     end_once(requests);
-    forwarder_role_changed(&requests->forwarder);
+    sweep(requests, 0, requests->on->stopping ? 0 : driver_leader(requests->on->driver));
     follow_route(requests);
 }
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 {
+    uint64_t leader = driver_leader(requests->on->driver);
+
     timer_cancel(requests->on->timers, &requests->send_pause);
     if (up) {
         requests->route.searched_ms = 0; /* a search for a route asks at once */
         return;
     }
-    forwarder_link_down(&requests->forwarder, peer);
+    sweep(requests, peer, leader == peer ? 0 : leader);
     take_back(requests, went_to, peer);
 }
 
@@ -360,15 +488,19 @@ bool requests_receive(struct requests *requests, uint64_t from, bool to_forward,
                       const uint8_t *payload, size_t len)
 {
     struct wire_request wire;
+    int refused;
 
     if (wire_request_decode(payload, len, &wire) != 0 || (to_forward && wire.origin != 0)) {
         return false;
     }
     context_wake(requests->on, WAKE_REQUESTS);
-    if (to_forward && !driver_is_leader(requests->on->driver)) {
-        forwarder_receive(&requests->forwarder, from, &wire);
-    } else {
+    if (!to_forward || driver_is_leader(requests->on->driver)) {
         serving_receive(&requests->serving, from, &wire);
+        return true;
+    }
+    refused = pass_on(requests, from, &wire);
+    if (refused != 0) {
+        context_refuse(requests->on, from, wire.id, refused);
     }
     return true;
 }
@@ -378,6 +510,7 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
 {
     struct service *service = requests->on->service;
     struct cluster_request *request;
+    struct forwarded *forwarded;
     struct wire_reply reply;
 
     if (wire_reply_decode(payload, len, &reply) != 0 ||
@@ -386,7 +519,12 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
     }
     context_wake(requests->on, WAKE_REQUESTS);
     if (reply.id & NUMBERS_MARK) {
-        forwarder_reply(&requests->forwarder, from, &reply);
+        forwarded = numbers_find(&requests->numbers, reply.id);
+        if (forwarded != NULL && forwarded->leader == from) { /* no other node was asked */
+            reply.id = forwarded->origin_id;
+            (void)context_send_reply(requests->on, forwarded->origin, FRAME_REPLY, &reply);
+            forget(forwarded);
+        }
         return true;
     }
     leader_route_on_answer(&requests->route, from, reply.status);
@@ -486,7 +624,7 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     *requests = (struct requests){.on = on};
     session_init(&requests->session, config->node_id, config->incarnation);
     /* Replies to an earlier incarnation of this node must not match. */
-    numbers_init(&requests->numbers, config->seed, 0);
+    numbers_init(&requests->numbers, config->seed);
     TAILQ_INIT(&requests->waiting);
     TAILQ_INIT(&requests->sent);
     requests->send.wakes = WAKE_REQUESTS;
@@ -499,14 +637,14 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
     requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
-    forwarder_init(&requests->forwarder, on);
+    TAILQ_INIT(&requests->forwarder.list);
     serving_init(&requests->serving, on, &requests->serving_owner, membership);
 }
 
 void requests_stop(struct requests *requests)
 {
     serving_reset(&requests->serving);
-    forwarder_role_changed(&requests->forwarder);
+    sweep(requests, 0, 0);
     take_back(requests, went_elsewhere, 0); /* all, to be refused */
 }
 
@@ -515,7 +653,6 @@ void requests_close(struct requests *requests)
     ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
     ASSERT(requests->forwarder.count == 0 && requests->forwarder.bytes == 0);
-    numbers_free(&requests->forwarder.numbers);
     numbers_free(&requests->numbers);
 }
 

@@ -17,8 +17,17 @@
  * gets these marks before the answer is passed on. The answer does not wait for this node's log,
  * which may lag while the leader does not reach it.
  *
+ * This node also passes requests on for members that do not reach the leader. The happy path: a
+ * FRAME_FORWARD comes; it is sent to the leader as a FRAME_REQUEST that names its origin, under a
+ * number of this node's own; the leader's FRAME_REPLY goes back to the origin under the origin's
+ * number. A FRAME_REQUEST is never passed on, so there is one hop and no loop.
+ *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
- * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.
+ * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN. Of a request
+ * to pass on: no leader is known, or it changes, or its link breaks: the origin gets ERR_NOT_LEADER
+ * at once and looks for another route. Too many, or too many bytes: ERR_OVERLOADED. After the
+ * origin's deadline, or two election timeouts, the request is forgotten; the origin sends it again
+ * after one. No payload is kept.
  *
  * Thread: the raft loop.
  */
@@ -30,9 +39,67 @@
 #include "raft/cluster/serving.h"
 #include "src/state/codec/session.h"
 
+/*
+ * --- numbers: of requests that are under way, on the wire: from a number back to its request at
+ * once, however many there are.
+ *
+ * Numbers rise, and the place of an item in the table is its number's remainder. A number whose
+ * place is taken is left out: as at most half of the places are, that costs less than one step a
+ * number.
+ *
+ * Failure modes: none; the caller bounds how many there are. Thread: one owner.
+ */
+
+#define NUMBERS_MAX (LIMIT_REQUESTS_PENDING + LIMIT_FORWARDED) /* at once */
+#define NUMBERS_MARK (1ULL << 63) /* of a request that is passed on, not of this node's own */
+
+struct numbered {
+    uint64_t number;
+    void *item; /* NULL: the place is free */
+};
+
+struct numbers {
+    struct numbered *places;
+    uint64_t last; /* that was given, without a mark */
+    size_t count;  /* of items */
+};
+
+/* seed: numbers of an earlier incarnation must not be given again. */
+void numbers_init(struct numbers *numbers, uint64_t seed);
+
+/* All must be over. */
+void numbers_free(struct numbers *numbers);
+
+/* The number of an item from now on, with this mark: NUMBERS_MARK or 0. At most NUMBERS_MAX are
+ * given at once. */
+uint64_t numbers_give(struct numbers *numbers, void *item, uint64_t mark);
+
+/* The item with this number and mark; NULL: there is none (any more). Any number may be asked
+ * for. */
+void *numbers_find(const struct numbers *numbers, uint64_t number);
+
+/* The number, which was given, is over. */
+void numbers_end(struct numbers *numbers, uint64_t number);
+
+/* --- requests --- */
+
+/* A request of another member that this node passes on to the leader. */
+struct forwarded {
+    TAILQ_ENTRY(forwarded) link;
+    struct requests *owner;
+    uint64_t id;     /* this node's number, with the mark, under which the leader has it */
+    uint64_t leader; /* where it was sent */
+    uint64_t origin; /* the member that sent it, and that member's number */
+    uint64_t origin_id;
+    size_t bytes; /* of its payload */
+    struct timer deadline;
+};
+
+TAILQ_HEAD(forwarded_list, forwarded);
+
 struct requests {
     const struct raft_context *on;
-    struct numbers numbers;              /* of all that are counted */
+    struct numbers numbers;              /* of all that are counted, or passed on */
     struct cluster_request_list waiting; /* to be routed, oldest first */
     struct cluster_request_list sent;    /* forwarded, in order of sending */
     size_t count;            /* waiting, sent and served here; <= LIMIT_REQUESTS_PENDING */
@@ -41,7 +108,11 @@ struct requests {
     struct timer silent;     /* the oldest that was sent has no answer in time */
     struct leader_route route;
     unsigned route_seen; /* leader_route.changes that the sent requests follow */
-    struct forwarder forwarder;
+    struct {
+        struct forwarded_list list;
+        size_t count; /* <= LIMIT_FORWARDED */
+        size_t bytes; /* <= LIMIT_FORWARDED_BYTES */
+    } forwarder;      /* what this node passes on */
     struct serving serving;
     struct serving_owner serving_owner;
     struct session session;      /* numbers of this node's commands */
