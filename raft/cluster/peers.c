@@ -607,18 +607,21 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 
 /* --- what this node reports of itself --- */
 
-static void durable_report_send(const struct durable_report *durable, uint64_t to,
-                                const struct peer_durable *now)
+void durable_report_send(const struct durable_report *durable, uint64_t to)
 {
-    (void)context_send_durable(durable->on, to, FRAME_DURABLE, &(struct wire_durable){*now});
-}
+    const struct raft_context *on = durable->on;
+    struct wire_durable report;
 
-static void durable_report_send_all(const struct durable_report *durable,
-                                    const struct peer_durable *now)
-{
-    MEMBER_FOREACH (member, driver_configuration(durable->on->driver)) {
-        if (member->id != durable->on->node_id) {
-            durable_report_send(durable, member->id, now);
+    if (!driver_durable(on->driver, &report.now)) {
+        return;
+    }
+    if (to != 0) {
+        (void)context_send_durable(on, to, FRAME_DURABLE, &report);
+        return;
+    }
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        if (member->id != on->node_id) {
+            (void)context_send_durable(on, member->id, FRAME_DURABLE, &report);
         }
     }
 }
@@ -632,7 +635,7 @@ static void on_timer(struct timer *timer, uint64_t now_ms)
     if (driver_durable(durable->on->driver, &now) &&
         (memcmp(&now, &durable->told, sizeof now) != 0 ||
          now_ms >= durable->told_ms + DURABLE_REPORT_MS)) {
-        durable_report_send_all(durable, &now);
+        durable_report_send(durable, 0);
         durable->told = now;
         durable->told_ms = now_ms;
     }
@@ -643,22 +646,4 @@ void durable_report_init(struct durable_report *durable, const struct raft_conte
     *durable = (struct durable_report){.on = on};
     timer_init(&durable->timer, on_timer);
     timer_arm(on->timers, &durable->timer, context_now_ms(on));
-}
-
-void durable_report_stop(struct durable_report *durable)
-{
-    struct peer_durable now;
-
-    if (driver_durable(durable->on->driver, &now)) {
-        durable_report_send_all(durable, &now);
-    }
-}
-
-void durable_report_link_up(struct durable_report *durable, uint64_t peer)
-{
-    struct peer_durable now;
-
-    if (driver_durable(durable->on->driver, &now)) {
-        durable_report_send(durable, peer, &now);
-    }
 }

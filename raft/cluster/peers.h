@@ -219,10 +219,7 @@ struct durable_report {
 
 void durable_report_init(struct durable_report *durable, const struct raft_context *on);
 
-/* This node is about to stop: report to all, once more. */
-void durable_report_stop(struct durable_report *durable);
-
-/* A link came up: report to that peer. */
-void durable_report_link_up(struct durable_report *durable, uint64_t peer);
+/* Report now: to a peer whose link came up; 0: to all, at a stop. */
+void durable_report_send(const struct durable_report *durable, uint64_t to);
 
 #endif

@@ -122,7 +122,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     barrier_link_changed(&replica->barrier, peer);
     replica->context.service->ops->link_changed(replica->context.service, peer);
     if (up) {
-        durable_report_link_up(&replica->durable, peer);
+        durable_report_send(&replica->durable, peer);
     }
 }
 
@@ -702,7 +702,7 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
     ASSERT(!replica->context.stopping);
     context_wake(&replica->context, WAKE_ALL);
-    durable_report_stop(&replica->durable);
+    durable_report_send(&replica->durable, 0);
     replica->context.service->ops->give_back(replica->context.service, deadline_ms);
 }
 
