@@ -139,7 +139,7 @@ struct raft_context {
     struct answers *answers; /* queue of finished requests */
     struct service *service; /* what uses the replica */
     struct replica_listener *listener;
-    /* Takes any request of this node. */
+    /* Takes any request of this node; done() comes from a later turn of the replica. */
     void (*submit)(const struct raft_context *on, struct cluster_request *request);
     uint64_t node_id; /* this node */
     bool stopping;    /* all requests get ERR_SHUTTING_DOWN from now on */

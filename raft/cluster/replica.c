@@ -75,7 +75,7 @@ static void replica_failed_cb(struct driver_observer *observer, int err, const c
 
 static void on_submit(const struct raft_context *on, struct cluster_request *request)
 {
-    replica_submit(CONTAINER(on, struct replica, context), request);
+    requests_submit(&CONTAINER(on, struct replica, context)->requests, request);
 }
 
 /* --- events of the links --- */
@@ -101,7 +101,7 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_CONFIRM_ACK:
         return rounds_receive(&replica->requests.serving.round, from, type, payload, len);
     case FRAME_APPLIED:
-        return barrier_receive(&replica->barrier, from, payload, len);
+        return barrier_receive(&replica->requests, from, payload, len);
     case FRAME_COMPARE:
         return compare_receive(&replica->compare, from, payload, len);
     case FRAME_COMPARED:
@@ -119,7 +119,6 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     context_wake(&replica->context, WAKE_ALL);
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
-    barrier_link_changed(&replica->barrier, peer);
     replica->context.service->ops->link_changed(replica->context.service, peer);
     if (up) {
         durable_report_send(&replica->durable, peer);
@@ -232,7 +231,7 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     }
     birth_watch_refused(&replica->births, peer, err);
     if (err == ERR_REMOVED) {
-        membership_requests_removed(&replica->membership_requests);
+        requests_removed(&replica->requests);
         NOTIFY(&replica->context, removed);
     }
 }
@@ -289,8 +288,6 @@ static void start_requests(struct replica *replica)
     upgrade_init(&replica->upgrade, on);
     membership_init(&replica->membership, on, &replica->clock_sync, &replica->upgrade);
     requests_init(&replica->requests, on, &replica->membership);
-    barrier_init(&replica->barrier, on);
-    membership_requests_init(&replica->membership_requests, on, &replica->requests);
     clock_sync_init(&replica->clock_sync, on);
     peers_init(&replica->peers, on, &replica->births);
     replica->requests.route.peers = &replica->peers;
@@ -429,34 +426,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     return 0;
 }
 
-/* --- requests --- */
-
-void replica_submit(struct replica *replica, struct cluster_request *request)
-{
-    if (replica->context.stopping) {
-        answers_put(&replica->answers, request, ERR_SHUTTING_DOWN);
-        return;
-    }
-    if (request->kind != CLUSTER_REQUEST_BARRIER) {
-        request->reply.len = 0;
-    }
-    switch (request->kind) {
-    case CLUSTER_REQUEST_COMMAND:
-    case CLUSTER_REQUEST_QUERY:
-    case CLUSTER_REQUEST_LEADER:
-        requests_submit(&replica->requests, request);
-        break;
-    case CLUSTER_REQUEST_MEMBER:
-        membership_requests_submit(&replica->membership_requests, request);
-        break;
-    case CLUSTER_REQUEST_BARRIER:
-        barrier_submit(&replica->barrier, request);
-        break;
-    default:
-        UNREACHABLE("kind of request");
-    }
-}
-
 /* --- turns --- */
 
 /* Check the log's record of this node. The result changes only when more of the
@@ -481,7 +450,7 @@ static void turn_self_check(struct replica *replica)
     later_start = check->later_start != 0 ? check->later_start : replica->requests.superseded;
     if (!replica->removed && check->removed) {
         replica->removed = true;
-        membership_requests_removed(&replica->membership_requests);
+        requests_removed(&replica->requests);
         log_warn("raft", "this node was removed from the cluster", "node=%llu", ull(node_id));
         NOTIFY(&replica->context, removed);
     }
@@ -539,7 +508,7 @@ static void turn_parts(struct replica *replica, uint32_t woken)
         turn_births(replica);
     }
     if (woken & WAKE_BARRIER) {
-        barrier_turn(&replica->barrier);
+        barrier_turn(&replica->requests);
     }
     if (woken & WAKE_COMPARE) {
         compare_turn(&replica->compare);
@@ -716,8 +685,6 @@ void replica_stop(struct replica *replica)
     replica->context.stopping = true;
     context_wake(&replica->context, WAKE_ALL);
     replica->context.service->ops->stop(replica->context.service);
-    membership_requests_stop(&replica->membership_requests);
-    barrier_stop(&replica->barrier);
     compare_stop(&replica->compare);
     requests_stop(&replica->requests); /* last: it ends the other parts' queries and commands */
 }

@@ -6,8 +6,6 @@
  *                           node's clients, time
  *   driver                  the consensus core and the log; reports what is applied
  *   requests                commands and queries to the leader and back: leader_route, serving
- *   barrier,                requests of other kinds
- *   membership_requests
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   compare                 states differ: is this node's wrong, and in which row
  *   peers, birth_watch      links, which nodes are admitted; which cluster is this?
@@ -69,8 +67,6 @@ struct replica {
     struct membership membership;
     struct upgrade upgrade;
     struct requests requests;
-    struct barrier barrier;
-    struct membership_requests membership_requests;
     struct birth_watch births;
     struct peers peers;
     struct announce announce;
@@ -119,9 +115,6 @@ struct replica_parts {
 /* Start: 0, ERR_CORRUPT, or what the service says. The listener is borrowed. */
 int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener) MUST_CHECK;
-
-/* Any kind of request; done() comes from a later replica_turn(). */
-void replica_submit(struct replica *replica, struct cluster_request *request);
 
 /* A frame of a peer, as net_receiver. */
 bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,

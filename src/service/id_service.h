@@ -11,7 +11,7 @@
  *   change_log
  *
  * The happy path: id_service_init(); replica_start() with its `base`; id_service_submit() for each
- * request of a client. The cluster serves most kinds (replica_submit()).
+ * request of a client. The cluster serves most kinds (raft_context.submit).
  *
  * Failure modes: those of replica_start(): ERR_CORRUPT and others for a lease that cannot be read.
  *
