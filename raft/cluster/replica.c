@@ -285,8 +285,7 @@ static void start_requests(struct replica *replica)
 {
     const struct raft_context *on = &replica->context;
 
-    upgrade_init(&replica->upgrade, on);
-    membership_init(&replica->membership, on, &replica->clock_sync, &replica->upgrade);
+    membership_init(&replica->membership, on, &replica->clock_sync);
     requests_init(&replica->requests, on, &replica->membership);
     clock_sync_init(&replica->clock_sync, on);
     peers_init(&replica->peers, on, &replica->births);
@@ -525,8 +524,8 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_DIFFERENCES) {
         differences_turn(&replica->differences);
     }
-    if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->upgrade)) {
-        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
+    if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->membership.upgrade)) {
+        requests_withdraw(&replica->requests, &replica->membership.upgrade.command.request);
     }
     if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);

@@ -65,7 +65,6 @@ struct replica {
     struct driver driver;
     struct driver_observer observer;
     struct membership membership;
-    struct upgrade upgrade;
     struct requests requests;
     struct birth_watch births;
     struct peers peers;
