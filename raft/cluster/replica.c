@@ -229,7 +229,7 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     if (err == ERR_STALE) {
         replica_mark_older(replica);
     }
-    birth_watch_refused(&replica->births, peer, err);
+    birth_watch_refused(&replica->peers.births, peer, err);
     if (err == ERR_REMOVED) {
         requests_removed(&replica->requests);
         NOTIFY(&replica->context, removed);
@@ -267,31 +267,17 @@ static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *re
     return rv;
 }
 
-/* Which cluster this is, or will be. */
-static void start_births(struct replica *replica, const struct store_loaded *loaded)
-{
-    struct replica_config *config = &replica->config;
-    struct birth_list list;
-
-    birth_list_read(loaded, config->driver.node_id, config->cluster_id, replica->context.service,
-                    &list);
-    config->driver.birth.list_digest = list.digest;
-    birth_watch_init(&replica->births, &replica->context, &list,
-                     config->learned != NULL ? &config->learned->birth : NULL);
-}
-
 /* Requests, links and the membership; lower parts first. */
-static void start_requests(struct replica *replica)
+static void start_requests(struct replica *replica, const struct birth_list *list)
 {
     const struct raft_context *on = &replica->context;
 
     membership_init(&replica->membership, on, &replica->clock_sync);
     requests_init(&replica->requests, on, &replica->membership);
     clock_sync_init(&replica->clock_sync, on);
-    peers_init(&replica->peers, on, &replica->births);
+    peers_init(&replica->peers, on, list);
     replica->requests.route.peers = &replica->peers;
     announce_init(&replica->announce, on, &replica->requests.route);
-    replica->differences.on = on;
     durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on);
 }
@@ -308,7 +294,7 @@ static void follow_members(struct replica *replica)
 /* Log each change, and from time to time that the birth waits for a node. */
 static void log_birth(struct replica *replica)
 {
-    const struct birth_watch *births = &replica->births;
+    const struct birth_watch *births = &replica->peers.births;
     size_t members = births->list.members.count;
     struct birth_seen waits[LIMIT_NODES];
     char uid[UID_TEXT_BYTES];
@@ -348,7 +334,7 @@ static void log_birth(struct replica *replica)
 /* Check the clusters of this node and the others. */
 static void turn_births(struct replica *replica)
 {
-    if (!birth_watch_turn(&replica->births) && !replica->apart) {
+    if (!birth_watch_turn(&replica->peers.births) && !replica->apart) {
         replica->apart = true;
         NOTIFY(
             &replica->context, failed, ERR_OTHER_BIRTH,
@@ -362,6 +348,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener)
 {
     const struct store_loaded *loaded = parts->loaded;
+    struct birth_list list;
     int rv = 0;
 
     ASSERT(config->driver.node_id >= 1 && config->driver.node_id <= LIMIT_NODE_ID);
@@ -406,8 +393,9 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                                  .diverged = on_diverged,
                                                  .failed = replica_failed_cb};
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
-    start_births(replica, loaded);
-    start_requests(replica);
+    birth_list_read(loaded, config->driver.node_id, config->cluster_id, parts->service, &list);
+    replica->config.driver.birth.list_digest = list.digest;
+    start_requests(replica, &list);
     rv = parts->service->ops->start(parts->service, replica, loaded);
     if (rv != 0) {
         return rv;
@@ -521,9 +509,6 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_ANNOUNCE) {
         announce_turn(&replica->announce);
     }
-    if (woken & WAKE_DIFFERENCES) {
-        differences_turn(&replica->differences);
-    }
     if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->membership.upgrade)) {
         requests_withdraw(&replica->requests, &replica->membership.upgrade.command.request);
     }
@@ -599,7 +584,7 @@ static void note_state(struct replica *replica)
         replica->seen_alarms = alarms;
         context_wake(&replica->context, WAKE_SEEN);
     }
-    if (!replica->births.born) {
+    if (!replica->peers.births.born) {
         context_wake(&replica->context, WAKE_BIRTHS);
     }
 }

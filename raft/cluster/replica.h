@@ -66,10 +66,8 @@ struct replica {
     struct driver_observer observer;
     struct membership membership;
     struct requests requests;
-    struct birth_watch births;
     struct peers peers;
     struct announce announce;
-    struct differences differences;
     struct durable_report durable;
     struct loop_clock clock;
     struct clock_sync clock_sync;

@@ -170,7 +170,7 @@ int ring_meet(struct ring *ring, uint64_t from, uint64_t to)
     int rv;
 
     peers_state(&ring_node(ring, from)->replica.peers, &statement);
-    birth_watch_speaks(&ring_node(ring, to)->replica.births, from,
+    birth_watch_speaks(&ring_node(ring, to)->replica.peers.births, from,
                        state_levels(ring_node(ring, from)->replica.state));
     rv = peers_birth(&ring_node(ring, to)->replica.peers, from, statement.data, statement.len);
     buf_free(&statement);
