@@ -74,8 +74,11 @@ static struct state *load(struct ring_node *node, struct store_loaded *ret_loade
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
     state_speaks(state, speaks);
-    rv = prepare_load(node->store, state, node->id, (uint32_t)node->id, members,
-                      node->id > count ? 0 : count, ret_loaded, &error);
+    rv = prepare_load(node->store, state, ret_loaded, &error);
+    if (rv == 0) {
+        rv = prepare_store(node->store, ret_loaded, node->id, (uint32_t)node->id, members,
+                           node->id > count ? 0 : count, &error);
+    }
     if (rv != 0) {
         fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
     }
