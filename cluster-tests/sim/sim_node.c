@@ -422,7 +422,7 @@ static void close_node(struct sim_node *node)
         sim_node_late(node);
     }
     replica_close(&node->replica);
-    replica_release(&node->replica);
+    service_of(node)->ops->release(service_of(node));
     sim_store_close(node);
     sim_net_node_changed(node, false);
 }

@@ -659,11 +659,6 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
     replica->context.service->ops->give_back(replica->context.service, deadline_ms);
 }
 
-bool replica_given_back(const struct replica *replica)
-{
-    return replica->context.service->ops->gave_back(replica->context.service);
-}
-
 void replica_stop(struct replica *replica)
 {
     replica->context.stopping = true;
@@ -688,7 +683,7 @@ static bool has_given_back(struct replica *replica)
         replica_give_back(replica, now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
         (void)turn(replica);
     }
-    return replica_given_back(replica);
+    return replica->context.service->ops->gave_back(replica->context.service);
 }
 
 static void continue_stop(struct replica *replica)
@@ -771,9 +766,4 @@ void replica_close(struct replica *replica)
     driver_close(&replica->driver);
     replica->context.service->ops->close(replica->context.service);
     state_free(replica->state);
-}
-
-void replica_release(struct replica *replica)
-{
-    replica->context.service->ops->release(replica->context.service);
 }

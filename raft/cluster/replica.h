@@ -141,17 +141,15 @@ bool replica_transfer(struct replica *replica);
 void replica_transfer_end(struct replica *replica);
 
 /* The service gets no more requests: it gives back to the cluster all that it can
- * (replica_given_back() says when). deadline_ms bounds it. Before replica_stop(), which does not
+ * (service_ops.gave_back says when). deadline_ms bounds it. Before replica_stop(), which does not
  * wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
-bool replica_given_back(const struct replica *replica);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);
 
 /* Close everything. No write or read may be under way at the disk, and replica_stop() must have
- * taken effect. Memory that other threads may still read stays until replica_release(). */
+ * taken effect. Memory that other threads may still read stays until service_ops.release. */
 void replica_close(struct replica *replica);
-void replica_release(struct replica *replica);
 
 #endif

@@ -743,7 +743,7 @@ void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), voi
 void node_free(struct node *node)
 {
     ASSERT(node->handles_open == 0);
-    replica_release(&node->replica);
+    node->service->ops->release(node->service);
     wakeup_free(&node->wake);
     mailbox_free(&node->mailbox);
     free(node);

@@ -254,7 +254,7 @@ void ring_crash(struct ring *ring, uint64_t id)
         continue;
     }
     replica_close(&node->replica);
-    replica_release(&node->replica);
+    node->ids.base.ops->release(&node->ids.base);
     fake_net_free(&node->net);
     node->store->ops->close(node->store);
     store_mem_reopen(node->store);
