@@ -31,7 +31,7 @@
 
 #include <raft.h>
 
-#include "raft/core/outbox.h"
+#include "raft/core/entry_log.h"
 #include "raft/transport/net.h"
 #include "src/base/clock.h"
 #include "src/state/state.h"
