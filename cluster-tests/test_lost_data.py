@@ -4,6 +4,7 @@ one, without hands, where the operator allowed it."""
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -79,6 +80,29 @@ def test_a_waiting_node_stops_with_a_client_connected(make_cluster):
         client.send(get_bytes("/livez"))
         assert client.read_response().status == 200
         node.stop()
+
+
+@pytest.mark.bound(120)
+def test_a_waiting_node_hears_signals_and_looks_after_its_directory(make_cluster):
+    """A reload is told, and made once the node serves; without its directory it ends."""
+    cluster = make_cluster(start=False)
+    node, lost = (cluster.newcomer(number, *cluster.nodes[:3]) for number in (4, 5))
+    for waiting in (node, lost):
+        waiting.start()
+        waiting.wait_log("cannot join yet")
+    for name, says in ((signal.SIGUSR1, "this signal does nothing"),
+                       (signal.SIGHUP, "settings are read again once the node serves")):
+        node.process.send_signal(name)
+        node.wait_log(says)
+    lost.expect_log("the data directory is gone")
+    shutil.rmtree(lost.data_dir)
+    assert lost.wait_exit() == 65
+    cluster.dismiss(lost)
+    for other in cluster.nodes[:3]:
+        other.start()
+    cluster.wait_ready()
+    node.wait_log('msg="reloaded"')
+    wait_voters(cluster, {1, 2, 3, 4})
 
 
 @pytest.mark.bound(240)

@@ -274,21 +274,22 @@ def test_certificates_and_their_exchange(make_cluster, tag):
 
 # Shows P7-keys.
 def test_a_certificate_of_another_node(make_cluster):
-    """It is refused by name; and of another cluster at the start."""
+    """It is refused with both ids, at the start and by a reload, which leaves the old one in force;
+    and so is one of another cluster."""
     cluster = make_cluster(start=False)
     signer = with_certificates(cluster)
     odd = cluster.nodes[2]
-    odd.settings.update(certify(cluster.directory, odd, signer, "leafd:leafd/1"))
-    for node in cluster.nodes:
-        node.start()
-    odd.wait_log("another node")
-    odd.stop()
-    odd.settings.update(certify(cluster.directory, odd, signer, "leafd:other/3"))
-    odd.expect_log("not exactly one SAN")
-    odd.start()
-    assert odd.wait_exit() == 64
-    assert "URI:leafd:leafd/<node id>" in odd.log_tail()
-    odd.settings.update(certify(cluster.directory, odd, signer))
-    odd.start()
-    for node in cluster.nodes:
-        node.wait_ready()
+    for name, says in (("leafd:leafd/1", "certificate is of node 1, and node.id is 3"),
+                       ("leafd:other/3", "URI:leafd:leafd/<node id>")):
+        certify(cluster.directory, odd, signer, name)
+        odd.expect_log(says)
+        odd.start()
+        assert odd.wait_exit() == 64
+        assert says in odd.log_tail()
+    certify(cluster.directory, odd, signer)
+    cluster.start()
+    links_up(cluster)
+    certify(cluster.directory, odd, signer, "leafd:leafd/1")
+    odd.process.send_signal(signal.SIGHUP)
+    odd.wait_log("the reload was refused.*certificate is of node 1")
+    links_up(cluster)

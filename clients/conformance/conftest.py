@@ -15,6 +15,7 @@
 Nodes, ports and the bound of each test's time are those of cluster-tests.
 """
 
+import collections
 import importlib.util
 import itertools
 import os
@@ -44,7 +45,7 @@ look_over = _base.look_over
 
 from certificates import Authority  # noqa: E402
 from cluster import FAST, Cluster  # noqa: E402
-from driver import OVER_LIBLEAFD, Driver, chosen, urls, why_not  # noqa: E402
+from driver import OVER_LIBLEAFD, SLOW_TO_START, Driver, chosen, urls, why_not  # noqa: E402
 from fake import Fake  # noqa: E402
 from gate import Gate, Loop  # noqa: E402
 from test_listeners import Tokens  # noqa: E402
@@ -74,18 +75,35 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.write_line(f"left out: {language}: {reason}")
 
 
+@pytest.fixture(scope="session")
+def resting():
+    """Drivers of tests that are over, by their language: the next test begins with one of them."""
+    drivers = collections.defaultdict(list)
+    yield drivers
+    for driver in sum(drivers.values(), []):
+        driver.kill()
+
+
 @pytest.fixture
-def start_any(tmp_path):
+def start_any(request, tmp_path, resting):
     drivers = []
 
     def make(name, prefix=(), env=None):
-        driver = Driver(name, tmp_path, prefix, env)
+        if resting[name] and not (prefix or env):
+            driver = resting[name].pop()
+        else:
+            driver = Driver(name, tmp_path, prefix, env)
         drivers.append(driver)
         return driver
 
     yield make
+    failed = getattr(request.node, "failed_once", False)
     for driver in drivers:
-        driver.kill()
+        if (driver.plain and driver.language in SLOW_TO_START and not failed
+                and not resting[driver.language] and driver.rests()):
+            resting[driver.language].append(driver)
+        else:
+            driver.kill()
 
 
 @pytest.fixture

@@ -77,6 +77,7 @@ TOOLS = {
 LANGUAGES = sorted(TOOLS)
 OVER_LIBLEAFD = {"c", "cpp", "rust"}  # which names itself to servers
 FORKING = {"c", "cpp", "php", "python"}
+SLOW_TO_START = {"java", "node", "python"}  # a start takes more of the processor than a test does
 # Languages that read the clock by the C library, in front of which libfaketime stands.
 CLOCK_CAN_BE_FAKED = {"c", "cpp", "java", "node", "php", "python", "rust"}
 # Commands that a library answers with "unsupported", and why: a test of one is skipped with that
@@ -193,7 +194,9 @@ OWN_WAITS = Waits(os.getpid())
 class Driver:
     def __init__(self, language, directory, prefix=(), env=None, path=None):
         self.language = language
+        self.plain = not (prefix or env or path)
         self.errors_path = os.path.join(str(directory), f"driver-{language}-{id(self)}.stderr")
+        self.errors_from = 0  # what is before, it wrote in tests that are over
         with open(self.errors_path, "ab") as errors:
             self.process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *prefix, path or driver_path(language)],
@@ -212,6 +215,7 @@ class Driver:
         self.waits = Waits(self.process.pid)
         self.waited_before = {}
         self.command = ""  # the last one
+        self.asked = 0  # commands without an answer
 
     def __repr__(self):
         return f"the driver of {self.language}"
@@ -223,6 +227,7 @@ class Driver:
         self.waited_before = self.waited()
         self.command = line.split(" ", 1)[0]
         self.sent_s = time.monotonic()
+        self.asked += 1
         try:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
@@ -242,6 +247,7 @@ class Driver:
                 raise AssertionError(f"{self} ended with {code}\n{self.errors()}")
             self.unread += data
         line, self.unread = self.unread.split(b"\n", 1)
+        self.asked -= 1
         self.took_s = time.monotonic() - self.sent_s
         self.waited_s = 0.0
         if self.took_s > TOLERANCE_S:
@@ -350,6 +356,7 @@ class Driver:
 
     def errors(self):
         with open(self.errors_path, encoding="utf-8", errors="replace") as errors:
+            errors.seek(self.errors_from)
             return errors.read()[-4000:]
 
     def pause(self):
@@ -366,6 +373,17 @@ class Driver:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self} did not end with its input\n{self.errors()}") from None
         assert code == 0, f"{self} ended with {code}\n{self.errors()}"
+
+    def rests(self):
+        """At the end of a test: its client is closed, and it can open another one."""
+        try:
+            if self.asked > 0 or self.process.stdin.closed or self.ask_any("close", 1.0) != "ok":
+                return False
+            self.ask_any("events", 1.0)
+        except AssertionError:
+            return False
+        self.errors_from = os.path.getsize(self.errors_path)
+        return self.process.poll() is None
 
     def kill(self):
         """At the end of a test: gone, whatever its state."""

@@ -917,13 +917,13 @@ static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *ta
     return ANSWERED;
 }
 
-/* Answer, unless only this node says that the tag is deleted, or that too few ids are left: a
- * moment ago it may have been made again, its max raised, or set back by force. */
+/* Answer, unless only this node says that the tag is deleted or paused, or that too few ids are
+ * left: a moment ago it may have been made again, resumed, its max raised, or set back by force. */
 static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                      enum claim_result result)
 {
     bool is_uncertain =
-        result == CLAIM_UNKNOWN || result == CLAIM_EXHAUSTED ||
+        result == CLAIM_UNKNOWN || result == CLAIM_EXHAUSTED || result == CLAIM_PAUSED ||
         (result == CLAIM_NOT_CONTIGUOUS && claim->count <= atomic_load(&tag->refill.max_step));
 
     if (is_uncertain && !claim->judged) {
@@ -976,6 +976,7 @@ static int opened_cb(struct conn *conn, struct call *call)
     struct id_tag *tag =
         id_table_find(api_loop(conn)->backend->table, claim->name, claim->name_len);
     int status = call->request.status;
+    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_UNKNOWN;
 
     if (status == ERR_UNKNOWN_TAG) {
         return answer_claim(conn, &call->claim, NULL, CLAIM_UNKNOWN);
@@ -984,9 +985,10 @@ static int opened_cb(struct conn *conn, struct call *call)
         call->claim.opened = true;
         return segment_begin(conn, &call->claim, tag);
     }
-    if (tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED) {
-        /* No node has a newer answer. */
-        return answer_claim(conn, &call->claim, NULL, CLAIM_EXHAUSTED);
+    /* No node has a newer answer. */
+    if (state == ID_TAG_EXHAUSTED || state == ID_TAG_PAUSED) {
+        return answer_claim(conn, &call->claim, tag,
+                            state == ID_TAG_PAUSED ? CLAIM_PAUSED : CLAIM_EXHAUSTED);
     }
     return status;
 }

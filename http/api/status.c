@@ -310,8 +310,8 @@ static void cluster_json_put(const struct id_cluster_status *status, bool with_l
 }
 
 /* Append the object of GET /api/nodes, by which clients choose a node. A node that has not
- * registered yet has no address for clients. */
-static void nodes_json_put(const struct id_cluster_status *status, struct buf *json)
+ * registered yet has no address for clients. False: so have all. */
+static bool nodes_json_put(const struct id_cluster_status *status, struct buf *json)
 {
     const char *comma = "";
     char uid[UID_TEXT_BYTES];
@@ -332,6 +332,7 @@ static void nodes_json_put(const struct id_cluster_status *status, struct buf *j
         }
     }
     buf_printf(json, "]}");
+    return comma[0] != '\0';
 }
 
 /* --- the picture --- */
@@ -532,7 +533,9 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
     alarms_look(&watch->alarms, &facts, &watch->events);
     watch->nodes.len = 0;
-    nodes_json_put(status, &watch->nodes);
+    if (!nodes_json_put(status, &watch->nodes)) {
+        watch->nodes.len = 0; /* right after the birth: whoever asks next may see some */
+    }
     watch->nodes_ms = facts.now_ms;
     watch->resident_bytes = process.resident_bytes;
     ASSERT(pthread_mutex_unlock(&watch->lock) == 0);
@@ -690,7 +693,7 @@ int handle_cluster(struct conn *conn)
 
 static int nodes_cb(struct conn *conn, struct call *call)
 {
-    nodes_json_put(call->cluster, reply_begin(conn));
+    (void)nodes_json_put(call->cluster, reply_begin(conn));
     return 200;
 }
 

@@ -182,6 +182,8 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
 /* A put that the state machine refused; bulk: the message names the item. */
 static int fail_tag_put(struct conn *conn, const struct put_result *result, bool bulk)
 {
+    const bool is_resp = conn->caller != NULL; /* which has neither max_id nor options */
+    const char *force = is_resp ? "PUT /api/tags/{tag}?force=1 over HTTP" : "force=1";
     char item[32] = "";
 
     if (bulk) {
@@ -191,12 +193,14 @@ static int fail_tag_put(struct conn *conn, const struct put_result *result, bool
     case ERR_WOULD_REPEAT:
         return reply_error(
             conn, 409, "would_repeat",
-            "%smax_id is %llu; lowering it to %llu would hand out ids again: max_id=%llu, or none, "
-            "leaves it as it is (force=1 lowers it)",
-            item, ull(result->max_id), ull(result->asked), ull(result->max_id));
+            "%smax_id is %llu; lowering it to %llu would hand out ids again: %s%llu, or %s, leaves "
+            "it as it is (%s lowers it)",
+            item, ull(result->max_id), ull(result->asked),
+            is_resp ? "the number " : "max_id=", ull(result->max_id - (is_resp ? 1 : 0)),
+            is_resp ? "0" : "none", force);
     case ERR_NEEDS_FORCE:
-        return reply_error(conn, 409, "needs_force", "%smax_id is %llu; %llu %s (force=1 does it)",
-                           item, ull(result->max_id), ull(result->asked), result->why);
+        return reply_error(conn, 409, "needs_force", "%smax_id is %llu; %llu %s (%s does it)", item,
+                           ull(result->max_id), ull(result->asked), result->why, force);
     case ERR_INVALID:
         return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
     case ERR_OVERLOADED:

@@ -450,6 +450,35 @@ static void test_a_certificate_that_ended_since(void **state)
     }
 }
 
+/* It is let in, and its certificate ends while the connection is open: its next request is not
+ * read. */
+static void test_a_certificate_that_ends_meanwhile(void **state)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+    (void)state;
+    made_commit(tls, &server, &ca, TLS_CLIENT_OPTIONAL);
+    for (unsigned i = 0; i < 2; i++) {
+        struct tls_user client;
+        struct made good;
+
+        made_make_s(&good, "a client", "DNS:a", 600, &ca);
+        assert_true(tls_user_open(&client, &world, &ca,
+                                  &(struct tls_options){.own = &good, .max_version = versions[i]}));
+        expect_answer(&client);
+        later_s = 300;
+        expect_answer(&client);
+        later_s = 700;
+        client.plain.len = 0;
+        tls_user_ask(&client, ASK, ASK_LEN);
+        assert_int_equal(client.plain.len, 0);
+        assert_true(world.ended);
+        tls_user_close(&client);
+        later_s = 0;
+        made_release(&good);
+    }
+}
+
 /* --- how much handshakes may take --- */
 
 #define HALVES LIMIT_TLS_HANDSHAKES
@@ -671,6 +700,7 @@ int main(void)
         cmocka_unit_test_setup(test_reload_of_client_ca, begin),
         cmocka_unit_test_setup(test_resumed_name, begin),
         cmocka_unit_test_setup(test_a_certificate_that_ended_since, begin),
+        cmocka_unit_test_setup(test_a_certificate_that_ends_meanwhile, begin),
         cmocka_unit_test_setup(test_connections_that_are_too_many, begin),
         cmocka_unit_test_setup(test_half_hellos, begin),
         cmocka_unit_test_setup(test_long_halves, begin),

@@ -853,6 +853,7 @@ static enum tls_step handshake_done(struct tls_session *session)
         certificate_name(certificate, &name);
         buf_put_u8(&name, '\0');
         session->certificate = (char *)name.data;
+        session->until_s = certificate_until_s(certificate);
     }
     session_count(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full);
     list_leave(session);
@@ -917,7 +918,9 @@ COLD static ssize_t read_nothing(struct tls_session *session)
 
 HOT bool session_is_outdated(const struct tls_session *session)
 {
-    return session->rules != atomic_load_explicit(&session->loop->tls->rules, memory_order_relaxed);
+    return session->rules !=
+               atomic_load_explicit(&session->loop->tls->rules, memory_order_relaxed) ||
+           (session->certificate != NULL && time(NULL) >= session->until_s);
 }
 
 HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)

@@ -11,7 +11,8 @@
  * tls_commit(). Later another tls_context_make(), which changes nothing yet, and then tls_commit()
  * or tls_context_free(). Each new connection uses the context in force. Open ones keep theirs.
  * Unless the rules for client certificates have changed: then tickets are void, and an open session
- * reads nothing more, as if its client had sent close_notify (session_is_outdated()).
+ * reads nothing more, as if its client had sent close_notify (session_is_outdated()). So does one
+ * whose client's certificate has ended.
  *
  * The happy path of a session, in a turn of its loop: recv() into session_room();
  * session_received(); session_handshake() until it says TLS_OPEN; session_read() until it gives 0;
@@ -201,6 +202,7 @@ struct tls_session {
     bool said_end;          /* the client's close_notify has come */
     bool closed;            /* ours was sealed, or is not needed */
     uint64_t rules;         /* tls->rules at the begin of its handshake */
+    int64_t until_s;        /* Unix time; when the client's certificate ends, if it has shown one */
     uint32_t controls;      /* handshake messages and alerts since the last reply */
     struct tls_bytes bytes; /* received: in `kept`, or in the loop's buffer; sealed: the loop's */
     uint8_t *kept;          /* owned; NULL: none */
@@ -277,7 +279,8 @@ ssize_t session_read(struct tls_session *session, void *out, size_t room);
 /* At the end of reading: move undecrypted bytes out of the loop's buffer. */
 void session_keep(struct tls_session *session, uint64_t now_ms);
 
-/* Was it opened under other rules for client certificates than those in force? */
+/* Was it opened under other rules for client certificates than those in force, or by a certificate
+ * that has ended since? */
 bool session_is_outdated(const struct tls_session *session);
 
 /* Drop all received bytes. */

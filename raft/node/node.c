@@ -211,7 +211,9 @@ static void woken_cb(uv_check_t *check)
 
 /* --- a node that joins ---
  *
- * It asks the cluster's members for admission, before anything else runs, on a loop of its own.
+ * It asks the cluster's members for admission, before anything else of it runs. Meanwhile the loop
+ * serves the process: signals, and the watch over the data directory.
+ *
  * One attempt is one connection (net_conn.h), which ends with the answer or an error. Once the
  * connection is freed, a timer begins the next attempt, with the next address. */
 
@@ -224,12 +226,12 @@ struct join {
     struct store_error *error; /* why this node is refused */
     int status;                /* once done */
     bool done;
-    uv_loop_t loop;
     struct net_hub hub;
     struct net_receiver receiver; /* of the handshakes; there are no links */
     uv_timer_t timer;             /* the wait before the next attempt */
     uv_signal_t sigterm;
     uv_signal_t sigint;
+    unsigned handles_open; /* of these three */
     size_t target;         /* the member to ask next */
     unsigned offer;        /* which credential of the keys it is offered */
     struct net_conn *conn; /* of the attempt; NULL: it is freed */
@@ -247,6 +249,11 @@ static void attempt_end(struct join *join, const char *reason)
     }
 }
 
+static void join_closed_cb(uv_handle_t *handle)
+{
+    ((struct join *)handle->data)->handles_open--;
+}
+
 static void join_finish(struct join *join, int status)
 {
     if (join->done) {
@@ -255,9 +262,9 @@ static void join_finish(struct join *join, int status)
     join->done = true;
     join->status = status;
     attempt_end(join, "the join is over");
-    uv_close((uv_handle_t *)&join->timer, NULL);
-    uv_close((uv_handle_t *)&join->sigterm, NULL);
-    uv_close((uv_handle_t *)&join->sigint, NULL);
+    uv_close((uv_handle_t *)&join->timer, join_closed_cb);
+    uv_close((uv_handle_t *)&join->sigterm, join_closed_cb);
+    uv_close((uv_handle_t *)&join->sigint, join_closed_cb);
 }
 
 static void join_refuse(struct join *join, int status, const char *text)
@@ -471,17 +478,17 @@ static int join_cluster(struct node *node, uint64_t store_id, struct store_error
     ret_error->text[0] = '\0';
     join->node = node;
     join->error = ret_error;
-    ASSERT(uv_loop_init(&join->loop) == 0);
+    join->handles_open = 3;
     join->receiver = (struct net_receiver){.judge = join_judge, .introduce = join_introduce};
-    net_hub_init(&join->hub, &join->loop,
+    net_hub_init(&join->hub, node->loop,
                  &(struct net_uv_config){.node_id = settings->node_id,
                                          .store_id = store_id,
                                          .cluster_id = settings->cluster_id,
                                          .keys = node->keys},
                  &join->receiver);
-    ASSERT(uv_timer_init(&join->loop, &join->timer) == 0);
-    ASSERT(uv_signal_init(&join->loop, &join->sigterm) == 0);
-    ASSERT(uv_signal_init(&join->loop, &join->sigint) == 0);
+    ASSERT(uv_timer_init(node->loop, &join->timer) == 0);
+    ASSERT(uv_signal_init(node->loop, &join->sigterm) == 0);
+    ASSERT(uv_signal_init(node->loop, &join->sigint) == 0);
     join->timer.data = join;
     join->sigterm.data = join;
     join->sigint.data = join;
@@ -489,11 +496,13 @@ static int join_cluster(struct node *node, uint64_t store_id, struct store_error
     ASSERT(uv_signal_start(&join->sigint, signal_cb, SIGINT) == 0);
     log_info("net", "joining the cluster", "node=%" PRIu64 " targets=%zu", settings->node_id,
              settings->join.count);
+    uv_update_time(node->loop); /* the data was read since */
     attempt_cb(&join->timer);
-    (void)uv_run(&join->loop, UV_RUN_DEFAULT);
-    ASSERT(join->done && join->conn == NULL);
+    while (join->handles_open > 0 || join->conn != NULL) {
+        (void)uv_run(node->loop, UV_RUN_ONCE);
+    }
+    ASSERT(join->done);
     net_keys_unref(join->hub.keys);
-    ASSERT(uv_loop_close(&join->loop) == 0);
     status = join->status;
     free(join);
     return status;

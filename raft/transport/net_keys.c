@@ -296,7 +296,7 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
     rv = load_files(keys->accept, source, why);
     rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
     rv = rv != 0 ? rv : digest_ca(source->ca_file, credential->id, why);
-    /* The other nodes will check this certificate: it must name a node of this cluster. */
+    /* The other nodes will check this certificate: it must name this node of this cluster. */
     if (rv == 0 &&
         (!net_certificate_names(keys, SSL_CTX_get0_certificate(keys->accept), &same_cluster, &id) ||
          !same_cluster)) {
@@ -304,6 +304,12 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
                        "peer.tls-dir: there is not exactly one SAN of the form "
                        "URI:leafd:%s/<node id>: %s",
                        keys->cluster_id, source->cert_file);
+        rv = ERR_INVALID;
+    } else if (rv == 0 && id != source->node_id) {
+        (void)snprintf(why, NET_KEYS_WHY_BYTES,
+                       "peer.tls-dir: the certificate is of node %" PRIu64 ", and node.id is "
+                       "%" PRIu64 ": %s",
+                       id, source->node_id, source->cert_file);
         rv = ERR_INVALID;
     }
     return rv;

@@ -59,6 +59,7 @@ struct net_key_source {
     const char *cluster_id;                           /* at most LIMIT_CLUSTER_ID_BYTES */
     uint8_t secrets[LIMIT_SECRETS][NET_SECRET_BYTES]; /* the one to offer first */
     size_t secret_count;
+    uint64_t node_id;      /* that the certificate must name */
     const char *cert_file; /* PEM, with the chain; NULL or "": no certificates */
     const char *key_file;  /* PEM */
     const char *ca_file;   /* PEM, one or more */

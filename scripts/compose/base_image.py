@@ -1,6 +1,7 @@
 """base_image.py - a base image where no registry can be reached: Debian by debootstrap.
 
-Like debian:bookworm-slim: the required packages and apt, without documentation and translations.
+Like debian:bookworm-slim: the required packages and apt, without documentation and translations;
+dpkg does not flush what it unpacks.
 The release, the mirror, the sources and apt's settings for the network (proxies, checks of dates)
 are those of this system, read from apt itself, so that apt works in the image as it does here. The
 tar file is kept and used again until any of that changes.
@@ -23,7 +24,8 @@ APT_SETTINGS = ("Acquire::http", "Acquire::Check-", "Acquire::Max-", "Acquire::R
 # The repositories whose lists apt has read.
 INDEXES = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(COMPONENT)",
            "Created-By: Packages"]
-DPKG_SLIM = """path-exclude=/usr/share/doc/*
+DPKG_SLIM = """force-unsafe-io
+path-exclude=/usr/share/doc/*
 path-include=/usr/share/doc/*/copyright
 path-exclude=/usr/share/man/*
 path-exclude=/usr/share/locale/*

@@ -62,6 +62,7 @@ struct server {
     uint64_t phase_ms;           /* when the phase began */
     uint64_t grace_until_ms;     /* of the stop */
     bool removed;                /* the node stops because the cluster has removed it */
+    bool reloads_later;          /* a reload was asked for before the node serves */
 };
 
 static uint32_t at_most_ms(uint32_t ms, uint32_t most_ms)
@@ -425,8 +426,12 @@ static void reload_signal_cb(struct signals *signals)
         supervisor_reload(&server->supervisor, true);
         (void)reload_run(&server->reload);
         supervisor_reload(&server->supervisor, false);
+    } else if (server->phase == STARTING) {
+        log_info("app", "the settings are read again once the node serves",
+                 "hint=\"while it waits to be let in, a restart reads them at once\"");
+        server->reloads_later = true;
     } else {
-        log_info("app", "the settings were not read again: the node starts or stops", NULL);
+        log_info("app", "the settings were not read again: the node stops", NULL);
     }
 }
 
@@ -518,6 +523,9 @@ static enum exit_code server_up(struct server *server)
         server_move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
         supervisor_ready(&server->supervisor, &server->backend.base);
+        if (server->reloads_later) {
+            reload_signal_cb(&server->signals);
+        }
     } else if (server->node != NULL) {
         stop_node(server);
     } else {

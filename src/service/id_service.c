@@ -35,15 +35,17 @@ struct open_request {
 };
 
 /* An answer relayed around a cut link may be older than the log applied since. A pause or
- * resumption of a tag is no new generation: only the log shows it. */
-static int open_row(struct id_service *service, const struct tag_row *row)
+ * resumption of a tag is no new generation: the index that the answer reflects shows which is
+ * newer. */
+static int open_row(struct id_service *service, const struct tag_row *row, uint64_t index)
 {
     const struct tag_row *own = fsm_tag(service->context.fsm, row->name, row->name_len);
     struct tag_row taken = *row;
 
     if (own != NULL && own->generation > row->generation) {
         taken = *own;
-    } else if (own != NULL && own->generation == row->generation) {
+    } else if (own != NULL && own->generation == row->generation &&
+               index < driver_applied(service->context.on->driver)->index) {
         taken.paused = own->paused;
         taken.reason = own->reason;
         taken.reason_len = own->reason_len;
@@ -62,7 +64,8 @@ static void ids_queried_cb(struct cluster_request *query)
         status = tag_rows_decode(query->reply.data, query->reply.len, &rows);
     }
     if (status == 0) {
-        status = rows.count == 1 ? open_row(open->service, &rows.rows[0]) : ERR_UNKNOWN_TAG;
+        status = rows.count == 1 ? open_row(open->service, &rows.rows[0], query->index)
+                                 : ERR_UNKNOWN_TAG;
     }
     tag_rows_release(&rows);
     answers_put(open->service->context.on->answers, open->outer, status);
@@ -88,7 +91,8 @@ static void open_tag(struct id_service *service, struct cluster_request *request
 
     ASSERT(request->kind == ID_REQUEST_OPEN);
     if (is_known && !request->fresh) {
-        answers_put(service->context.on->answers, request, open_row(service, row));
+        answers_put(service->context.on->answers, request,
+                    open_row(service, row, driver_applied(service->context.on->driver)->index));
         return;
     }
     open = MUST_HAVE(calloc(1, sizeof *open));

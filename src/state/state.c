@@ -406,12 +406,7 @@ uint64_t state_digest(const struct state *state)
 
 uint64_t state_memory(const struct state *state)
 {
-    uint64_t bytes = state->machine->ops->bytes(state->machine);
-
-    for (size_t i = 0; i < state->sessions.count; i++) {
-        bytes += state->sessions.items[i]->bytes;
-    }
-    return bytes;
+    return state->machine->ops->bytes(state->machine);
 }
 
 /* --- loading --- */

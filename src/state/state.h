@@ -128,7 +128,8 @@ uint64_t state_digest(const struct state *state);
  * ago (8,192 entries; for a COMMAND_DIGEST the last 64), or before the rows were loaded. */
 bool state_digest_at(const struct state *state, uint64_t index, uint64_t *ret_digest);
 
-/* Its memory: the machine's rows, and the answers of sessions. */
+/* The memory of the machine's rows, which the node bounds. The answers of sessions have a bound of
+ * their own (LIMIT_SESSION_BYTES). */
 uint64_t state_memory(const struct state *state);
 
 /* --- membership (cluster_command.h) --- */

@@ -489,10 +489,10 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
     if (version < LMDB_FORMAT_VERSION || version > LMDB_FORMAT_PIECES) {
         return store_error_set(txn->error, ERR_BAD_VERSION,
                                "the store has format %" PRIu32
-                               ", this leafd reads format %d alone: "
+                               ", this leafd reads formats %d to %d: "
                                "%s",
-                               version, LMDB_FORMAT_VERSION,
-                               version > LMDB_FORMAT_VERSION
+                               version, LMDB_FORMAT_VERSION, LMDB_FORMAT_PIECES,
+                               version > LMDB_FORMAT_PIECES
                                    ? "start the leafd that wrote it, or a newer one"
                                    : "start the leafd that wrote it, take a backup of the cluster "
                                      "(GET /api/backup) and restore it with this one");

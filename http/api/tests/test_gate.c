@@ -5,6 +5,7 @@
  *
  * Thread: one.
  */
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -525,6 +528,9 @@ static void test_a_stream_whose_token_is_gone(void **state)
     static const struct guarded_line fewer[] = {{"root", "roles=all"}, {NULL, NULL}};
     struct fixture *f = *state;
     struct buf event = BUF_INIT;
+    struct buf seen = BUF_INIT;
+    char part[4096];
+    ssize_t got;
 
     client_printf(f->client,
                   "GET /api/live HTTP/1.1\r\nHost: x\r\n" GUARDED_TOKEN("reader") "\r\n");
@@ -537,6 +543,14 @@ static void test_a_stream_whose_token_is_gone(void **state)
         live_show(f->api, &event); /* which takes it */
         (void)sched_yield();
     }
+    while (seen.len == 0 || memmem(seen.data, seen.len, "\r\n0\r\n", 5) == NULL) {
+        got = TEMP_FAILURE_RETRY(recv(f->client->fd, part, sizeof part, 0));
+        assert_true(got > 0);
+        buf_put(&seen, part, (size_t)got);
+    }
+    assert_non_null(memmem(seen.data, seen.len, "event-stream", 12));
+    assert_null(memmem(seen.data, seen.len, "secret", 6));
+    buf_free(&seen);
 }
 
 /* What a line says goes before what the settings say of all. */

@@ -365,7 +365,8 @@ static void test_deleted_tag_is_asked_for_again(void **state)
     client_expect(f->client, "GET", GET "gone", 200, "5000");
 }
 
-/* A paused tag of any mode, and requests that wait when the pause comes; what is held stays. */
+/* A paused tag, as far as this node knows: the cluster is asked, which may have resumed it. If it
+ * does not answer, the tag is paused. What is held stays. */
 static void test_paused_tag(void **state)
 {
     struct fixture *f = *state;
@@ -377,6 +378,7 @@ static void test_paused_tag(void **state)
     tag = id_table_find(f->fake.backend.table, "held", 4);
     id_tag_set_reason(tag, "an \"audit\"", 10);
     fake_set_state(&f->fake, tag, ID_TAG_PAUSED);
+    fake_fail_with(&f->fake, ERR_NO_LEADER);
     client_call(f->client, "GET", GET "held?count=2&format=range", NULL, &reply);
     assert_int_equal(reply.status, 423);
     assert_non_null(strstr(reply.head, "Retry-After: 1\r\n"));
@@ -387,7 +389,7 @@ static void test_paused_tag(void **state)
     assert_int_equal(reply.status, 200);
     assert_non_null(strstr(reply.body, "\"code\":6"));
     reply_release(&reply);
-    fake_set_state(&f->fake, tag, ID_TAG_ACTIVE);
+    fake_fail_with(&f->fake, 0);
     client_expect(f->client, "GET", GET "held", 200, "2");
 }
 

@@ -670,6 +670,31 @@ static void test_nodes(void **state)
     reply_release(&reply);
 }
 
+/* A look came before any node had registered: a list without nodes is not kept for a second. */
+static void test_nodes_right_after_the_birth(void **state)
+{
+    struct fixture *f = *state;
+    struct id_member *member = &f->fake.cluster.members[0];
+    bool looked = false;
+    struct reply reply;
+
+    set_cluster(f);
+    f->fake.cluster.member_count = 1;
+    memset(member->http_address, 0, sizeof member->http_address);
+    api_watch(f->api);
+    while (!looked) { /* the test's own limit of time ends it */
+        client_call(f->client, "GET", "/api/status", NULL, &reply);
+        looked = strstr(reply.body, "\"resident_bytes\":null") == NULL;
+        reply_release(&reply);
+    }
+    fake_hold(&f->fake, true, false); /* a look reads it */
+    memcpy(member->http_address, "h:2", sizeof "h:2");
+    fake_hold(&f->fake, false, false);
+    client_call(f->client, "GET", "/api/nodes", NULL, &reply);
+    assert_non_null(strstr(reply.body, "\"http_address\":\"h:2\""));
+    reply_release(&reply);
+}
+
 static void test_events(void **state)
 {
     struct fixture *f = *state;
@@ -758,6 +783,7 @@ int main(void)
         TEST(test_status_has_the_cost_of_zones),
         cmocka_unit_test(test_status_has_the_address_of_resp),
         TEST(test_nodes),
+        TEST(test_nodes_right_after_the_birth),
         TEST(test_events),
         TEST(test_looks),
         TEST(test_a_backend_that_fails),

@@ -516,6 +516,52 @@ static void test_a_row_of_before_a_pause_is_not_taken(void **state)
     buf_free(&rows);
 }
 
+/* A tag is paused or resumed while the link to the leader is cut: this node's log does not have it,
+ * and asks. */
+static void test_what_the_log_does_not_have_yet_is_asked_for(void **state)
+{
+    RING ring = {.meet = true, .upgrade.automatic = true};
+    struct tag_put put = {
+        .name = "a", .name_len = 1, .step_fields = TAG_FIELD_PAUSED, .paused = true};
+    const struct command_list list = {.wall_ms = FAKE_WALL_MS, .stepped = true};
+    struct roles roles;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        ring.nodes[i].able = 3;
+    }
+    start(&ring, 3, &roles);
+    ring_run_ms(&ring, 10000);
+    assert_int_equal(state_level(replica_of(&ring, roles.leader)->state), 3);
+    cut_link(&ring, &roles, CUT_BOTH);
+    for (unsigned i = 0; i < 2; i++) {
+        struct asked change;
+        struct asked open;
+
+        put.paused = i == 0;
+        asked_put(&change, "a", 10);
+        change.base.payload.len = 0;
+        command_put(&change.base.payload, COMMAND_TAGS_PUT_STEPPED, &list);
+        command_item_put(&change.base.payload, COMMAND_TAGS_PUT_STEPPED, &put);
+        command_items_end(&change.base.payload);
+        ask(&ring, roles.leader, &change, PATIENCE_MS);
+        ring_settle(&ring);
+        assert_int_equal(change.base.status, 0);
+        asked_open(&open, "a");
+        open.base.fresh = true;
+        ask(&ring, roles.far, &open, PATIENCE_MS);
+        ring_run_ms(&ring, FOUND_MS);
+        assert_int_equal(open.done, 1);
+        assert_int_equal(open.base.status, 0);
+        assert_false(ring_row(&ring, roles.far, "a")->paused); /* its log has neither */
+        assert_int_equal(
+            atomic_load(&id_table_find(ring_node(&ring, roles.far)->ids.table, "a", 1)->state),
+            put.paused ? ID_TAG_PAUSED : ID_TAG_ACTIVE);
+        asked_free(&change);
+        asked_free(&open);
+    }
+}
+
 /* --- no route --- */
 
 /* Everybody is asked, and nobody has a leader: the deadline decides, and the reason is the true
@@ -620,6 +666,7 @@ int main(void)
         cmocka_unit_test(test_a_node_says_round_the_cut_that_it_holds_nothing),
         cmocka_unit_test(test_a_row_that_comes_after_newer_ones_is_not_taken),
         cmocka_unit_test(test_a_row_of_before_a_pause_is_not_taken),
+        cmocka_unit_test(test_what_the_log_does_not_have_yet_is_asked_for),
         cmocka_unit_test(test_without_a_leader_anywhere_the_deadline_decides),
         cmocka_unit_test(test_a_late_yes_is_not_believed),
         cmocka_unit_test(test_a_late_no_is_not_believed),

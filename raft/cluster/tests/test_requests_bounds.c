@@ -172,6 +172,7 @@ static void test_a_full_state_takes_no_new_tags(void **state)
     assert_null(ring_row(&ring, leader, "new"));
     assert_int_equal(put_on(&ring, follower, "t00"), 0);
     assert_int_equal(ring_node(&ring, leader)->replica.requests.serving.adds_bytes, 0);
+    assert_true(state_memory(ring_node(&ring, leader)->replica.state) <= ring.memory_bytes);
     scene_expect_idle(&ring, false);
 }
 

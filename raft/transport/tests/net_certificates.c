@@ -134,7 +134,8 @@ void net_certificate_remove(struct net_certificate *files)
 struct net_keys *net_certified_keys(const char *cluster_id, const char *uri, const char *authority,
                                     const char *secret)
 {
-    struct net_key_source source = {.cluster_id = cluster_id};
+    struct net_key_source source = {.cluster_id = cluster_id,
+                                    .node_id = strtoull(strrchr(uri, '/') + 1, NULL, 10)};
     struct net_certificate files;
     char why[NET_KEYS_WHY_BYTES] = "";
     struct net_keys *keys = NULL;

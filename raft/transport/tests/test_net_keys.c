@@ -97,10 +97,10 @@ static void test_identities(void **state)
     net_keys_unref(other);
 }
 
-static int make_of(const char *uri, char why[NET_KEYS_WHY_BYTES])
+static int make_of(const char *uri, uint64_t node_id, char why[NET_KEYS_WHY_BYTES])
 {
     struct net_certificate files;
-    struct net_key_source source = {.cluster_id = "leafd"};
+    struct net_key_source source = {.cluster_id = "leafd", .node_id = node_id};
     struct net_keys *keys = NULL;
     int rv;
 
@@ -124,11 +124,13 @@ static void test_names_in_certificates(void **state)
     char why[NET_KEYS_WHY_BYTES];
 
     (void)state;
-    assert_int_equal(make_of("leafd:leafd/1", why), 0);
-    assert_int_equal(make_of("leafd:leafd/65535,URI:https://other", why), 0);
-    assert_int_equal(make_of(NULL, why), ERR_INVALID);
+    assert_int_equal(make_of("leafd:leafd/1", 1, why), 0);
+    assert_int_equal(make_of("leafd:leafd/65535,URI:https://other", 65535, why), 0);
+    assert_int_equal(make_of(NULL, 1, why), ERR_INVALID);
+    assert_int_equal(make_of("leafd:leafd/2", 1, why), ERR_INVALID);
+    assert_non_null(strstr(why, "the certificate is of node 2, and node.id is 1: "));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(make_of(bad[i], why), ERR_INVALID);
+        assert_int_equal(make_of(bad[i], 1, why), ERR_INVALID);
         assert_non_null(strstr(why, "not exactly one SAN of the form URI:leafd:leafd/<node id>"));
     }
 }

@@ -149,31 +149,15 @@ static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
 
 /* --- all of it --- */
 
-/* Is this number of operands allowed, by the command's usage: a word each, in brackets if
- * optional? */
-static bool args_may_be(const char *operands, unsigned given)
-{
-    unsigned least = 0;
-    unsigned most = 0;
-
-    if (operands != NULL && strcmp(operands, "...") == 0) {
-        return given <= COMMAND_OPERANDS_MAX;
-    }
-    for (const char *word = operands; word != NULL; word = strchr(word, ' ')) {
-        word += *word == ' ';
-        least += *word != '[';
-        most++;
-    }
-    ASSERT(most <= COMMAND_OPERANDS_MAX);
-    return given >= least && given <= most;
-}
-
 static enum ctl_exit args_take_operands(struct parsing *parsing)
 {
     struct ctl *ctl = parsing->ctl;
     const struct command *command = args_find(parsing);
+    const char *operands;
     unsigned used;
     unsigned given;
+    unsigned least = 0;
+    unsigned most = 0;
 
     ctl->command = command;
     if (*parsing->action != ARGS_RUN) {
@@ -188,9 +172,19 @@ static enum ctl_exit args_take_operands(struct parsing *parsing)
     }
     used = command->name != NULL && parsing->count > 1 ? 2 : 1;
     given = parsing->count - used;
-    if (!args_may_be(command->operands, given)) {
-        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", COMMAND_WORDS(command),
-                        command->operands != NULL ? command->operands : "");
+    operands = command->operands != NULL ? command->operands : "";
+    if (strcmp(operands, "...") == 0) {
+        most = COMMAND_OPERANDS_MAX;
+    } else { /* a word each, in brackets if optional */
+        for (const char *word = command->operands; word != NULL; word = strchr(word, ' ')) {
+            word += *word == ' ';
+            least += *word != '[';
+            most++;
+        }
+    }
+    ASSERT(most <= COMMAND_OPERANDS_MAX);
+    if (given < least || given > most) {
+        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", COMMAND_WORDS(command), operands);
     }
     for (unsigned i = 0; i < given; i++) {
         ctl->args.operands[i] = parsing->words[used + i];

@@ -16,7 +16,6 @@
 #include "src/id/codec/worker.h"
 
 #define TAG_PAGES 20 /* of 1000, searched for tags that are nearly used up */
-#define DISK_FREE_PERCENT 10
 
 /* --- status --- */
 
@@ -46,7 +45,7 @@ void members_prepare(struct ctl *ctl, json_t *status)
     }
 }
 
-static void status_put_members(struct ctl *ctl, json_t *status)
+static void status_put(struct ctl *ctl, json_t *status)
 {
     static const struct grid_column titles[] = {{">node", "{id:n}"},
                                                 {"role", "{role}"},
@@ -61,15 +60,6 @@ static void status_put_members(struct ctl *ctl, json_t *status)
                                                 {"peers", "{peer_address}"},
                                                 {"http", "{http_address}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid, titles);
-
-    members_prepare(ctl, status);
-    buf_put(&ctl->out, "\n", 1);
-    ctl_put_rows(&ctl->out, &grid, json_object_get(status, "members"), 2);
-}
-
-static void status_put(struct ctl *ctl, json_t *status)
-{
     static const struct grid_column zone_titles[] = {{"from zone", "{zone}"},
                                                      {">a monotonic id", "{monotonic_us:ms}"},
                                                      {">a strict id", "{strict_us:ms}"},
@@ -86,6 +76,7 @@ static void status_put(struct ctl *ctl, json_t *status)
     };
     struct buf *out = &ctl->out;
     size_t alarms = field_count(status, "alarms");
+    GRID_LOCAL(members, titles);
     GRID_LOCAL(zones, zone_titles);
 
     ctl_put_form(out,
@@ -97,7 +88,9 @@ static void status_put(struct ctl *ctl, json_t *status)
                  status);
     ctl_put_form(out, ", term {term:n}\nlevel     {level.number:n}\nquorum    {quorum.text}\n",
                  status);
-    status_put_members(ctl, status);
+    members_prepare(ctl, status);
+    buf_put(out, "\n", 1);
+    ctl_put_rows(out, &members, json_object_get(status, "members"), 2);
     if (field_count(status, "zones") > 0) {
         buf_put(out, "\n", 1);
         ctl_put_rows(out, &zones, json_object_get(status, "zones"), 2);
@@ -176,47 +169,38 @@ static json_t *finding_of_alarm(const struct findings *findings, const char *nam
     return NULL;
 }
 
+/* Append it, which is taken over, unless there is an equal one. */
+static void list_put_new(json_t *list, json_t *item)
+{
+    bool known = false;
+    size_t i;
+    json_t *other;
+
+    json_array_foreach(list, i, other)
+    {
+        known |= json_equal(other, item);
+    }
+    ASSERT(known || json_array_append(list, item) == 0);
+    json_decref(item);
+}
+
 void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *alarm, const char *todo, const char *format, ...)
+                 const char *todo, const char *format, ...)
 {
     BUF_LOCAL(text);
     json_t *finding;
-    json_t *other;
-    size_t i;
     va_list args;
 
     va_start(args, format);
     buf_vprintf(&text, format, args);
     va_end(args);
-    finding =
-        MUST_HAVE(json_pack("{s:s, s:s, s:o, s:s*}", "severity", severity_name(severity), "about",
-                            about, "text", finding_text(buf_text(&text)), "alarm", alarm));
+    finding = MUST_HAVE(json_pack("{s:s, s:s, s:o}", "severity", severity_name(severity), "about",
+                                  about, "text", finding_text(buf_text(&text))));
     if (todo != NULL) {
         ASSERT(json_object_set_new(finding, "do", finding_text(todo)) == 0);
     }
     findings->worst = severity > findings->worst ? severity : findings->worst;
-    json_array_foreach(findings->list, i, other)
-    {
-        if (json_equal(other, finding)) {
-            json_decref(finding);
-            return;
-        }
-    }
-    ASSERT(json_array_append_new(findings->list, finding) == 0);
-}
-
-void findings_settle(struct findings *findings)
-{
-    for (size_t i = json_array_size(findings->list); i-- > 0;) {
-        json_t *finding = json_array_get(findings->list, i);
-        const char *alarm = field_text(finding, "alarm");
-
-        if (alarm != NULL && finding_of_alarm(findings, alarm) != NULL) {
-            ASSERT(json_array_remove(findings->list, i) == 0);
-        } else {
-            (void)json_object_del(finding, "alarm");
-        }
-    }
+    list_put_new(findings->list, finding);
 }
 
 void findings_print(const struct findings *findings, bool with_good, struct buf *out)
@@ -244,24 +228,6 @@ void findings_print(const struct findings *findings, bool with_good, struct buf 
 
 /* --- alarms of a node --- */
 
-/* Add another node's text of an alarm that is among the findings. */
-static void alarm_add_more(json_t *finding, const char *known_text, const char *text)
-{
-    json_t *said = finding_text(text);
-    json_t *more = json_object_get(finding, "more");
-    bool known = strcmp(known_text, json_string_value(said)) == 0;
-
-    for (size_t i = 0; i < json_array_size(more); i++) {
-        known |= json_equal(json_array_get(more, i), said);
-    }
-    if (!known && more == NULL) {
-        more = json_array();
-        ASSERT(json_object_set_new(finding, "more", more) == 0);
-    }
-    ASSERT(known || json_array_append(more, said) == 0);
-    json_decref(said);
-}
-
 /* If another node has the same alarm in other words, these are printed with it. */
 static void find_alarms(struct findings *findings, const json_t *status)
 {
@@ -272,19 +238,31 @@ static void find_alarms(struct findings *findings, const json_t *status)
         enum severity severity =
             field_is(alarm, "severity", "critical") ? SEVERITY_CRITICAL : SEVERITY_WARNING;
         json_t *same;
+        json_t *said;
+        json_t *more;
         BUF_LOCAL(begins);
 
         clean_text(&begins, name != NULL ? name : "?");
         buf_printf(&begins, ": ");
         same = name != NULL ? finding_of_alarm(findings, buf_text(&begins)) : NULL;
         text = text != NULL ? text : "?";
-        if (same != NULL) {
-            alarm_add_more(same, field_text(same, "text") + begins.len, text);
-            findings->worst = severity > findings->worst ? severity : findings->worst;
-        } else {
-            finding_add(findings, severity, "alarm", NULL, field_text(alarm, "do"), "%s%s",
+        if (same == NULL) {
+            finding_add(findings, severity, "alarm", field_text(alarm, "do"), "%s%s",
                         buf_text(&begins), text);
+            continue;
         }
+        findings->worst = severity > findings->worst ? severity : findings->worst;
+        said = finding_text(text);
+        more = json_object_get(same, "more");
+        if (strcmp(field_text(same, "text") + begins.len, json_string_value(said)) == 0) {
+            json_decref(said);
+            continue;
+        }
+        if (more == NULL) {
+            more = json_array();
+            ASSERT(json_object_set_new(same, "more", more) == 0);
+        }
+        list_put_new(more, said);
     }
 }
 
@@ -308,78 +286,27 @@ static void find_quorum(struct findings *findings, const json_t *status)
     int64_t voters = count_members(status, "role", "voter");
 
     if (field_number(quorum, "reachable", 0) < field_number(quorum, "needed", 0)) {
-        finding_add(findings, SEVERITY_CRITICAL, "quorum", NULL,
+        finding_add(findings, SEVERITY_CRITICAL, "quorum",
                     "start the nodes that are down; if a majority of disks is lost for good, see "
                     "\"The majority is lost\" in operations.md",
                     "%s", text);
     } else if (voters == 1) {
-        finding_add(findings, SEVERITY_WARNING, "quorum", NULL,
-                    "let two more nodes join: members add",
+        finding_add(findings, SEVERITY_WARNING, "quorum", "let two more nodes join: members add",
                     "one voter: nothing is served while its machine is down, and all is lost with "
                     "its disk");
     } else if (!field_true(quorum, "survives_next_failure")) {
-        finding_add(findings, SEVERITY_CRITICAL, "quorum", NULL,
+        finding_add(findings, SEVERITY_CRITICAL, "quorum",
                     voters == 2 ? "let a third node join: members add"
                                 : "bring the missing node back, or replace it: members replace",
                     "%s", text);
     } else {
-        finding_add(findings, SEVERITY_GOOD, "quorum", NULL, NULL, "%s", text);
+        finding_add(findings, SEVERITY_GOOD, "quorum", NULL, "%s", text);
     }
     if (voters > 2 && voters % 2 == 0) {
-        finding_add(
-            findings, SEVERITY_WARNING, "quorum", NULL, "let one more node join, or remove one",
-            "%" PRId64 " voters survive no more failures than %" PRId64, voters, voters - 1);
+        finding_add(findings, SEVERITY_WARNING, "quorum", "let one more node join, or remove one",
+                    "%" PRId64 " voters survive no more failures than %" PRId64, voters,
+                    voters - 1);
     }
-}
-
-static void find_leader(struct findings *findings, const json_t *status)
-{
-    int64_t leader = field_number(status, "leader_id", 0);
-
-    if (leader > 0) {
-        finding_add(findings, SEVERITY_GOOD, "leader", NULL, NULL, "node %" PRId64 " leads",
-                    leader);
-    } else {
-        int64_t self = field_number(status, "node_id", 0);
-
-        finding_add(findings, SEVERITY_CRITICAL, "leader", "LeafdNoLeader",
-                    "see which nodes are up and reach each other; their logs say \"no leader is "
-                    "known\"",
-                    "node %" PRId64 " knows no leader", self);
-    }
-}
-
-static void find_in_member(struct findings *findings, const json_t *status, const json_t *member)
-{
-    int64_t id = field_number(member, "id", 0);
-    int64_t self = field_number(status, "node_id", 0);
-
-    if (!member_is_reached(status, member)) {
-        finding_add(findings, SEVERITY_WARNING, "member", "LeafdNodeDown",
-                    "is it up? its log and the link say why; if its disk is lost: members "
-                    "replace",
-                    "node %" PRId64 " is not reached by node %" PRId64, id, self);
-    }
-    if (field_is(member, "role", "standby")) {
-        finding_add(findings, SEVERITY_WARNING, "member", NULL,
-                    "members add again lets it vote, members remove takes it away",
-                    "node %" PRId64 " is a standby and does not vote", id);
-    }
-    if (field_is(member, "state", "drained")) {
-        finding_add(findings, SEVERITY_WARNING, "member", NULL,
-                    "members resume lets it take work again",
-                    "node %" PRId64 " is drained: it is given no new work", id);
-    }
-}
-
-static bool same_host(const json_t *a, const json_t *b)
-{
-    const char *texts[] = {field_text(a, "peer_address"), field_text(b, "peer_address")};
-    struct address addresses[2];
-
-    return texts[0] != NULL && texts[1] != NULL && address_split(texts[0], &addresses[0]) == 0 &&
-           address_split(texts[1], &addresses[1]) == 0 &&
-           strcmp(addresses[0].host, addresses[1].host) == 0;
 }
 
 /* Voters that fail together with one machine. */
@@ -387,39 +314,67 @@ static void find_machines(struct findings *findings, const json_t *status)
 {
     size_t members = field_count(status, "members");
     int64_t voters = count_members(status, "role", "voter");
+    struct address own;
+    struct address other;
 
     for (size_t i = 0; i < members && voters > 1; i++) {
-        const json_t *member = field_item(status, "members", i);
-        const char *at = field_text(member, "peer_address");
+        const char *at = field_text(field_item(status, "members", i), "peer_address");
         int64_t together = 0;
 
-        for (size_t j = 0; j < members; j++) {
-            together += same_host(member, field_item(status, "members", j));
+        if (at == NULL || address_split(at, &own) != 0) {
+            continue;
         }
-        if (at != NULL && address_is_loopback(at)) {
-            finding_add(findings, SEVERITY_GOOD, "machines", NULL, NULL,
+        if (address_is_loopback(at)) {
+            finding_add(findings, SEVERITY_GOOD, "machines", NULL,
                         "all nodes are on this machine: good for trying leafd out");
             return;
         }
+        for (size_t j = 0; j < members; j++) {
+            const char *there = field_text(field_item(status, "members", j), "peer_address");
+
+            together += there != NULL && address_split(there, &other) == 0 &&
+                        strcmp(own.host, other.host) == 0;
+        }
         if (together > (voters - 1) / 2 && together > 1) {
-            finding_add(findings, SEVERITY_WARNING, "machines", NULL,
+            finding_add(findings, SEVERITY_WARNING, "machines",
                         "spread the nodes over machines of which one may fail",
                         "%" PRId64 " of %" PRId64 " members are at one address (%.*s): with that "
                         "machine the majority is gone",
-                        together, voters, at != NULL ? (int)strcspn(at, ":") : 1,
-                        at != NULL ? at : "?");
+                        together, voters, (int)strcspn(at, ":"), at);
             return;
         }
     }
 }
 
-static void find_change(struct findings *findings, const json_t *status)
+void find_in_status(struct findings *findings, const json_t *status)
 {
     const json_t *change = json_object_get(status, "change");
     const char *state = field_text(change, "state");
+    int64_t leader = field_number(status, "leader_id", 0);
 
+    find_alarms(findings, status);
+    if (leader > 0) {
+        finding_add(findings, SEVERITY_GOOD, "leader", NULL, "node %" PRId64 " leads", leader);
+    }
+    find_quorum(findings, status);
+    for (size_t i = 0; i < field_count(status, "members"); i++) {
+        const json_t *member = field_item(status, "members", i);
+        int64_t id = field_number(member, "id", 0);
+
+        if (field_is(member, "role", "standby")) {
+            finding_add(findings, SEVERITY_WARNING, "member",
+                        "members add again lets it vote, members remove takes it away",
+                        "node %" PRId64 " is a standby and does not vote", id);
+        }
+        if (field_is(member, "state", "drained")) {
+            finding_add(findings, SEVERITY_WARNING, "member",
+                        "members resume lets it take work again",
+                        "node %" PRId64 " is drained: it is given no new work", id);
+        }
+    }
+    find_machines(findings, status);
     if (state != NULL) {
-        finding_add(findings, SEVERITY_WARNING, "members", NULL,
+        finding_add(findings, SEVERITY_WARNING, "members",
                     strcmp(state, "given_up") == 0
                         ? "look at the node, then ask again, or remove it: members remove"
                         : "wait until it is done",
@@ -429,40 +384,12 @@ static void find_change(struct findings *findings, const json_t *status)
     }
 }
 
-static void find_disk(struct findings *findings, const json_t *status)
-{
-    const json_t *disk = json_object_get(status, "disk");
-    char text[UNITS_BYTES];
-
-    if (field_has_number(disk, "free_bytes") &&
-        field_number(disk, "free_bytes", 0) / DISK_FREE_PERCENT <
-            field_number(disk, "data_bytes", 0) / 100) {
-        finding_add(findings, SEVERITY_WARNING, "disk", "LeafdDiskLow",
-                    "make room on that file system", "node %" PRId64 " has %s of disk left",
-                    field_number(status, "node_id", 0),
-                    units_bytes((uint64_t)field_number(disk, "free_bytes", 0), text));
-    }
-}
-
-void find_in_status(struct findings *findings, const json_t *status)
-{
-    find_alarms(findings, status);
-    find_leader(findings, status);
-    find_quorum(findings, status);
-    for (size_t i = 0; i < field_count(status, "members"); i++) {
-        find_in_member(findings, status, field_item(status, "members", i));
-    }
-    find_machines(findings, status);
-    find_change(findings, status);
-    find_disk(findings, status);
-}
-
 /* --- readiness and level --- */
 
 void find_in_ready(struct findings *findings, const char *server, const json_t *ready)
 {
     if (field_is(ready, "status", "ready")) {
-        finding_add(findings, SEVERITY_GOOD, "ready", NULL, NULL, "%s is ready", server);
+        finding_add(findings, SEVERITY_GOOD, "ready", NULL, "%s is ready", server);
     }
     for (size_t i = 0; i < field_count(ready, "checks"); i++) {
         const json_t *check = field_item(ready, "checks", i);
@@ -475,7 +402,7 @@ void find_in_ready(struct findings *findings, const char *server, const json_t *
         if (strcmp(name, "settings") == 0) {
             char *differ = json_dumps(json_object_get(check, "differ"), JSON_ENCODE_ANY);
 
-            finding_add(findings, SEVERITY_WARNING, "settings", NULL,
+            finding_add(findings, SEVERITY_WARNING, "settings",
                         "what the log knows holds, whatever they are: correct them for the next "
                         "restart",
                         "%s: settings differ from the log's: %s", server,
@@ -483,14 +410,13 @@ void find_in_ready(struct findings *findings, const char *server, const json_t *
             free(differ);
             continue;
         }
-        finding_add(findings, field_true(check, "needed") ? SEVERITY_CRITICAL : SEVERITY_WARNING,
-                    "ready",
-                    strcmp(name, "disk") == 0        ? "LeafdDiskLow"
-                    : strcmp(name, "memory") == 0    ? "LeafdState"
-                    : strcmp(name, "snowflake") == 0 ? "LeafdSnowflakeRefused"
-                                                     : NULL,
-                    "its log, and failure-model.md, \"what you see, what you do\"", "%s: %s: %s",
-                    server, name, reason != NULL ? reason : "not ok");
+        if (strcmp(name, "disk") != 0 && strcmp(name, "memory") != 0 &&
+            strcmp(name, "snowflake") != 0) { /* of these three it has alarms */
+            finding_add(findings,
+                        field_true(check, "needed") ? SEVERITY_CRITICAL : SEVERITY_WARNING, "ready",
+                        "its log, and failure-model.md, \"what you see, what you do\"",
+                        "%s: %s: %s", server, name, reason != NULL ? reason : "not ok");
+        }
     }
 }
 
@@ -498,19 +424,23 @@ void find_in_level(struct findings *findings, const json_t *level)
 {
     int64_t number = field_number(level, "level", 0);
 
+    if (field_true(level, "can_rise") &&
+        finding_of_alarm(findings, "LeafdLevelNotRaised") != NULL) {
+        return;
+    }
     if (field_true(level, "can_rise")) {
-        finding_add(findings, SEVERITY_WARNING, "level", "LeafdLevelNotRaised",
+        finding_add(findings, SEVERITY_WARNING, "level",
                     "it rises automatically after upgrade.hold-ms, unless that is never; "
                     "sooner: level raise",
                     "all nodes speak a newer level than %" PRId64, number);
     } else if (field_true(level, "newest")) {
-        finding_add(findings, SEVERITY_GOOD, "level", NULL, NULL,
+        finding_add(findings, SEVERITY_GOOD, "level", NULL,
                     "level %" PRId64 ", the newest that the nodes speak", number);
     } else {
         const char *message = field_text(level, "message");
 
-        finding_add(findings, SEVERITY_GOOD, "level", NULL, NULL,
-                    "level %" PRId64 " stays for now: %s", number, message != NULL ? message : "?");
+        finding_add(findings, SEVERITY_GOOD, "level", NULL, "level %" PRId64 " stays for now: %s",
+                    number, message != NULL ? message : "?");
     }
 }
 
@@ -525,20 +455,6 @@ struct check {
     enum ctl_exit code; /* why nothing can be said */
 };
 
-static void check_uid(struct check *checking, const char *server, const json_t *status)
-{
-    const char *uid = field_text(status, "uid");
-
-    if (checking->uid == NULL) {
-        checking->uid = uid != NULL ? strdup(uid) : NULL;
-    } else if (uid != NULL && strcmp(uid, checking->uid) != 0) {
-        finding_add(&checking->findings, SEVERITY_CRITICAL, "cluster", NULL,
-                    "name the nodes of one cluster; or one of them was set up apart: its data "
-                    "directory is of another cluster",
-                    "%s belongs to another cluster (uid %s, not %s)", server, uid, checking->uid);
-    }
-}
-
 /* Words of an answer that is an error, on one line. */
 static const char *check_reason(const struct answer *answer)
 {
@@ -548,20 +464,6 @@ static const char *check_reason(const struct answer *answer)
         *end = '\0';
     }
     return answer->error.len > 0 ? (char *)answer->error.data : "no answer";
-}
-
-static void check_ready(struct check *checking, size_t which, const char *name)
-{
-    const struct ask ask = {.target = "/readyz?verbose", .server = &which};
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code = cluster_ask(checking->ctl->cluster, &ask, &answer);
-
-    if ((code == CTL_DONE || answer.status == 503) && json_is_object(answer.json)) {
-        find_in_ready(&checking->findings, name, answer.json);
-    } else if (code != CTL_DENIED) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "ready", NULL, "its log",
-                    "%s does not say whether it is ready: %s", name, check_reason(&answer));
-    }
 }
 
 /* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
@@ -581,7 +483,7 @@ static void check_pools(struct check *checking, size_t which, const json_t *stat
     }
     for (uint32_t i = 0; i < pools.count; i++) {
         if (count_members(status, "zone", pools.items[i].zone) == 0) {
-            finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
+            finding_add(&checking->findings, SEVERITY_WARNING, "zone",
                         "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
                         "no node is in zone %s, which has the worker ids %u to %u",
                         pools.items[i].zone, pools.items[i].first, pools.items[i].last);
@@ -597,7 +499,7 @@ static void check_zones(struct check *checking, const json_t *status)
     const char *shared = NULL;
 
     if (preferred != NULL && count_members(status, "zone", preferred) == 0) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
+        finding_add(&checking->findings, SEVERITY_WARNING, "zone",
                     "is raft.prefer-zone spelt as zone on its nodes?",
                     "no node is in zone %s, which is to lead", preferred);
     }
@@ -611,7 +513,7 @@ static void check_zones(struct check *checking, const json_t *status)
         const char *zone = field_text(member, "zone");
 
         if (zone != NULL && count_members(status, "zone", zone) == 1) {
-            finding_add(&checking->findings, SEVERITY_WARNING, "zone", NULL,
+            finding_add(&checking->findings, SEVERITY_WARNING, "zone",
                         "is the setting zone spelt as on the other nodes?",
                         "node %" PRId64 " alone is in zone %s, while others share %s",
                         field_number(member, "id", 0), zone, shared);
@@ -619,41 +521,63 @@ static void check_zones(struct check *checking, const json_t *status)
     }
 }
 
-/* One server. A second address of a node that was already asked is skipped: its answers are the
- * same. */
+/* Is the server ready, by its own checks? */
+static void check_ready(struct check *checking, size_t which, const char *name)
+{
+    const struct ask ask = {.target = "/readyz?verbose", .server = &which};
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = cluster_ask(checking->ctl->cluster, &ask, &answer);
+
+    if ((code == CTL_DONE || answer.status == 503) && json_is_object(answer.json)) {
+        find_in_ready(&checking->findings, name, answer.json);
+    } else if (code != CTL_DENIED) {
+        finding_add(&checking->findings, SEVERITY_WARNING, "ready", "its log",
+                    "%s does not say whether it is ready: %s", name, check_reason(&answer));
+    }
+}
+
 static void check_server(struct check *checking, size_t which)
 {
-    const struct servers *servers = cluster_servers(checking->ctl->cluster);
-    const struct server *server = &servers->list[which];
+    const struct server *server = &cluster_servers(checking->ctl->cluster)->list[which];
+    struct findings *findings = &checking->findings;
     ANSWER_LOCAL(answer);
     const struct ask ask = {.target = "/api/status", .server = &which};
     enum ctl_exit code = cluster_ask(checking->ctl->cluster, &ask, &answer);
+    const char *uid;
 
     code = code == CTL_DONE ? ctl_must_be_object(&answer) : code;
-    if (code == CTL_DONE) {
-        checking->answered++;
-        check_uid(checking, server->address, answer.json);
-        find_in_status(&checking->findings, answer.json);
-        check_zones(checking, answer.json);
-        if (checking->answered == 1) {
-            check_pools(checking, which, answer.json);
+    if (code != CTL_DONE) {
+        checking->code = code;
+        if (code == CTL_DENIED) {
+            finding_add(findings, SEVERITY_WARNING, "access", "show a token with the role read",
+                        "%s", check_reason(&answer));
+        } else if (code != CTL_INTERNAL) {
+            finding_add(findings, SEVERITY_CRITICAL, "server", "is it up, and is this its address?",
+                        "%s", check_reason(&answer));
         }
-        if (!server->tls && !address_is_loopback(server->address)) {
-            finding_add(&checking->findings, SEVERITY_WARNING, "transport", NULL,
-                        "give the nodes certificates: \"TLS\" in operations.md",
-                        "%s is asked without TLS: a token on its way can be read", server->address);
-        }
-        check_ready(checking, which, server->address);
         return;
     }
-    checking->code = code;
-    if (code == CTL_DENIED) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "access", NULL,
-                    "show a token with the role read", "%s", check_reason(&answer));
-    } else if (code != CTL_INTERNAL) {
-        finding_add(&checking->findings, SEVERITY_CRITICAL, "server", NULL,
-                    "is it up, and is this its address?", "%s", check_reason(&answer));
+    uid = field_text(answer.json, "uid");
+    if (checking->uid == NULL) {
+        checking->uid = uid != NULL ? strdup(uid) : NULL;
+    } else if (uid != NULL && strcmp(uid, checking->uid) != 0) {
+        finding_add(findings, SEVERITY_CRITICAL, "cluster",
+                    "name the nodes of one cluster; or one of them was set up apart: its data "
+                    "directory is of another cluster",
+                    "%s belongs to another cluster (uid %s, not %s)", server->address, uid,
+                    checking->uid);
     }
+    find_in_status(findings, answer.json);
+    check_zones(checking, answer.json);
+    if (checking->answered++ == 0) {
+        check_pools(checking, which, answer.json);
+    }
+    if (!server->tls && !address_is_loopback(server->address)) {
+        finding_add(findings, SEVERITY_WARNING, "transport",
+                    "give the nodes certificates: \"TLS\" in operations.md",
+                    "%s is asked without TLS: a token on its way can be read", server->address);
+    }
+    check_ready(checking, which, server->address);
 }
 
 /* Can anonymous clients do everything? If so, they can read the audit, which needs the role
@@ -673,7 +597,7 @@ static void check_anonymous(struct check *checking)
         return;
     }
     if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
-        finding_add(&checking->findings, SEVERITY_CRITICAL, "access", NULL,
+        finding_add(&checking->findings, SEVERITY_CRITICAL, "access",
                     "set auth.tokens-file: \"Tokens\" in operations.md",
                     "anybody who reaches %s may change everything: no token is asked for",
                     answer.server);
@@ -693,7 +617,7 @@ static void check_tags(struct check *checking)
             const char *warning = field_text(tag, "warning");
 
             if (warning != NULL) {
-                finding_add(&checking->findings, SEVERITY_WARNING, "tag", NULL,
+                finding_add(&checking->findings, SEVERITY_WARNING, "tag",
                             "raise its max, or have its clients use another tag", "%s: %s",
                             name != NULL ? name : "?", warning);
             }
@@ -702,29 +626,13 @@ static void check_tags(struct check *checking)
     (void)pages_end(&pages);
 }
 
-static void check_print(struct check *checking)
-{
-    struct ctl *ctl = checking->ctl;
-    struct findings *findings = &checking->findings;
-    static const char *const words[] = {"healthy", "with warnings", "critical"};
-
-    if (ctl->json) {
-        json_t *json = MUST_HAVE(json_pack("{s:s, s:O}", "worst", severity_name(findings->worst),
-                                           "findings", findings->list));
-
-        ctl_put_json(ctl, json);
-        json_decref(json);
-        return;
-    }
-    findings_print(findings, ctl_has(ctl, "all"), &ctl->out);
-    buf_printf(&ctl->out, "the cluster is %s%s\n",
-               findings->worst == SEVERITY_WARNING ? "up, " : "", words[findings->worst]);
-}
-
 enum ctl_exit run_check(struct ctl *ctl)
 {
     struct check checking = {
         .ctl = ctl, .findings = {.list = MUST_HAVE(json_array())}, .code = CTL_UNREACHABLE};
+    static const char *const words[] = {"healthy", "up, with warnings", "critical"};
+    struct findings *findings = &checking.findings;
+    json_t *json;
     enum ctl_exit code;
 
     for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
@@ -735,18 +643,25 @@ enum ctl_exit run_check(struct ctl *ctl)
         ANSWER_LOCAL(answer);
 
         if (cluster_ask(ctl->cluster, &ask, &answer) == CTL_DONE) {
-            find_in_level(&checking.findings, answer.json);
+            find_in_level(findings, answer.json);
         }
         check_anonymous(&checking);
         check_tags(&checking);
     }
-    findings_settle(&checking.findings);
-    check_print(&checking);
-    code = checking.answered == 0                         ? checking.code
-           : checking.findings.worst == SEVERITY_CRITICAL ? CTL_CRITICAL
-           : checking.findings.worst == SEVERITY_WARNING  ? CTL_WARNING
-                                                          : CTL_DONE;
-    json_decref(checking.findings.list);
+    if (ctl->json) {
+        json = MUST_HAVE(json_pack("{s:s, s:O}", "worst", severity_name(findings->worst),
+                                   "findings", findings->list));
+        ctl_put_json(ctl, json);
+        json_decref(json);
+    } else {
+        findings_print(findings, ctl_has(ctl, "all"), &ctl->out);
+        buf_printf(&ctl->out, "the cluster is %s\n", words[findings->worst]);
+    }
+    code = checking.answered == 0                 ? checking.code
+           : findings->worst == SEVERITY_CRITICAL ? CTL_CRITICAL
+           : findings->worst == SEVERITY_WARNING  ? CTL_WARNING
+                                                  : CTL_DONE;
+    json_decref(findings->list);
     free(checking.uid);
     return code;
 }

@@ -103,38 +103,6 @@ const char *units_ms(uint64_t ms, char out[UNITS_BYTES])
 
 /* --- tables --- */
 
-static const char *grid_title(const struct grid *grid, size_t column)
-{
-    const char *title = grid->titles[column].title;
-
-    return *title == '>' ? title + 1 : title;
-}
-
-static void grid_widen(struct grid *grid, size_t column, const char *text)
-{
-    size_t width = clean_width(text);
-
-    grid->widths[column] = width > grid->widths[column] ? width : grid->widths[column];
-}
-
-/* One cell, padded with blanks to its column's width; the last cell ends the line. */
-static void grid_put(const struct grid *grid, size_t column, const char *text, unsigned indent,
-                     struct buf *out)
-{
-    bool right = grid->titles[column].title[0] == '>';
-    int blanks = (int)(grid->widths[column] - clean_width(text));
-
-    buf_printf(out, "%*s%s", (column == 0 ? (int)indent : 0) + (right ? blanks : 0), "", text);
-    if (column + 1 < grid->columns) {
-        buf_printf(out, "%*s", right ? 2 : blanks + 2, "");
-        return;
-    }
-    while (out->len > 0 && out->data[out->len - 1] == ' ') {
-        out->len--;
-    }
-    buf_put(out, "\n", 1);
-}
-
 void grid_free(struct grid *grid)
 {
     buf_free(&grid->text);
@@ -390,32 +358,48 @@ void ctl_put(struct ctl *ctl, const json_t *json, const char *form)
 
 void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent)
 {
+    size_t titles = grid->titled ? 0 : 1; /* the first line is of titles */
+    size_t columns = 0;
+    size_t cells;
     const char *text;
-    size_t cells = 0;
 
-    for (grid->columns = 0; grid->titles[grid->columns].title != NULL; grid->columns++) {
-        ASSERT(grid->columns < GRID_COLUMNS_MAX);
-        grid_widen(grid, grid->columns, grid_title(grid, grid->columns));
+    while (grid->titles[columns].title != NULL) {
+        columns++;
     }
+    ASSERT(columns <= GRID_COLUMNS_MAX);
+    cells = (json_array_size(rows) + titles) * columns;
     grid->text.len = 0;
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        for (size_t column = 0; column < grid->columns; column++) {
-            size_t before = grid->text.len;
+    for (size_t cell = 0; cell < cells; cell++) {
+        const struct grid_column *column = &grid->titles[cell % columns];
+        size_t *width = &grid->widths[cell % columns];
+        size_t before = grid->text.len;
+        size_t own;
 
-            ctl_put_form(&grid->text, grid->titles[column].form, json_array_get(rows, i));
-            buf_put(&grid->text, "", 1);
-            grid_widen(grid, column, (const char *)grid->text.data + before);
-            cells++;
+        if (titles > 0 && cell < columns) {
+            buf_printf(&grid->text, "%s", column->title + (*column->title == '>'));
+        } else {
+            ctl_put_form(&grid->text, column->form, json_array_get(rows, cell / columns - titles));
         }
-    }
-    for (size_t column = 0; !grid->titled && column < grid->columns; column++) {
-        grid_put(grid, column, grid_title(grid, column), indent, out);
+        buf_put(&grid->text, "", 1);
+        own = clean_width((const char *)grid->text.data + before);
+        *width = own > *width ? own : *width;
     }
     grid->titled = true;
     text = (const char *)grid->text.data;
-    for (size_t cell = 0; cell < cells; cell++) {
-        grid_put(grid, cell % grid->columns, text, indent, out);
-        text += strlen(text) + 1;
+    for (size_t cell = 0; cell < cells; cell++, text += strlen(text) + 1) {
+        size_t column = cell % columns;
+        int blanks = (int)(grid->widths[column] - clean_width(text));
+        bool right = *grid->titles[column].title == '>';
+
+        buf_printf(out, "%*s%s", (column == 0 ? (int)indent : 0) + (right ? blanks : 0), "", text);
+        if (column + 1 < columns) {
+            buf_printf(out, "%*s", right ? 2 : blanks + 2, "");
+            continue;
+        }
+        while (out->len > 0 && out->data[out->len - 1] == ' ') {
+            out->len--;
+        }
+        buf_put(out, "\n", 1);
     }
 }
 
@@ -440,21 +424,13 @@ enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
     return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
 }
 
-static void percent_encode(struct buf *out, const char *text)
+void target_put(struct buf *target, const char *text)
 {
     for (; *text != '\0'; text++) {
         bool plain = (*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z') ||
                      (*text >= '0' && *text <= '9') || strchr("-._~", *text) != NULL;
 
-        buf_printf(out, plain ? "%c" : "%%%02X", (unsigned char)*text);
-    }
-}
-
-void target_put(struct buf *target, const char *path, const char *name)
-{
-    buf_printf(target, "%s", path);
-    if (name != NULL) {
-        percent_encode(target, name);
+        buf_printf(target, plain ? "%c" : "%%%02X", (unsigned char)*text);
     }
 }
 
@@ -462,7 +438,7 @@ void target_add(struct buf *target, const char *option, const char *value)
 {
     if (value != NULL) {
         buf_printf(target, "%c%s=", strchr(buf_text(target), '?') != NULL ? '&' : '?', option);
-        percent_encode(target, value);
+        target_put(target, value);
     }
 }
 
@@ -578,7 +554,7 @@ enum ctl_exit ctl_fill(struct ctl *ctl, const char *method, struct buf *target, 
     if (star != NULL) {
         code = part_check(operand++, *text, &number);
         buf_put(target, command->path, (size_t)(star - command->path));
-        percent_encode(target, *text++);
+        target_put(target, *text++);
     }
     buf_printf(target, "%s", star != NULL ? star + 1 : command->path);
     for (; code == CTL_DONE && operand->given != NULL; operand++) {
@@ -724,53 +700,51 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
 
 /* --- lists in pages --- */
 
-/* Set the start of the page after this one. False: it would not come after this page. */
-static bool pages_advance(struct pages *pages)
-{
-    const json_t *next = json_object_get(pages->answer.json, "next");
-    char *before = pages->after;
-    bool good = true;
-
-    pages->after = NULL;
-    if (json_is_integer(next)) {
-        ASSERT(asprintf(&pages->after, "%" JSON_INTEGER_FORMAT, json_integer_value(next)) >= 0);
-        good = json_integer_value(next) > (before != NULL ? strtoll(before, NULL, 10) : -1);
-    } else if (json_is_string(next)) {
-        pages->after = MUST_HAVE(strdup(json_string_value(next)));
-        good = before == NULL || strcmp(pages->after, before) > 0;
-    }
-    free(before);
-    return good;
-}
-
 bool pages_next(struct pages *pages)
 {
+    struct answer *answer = &pages->answer;
+    char *before = pages->after;
     struct ask ask;
+    const json_t *next;
+    bool later = true;
     BUF_LOCAL(target);
 
-    answer_free(&pages->answer);
-    if (pages->code != CTL_DONE || (pages->begun && pages->after == NULL)) {
+    answer_free(answer);
+    if (pages->code != CTL_DONE || (pages->begun && before == NULL)) {
         return false;
     }
     pages->begun = true;
-    target_put(&target, pages->path, NULL);
+    buf_printf(&target, "%s", pages->path);
     target_add(&target, "prefix", pages->prefix);
     if (pages->limit > 0) {
         target_add_number(&target, "limit", pages->limit);
     }
-    target_add(&target, "after", pages->after);
+    target_add(&target, "after", before);
     ask = (struct ask){.target = buf_text(&target), .server = pages->server};
-    pages->code = cluster_ask(pages->ctl->cluster, &ask, &pages->answer);
+    pages->code = cluster_ask(pages->ctl->cluster, &ask, answer);
     if (pages->code != CTL_DONE && !pages->quiet) {
-        (void)ctl_failed(pages->code, &pages->answer);
+        (void)ctl_failed(pages->code, answer);
     } else if (pages->code == CTL_DONE && !pages->quiet) {
-        pages->code = ctl_must_be_object(&pages->answer);
+        pages->code = ctl_must_be_object(answer);
     }
-    if (pages->code == CTL_DONE && !pages_advance(pages)) {
-        pages->code = ctl_fail(CTL_INTERNAL, "%s: the next page begins before this one",
-                               pages->answer.server);
+    if (pages->code != CTL_DONE) {
+        return false;
     }
-    return pages->code == CTL_DONE;
+    next = json_object_get(answer->json, "next");
+    pages->after = NULL;
+    if (json_is_integer(next)) {
+        ASSERT(asprintf(&pages->after, "%" JSON_INTEGER_FORMAT, json_integer_value(next)) >= 0);
+        later = json_integer_value(next) > (before != NULL ? strtoll(before, NULL, 10) : -1);
+    } else if (json_is_string(next)) {
+        pages->after = MUST_HAVE(strdup(json_string_value(next)));
+        later = before == NULL || strcmp(pages->after, before) > 0;
+    }
+    free(before);
+    if (!later) {
+        pages->code =
+            ctl_fail(CTL_INTERNAL, "%s: the next page begins before this one", answer->server);
+    }
+    return later;
 }
 
 enum ctl_exit pages_end(struct pages *pages)

@@ -147,8 +147,7 @@ const char *units_ms(uint64_t ms, char out[UNITS_BYTES]);
 
 struct grid {
     const struct grid_column *titles; /* borrowed; the last one is NULL */
-    size_t columns;
-    struct buf text; /* of the cells that are printed, each ended by a NUL */
+    struct buf text;                  /* of the cells that are printed, each ended by a NUL */
     size_t widths[GRID_COLUMNS_MAX];
     bool titled; /* the titles were printed */
 };
@@ -236,8 +235,8 @@ enum ctl_exit ctl_must_be_object(struct answer *answer);
 void target_add(struct buf *target, const char *option, const char *value);
 void target_add_number(struct buf *target, const char *option, uint64_t value);
 
-/* Append path, and name percent-encoded after it unless it is NULL. */
-void target_put(struct buf *target, const char *path, const char *name);
+/* Append a text, percent-encoded. */
+void target_put(struct buf *target, const char *text);
 
 /* Send a change with this body (NULL: none). The caller owns the answer in any case. */
 enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, const json_t *body,
@@ -316,10 +315,10 @@ void members_prepare(struct ctl *ctl, json_t *status);
  *
  * A node judges itself and its cluster: its alarms, its quorum and its checks are shown unchanged.
  * Only facts that no node judges are judged here. Each finding is printed once, even if several
- * nodes report it in the same words, or a node's alarm begins later.
+ * nodes report it in the same words.
  *
  * The happy path: a new array; find_*() for each node's answers, and finding_add() for others;
- * findings_settle(), findings_print(). */
+ * findings_print(). */
 
 enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
 
@@ -329,14 +328,9 @@ struct findings {
     enum severity worst;
 };
 
-/* alarm: the begin of the names of node alarms that report the same: with one of these among the
- * findings, this one is dropped; NULL: it stays. todo: NULL for a good one. */
+/* todo: NULL for a good one. */
 void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *alarm, const char *todo, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
-
-/* After all are added: drop findings that an alarm covers. */
-void findings_settle(struct findings *findings);
+                 const char *todo, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Append them for people, worst first; with_good: also the good ones. */
 void findings_print(const struct findings *findings, bool with_good, struct buf *out);

@@ -37,38 +37,33 @@ struct listing {
     uint64_t left;    /* tags to show yet */
 };
 
-static void csv_put_text(struct buf *out, const char *text, bool clean)
-{
-    BUF_LOCAL(field);
-
-    if (clean) {
-        clean_text(&field, text);
-        text = buf_text(&field);
-    }
-    if (strpbrk(text, "\",\n\r") == NULL) {
-        buf_printf(out, "%s", text);
-        return;
-    }
-    buf_put(out, "\"", 1);
-    for (; *text != '\0'; text++) {
-        buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    }
-    buf_put(out, "\"", 1);
-}
-
+/* A line of CSV. A file gets the raw texts, a terminal clean ones. */
 static void csv_put_row(struct buf *out, const json_t *tag)
 {
-    bool clean = isatty(STDOUT_FILENO); /* a file gets the raw texts */
+    bool is_terminal = isatty(STDOUT_FILENO);
 
     for (size_t i = 0; i < CSV_FIELDS; i++) {
         const json_t *field = json_object_get(tag, FIELDS[i]);
+        const char *text = json_string_value(field);
+        BUF_LOCAL(clean);
 
         buf_put(out, ",", i > 0 ? 1 : 0);
         if (json_is_integer(field)) {
             buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
-        } else if (json_is_string(field)) {
-            csv_put_text(out, json_string_value(field), clean);
         }
+        if (text != NULL && is_terminal) {
+            clean_text(&clean, text);
+            text = buf_text(&clean);
+        }
+        if (text == NULL || strpbrk(text, "\",\n\r") == NULL) {
+            buf_printf(out, "%s", text != NULL ? text : "");
+            continue;
+        }
+        buf_put(out, "\"", 1);
+        for (; *text != '\0'; text++) {
+            buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+        }
+        buf_put(out, "\"", 1);
     }
     buf_put(out, "\r\n", 2);
 }
@@ -110,31 +105,6 @@ static enum ctl_exit tags_put_page(struct listing *listing, json_t *page)
     return ctl_flush(ctl);
 }
 
-static enum ctl_exit tags_put_pages(struct listing *listing)
-{
-    struct ctl *ctl = listing->ctl;
-    const char *after = ctl_option(ctl, "after");
-    bool all = listing->mode == NULL && !listing->only_warned;
-    struct pages pages = {.ctl = ctl,
-                          .path = "/api/tags",
-                          .prefix = ctl->args.operands[0],
-                          .limit = LIMIT_TAGS_PER_PAGE,
-                          .after = after != NULL ? MUST_HAVE(strdup(after)) : NULL};
-
-    do {
-        if (all && listing->left < LIMIT_TAGS_PER_PAGE) {
-            pages.limit = listing->left;
-        }
-        if (pages_next(&pages)) {
-            pages.code = tags_put_page(listing, pages.answer.json);
-        }
-    } while (pages.code == CTL_DONE && pages.after != NULL && listing->left > 0);
-    if (pages.code == CTL_DONE && pages.after != NULL && !ctl->json) {
-        ctl_progress("there may be more: --after %s", pages.after);
-    }
-    return pages_end(&pages);
-}
-
 static enum ctl_exit run_tags_list(struct ctl *ctl)
 {
     static const struct grid_column titles[] = {{"tag", "{tag}"},
@@ -150,6 +120,12 @@ static enum ctl_exit run_tags_list(struct ctl *ctl)
                               .mode = ctl_option(ctl, "mode"),
                               .only_warned = ctl_has(ctl, "nearly-used-up"),
                               .left = UINT64_MAX};
+    const char *after = ctl_option(ctl, "after");
+    bool all = listing.mode == NULL && !listing.only_warned;
+    struct pages pages = {.ctl = ctl,
+                          .path = "/api/tags",
+                          .prefix = ctl->args.operands[0],
+                          .limit = LIMIT_TAGS_PER_PAGE};
     enum ctl_exit code = ctl_number_option(ctl, "limit", INT64_MAX, &listing.left);
 
     if (code != CTL_DONE) {
@@ -167,9 +143,20 @@ static enum ctl_exit run_tags_list(struct ctl *ctl)
         buf_printf(&ctl->out, "%s%s", FIELDS[i], i + 1 < CSV_FIELDS ? "," : "\r\n");
     }
     listing.grid.titles = titles;
-    code = tags_put_pages(&listing);
+    pages.after = after != NULL ? MUST_HAVE(strdup(after)) : NULL;
+    do {
+        if (all && listing.left < LIMIT_TAGS_PER_PAGE) {
+            pages.limit = listing.left;
+        }
+        if (pages_next(&pages)) {
+            pages.code = tags_put_page(&listing, pages.answer.json);
+        }
+    } while (pages.code == CTL_DONE && pages.after != NULL && listing.left > 0);
+    if (pages.code == CTL_DONE && pages.after != NULL && !ctl->json) {
+        ctl_progress("there may be more: --after %s", pages.after);
+    }
     grid_free(&listing.grid);
-    return code;
+    return pages_end(&pages);
 }
 
 /* --- one tag --- */
@@ -207,35 +194,10 @@ static enum ctl_exit tag_pause(struct ctl *ctl, json_t **body)
 
 /* --- next --- */
 
-/* Append the ids of a range, or the range. False: invalid, or longer than the number left. */
-static bool ids_put_range(struct ctl *ctl, const json_t *range, bool as_range, uint64_t *left)
-{
-    int64_t first = field_number(range, "first", -1);
-    int64_t last = field_number(range, "last", -1);
-    int64_t by = field_number(range, "increment", 1);
-
-    if (first < 0 || last < first || by < 1 || (last - first) % by != 0 ||
-        (uint64_t)(last - first) / (uint64_t)by >= *left) {
-        return false;
-    }
-    *left -= (uint64_t)(last - first) / (uint64_t)by + 1;
-    if (as_range) {
-        buf_printf(&ctl->out, "%" PRId64 " %" PRId64, first, last);
-        if (by > 1) {
-            buf_printf(&ctl->out, " %" PRId64, by);
-        }
-        buf_put(&ctl->out, "\n", 1);
-        return true;
-    }
-    for (uint64_t id = (uint64_t)first; id <= (uint64_t)last; id += (uint64_t)by) {
-        buf_printf(&ctl->out, "%" PRIu64 "\n", id);
-    }
-    return true;
-}
-
-/* Append the ranges of an answer. False: not the requested number of ids. */
+/* Append the ids of an answer's ranges, or the ranges. False: not the requested number of ids. */
 static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_t count)
 {
+    bool as_ranges = ctl_has(ctl, "ranges");
     size_t before = ctl->out.len;
     uint64_t left = count;
 
@@ -244,10 +206,26 @@ static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_
         return true;
     }
     for (size_t i = 0; i < field_count(answer->json, "ranges"); i++) {
-        if (!ids_put_range(ctl, field_item(answer->json, "ranges", i), ctl_has(ctl, "ranges"),
-                           &left)) {
+        const json_t *range = field_item(answer->json, "ranges", i);
+        int64_t first = field_number(range, "first", -1);
+        int64_t last = field_number(range, "last", -1);
+        int64_t by = field_number(range, "increment", 1);
+
+        if (first < 0 || last < first || by < 1 || (last - first) % by != 0 ||
+            (uint64_t)(last - first) / (uint64_t)by >= left) {
             left = count;
             break;
+        }
+        left -= (uint64_t)(last - first) / (uint64_t)by + 1;
+        for (uint64_t id = (uint64_t)first; !as_ranges && id <= (uint64_t)last;
+             id += (uint64_t)by) {
+            buf_printf(&ctl->out, "%" PRIu64 "\n", id);
+        }
+        if (as_ranges) {
+            buf_printf(&ctl->out,
+                       by > 1 ? "%" PRId64 " %" PRId64 " %" PRId64 "\n"
+                              : "%" PRId64 " %" PRId64 "\n",
+                       first, last, by);
         }
     }
     ctl->out.len = left == 0 ? ctl->out.len : before;
@@ -284,7 +262,8 @@ static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count,
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
 
-    target_put(&target, path, ctl->args.operands[0]);
+    buf_printf(&target, "%s", path);
+    target_put(&target, ctl->args.operands[0]);
     target_add_number(&target, "count", count);
     target_add(&target, "format", layout == NULL ? "json" : NULL);
     target_add(&target, "stepped", !ctl_has(ctl, "snowflake") && layout == NULL ? "1" : NULL);
@@ -473,7 +452,7 @@ static enum ctl_exit run_members_replace(struct ctl *ctl)
         return code;
     }
     ctl_progress("start node %" PRId64 " with an empty directory and --join, unless it runs", new);
-    target_put(&members, "/api/cluster/members", NULL);
+    buf_printf(&members, "/api/cluster/members");
     target_add(&members, "force", force);
     code = ctl_change(ctl, "POST", &members, body, "add", false);
     if (code != CTL_DONE) {
@@ -666,7 +645,8 @@ const struct command COMMANDS[] = {
              {"kind", 0, "KIND", "only this kind, such as election, member, level, alarm"},
              {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
              {"times", 0, "N", "with --follow: end after so many looks"}),
-     .run = run_history},
+     .run = run_history, .path = "/api/events", .list = "events",
+     .form = "{time:24}  {server}  {kind:10}  {text}"},
     {"audit", NULL, NULL, "what was changed and what was refused, and by whom",
      "A node keeps what came to it since its start: name all nodes with --server.",
      OPTIONS({"limit", 'n', "N", "the last so many (default 50)"},
@@ -675,7 +655,8 @@ const struct command COMMANDS[] = {
              {"who", 0, "NAME", "only what this token, or address, asked"},
              {"follow", 'f', NULL, "continue with new ones, until Ctrl-C"},
              {"times", 0, "N", "with --follow: end after so many looks"}),
-     .run = run_history},
+     .run = run_history, .path = "/api/audit", .list = "entries",
+     .form = "{time:24}  {server}  {outcome:7}  {status:n}  {who}  {address}  {what}"},
     {"tags", "list", "[PREFIX]", "tags, in the order of their names",
      "With --json each page of up to 1000 is a line, as GET /api/tags gives it; POST "
      "/api/tags of another cluster takes them as they are.",

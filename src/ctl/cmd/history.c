@@ -35,17 +35,8 @@ static bool nodes_add(json_t **nodes, const char *server)
 
 /* --- audit and events --- */
 
-/* Differences of the two commands. */
-struct history_kind {
-    const char *family; /* of the command */
-    const char *path;
-    const char *list; /* name of the array */
-    const char *form;
-};
-
 struct history {
     struct ctl *ctl;
-    const struct history_kind *kind;
     json_t *entries;            /* of this round, with "server" */
     int64_t after[SERVERS_MAX]; /* last numbers seen; -1: the same node as another server */
     bool known[SERVERS_MAX];    /* the server answered, and its node is among `nodes` */
@@ -53,22 +44,14 @@ struct history {
     enum ctl_exit failed;       /* the last failure */
 };
 
-static bool history_is_wanted(const struct ctl *ctl, const json_t *entry)
-{
-    const char *who = ctl_option(ctl, "who");
-    const char *kind = ctl_option(ctl, "kind");
-    bool refused = field_is(entry, "outcome", "refused");
-
-    return (!ctl_has(ctl, "refused") || refused) && (!ctl_has(ctl, "changes") || !refused) &&
-           (who == NULL || field_is(entry, "who", who)) &&
-           (kind == NULL || field_is(entry, "kind", kind));
-}
-
 /* What a server has since it was read last. */
 static void history_read(struct history *history, size_t which)
 {
+    struct ctl *ctl = history->ctl;
+    const char *who = ctl_option(ctl, "who");
+    const char *kind = ctl_option(ctl, "kind");
     struct pages pages = {
-        .ctl = history->ctl, .path = history->kind->path, .limit = HISTORY_PAGE, .server = &which};
+        .ctl = ctl, .path = ctl->command->path, .limit = HISTORY_PAGE, .server = &which};
     json_t *entry;
     size_t i;
 
@@ -81,15 +64,18 @@ static void history_read(struct history *history, size_t which)
             break;
         }
         history->known[which] = true;
-        json_array_foreach(json_object_get(pages.answer.json, history->kind->list), i, entry)
+        json_array_foreach(json_object_get(pages.answer.json, ctl->command->list), i, entry)
         {
             int64_t number = field_number(entry, "number", 0);
+            bool refused = field_is(entry, "outcome", "refused");
 
             if (number <= history->after[which]) {
                 continue;
             }
             history->after[which] = number;
-            if (history_is_wanted(history->ctl, entry)) {
+            if ((refused || !ctl_has(ctl, "refused")) && !(refused && ctl_has(ctl, "changes")) &&
+                (who == NULL || field_is(entry, "who", who)) &&
+                (kind == NULL || field_is(entry, "kind", kind))) {
                 ASSERT(json_object_set_new(entry, "server", json_string(server)) == 0);
                 ASSERT(json_array_append(history->entries, entry) == 0);
             }
@@ -125,7 +111,7 @@ static enum ctl_exit history_print(struct history *history, size_t shown)
         if (ctl->json) {
             ctl_put_json(ctl, sorted[i]);
         } else {
-            ctl_put_form(&ctl->out, history->kind->form, sorted[i]);
+            ctl_put_form(&ctl->out, ctl->command->form, sorted[i]);
             ctl_put_form(&ctl->out, asked != NULL && *asked != '\0' ? "  {asked}\n" : "\n",
                          sorted[i]);
         }
@@ -137,16 +123,11 @@ static enum ctl_exit history_print(struct history *history, size_t shown)
 
 enum ctl_exit run_history(struct ctl *ctl)
 {
-    static const struct history_kind kinds[] = {
-        {"events", "/api/events", "events", "{time:24}  {server}  {kind:10}  {text}"},
-        {"audit", "/api/audit", "entries",
-         "{time:24}  {server}  {outcome:7}  {status:n}  {who}  {address}  {what}"}};
-    struct history history = {.ctl = ctl, .kind = kinds, .entries = json_array()};
+    struct history history = {.ctl = ctl, .entries = json_array()};
     uint64_t shown = HISTORY_SHOWN;
     uint64_t rounds = 0;
     enum ctl_exit code = ctl_number_option(ctl, "limit", UINT32_MAX, &shown);
 
-    history.kind += strcmp(ctl->command->family, kinds[0].family) != 0;
     code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &rounds) : code;
     for (uint64_t round = 0; code == CTL_DONE; round++) {
         for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
@@ -171,71 +152,62 @@ enum ctl_exit run_history(struct ctl *ctl)
 
 /* --- rates --- */
 
-/* Ids that a node still has of a tag. */
-static int64_t rates_left_of(const json_t *segment)
-{
-    uint64_t left = 0;
-
-    for (size_t i = 0; i < field_count(segment, "slots"); i++) {
-        const json_t *slot = field_item(segment, "slots", i);
-        int64_t next = field_number(slot, "next_id", -1);
-        int64_t end = field_number(slot, "end", -1);
-        int64_t by = field_number(slot, "increment", 1);
-
-        left +=
-            next >= 0 && end > next && by > 0 ? (uint64_t)(end - next - 1) / (uint64_t)by + 1 : 0;
-    }
-    return left < INT64_MAX / SERVERS_MAX ? (int64_t)left : INT64_MAX / SERVERS_MAX;
-}
-
 /* Add a number to that of a row, or keep the larger one. */
 static void rate_merge(json_t *row, const char *name, int64_t number, bool add)
 {
     int64_t there = field_number(row, name, 0);
 
     number = number < 0 ? 0 : number;
-    number = add              ? (there < INT64_MAX - number ? there + number : INT64_MAX)
-             : there > number ? there
-                              : number;
+    if (!add) {
+        number = there > number ? there : number;
+    } else if (__builtin_add_overflow(there, number, &number)) {
+        number = INT64_MAX;
+    }
     ASSERT(json_object_set_new(row, name, json_integer(number)) == 0);
-}
-
-static void rates_add_segment(json_t *rates, const json_t *segment)
-{
-    const char *tag = field_text(segment, "tag");
-    int64_t per_s = field_number(segment, "rate_per_s", 0);
-    int64_t left = rates_left_of(segment);
-    json_t *row;
-
-    if (tag == NULL) {
-        return;
-    }
-    row = json_object_get(rates, tag);
-    if (row == NULL) {
-        row = MUST_HAVE(json_pack("{s:s, s:i, s:i, s:i, s:n, s:i}", "tag", tag, "rate_per_s", 0,
-                                  "left", 0, "step", 0, "lasts_s", "nodes", 0));
-        ASSERT(json_object_set_new(rates, tag, row) == 0);
-    }
-    rate_merge(row, "rate_per_s", per_s, true);
-    rate_merge(row, "left", left, true);
-    rate_merge(row, "step", field_number(segment, "step", 0), false);
-    rate_merge(row, "nodes", 1, true);
-    /* Nodes hold no ids of tags in the modes without segments. */
-    if (per_s > 0 && !field_is(segment, "state", "strict") &&
-        !field_is(segment, "state", "monotonic")) {
-        const json_t *shortest = json_object_get(row, "lasts_s");
-        double lasts_s = (double)left / (double)per_s;
-
-        if (!json_is_real(shortest) || lasts_s < json_real_value(shortest)) {
-            ASSERT(json_object_set_new(row, "lasts_s", json_real(lasts_s)) == 0);
-        }
-    }
 }
 
 void rates_add(json_t *rates, const json_t *page)
 {
     for (size_t i = 0; i < field_count(page, "segments"); i++) {
-        rates_add_segment(rates, field_item(page, "segments", i));
+        const json_t *segment = field_item(page, "segments", i);
+        const char *tag = field_text(segment, "tag");
+        json_t *row = json_object_get(rates, tag);
+        int64_t per_s = field_number(segment, "rate_per_s", 0);
+        int64_t left = 0; /* ids that the node still has */
+
+        if (tag == NULL) {
+            continue;
+        }
+        if (row == NULL) {
+            row = MUST_HAVE(json_pack("{s:s, s:i, s:i, s:i, s:n, s:i}", "tag", tag, "rate_per_s", 0,
+                                      "left", 0, "step", 0, "lasts_s", "nodes", 0));
+            ASSERT(json_object_set_new(rates, tag, row) == 0);
+        }
+        for (size_t slot = 0; slot < field_count(segment, "slots"); slot++) {
+            const json_t *ids = field_item(segment, "slots", slot);
+            int64_t next = field_number(ids, "next_id", -1);
+            int64_t end = field_number(ids, "end", -1);
+            int64_t by = field_number(ids, "increment", 1);
+
+            if (next >= 0 && end > next && by > 0 &&
+                __builtin_add_overflow(left, (end - next - 1) / by + 1, &left)) {
+                left = INT64_MAX;
+            }
+        }
+        rate_merge(row, "rate_per_s", per_s, true);
+        rate_merge(row, "left", left, true);
+        rate_merge(row, "step", field_number(segment, "step", 0), false);
+        rate_merge(row, "nodes", 1, true);
+        /* Nodes hold no ids of tags in the modes without segments. */
+        if (per_s > 0 && !field_is(segment, "state", "strict") &&
+            !field_is(segment, "state", "monotonic")) {
+            const json_t *shortest = json_object_get(row, "lasts_s");
+            double lasts_s = (double)left / (double)per_s;
+
+            if (!json_is_real(shortest) || lasts_s < json_real_value(shortest)) {
+                ASSERT(json_object_set_new(row, "lasts_s", json_real(lasts_s)) == 0);
+            }
+        }
     }
 }
 
@@ -317,9 +289,9 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
 
     json_object_foreach(look->rates, tag, row)
     {
-        int64_t per_s = field_number(row, "rate_per_s", 0);
-
-        sum = sum < INT64_MAX - per_s ? sum + per_s : INT64_MAX;
+        if (__builtin_add_overflow(sum, field_number(row, "rate_per_s", 0), &sum)) {
+            sum = INT64_MAX;
+        }
     }
     buf_printf(&ctl->out, "%zu of %zu nodes, %zu tags in use%s, %" PRId64 " ids a second\n\n",
                json_object_size(look->nodes), look->asked, json_object_size(look->rates),

@@ -68,38 +68,18 @@ struct importing {
 
 /* --- reading: files and databases --- */
 
-static enum ctl_exit import_read_whole(const char *path, struct buf *out, int64_t *ret_made_s)
-{
-    bool is_stdin = strcmp(path, "-") == 0;
-    struct stat about;
-    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = 1;
-    int seen = errno;
-
-    while (fd >= 0 && got > 0 && out->len <= IMPORT_FILE_BYTES) {
-        buf_reserve(out, 1 << 16);
-        got = read(fd, out->data + out->len, out->capacity - out->len);
-        seen = errno;
-        out->len += got > 0 ? (size_t)got : 0;
-    }
-    *ret_made_s = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode)
-                      ? (int64_t)about.st_mtime
-                      : (int64_t)time(NULL);
-    if (fd >= 0 && !is_stdin) {
-        (void)close(fd);
-    }
-    if (fd < 0 || got < 0) {
-        return ctl_fail(CTL_DATA, "%s: %s", path, strerror(seen));
-    }
-    return out->len > IMPORT_FILE_BYTES ? ctl_fail(CTL_DATA, "%s has more than 1 GiB", path)
-                                        : CTL_DONE;
-}
-
-static enum ctl_exit import_read_file(struct importing *importing)
+/* The bytes of the file, and the rows in them. */
+static enum ctl_exit import_read_file(struct importing *importing, struct rows *rows)
 {
     const char *named = ctl_option(importing->ctl, "format");
+    const char *path = importing->from;
+    struct buf *out = &importing->data;
+    bool is_stdin = strcmp(path, "-") == 0;
+    struct stat about;
+    ssize_t got = 1;
+    int fd;
+    int seen;
     BUF_LOCAL(why);
-    enum ctl_exit code;
 
     importing->form = named != NULL ? FORM_SQL : FORM_UNKNOWN;
     while (named != NULL && importing->form < FORMS &&
@@ -112,33 +92,47 @@ static enum ctl_exit import_read_file(struct importing *importing)
                         "csv-backslash, json",
                         named);
     }
-    code = import_read_whole(importing->from, &importing->data, &importing->made_s);
-    if (code == CTL_DONE &&
-        file_read(importing->source, importing->table, buf_text(&importing->data),
-                  importing->data.len, &importing->form, &importing->rows, &why) != 0) {
-        code = ctl_fail(CTL_DATA, "%s: %s", importing->from, buf_text(&why));
+    fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    seen = errno;
+    while (fd >= 0 && got > 0 && out->len <= IMPORT_FILE_BYTES) {
+        buf_reserve(out, 1 << 16);
+        got = read(fd, out->data + out->len, out->capacity - out->len);
+        seen = errno;
+        out->len += got > 0 ? (size_t)got : 0;
     }
-    return code;
+    importing->made_s = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode)
+                            ? (int64_t)about.st_mtime
+                            : (int64_t)time(NULL);
+    if (fd >= 0 && !is_stdin) {
+        (void)close(fd);
+    }
+    if (fd < 0 || got < 0) {
+        return ctl_fail(CTL_DATA, "%s: %s", path, strerror(seen));
+    }
+    if (out->len > IMPORT_FILE_BYTES) {
+        return ctl_fail(CTL_DATA, "%s has more than 1 GiB", path);
+    }
+    return file_read(importing->source, importing->table, buf_text(out), out->len, &importing->form,
+                     rows, &why) == 0
+               ? CTL_DONE
+               : ctl_fail(CTL_DATA, "%s: %s", path, buf_text(&why));
 }
 
-static enum ctl_exit import_read_database(struct importing *importing, struct rows *rows)
+/* Read the rows, and check them; the caller frees both. A database is read again and again. */
+static enum ctl_exit import_read(struct importing *importing, struct rows *rows,
+                                 struct import_tags *tags)
 {
+    enum ctl_exit code = CTL_DONE;
     BUF_LOCAL(why);
 
-    return database_read(&importing->database, rows, &why) == 0
-               ? CTL_DONE
-               : ctl_fail(CTL_DATA, "%s: %s: %s; nothing was imported", importing->from,
-                          importing->table, buf_text(&why));
-}
-
-/* Read the database's present rows, and their tags; the caller frees both. */
-static enum ctl_exit import_read_again(struct importing *importing, struct rows *rows,
-                                       struct import_tags *now)
-{
-    enum ctl_exit code = import_read_database(importing, rows);
-
+    if (!importing->is_live) {
+        code = import_read_file(importing, rows);
+    } else if (database_read(&importing->database, rows, &why) != 0) {
+        code = ctl_fail(CTL_DATA, "%s: %s: %s; nothing was imported", importing->from,
+                        importing->table, buf_text(&why));
+    }
     if (code == CTL_DONE) {
-        tags_check(importing->source, rows, &importing->rules, now);
+        tags_check(importing->source, rows, &importing->rules, tags);
     }
     return code;
 }
@@ -160,13 +154,11 @@ static void import_print_messages(const char *kind, const struct messages *messa
 static enum ctl_exit import_prepare(struct importing *importing)
 {
     size_t errors;
-    enum ctl_exit code = importing->is_live ? import_read_database(importing, &importing->rows)
-                                            : import_read_file(importing);
+    enum ctl_exit code = import_read(importing, &importing->rows, &importing->tags);
 
     if (code != CTL_DONE) {
         return code;
     }
-    tags_check(importing->source, &importing->rows, &importing->rules, &importing->tags);
     if (importing->data.len > 0 &&
         file_may_be_cut_off((char *)importing->data.data, importing->data.len)) {
         messages_add(&importing->tags.warnings,
@@ -195,7 +187,7 @@ static enum ctl_exit import_check_still(struct importing *importing, const char 
     struct rows rows = {.count = 0};
     struct import_tags now = {.count = 0};
     size_t moved = 0;
-    enum ctl_exit code = importing->is_live ? import_read_again(importing, &rows, &now) : CTL_DONE;
+    enum ctl_exit code = importing->is_live ? import_read(importing, &rows, &now) : CTL_DONE;
 
     for (size_t i = 0; i < now.count; i++) {
         const struct import_tag *again = &now.list[i];
@@ -389,32 +381,13 @@ static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
                                "description", text, "max_step", json_unless_0(max_step)));
 }
 
-/* Print the state after a failed call, and the remedy. */
-static enum ctl_exit import_send_failed(const struct importing *importing, size_t group,
-                                        enum ctl_exit code, struct answer *answer)
-{
-    bool unknown = code == CTL_UNKNOWN || answer->repeated;
-
-    (void)ctl_failed(code, answer);
-    if (unknown) {
-        ctl_progress("%zu tags were imported; of the next %zu it is not known", importing->sent,
-                     group);
-    } else if (importing->sent > 0) {
-        ctl_progress("%zu tags were imported, the others were not", importing->sent);
-    } else {
-        ctl_progress("nothing was imported");
-    }
-    if (unknown || importing->sent > 0) {
-        ctl_progress("run it again to complete it; with --skip-ahead if tags are in use meanwhile");
-    }
-    return code;
-}
-
+/* Send a group of tags. After a failure the state is printed, and the remedy. */
 static enum ctl_exit import_send_call(struct importing *importing, struct buf *body, size_t group,
                                       bool force)
 {
     ANSWER_LOCAL(answer);
     enum ctl_exit code;
+    bool unknown;
 
     buf_put(body, "]", 1);
     const struct ask ask = {.method = "POST",
@@ -424,13 +397,22 @@ static enum ctl_exit import_send_call(struct importing *importing, struct buf *b
                             .once = force};
 
     code = cluster_ask(importing->ctl->cluster, &ask, &answer);
-    if (code != CTL_DONE) {
-        return import_send_failed(importing, group, code, &answer);
+    if (code == CTL_DONE) {
+        importing->sent += group;
+        ctl_progress("%zu of %zu tags sent", importing->sent,
+                     importing->counts[IMPORT_NEW] + importing->counts[IMPORT_CHANGE]);
+        return CTL_DONE;
     }
-    importing->sent += group;
-    ctl_progress("%zu of %zu tags sent", importing->sent,
-                 importing->counts[IMPORT_NEW] + importing->counts[IMPORT_CHANGE]);
-    return CTL_DONE;
+    unknown = code == CTL_UNKNOWN || answer.repeated;
+    (void)ctl_failed(code, &answer);
+    ctl_progress(unknown               ? "%zu tags were imported; of the next %zu it is not known"
+                 : importing->sent > 0 ? "%zu tags were imported, the others were not"
+                                       : "nothing was imported",
+                 importing->sent, group);
+    if (unknown || importing->sent > 0) {
+        ctl_progress("run it again to complete it; with --skip-ahead if tags are in use meanwhile");
+    }
+    return code;
 }
 
 /* Send the tags that need force, or those that do not. */
@@ -440,27 +422,25 @@ static enum ctl_exit import_send(struct importing *importing, bool force)
     size_t group = 0;
     enum ctl_exit code = CTL_DONE;
 
-    for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
+    for (size_t i = 0; code == CTL_DONE && i <= importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
-        json_t *json;
-        char *text;
+        bool is_end = i == importing->tags.count;
 
-        if (tag->state > IMPORT_CHANGE || tag_needs_force(tag) != force) {
-            continue;
+        if (!is_end && tag->state <= IMPORT_CHANGE && tag_needs_force(tag) == force) {
+            json_t *json = tag_json(tag, tag->step > DEFAULT_MAX_STEP ? tag->step : 0);
+            char *text = MUST_HAVE(json_dumps(json, JSON_COMPACT));
+
+            buf_printf(&body, "%s%s", group++ == 0 ? "[" : ",", text);
+            json_decref(json);
+            free(text);
         }
-        json = tag_json(tag, tag->step > DEFAULT_MAX_STEP ? tag->step : 0);
-        text = MUST_HAVE(json_dumps(json, JSON_COMPACT));
-        json_decref(json);
-        body.len = group == 0 ? 0 : body.len;
-        buf_printf(&body, "%s%s", group == 0 ? "[" : ",", text);
-        free(text);
-        group++;
-        if (group == LIMIT_TAGS_PER_BULK || body.len > CALL_BYTES) {
+        if (group == LIMIT_TAGS_PER_BULK || body.len > CALL_BYTES || (is_end && group > 0)) {
             code = import_send_call(importing, &body, group, force);
+            body.len = 0;
             group = 0;
         }
     }
-    return code == CTL_DONE && group > 0 ? import_send_call(importing, &body, group, force) : code;
+    return code;
 }
 
 static enum ctl_exit import_verify(struct importing *importing)
@@ -493,7 +473,7 @@ static enum ctl_exit import_check_guard(struct importing *importing)
     struct rows rows = {.count = 0};
     struct import_tags now = {.count = 0};
     size_t open = 0;
-    enum ctl_exit code = import_read_again(importing, &rows, &now);
+    enum ctl_exit code = import_read(importing, &rows, &now);
 
     import_print_messages("error", &now.errors);
     open = now.errors.count;
@@ -540,6 +520,7 @@ static enum ctl_exit import_guard(struct importing *importing)
     size_t unmarked = 0;
     enum ctl_exit code;
     BUF_LOCAL(text);
+    BUF_LOCAL(out);
     BUF_LOCAL(why);
 
     for (size_t i = 0; i < importing->tags.count; i++) {
@@ -571,7 +552,7 @@ static enum ctl_exit import_guard(struct importing *importing)
                         "gave of each, and insert the id below it into the guard's table",
                         unmarked);
     }
-    if (text.len > 0 && database_do(&importing->database, &text, &why) != 0) {
+    if (text.len > 0 && database_do(&importing->database, &text, &out, &why) != 0) {
         return ctl_fail(CTL_DATA, "%s: no guard: %s; nothing was imported", importing->from,
                         buf_text(&why));
     }
@@ -590,6 +571,7 @@ static enum ctl_exit import_finish(struct importing *importing)
     int64_t youngest_s = -1;
     enum ctl_exit code = import_read_cluster(importing);
     BUF_LOCAL(text);
+    BUF_LOCAL(out);
     BUF_LOCAL(why);
 
     for (size_t i = 0; code == CTL_DONE && i < importing->tags.count; i++) {
@@ -612,7 +594,7 @@ static enum ctl_exit import_finish(struct importing *importing)
     }
     database_put_guard(&importing->database, &importing->tags, true, &text);
     if (ctl_has(ctl, "remove-guard") && text.len > 0 &&
-        database_do(&importing->database, &text, &why) != 0) {
+        database_do(&importing->database, &text, &out, &why) != 0) {
         return ctl_fail(CTL_DATA, "%s: the guard stays: %s", importing->from, buf_text(&why));
     }
     buf_printf(&ctl->out, "%s is quiet: %zu tags", importing->source->what, importing->tags.count);
@@ -702,25 +684,6 @@ static enum ctl_exit import_take_over(struct importing *importing)
     return code;
 }
 
-/* The order of the columns, as --columns has it: names between commas, put into list. False: it
- * lacks a required one, or has too many. */
-static bool import_take_columns(struct source *source, char *list)
-{
-    const size_t most = COUNT_OF(source->order) - 1;
-    struct columns columns = {.count = 0};
-    size_t count = 0;
-    char *rest = list;
-    char *name;
-
-    while ((name = strsep(&rest, ",")) != NULL && count < most) {
-        source->order[count++] = name;
-    }
-    source->order[count] = NULL;
-    source->has_order = true;
-    columns_in_order(&columns, source);
-    return name == NULL && columns_lack(source, &columns) == NULL;
-}
-
 /* The source of the rows: a file, or one database. */
 static enum ctl_exit import_take_source(struct importing *importing, struct source *source)
 {
@@ -773,7 +736,8 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     return CTL_DONE;
 }
 
-/* The rules set by the other options. */
+/* The rules set by the other options. columns: those of --columns, names between commas, whose
+ * memory the source then has; NULL: none. */
 static enum ctl_exit import_take_rules(struct importing *importing, struct source *source,
                                        char *columns)
 {
@@ -781,6 +745,10 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
     const char *ahead = ctl_option(ctl, "ahead");
     bool finish = ctl_has(ctl, "finish");
     const char *settle = ctl_option(ctl, "settle");
+    const size_t most = COUNT_OF(source->order) - 1;
+    struct columns order = {.count = 0};
+    size_t count = 0;
+    char *name = NULL;
     enum ctl_exit code = ctl_number("settle", settle, 0, 3600, &importing->settle_s);
 
     importing->rules.is_ahead = ahead != NULL || finish;
@@ -805,11 +773,19 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
         return ctl_fail(CTL_USAGE, "--guard: only a table of Leaf, TinyID or CosId, and sequences "
                                    "of PostgreSQL have one");
     }
-    if (columns != NULL && !import_take_columns(source, columns)) {
-        return ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed",
-                        ctl_option(ctl, "columns"));
+    if (columns == NULL) {
+        return CTL_DONE;
     }
-    return CTL_DONE;
+    while ((name = strsep(&columns, ",")) != NULL && count < most) {
+        source->order[count++] = name;
+    }
+    source->order[count] = NULL;
+    source->has_order = true;
+    columns_in_order(&order, source);
+    return name == NULL && columns_lack(source, &order) == NULL
+               ? CTL_DONE
+               : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed",
+                          ctl_option(ctl, "columns"));
 }
 
 enum ctl_exit run_import(struct ctl *ctl)

@@ -76,22 +76,6 @@ static bool backup_take(void *data, const void *bytes, size_t len)
     return true;
 }
 
-static enum ctl_exit backup_open_part(struct download *download)
-{
-    download->fd = open(download->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (download->fd < 0) {
-        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
-    }
-    if (flock(download->fd, LOCK_EX | LOCK_NB) != 0) {
-        (void)close(download->fd);
-        download->fd = -1;
-        return ctl_fail(CTL_OUTPUT, "%s is being written by another leafctl", download->part);
-    }
-    /* An existing file may be readable by all; a backup has keys of secret shapes. */
-    return fchmod(download->fd, 0600) == 0 ? CTL_DONE
-                                           : ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
-}
-
 /* All of it. A backup only reads the state, so an interrupted one is requested again from another
  * node, from the beginning. */
 static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
@@ -208,8 +192,14 @@ enum ctl_exit run_backup(struct ctl *ctl)
     enum ctl_exit code;
 
     ASSERT(asprintf(&download.part, "%s.part", download.path) >= 0);
-    code = backup_open_part(&download);
-    if (code == CTL_DONE) {
+    download.fd = open(download.part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (download.fd < 0) {
+        code = ctl_fail(CTL_OUTPUT, "%s: %m", download.part);
+    } else if (flock(download.fd, LOCK_EX | LOCK_NB) != 0) {
+        code = ctl_fail(CTL_OUTPUT, "%s is being written by another leafctl", download.part);
+    } else if (fchmod(download.fd, 0600) != 0) { /* a backup has keys of secret shapes */
+        code = ctl_fail(CTL_OUTPUT, "%s: %m", download.part);
+    } else {
         code = backup_fetch(ctl, &download);
         code = code == CTL_DONE ? backup_check(download.part, download.fd, &head, &totals) : code;
         code = code == CTL_DONE ? backup_keep(&download) : code;
@@ -218,6 +208,8 @@ enum ctl_exit run_backup(struct ctl *ctl)
         } else {
             (void)unlink(download.part);
         }
+    }
+    if (download.fd >= 0) {
         (void)close(download.fd);
     }
     free(download.part);

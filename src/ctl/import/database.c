@@ -6,9 +6,9 @@
  * like. The output of mariadb and psql begins with a line of names, and is read as a file
  * (file_read()).
  *
- * The happy path: tool_run() passes statements to the tool's standard input and collects its output
- * and errors; all three are in memory. Redis prints no names: redis_read() makes rows of SCAN and
- * GET.
+ * The happy path: database_do() passes statements to the tool's standard input and collects its
+ * output and errors; all three are in memory. Redis prints no names: redis_read() makes rows of
+ * SCAN and GET.
  *
  * Failure modes: ERR_INVALID with *why: no tool, no connection, the database's error. SIGALRM ends
  * a tool that hangs, SIGXFSZ one that prints too much. Thread: one.
@@ -66,28 +66,26 @@ static const struct tool {
 
 struct words {
     char texts[WORDS_MAX][WORD_BYTES];
-    char *list[WORDS_MAX + 1]; /* ends with NULL */
+    char *list[WORDS_MAX + 1]; /* ends with NULL; the first one is the tool's name */
     size_t count;
 };
 
-static void words_put(struct words *words, const char *text, const char *more)
+/* A word, or an option and its value; value NULL: it has none; empty: the tool's own configuration
+ * decides. */
+static void words_put(struct words *words, const char *option, const char *value)
 {
+    bool apart = value != NULL && option[strlen(option) - 1] != '=';
+
+    if (value != NULL && *value == '\0') {
+        return;
+    }
     ASSERT(words->count < WORDS_MAX);
-    (void)snprintf(words->texts[words->count], WORD_BYTES, "%s%s", text, more);
+    (void)snprintf(words->texts[words->count], WORD_BYTES, "%s%s", option,
+                   value != NULL && !apart ? value : "");
     words->list[words->count] = words->texts[words->count];
     words->count++;
-}
-
-static void words_put_option(struct words *words, const char *option, const char *value)
-{
-    if (value[0] == '\0') {
-        return; /* the tool's own configuration decides */
-    }
-    if (option[strlen(option) - 1] == '=') {
-        words_put(words, option, value);
-    } else {
-        words_put(words, option, "");
-        words_put(words, value, "");
+    if (apart) {
+        words_put(words, value, NULL);
     }
 }
 
@@ -135,12 +133,12 @@ static int tool_put_address(const struct database *database, struct words *words
         host[strlen(host) - 1] = '\0';
         host++;
     }
-    words_put_option(words, tool->user, user);
-    words_put_option(words, host[0] == '/' ? tool->socket : tool->host, host);
-    words_put_option(words, tool->port, port);
-    words_put_option(words, tool->name, name != NULL ? name : "");
+    words_put(words, tool->user, user);
+    words_put(words, host[0] == '/' ? tool->socket : tool->host, host);
+    words_put(words, tool->port, port);
+    words_put(words, tool->name, name != NULL ? name : "");
     if (database->engine == ENGINE_MYSQL && port[0] != '\0') {
-        words_put(words, "--protocol=tcp", ""); /* else localhost means the socket */
+        words_put(words, "--protocol=tcp", NULL); /* else localhost means the socket */
     }
     return 0;
 }
@@ -184,19 +182,17 @@ static int tool_fail(const struct tool *tool, int status, struct buf *said, stru
 
 static void tool_take(int file, struct buf *out)
 {
-    ssize_t got = 1;
+    off_t end = lseek(file, 0, SEEK_END);
+    size_t len = end > 0 ? (size_t)end : 0;
+    ssize_t got;
 
-    ASSERT(lseek(file, 0, SEEK_SET) == 0);
-    while (got > 0) {
-        buf_reserve(out, 1 << 16);
-        got = read(file, out->data + out->len, out->capacity - out->len);
-        out->len += got > 0 ? (size_t)got : 0;
-    }
+    buf_reserve(out, len);
+    got = pread(file, out->data + out->len, len, 0);
+    out->len += got > 0 ? (size_t)got : 0;
 }
 
-/* Run statements; *out: the tool's output. */
-static int tool_run(const struct database *database, const struct buf *text, struct buf *out,
-                    struct buf *why)
+int database_do(const struct database *database, const struct buf *text, struct buf *out,
+                struct buf *why)
 {
     const struct tool *tool = &TOOLS[database->engine];
     struct words words = {.list = {NULL}, .count = 1};
@@ -206,7 +202,7 @@ static int tool_run(const struct database *database, const struct buf *text, str
     BUF_LOCAL(said);
 
     for (size_t i = 0; tool->words[i] != NULL; i++) {
-        words_put(&words, tool->words[i], "");
+        words_put(&words, tool->words[i], NULL);
     }
     if (tool_put_address(database, &words, why) != 0) {
         return ERR_INVALID;
@@ -215,13 +211,8 @@ static int tool_run(const struct database *database, const struct buf *text, str
         files[fd] = memfd_create("leafctl", MFD_CLOEXEC);
         ASSERT(files[fd] >= 0); /* as for lack of memory */
     }
-    for (size_t done = 0; done < text->len;) {
-        ssize_t more = write(files[0], text->data + done, text->len - done);
-
-        ASSERT(more > 0); /* into memory */
-        done += (size_t)more;
-    }
-    ASSERT(lseek(files[0], 0, SEEK_SET) == 0);
+    /* Into memory, and by its position, which stays at the begin. */
+    ASSERT(pwrite(files[0], text->data, text->len, 0) == (ssize_t)text->len);
     child = fork();
     if (child == 0) {
         tool_become(tool, &words, files);
@@ -294,7 +285,7 @@ static int mysql_look(struct database *database, struct buf *why)
     BUF_LOCAL(out);
 
     sql_put(&text, database, look);
-    if (tool_run(database, &text, &out, why) != 0) {
+    if (database_do(database, &text, &out, why) != 0) {
         return ERR_INVALID;
     }
     if (sscanf(buf_text(&out), "%*[^\n]\n%u\t%u\t%u", &found[0], &found[1], &found[2]) != 3) {
@@ -409,7 +400,7 @@ static int redis_scan(const struct database *database, struct buf *gets, struct 
             buf_printf(&ask, "\\x%02x", (unsigned char)*text);
         }
         buf_printf(&ask, "\"\n");
-        if (tool_run(database, &ask, &out, why) != 0) {
+        if (database_do(database, &ask, &out, why) != 0) {
             return ERR_INVALID;
         }
         line = buf_text(&out);
@@ -442,7 +433,7 @@ static int redis_read(const struct database *database, struct rows *rows, struct
     BUF_LOCAL(values);
 
     if (redis_scan(database, &gets, why) != 0 ||
-        (gets.len > 0 && tool_run(database, &gets, &values, why) != 0)) {
+        (gets.len > 0 && database_do(database, &gets, &values, why) != 0)) {
         return ERR_INVALID;
     }
     name = buf_text(&gets);
@@ -502,7 +493,7 @@ int database_read(struct database *database, struct rows *rows, struct buf *why)
     if (database->engine == ENGINE_REDIS) {
         err = redis_read(database, rows, why);
     } else if (err == 0) {
-        err = tool_run(database, &text, &out, why);
+        err = database_do(database, &text, &out, why);
     }
     if (err == 0 && out.len > 0) {
         err = file_read(database->source, "", buf_text(&out), out.len, &form, rows, why);
@@ -584,11 +575,4 @@ void database_put_guard(const struct database *database, const struct import_tag
                        tag->max_id - 1);
         }
     }
-}
-
-int database_do(const struct database *database, const struct buf *text, struct buf *why)
-{
-    BUF_LOCAL(out);
-
-    return tool_run(database, text, &out, why);
 }

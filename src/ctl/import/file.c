@@ -457,27 +457,15 @@ static bool json_names_table(const char *text, const char *table)
     return false;
 }
 
-/* The table or query of the rows; NULL: not given. */
-static const char *json_rows_of(json_t *object, const char *list)
-{
-    static const char *const plain[] = {"rows", "data", "RECORDS"}; /* mysqlsh, ..., Navicat */
-
-    for (size_t i = 0; i < COUNT_OF(plain); i++) {
-        if (strcmp(list, plain[i]) == 0) {
-            return json_string_value(json_object_get(object, "table")); /* HeidiSQL */
-        }
-    }
-    return list;
-}
-
 /* A row, or an object around rows. phpMyAdmin's parts have a type: "table" has rows, of this table
  * or another one. */
 static int json_take_object(struct file_reading *file, json_t *object)
 {
+    static const char *const plain[] = {"rows", "data", "RECORDS"}; /* mysqlsh, ..., Navicat */
     const char *type = json_string_value(json_object_get(object, "type"));
     const char *name = json_string_value(json_object_get(object, "name"));
     const char *list;
-    const char *of;
+    const char *of = NULL; /* the table or query of the rows; NULL: not given */
     json_t *rows;
 
     if (json_has_column(file->source, object, &list)) {
@@ -492,7 +480,6 @@ static int json_take_object(struct file_reading *file, json_t *object)
             return 0;
         }
         list = "data";
-        of = NULL;
         if (!is_table || name == NULL || !json_is_array(json_object_get(object, list))) {
             return reading_fail(file, file->line,
                                 "an object with a type, but no table with a name and data");
@@ -504,7 +491,12 @@ static int json_take_object(struct file_reading *file, json_t *object)
         }
     } else {
         list = json_is_array(json_object_get(object, "rows")) ? "rows" : list;
-        of = list != NULL ? json_rows_of(object, list) : NULL;
+        of = list;
+        for (size_t i = 0; list != NULL && i < COUNT_OF(plain); i++) {
+            if (strcmp(list, plain[i]) == 0) {
+                of = json_string_value(json_object_get(object, "table")); /* HeidiSQL */
+            }
+        }
     }
     if (of != NULL && !json_names_table(of, file->table)) {
         return reading_fail(file, file->line, "rows of %s, not of %s: --table says another name",
@@ -597,45 +589,25 @@ static bool begins_sql(const char *data)
     return false;
 }
 
-/* Does a line of names between tabs have all required columns? */
-static bool names_columns(const struct source *source, const char *line, size_t len)
+static enum form detect(const struct file_reading *file)
 {
-    struct columns there = {.count = 0};
+    struct file_reading probe = *file;
+    struct separated in = {.file = &probe, .dialect = &DIALECTS[FORM_TSV]};
+    struct record record;
+    const char *data = file->data + strspn(file->data, " \n\v\f\r");
+    size_t line = strcspn(data, "\n");
 
-    while (len > 0 && isspace((unsigned char)line[len - 1])) {
-        len--;
-    }
-    for (size_t at = 0; at <= len;) {
-        const char *end = memchr(line + at, '\t', len - at);
-        size_t part = end != NULL ? (size_t)(end - line) - at : len - at;
-
-        columns_add(&there, source_column(source, line + at, part));
-        at += part + 1;
-    }
-    return columns_lack(source, &there) == NULL;
-}
-
-static enum form detect(const struct source *source, const char *data, size_t len)
-{
-    size_t blanks = 0;
-    size_t line;
-
-    while (blanks < len && isspace((unsigned char)data[blanks]) && data[blanks] != '\t') {
-        blanks++;
-    }
-    data += blanks;
-    len -= blanks;
     if (begins_sql(data)) {
         return FORM_SQL;
     }
     if (*data == '[' || *data == '{') {
         return FORM_JSON;
     }
-    line = strcspn(data, "\n");
-    if (memchr(data, '\t', line) != NULL) {
-        return names_columns(source, data, line) ? FORM_TSV : FORM_OUTFILE;
+    if (memchr(data, '\t', line) == NULL) {
+        return memchr(data, ',', line) != NULL ? FORM_CSV : FORM_UNKNOWN;
     }
-    return memchr(data, ',', line) != NULL ? FORM_CSV : FORM_UNKNOWN;
+    probe.at = (size_t)(data - file->data);
+    return record_read(&in, &record) && record_take_names(&in, &record) ? FORM_TSV : FORM_OUTFILE;
 }
 
 /* Files of other programs, by their first bytes, and the form to use instead. */
@@ -708,18 +680,18 @@ int file_read(const struct source *source, const char *table, const char *data, 
     while (blanks < len && isspace((unsigned char)data[blanks])) {
         blanks++;
     }
+    file.data = data;
+    file.len = len;
     if (len >= 2 && (memcmp(data, "\xff\xfe", 2) == 0 || memcmp(data, "\xfe\xff", 2) == 0)) {
         refused = "the file is in UTF-16; it must be in UTF-8";
     } else if (blanks == len) {
         refused = "the file is empty";
     } else if (*form == FORM_UNKNOWN && (refused = other_file(data, len)) == NULL) {
-        *form = detect(source, data, len);
+        *form = detect(&file);
         refused = *form == FORM_UNKNOWN ? "this is neither a dump, nor JSON, nor columns separated "
                                           "by tabs or commas; see --help"
                                         : NULL;
     }
-    file.data = data;
-    file.len = len;
     if (refused == NULL) {
         err = *form == FORM_SQL    ? sql_read(&file)
               : *form == FORM_JSON ? json_read(&file)

@@ -226,8 +226,8 @@ struct import_tags;
 void database_put_guard(const struct database *database, const struct import_tags *tags,
                         bool remove, struct buf *out);
 
-/* Run statements. */
-int database_do(const struct database *database, const struct buf *text,
+/* Run statements; *out: the tool's output is appended. */
+int database_do(const struct database *database, const struct buf *text, struct buf *out,
                 struct buf *why) MUST_CHECK;
 
 /* --- tags --- */

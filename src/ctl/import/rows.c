@@ -196,61 +196,64 @@ struct tag_checking {
     const struct rows *rows;
     struct import_tags *tags;
     const struct import_rules *rules;
+    const struct row *row; /* that is checked */
+    struct buf why;        /* reasons why it is not a tag */
 };
 
-/* Add a reason why a row is not a tag. */
-#define ADD_WHY(why, ...)                                                                          \
+/* Add a reason why the row is not a tag. */
+#define ADD_WHY(checking, ...)                                                                     \
     do {                                                                                           \
-        buf_printf((why), "%s", (why)->len > 0 ? "; " : "");                                       \
-        buf_printf((why), __VA_ARGS__);                                                            \
+        buf_printf(&(checking)->why, "%s", (checking)->why.len > 0 ? "; " : "");                   \
+        buf_printf(&(checking)->why, __VA_ARGS__);                                                 \
     } while (0)
 
-static const char *row_bytes(const struct tag_checking *checking, const struct row *row,
-                             enum column column, size_t *ret_len)
+static const char *row_bytes(const struct tag_checking *checking, enum column column,
+                             size_t *ret_len)
 {
-    const struct row_value *value = &row->values[column];
+    const struct row_value *value = &checking->row->values[column];
 
     *ret_len = value->is_there ? value->len : 0;
     return *ret_len > 0 ? (const char *)checking->rows->text.data + value->at : "";
 }
 
-static void row_check_name(const struct tag_checking *checking, const struct row *row,
-                           struct buf *why)
+static void row_check_name(struct tag_checking *checking)
 {
     const char *column = checking->source->columns[COLUMN_NAME];
     size_t len;
-    const char *name = row_bytes(checking, row, COLUMN_NAME, &len);
+    const char *name = row_bytes(checking, COLUMN_NAME, &len);
     char shown[IMPORT_SHOWN_BYTES];
     char place[LOOKS_WHY_BYTES];
 
     (void)text_show(name, len, shown, sizeof shown);
     if (!text_is_utf8(name, len)) {
-        ADD_WHY(why, "%s %s is not UTF-8", column, shown);
+        ADD_WHY(checking, "%s %s is not UTF-8", column, shown);
         return;
     }
     if (len < 1 || len > LIMIT_TAG_NAME_BYTES) {
-        ADD_WHY(why, "%s %s has %zu bytes, not 1 to %d", column, shown, len, LIMIT_TAG_NAME_BYTES);
+        ADD_WHY(checking, "%s %s has %zu bytes, not 1 to %d", column, shown, len,
+                LIMIT_TAG_NAME_BYTES);
         return;
     }
     if (memmem(name, len, "??", 2) != NULL) {
         /* mysqldump writes these for letters that its character set lacks. */
-        ADD_WHY(why,
+        ADD_WHY(checking,
                 "%s %s has lost its letters: dump it with --default-character-set=utf8mb4, or, if "
                 "that is its name, make the tag by hand",
                 column, shown);
     }
     if (looks_hidden(name, len, place)) {
-        ADD_WHY(why, "%s %s: %s; no new tag can have it: give it another name in the file", column,
-                shown, place);
+        ADD_WHY(checking, "%s %s: %s; no new tag can have it: give it another name in the file",
+                column, shown, place);
     }
 }
 
 /* A number in [low, high], with blanks around it and a sign, as MySQL may show it. */
-static uint64_t row_check_number(const struct tag_checking *checking, const struct row *row,
-                                 enum column column, uint64_t low, uint64_t high, struct buf *why)
+static uint64_t row_check_number(struct tag_checking *checking, enum column column, uint64_t low,
+                                 uint64_t high)
 {
+    bool is_there = checking->row->values[column].is_there;
     size_t len;
-    const char *bytes = row_bytes(checking, row, column, &len);
+    const char *bytes = row_bytes(checking, column, &len);
     const char *digits = bytes;
     const char *end = bytes + len;
     uint64_t number = 0;
@@ -262,34 +265,31 @@ static uint64_t row_check_number(const struct tag_checking *checking, const stru
         end--;
     }
     digits += end - digits > 1 && *digits == '+';
-    if (!row->values[column].is_there ||
-        text_parse_decimal(digits, (size_t)(end - digits), low, high, &number) != 0) {
-        ADD_WHY(why, "%s is %s, not a number from %" PRIu64 " to %" PRIu64,
+    if (!is_there || text_parse_decimal(digits, (size_t)(end - digits), low, high, &number) != 0) {
+        ADD_WHY(checking, "%s is %s, not a number from %" PRIu64 " to %" PRIu64,
                 checking->source->columns[column],
-                row->values[column].is_there ? TEXT_SHOWN(bytes, len, IMPORT_SHOWN_BYTES) : "NULL",
-                low, high);
+                is_there ? TEXT_SHOWN(bytes, len, IMPORT_SHOWN_BYTES) : "NULL", low, high);
     }
     return number;
 }
 
 /* Which numbers TinyID hands out as ids. */
-static void row_check_delta(const struct tag_checking *checking, const struct row *row,
-                            struct import_tag *tag, struct buf *why)
+static void row_check_delta(struct tag_checking *checking, struct import_tag *tag)
 {
-    uint64_t delta = row_check_number(checking, row, COLUMN_DELTA, 1, INT32_MAX, why);
+    uint64_t delta = row_check_number(checking, COLUMN_DELTA, 1, INT32_MAX);
     uint64_t remainder = 0;
 
     if (delta <= 1 || checking->rules->every_number) {
         return;
     }
-    remainder = row_check_number(checking, row, COLUMN_REMAINDER, 0, delta - 1, why);
+    remainder = row_check_number(checking, COLUMN_REMAINDER, 0, delta - 1);
     if (checking->rules->increment) {
         tag->increment = delta;
         tag->offset = remainder;
         return;
     }
     ADD_WHY(
-        why,
+        checking,
         "delta is %" PRIu64 " and remainder %" PRIu64 ": its ids are the numbers that "
         "leave %" PRIu64 " when divided by %" PRIu64 ", and leafd hands out every number. "
         "Where other databases hand out the rest, ids would repeat: --keep-increment lets the "
@@ -309,14 +309,13 @@ static void row_check_delta(const struct tag_checking *checking, const struct ro
     } while (0)
 
 /* The description as leafd can keep it: UTF-8, without NUL, of bounded length. */
-static void tag_take_description(struct tag_checking *checking, const struct row *row,
-                                 struct import_tag *tag)
+static void tag_take_description(struct tag_checking *checking, struct import_tag *tag)
 {
     size_t len;
-    const char *bytes = row_bytes(checking, row, COLUMN_DESCRIPTION, &len);
+    const char *bytes = row_bytes(checking, COLUMN_DESCRIPTION, &len);
     size_t kept = 0;
 
-    tag->has_description = row->values[COLUMN_DESCRIPTION].is_there;
+    tag->has_description = checking->row->values[COLUMN_DESCRIPTION].is_there;
     tag->description = bytes;
     tag->description_len = len;
     if (len <= LIMIT_TAG_DESCRIPTION_BYTES && text_is_utf8(bytes, len) &&
@@ -346,16 +345,15 @@ static void tag_take_description(struct tag_checking *checking, const struct row
 #define AHEAD_STEPS 100
 
 /* Where leafd begins. With a mark: where an earlier run put it, whatever has happened since. */
-static void row_take_first(struct tag_checking *checking, const struct row *row,
-                           struct import_tag *tag, struct buf *why)
+static void row_take_first(struct tag_checking *checking, struct import_tag *tag)
 {
     const struct import_rules *rules = checking->rules;
     uint64_t steps = AHEAD_STEPS * tag->step;
     uint64_t more = rules->ahead_ids != 0 ? rules->ahead_ids
                     : steps > AHEAD_IDS   ? steps
                                           : AHEAD_IDS;
-    uint64_t mark = row->values[COLUMN_MARK].is_there
-                        ? row_check_number(checking, row, COLUMN_MARK, 0, TAG_MAX_ID - 1, why)
+    uint64_t mark = checking->row->values[COLUMN_MARK].is_there
+                        ? row_check_number(checking, COLUMN_MARK, 0, TAG_MAX_ID - 1)
                         : 0;
     const char *max_id = checking->source->columns[COLUMN_MAX_ID];
 
@@ -365,10 +363,10 @@ static void row_take_first(struct tag_checking *checking, const struct row *row,
         return;
     }
     if (mark == 0 && more > TAG_MAX_ID - tag->at) {
-        ADD_WHY(why, "%s is %" PRIu64 ", and there is no room for %" PRIu64 " ids ahead of it",
+        ADD_WHY(checking, "%s is %" PRIu64 ", and there is no room for %" PRIu64 " ids ahead of it",
                 max_id, tag->at, more);
     } else if (mark != 0 && tag->at > mark + 1) {
-        ADD_WHY(why,
+        ADD_WHY(checking,
                 "%s is %" PRIu64 ", above its mark %" PRIu64
                 ": ids may repeat if leafd has the tag "
                 "already; if it has not, remove the guard and run this again",
@@ -385,37 +383,38 @@ static void row_check(struct tag_checking *checking, const struct row *row)
     char looks[LOOKS_WHY_BYTES];
     const char *shown;
     size_t len;
-    BUF_LOCAL(why);
 
+    checking->row = row;
+    checking->why.len = 0;
     *tag = (struct import_tag){.row = row, .description = "", .age_s = -1};
-    row_check_name(checking, row, &why);
-    tag->name = row_bytes(checking, row, COLUMN_NAME, &len);
+    row_check_name(checking);
+    tag->name = row_bytes(checking, COLUMN_NAME, &len);
     shown = row->line > 0 ? "" : TEXT_SHOWN(tag->name, len, IMPORT_SHOWN_BYTES);
-    tag->object = row_bytes(checking, row, COLUMN_OBJECT, &len);
-    tag->at = row_check_number(checking, row, COLUMN_MAX_ID, 0, TAG_MAX_ID, &why);
+    tag->object = row_bytes(checking, COLUMN_OBJECT, &len);
+    tag->at = row_check_number(checking, COLUMN_MAX_ID, 0, TAG_MAX_ID);
     if ((source->needed & COLUMN_BIT(COLUMN_STEP)) != 0 || row->values[COLUMN_STEP].is_there) {
-        tag->step = row_check_number(checking, row, COLUMN_STEP, 1, LIMIT_TAG_STEP, &why);
+        tag->step = row_check_number(checking, COLUMN_STEP, 1, LIMIT_TAG_STEP);
     }
     if ((source->needed & COLUMN_BIT(COLUMN_DELTA)) != 0 || row->values[COLUMN_DELTA].is_there) {
-        row_check_delta(checking, row, tag, &why);
+        row_check_delta(checking, tag);
     }
     tag->at += source->is_handed_out && tag->at < TAG_MAX_ID ? 1 : 0;
-    row_take_first(checking, row, tag, &why);
-    if (why.len > 0) {
+    row_take_first(checking, tag);
+    if (checking->why.len > 0) {
         /* A row of a database has no line: its name is shown. */
         messages_add(&checking->tags->errors, "%s%s%s: %s", ROW_PLACE(row),
-                     row->line > 0 ? "" : ", ", shown, buf_text(&why));
+                     row->line > 0 ? "" : ", ", shown, buf_text(&checking->why));
         return;
     }
     if (row->values[COLUMN_AGE].is_there) {
         uint64_t age_s = 0;
-        const char *text = row_bytes(checking, row, COLUMN_AGE, &len);
+        const char *text = row_bytes(checking, COLUMN_AGE, &len);
         bool later = text_parse_decimal(text, len, 0, INT64_MAX, &age_s) != 0; /* than now */
 
         tag->age_s = later ? 0 : (int64_t)age_s;
     }
     if (source->columns[COLUMN_DESCRIPTION] != NULL) {
-        tag_take_description(checking, row, tag);
+        tag_take_description(checking, tag);
     }
     if (tag->max_id == 0) {
         TAG_WARN(checking, tag, " has max_id 0: its first id will be 0");
@@ -476,25 +475,20 @@ static void tags_merge_equal(struct tag_checking *checking)
     tags->count = kept;
 }
 
-static size_t length_without_blanks(const struct import_tag *tag)
-{
-    size_t len = strlen(tag->name);
-
-    while (len > 0 && tag->name[len - 1] == ' ') {
-        len--;
-    }
-    return len;
-}
-
 /* Names as MySQL may compare them: without case of ASCII, and blanks at the end. */
 static int tag_by_fold(const void *a, const void *b)
 {
-    const struct import_tag *one = *(struct import_tag *const *)a;
-    const struct import_tag *two = *(struct import_tag *const *)b;
-    size_t lens[2] = {length_without_blanks(one), length_without_blanks(two)};
+    const char *names[2] = {(*(struct import_tag *const *)a)->name,
+                            (*(struct import_tag *const *)b)->name};
+    size_t lens[2];
     int order;
 
-    order = strncasecmp(one->name, two->name, lens[0] < lens[1] ? lens[0] : lens[1]);
+    for (int i = 0; i < 2; i++) {
+        for (lens[i] = strlen(names[i]); lens[i] > 0 && names[i][lens[i] - 1] == ' ';) {
+            lens[i]--;
+        }
+    }
+    order = strncasecmp(names[0], names[1], lens[0] < lens[1] ? lens[0] : lens[1]);
     return order != 0 ? order : (lens[0] > lens[1]) - (lens[0] < lens[1]);
 }
 
@@ -529,6 +523,7 @@ void tags_check(const struct source *source, const struct rows *rows,
     for (size_t i = 0; i < rows->count; i++) {
         row_check(&checking, &rows->list[i]);
     }
+    buf_free(&checking.why);
     qsort(ret_tags->list, ret_tags->count, sizeof *ret_tags->list, tag_by_row);
     tags_merge_equal(&checking);
     tags_warn_of_alike(&checking);

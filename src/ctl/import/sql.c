@@ -53,11 +53,6 @@ struct value {
 
 /* --- tokens: blanks and comments --- */
 
-static bool sql_is_blank(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static size_t sql_line_end(const struct file_reading *file, size_t at)
 {
     const char *end = memchr(file->data + at, '\n', file->len - at);
@@ -65,34 +60,25 @@ static size_t sql_line_end(const struct file_reading *file, size_t at)
     return end != NULL ? (size_t)(end - file->data) : file->len;
 }
 
-/* The end of the comment that begins here; the same place: no comment, or one that never ends. */
-static size_t sql_comment_end(const struct file_reading *file, size_t at)
-{
-    const char *data = file->data + at;
-
-    if (*data == '#' ||
-        (strncmp(data, "--", 2) == 0 && (at + 2 == file->len || sql_is_blank(data[2])))) {
-        return sql_line_end(file, at);
-    }
-    if (strncmp(data, "/*", 2) == 0) {
-        const char *end = memmem(data + 2, file->len - at - 2, "*/", 2);
-
-        return end != NULL ? (size_t)(end - file->data) + 2 : at;
-    }
-    return at;
-}
-
 static void sql_skip_blanks(struct file_reading *file)
 {
-    size_t at;
+    static const char blanks[] = " \t\n\v\f\r";
+    size_t end = file->at;
 
     do {
-        at = file->at;
-        while (sql_is_blank(file->data[file->at])) {
-            reading_advance(file, file->at + 1);
+        const char *data = file->data + end;
+
+        reading_advance(file, end);
+        end += strspn(data, blanks);
+        if (*data == '#' || (strncmp(data, "--", 2) == 0 &&
+                             (file->at + 2 == file->len || strspn(data + 2, blanks) > 0))) {
+            end = sql_line_end(file, file->at);
+        } else if (strncmp(data, "/*", 2) == 0) {
+            const char *close = memmem(data + 2, file->len - file->at - 2, "*/", 2);
+
+            end = close != NULL ? (size_t)(close - file->data) + 2 : file->at; /* never closed */
         }
-        reading_advance(file, sql_comment_end(file, file->at));
-    } while (file->at != at);
+    } while (end > file->at);
 }
 
 /* --- tokens --- */
@@ -251,34 +237,26 @@ static void sql_skip_statement(struct sql_reading *in, struct token token)
     }
 }
 
-/* Is this line "DELIMITER ;"? */
-static bool sql_sets_back(const char *line)
-{
-    static const char word[] = "DELIMITER";
-    size_t blanks;
-
-    line += strspn(line, " \t");
-    if (strncasecmp(line, word, sizeof word - 1) != 0) {
-        return false;
-    }
-    line += sizeof word - 1;
-    blanks = strspn(line, " \t");
-    if (blanks == 0 || line[blanks] != ';') {
-        return false;
-    }
-    line += blanks + 1;
-    line += strspn(line, " \t\r");
-    return *line == '\n' || *line == '\0';
-}
-
 /* Skip DELIMITER: to the end of the line that resets it to ';'. */
 static void sql_skip_delimited(struct file_reading *file)
 {
+    static const char word[] = "DELIMITER";
     bool last = false;
 
     reading_advance(file, sql_line_end(file, file->at));
     while (file->at < file->len && !last) {
-        last = sql_sets_back(file->data + file->at + 1);
+        const char *line = file->data + file->at + 1;
+
+        line += strspn(line, " \t");
+        if (strncasecmp(line, word, sizeof word - 1) == 0) {
+            size_t blanks = strspn(line + sizeof word - 1, " \t");
+
+            line += sizeof word - 1 + blanks;
+            if (blanks > 0 && *line == ';') {
+                line += 1 + strspn(line + 1, " \t\r");
+                last = *line == '\n' || *line == '\0';
+            }
+        }
         reading_advance(file, sql_line_end(file, file->at + 1));
     }
 }
@@ -561,25 +539,13 @@ static void insert_read_wanted(struct sql_reading *in, struct token token)
     sql_skip_statement(in, token);
 }
 
-/* Were rows read of another database than the one in use? Tags of both would be mixed up. */
-static bool insert_is_of_other_database(struct sql_reading *in)
-{
-    const struct buf *now = &in->database;
-    struct buf *before = &in->rows_of;
-
-    if (in->file->rows->count == 0) {
-        before->len = 0;
-        buf_put(before, now->data, now->len);
-    }
-    return before->len != now->len ||
-           (now->len > 0 && memcmp(before->data, now->data, now->len) != 0);
-}
-
 static void sql_read_insert(struct sql_reading *in)
 {
     static const char *const words[] = {"INTO",          "IGNORE",  "LOW_PRIORITY",
                                         "HIGH_PRIORITY", "DELAYED", NULL};
     struct token token = sql_next(in);
+    const struct buf *now = &in->database;
+    struct buf *before = &in->rows_of;
     BUF_LOCAL(name);
 
     while (token_is_one_of(&token, words)) {
@@ -601,8 +567,15 @@ static void sql_read_insert(struct sql_reading *in)
                        (int)(name.len < 64 ? name.len : 64), (char *)name.data);
         }
         sql_skip_statement(in, token);
-    } else if (insert_is_of_other_database(in)) {
-        (void)reading_fail(in->file, token.line,
+        return;
+    }
+    if (in->file->rows->count == 0) {
+        before->len = 0;
+        buf_put(before, now->data, now->len);
+    }
+    if (before->len != now->len ||
+        (now->len > 0 && memcmp(before->data, now->data, now->len) != 0)) {
+        (void)reading_fail(in->file, token.line, /* whose tags would be mixed up with the first's */
                            "the table of a second database: give each database a file of its own");
     } else {
         insert_read_wanted(in, token);
@@ -611,40 +584,34 @@ static void sql_read_insert(struct sql_reading *in)
 
 /* --- the file --- */
 
-/* The character set that a line sets, or NULL: "SET NAMES utf8mb4", also in a comment. */
-static const char *charset_line(const char *line, size_t *ret_len)
-{
-    static const char words[] = "SET NAMES ";
-
-    if (strncmp(line, "/*!", 3) == 0) {
-        line += 3 + strspn(line + 3, "0123456789");
-        line += *line == ' ';
-    }
-    if (strncmp(line, words, sizeof words - 1) != 0) {
-        return NULL;
-    }
-    line += sizeof words - 1;
-    line += *line == '\'';
-    for (*ret_len = 0; isalnum((unsigned char)line[*ret_len]) || line[*ret_len] == '_';) {
-        ++*ret_len;
-    }
-    return *ret_len > 0 ? line : NULL;
-}
-
-/* mysqldump writes utf8mb4 unless an option changes it; the dump's head names the character set. */
+/* mysqldump writes utf8mb4 unless an option changes it. The dump's head names the character set:
+ * "SET NAMES utf8mb4", also in a comment. */
 static bool charset_check(struct file_reading *file)
 {
+    static const char words[] = "SET NAMES ";
     size_t len = 0;
     const char *name = NULL;
     bool ascii = true;
 
-    for (size_t at = 0; name == NULL && at < file->len; at = sql_line_end(file, at) + 1) {
-        name = charset_line(file->data + at, &len);
+    for (size_t at = 0; len == 0 && at < file->len; at = sql_line_end(file, at) + 1) {
+        const char *line = file->data + at;
+
+        if (strncmp(line, "/*!", 3) == 0) {
+            line += 3 + strspn(line + 3, "0123456789");
+            line += *line == ' ';
+        }
+        if (strncmp(line, words, sizeof words - 1) == 0) {
+            name = line + sizeof words - 1;
+            name += *name == '\'';
+            while (isalnum((unsigned char)name[len]) || name[len] == '_') {
+                len++;
+            }
+        }
     }
     for (size_t at = 0; at < file->len; at++) {
         ascii &= (file->data[at] & 0x80) == 0;
     }
-    if (name == NULL || ascii || charset_is_utf8(name, len)) {
+    if (len == 0 || ascii || charset_is_utf8(name, len)) {
         return true;
     }
     buf_printf(file->why,

@@ -49,7 +49,6 @@ struct asking {
     bool too_large;
 };
 
-enum outcome { OUTCOME_ANSWERED, OUTCOME_NOT_SENT, OUTCOME_UNKNOWN };
 enum verdict { VERDICT_DONE, VERDICT_NEXT, VERDICT_FAILED };
 
 /* --- settings --- */
@@ -140,44 +139,16 @@ static char *settings_trim(char *text)
     return text;
 }
 
-/* One line of the file. */
-static int take_line(struct settings *settings, const char *path, unsigned number, char *line,
-                     struct buf *why)
-{
-    char *name = settings_trim(line);
-    char *equals = strchr(name, '=');
-    char *value;
-
-    if (*name == '\0' || *name == '#') {
-        return 0;
-    }
-    if (equals == NULL) {
-        buf_printf(why, "%s:%u: not NAME = VALUE", path, number);
-        return ERR_INVALID;
-    }
-    *equals = '\0';
-    name = settings_trim(name);
-    value = settings_trim(equals + 1);
-    for (unsigned setting = 0; setting < SETTING_CONFIG; setting++) {
-        if (strcmp(name, SETTINGS_ABOUT[setting].name) == 0) {
-            set_unless_set(settings, setting, value);
-            return 0;
-        }
-    }
-    buf_printf(why, "%s:%u: there is no setting %.64s%s", path, number, name,
-               strcmp(name, "token") == 0 ? "; name a file with it by token-file" : "");
-    return ERR_INVALID;
-}
-
-static int take_file(struct settings *settings, struct buf *why)
+/* The lines of the file, if there is one. */
+static void take_file(struct settings *settings, struct buf *why)
 {
     const char *named = settings->values[SETTING_CONFIG];
     const char *base = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
     BUF_LOCAL(path);
     BUF_LOCAL(text);
-    unsigned number = 0;
-    int err = 0;
+    char *rest;
+    char *line;
 
     if (named != NULL) {
         buf_printf(&path, "%s", named);
@@ -186,95 +157,73 @@ static int take_file(struct settings *settings, struct buf *why)
     } else if (home != NULL && *home == '/') {
         buf_printf(&path, "%s/.config/leafctl/config", home);
     } else {
-        return 0;
+        return;
     }
-    err = settings_read_file(buf_text(&path), 022,
-                             "another user with write access could send your token elsewhere",
-                             &text, why);
-    if (err == ERR_NOT_FOUND && named == NULL) {
+    if (settings_read_file(buf_text(&path), 022,
+                           "another user with write access could send your token elsewhere", &text,
+                           why) == ERR_NOT_FOUND &&
+        named == NULL) {
         why->len = 0;
-        err = 0;
-    } else if (err == 0) {
-        char *rest = (char *)text.data;
+        return;
+    }
+    rest = buf_text(&text);
+    for (unsigned number = 1; why->len == 0 && (line = strsep(&rest, "\n")) != NULL; number++) {
+        char *name = settings_trim(line);
+        char *value = strchr(name, '=');
+        unsigned setting = 0;
 
-        for (char *line; err == 0 && (line = strsep(&rest, "\n")) != NULL;) {
-            err = take_line(settings, buf_text(&path), ++number, line, why);
+        if (*name == '\0' || *name == '#') {
+            continue;
+        }
+        if (value == NULL) {
+            buf_printf(why, "%s:%u: not NAME = VALUE", buf_text(&path), number);
+            return;
+        }
+        *value++ = '\0';
+        name = settings_trim(name);
+        while (setting < SETTING_CONFIG && strcmp(name, SETTINGS_ABOUT[setting].name) != 0) {
+            setting++;
+        }
+        if (setting < SETTING_CONFIG) {
+            set_unless_set(settings, (enum setting)setting, settings_trim(value));
+        } else {
+            buf_printf(why, "%s:%u: there is no setting %.64s%s", buf_text(&path), number, name,
+                       strcmp(name, "token") == 0 ? "; name a file with it by token-file" : "");
         }
     }
-    return err == 0 ? 0 : ERR_INVALID;
 }
 
 /* A token goes into a header: it must be one word. */
-static int settings_take_token(struct settings *settings, const char *from, char *text,
-                               struct buf *why)
-{
-    const char *token = settings_trim(text);
-    size_t len = strlen(token);
-
-    if (len == 0 || len > SETTINGS_TOKEN_BYTES) {
-        buf_printf(why, "%s has %s", from, len == 0 ? "no token" : "more than a token");
-        return ERR_INVALID;
-    }
-    for (const char *c = token; *c != '\0'; c++) {
-        if (*c <= ' ' || *c > '~') {
-            buf_printf(why, "%s has more than one word, or a character that no token has", from);
-            return ERR_INVALID;
-        }
-    }
-    settings->token = MUST_HAVE(strdup(token));
-    return 0;
-}
-
-static int load_token(struct settings *settings, struct buf *why)
+static void load_token(struct settings *settings, struct buf *why)
 {
     const char *path = settings->values[SETTING_TOKEN_FILE];
     const char *given = getenv("LEAFCTL_TOKEN");
+    const char *from = path != NULL ? path : "LEAFCTL_TOKEN";
     BUF_LOCAL(text);
-    int err = 0;
+    const char *token;
+    size_t word = 0;
 
     if (path != NULL) {
-        err = settings_read_file(path, 077, "others may read a token in it", &text, why);
-        err = err == 0 ? settings_take_token(settings, path, (char *)text.data, why) : ERR_INVALID;
-        explicit_bzero(buf_text(&text), text.capacity);
+        (void)settings_read_file(path, 077, "others may read a token in it", &text, why);
     } else if (given != NULL && *given != '\0') {
-        buf_put(&text, given, strlen(given) + 1);
-        err = settings_take_token(settings, "LEAFCTL_TOKEN", (char *)text.data, why);
+        buf_printf(&text, "%s", given);
+    } else {
+        return;
     }
-    return err;
-}
-
-static int check_key(const struct settings *settings, struct buf *why)
-{
-    const char *key = settings->values[SETTING_KEY];
-    const char *cert = settings->values[SETTING_CERT];
-    BUF_LOCAL(text);
-    int err = 0;
-
-    if ((key == NULL) != (cert == NULL)) {
-        buf_printf(why, "cert and key belong together: %s is missing",
-                   key == NULL ? "key" : "cert");
-        return ERR_INVALID;
+    token = settings_trim(buf_text(&text));
+    while (token[word] > ' ' && token[word] <= '~') {
+        word++;
     }
-    if (key != NULL) {
-        err = settings_read_file(key, 077, "others may read a key in it", &text, why);
-        explicit_bzero(buf_text(&text), text.capacity);
+    if (why->len > 0) {
+        /* it cannot be read */
+    } else if (*token == '\0' || strlen(token) > SETTINGS_TOKEN_BYTES) {
+        buf_printf(why, "%s has %s", from, *token == '\0' ? "no token" : "more than a token");
+    } else if (token[word] != '\0') {
+        buf_printf(why, "%s has more than one word, or a character that no token has", from);
+    } else {
+        settings->token = MUST_HAVE(strdup(token));
     }
-    return err == 0 ? 0 : ERR_INVALID;
-}
-
-static int check_timeout(struct settings *settings, struct buf *why)
-{
-    const char *text = settings->values[SETTING_TIMEOUT];
-    uint64_t seconds = SETTINGS_TIMEOUT_DEFAULT_MS / 1000;
-
-    if (text != NULL &&
-        text_parse_decimal(text, strlen(text), 1, SETTINGS_TIMEOUT_MAX_S, &seconds) != 0) {
-        buf_printf(why, "timeout: \"%s\" is not a number of seconds from 1 to %d", text,
-                   SETTINGS_TIMEOUT_MAX_S);
-        return ERR_INVALID;
-    }
-    settings->timeout_ms = (uint32_t)seconds * 1000;
-    return 0;
+    explicit_bzero(text.data, text.capacity);
 }
 
 /* The nodes that `make run` started below this folder, if it runs (scripts/run-cluster): it holds
@@ -309,6 +258,11 @@ static bool find_local_nodes(struct settings *settings)
 
 int settings_load(struct settings *settings, struct buf *why)
 {
+    char *const *values = settings->values;
+    uint64_t seconds = SETTINGS_TIMEOUT_DEFAULT_MS / 1000;
+    const char *text;
+    BUF_LOCAL(key);
+
     for (unsigned setting = 0; setting < SETTINGS; setting++) {
         char name[32] = "LEAFCTL_";
         size_t len = strlen(name);
@@ -318,11 +272,29 @@ int settings_load(struct settings *settings, struct buf *why)
         }
         set_unless_set(settings, setting, getenv(name));
     }
-    if (take_file(settings, why) != 0 || check_timeout(settings, why) != 0 ||
-        load_token(settings, why) != 0 || check_key(settings, why) != 0) {
+    take_file(settings, why);
+    text = values[SETTING_TIMEOUT];
+    if (why->len == 0 && text != NULL &&
+        text_parse_decimal(text, strlen(text), 1, SETTINGS_TIMEOUT_MAX_S, &seconds) != 0) {
+        buf_printf(why, "timeout: \"%s\" is not a number of seconds from 1 to %d", text,
+                   SETTINGS_TIMEOUT_MAX_S);
+    }
+    settings->timeout_ms = (uint32_t)seconds * 1000;
+    if (why->len == 0) {
+        load_token(settings, why);
+    }
+    if (why->len == 0 && (values[SETTING_KEY] == NULL) != (values[SETTING_CERT] == NULL)) {
+        buf_printf(why, "cert and key belong together: %s is missing",
+                   values[SETTING_KEY] == NULL ? "key" : "cert");
+    } else if (why->len == 0 && values[SETTING_KEY] != NULL) {
+        (void)settings_read_file(values[SETTING_KEY], 077, "others may read a key in it", &key,
+                                 why);
+        explicit_bzero(buf_text(&key), key.capacity);
+    }
+    if (why->len > 0) {
         return ERR_INVALID;
     }
-    settings->local = settings->values[SETTING_SERVER] == NULL && find_local_nodes(settings);
+    settings->local = values[SETTING_SERVER] == NULL && find_local_nodes(settings);
     set_unless_set(settings, SETTING_SERVER, SETTINGS_SERVER_DEFAULT);
     return 0;
 }
@@ -341,61 +313,47 @@ void settings_free(struct settings *settings)
 
 /* --- servers --- */
 
-static int servers_add(struct servers *servers, const char *text, size_t len, bool tls,
-                       struct buf *why)
-{
-    static const char *const schemes[] = {"http://", "https://"};
-    struct server *server = &servers->list[servers->count];
-    struct address address;
-
-    if (servers->count == SERVERS_MAX) {
-        buf_printf(why, "server: more than %d addresses", SERVERS_MAX);
-        return ERR_INVALID;
-    }
-    *server = (struct server){.tls = tls};
-    for (size_t i = 0; i < COUNT_OF(schemes); i++) {
-        size_t scheme = strlen(schemes[i]);
-
-        if (len > scheme && memcmp(text, schemes[i], scheme) == 0) {
-            server->tls = i == 1;
-            text += scheme;
-            len -= scheme;
-            break;
-        }
-    }
-    len -= len > 0 && text[len - 1] == '/' ? 1 : 0;
-    if (len < sizeof server->address) {
-        memcpy(server->address, text, len);
-    }
-    /* Answers are shown as JSON with their server's address, which therefore has to be UTF-8. */
-    if (len >= sizeof server->address || strpbrk(server->address, NOT_IN_ADDRESS) != NULL ||
-        !text_is_utf8(text, len) || address_split(server->address, &address) != 0) {
-        buf_printf(why,
-                   "server: \"%.*s\" is not HOST:PORT (an IPv6 address is written in brackets)",
-                   (int)(len < 200 ? len : 200), text);
-        return ERR_INVALID;
-    }
-    servers->count++;
-    return 0;
-}
-
 int servers_parse(struct servers *servers, const struct settings *settings, struct buf *why)
 {
     const char *text = settings->values[SETTING_SERVER];
     bool tls = settings->values[SETTING_CA] != NULL || settings->values[SETTING_CERT] != NULL;
 
     *servers = (struct servers){0};
-    for (;;) {
+    for (bool more = true; more;) {
+        struct server *server = &servers->list[servers->count];
         size_t len = strcspn(text, ",");
+        const char *next = text + len + 1;
+        size_t scheme = strncmp(text, "https://", 8) == 0  ? 8
+                        : strncmp(text, "http://", 7) == 0 ? 7
+                                                           : 0;
+        struct address address;
 
-        if (servers_add(servers, text, len, tls, why) != 0) {
+        more = text[len] != '\0';
+        if (servers->count == SERVERS_MAX) {
+            buf_printf(why, "server: more than %d addresses", SERVERS_MAX);
             return ERR_INVALID;
         }
-        if (text[len] == '\0') {
-            return 0;
+        scheme = len > scheme ? scheme : 0;
+        server->tls = scheme == 8 || (scheme == 0 && tls);
+        text += scheme;
+        len -= scheme;
+        len -= len > 0 && text[len - 1] == '/' ? 1 : 0;
+        if (len < sizeof server->address) {
+            memcpy(server->address, text, len);
         }
-        text += len + 1;
+        /* Answers are shown as JSON with their server's address, which therefore has to be UTF-8.
+         */
+        if (len >= sizeof server->address || strpbrk(server->address, NOT_IN_ADDRESS) != NULL ||
+            !text_is_utf8(text, len) || address_split(server->address, &address) != 0) {
+            buf_printf(why,
+                       "server: \"%.*s\" is not HOST:PORT (an IPv6 address is written in brackets)",
+                       (int)(len < 200 ? len : 200), text);
+            return ERR_INVALID;
+        }
+        servers->count++;
+        text = next;
     }
+    return 0;
 }
 
 enum listener servers_listener(const char *target)
@@ -418,35 +376,33 @@ const char *server_address(const struct server *server, enum listener listener)
     return server->other[listener][0] != '\0' ? server->other[listener] : NULL;
 }
 
-bool server_learn(struct server *server, enum listener listener, const char *message)
+bool server_learn(struct server *server, enum listener listener, const char *message,
+                  struct buf *why)
 {
     const char *text = message != NULL ? strstr(message, BETWEEN_LISTENERS) : NULL;
     bool first = !server->is_not[listener];
+    char *other = server->other[listener];
     struct address asked;
     struct address named;
 
     server->is_not[listener] = true;
-    server->other[listener][0] = '\0';
+    *other = '\0';
     text = text != NULL ? text + strlen(BETWEEN_LISTENERS) : "";
     if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &named) != 0 ||
         strlen(text) >= sizeof server->other[listener]) {
-        return false;
-    }
-    ASSERT(address_split(server->address, &asked) == 0);
-    if (address_is_wildcard(text)) { /* which is reached at the host asked before */
-        (void)snprintf(server->other[listener], sizeof server->other[listener],
+        buf_printf(why, "it serves this at another listener");
+    } else if (address_is_wildcard(text)) { /* which is reached at the host asked before */
+        ASSERT(address_split(server->address, &asked) == 0);
+        (void)snprintf(other, sizeof server->other[listener],
                        strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
                        named.port);
-        return true;
+    } else if (address_is_loopback(text) && !address_is_loopback(server->address)) {
+        buf_printf(why, "its other listener, %s, is for that machine alone: run leafctl there",
+                   text);
+    } else {
+        memcpy(other, text, strlen(text) + 1);
     }
-    if (address_is_loopback(text) && !address_is_loopback(server->address)) {
-        (void)snprintf(server->elsewhere[listener], sizeof server->elsewhere[listener],
-                       "its other listener, %s, is for that machine alone: run leafctl there",
-                       text);
-        return false;
-    }
-    memcpy(server->other[listener], text, strlen(text) + 1);
-    return true;
+    return *other != '\0';
 }
 
 /* --- one request and its answer, by libcurl --- */
@@ -576,8 +532,10 @@ static void add_failure(struct asking *asking, const char *address, const char *
     buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "", address, text);
 }
 
-static enum outcome exchange(struct asking *asking, const struct server *server,
-                             const char *address, uint32_t timeout_ms)
+/* True: answered. Otherwise the failure is added, and may_be is set unless the request cannot have
+ * been sent. */
+static bool exchange(struct asking *asking, const struct server *server, const char *address,
+                     uint32_t timeout_ms)
 {
     CURL *curl = asking->cluster->curl;
     struct curl_slist *headers = make_headers(asking);
@@ -595,13 +553,14 @@ static enum outcome exchange(struct asking *asking, const struct server *server,
     SET(curl, ERRORBUFFER, NULL);
     curl_slist_free_all(headers);
     if (code == CURLE_OK) {
-        return OUTCOME_ANSWERED;
+        return true;
     }
     add_failure(asking, address,
                 asking->too_large  ? "the answer is larger than 64 MiB"
                 : error[0] != '\0' ? error
                                    : curl_easy_strerror(code));
-    return cannot_be_sent(curl, code, server->tls) ? OUTCOME_NOT_SENT : OUTCOME_UNKNOWN;
+    asking->may_be |= !cannot_be_sent(curl, code, server->tls);
+    return false;
 }
 
 /* --- answers --- */
@@ -647,12 +606,6 @@ static void take_answer(struct asking *asking, const char *server)
     }
 }
 
-/* The client has its full share: a repeat gets the same answer until something of its own ends. */
-static bool refused_share(const struct answer *answer)
-{
-    return answer->status == 429 && strcmp(answer->code, "share") == 0;
-}
-
 /* The exit codes of error answers, and their remedies; the first row that fits counts. */
 static const struct {
     long status;      /* 0: any */
@@ -675,19 +628,6 @@ static const struct {
     {0, "", CTL_REFUSED, NULL},
 };
 
-/* The exit code of an error answer, and its remedy. */
-static enum ctl_exit meaning_of(const struct answer *answer, const char **ret_hint)
-{
-    size_t row = 0;
-
-    while ((MEANINGS[row].status != 0 && MEANINGS[row].status != answer->status) ||
-           strncmp(answer->code, MEANINGS[row].code, strlen(MEANINGS[row].code)) != 0) {
-        row++;
-    }
-    *ret_hint = MEANINGS[row].hint;
-    return MEANINGS[row].exit;
-}
-
 /* --- tries --- */
 
 static uint32_t time_left(const struct asking *asking)
@@ -703,20 +643,20 @@ static enum verdict judge_answer(struct asking *asking, struct server *server,
 {
     struct answer *answer = asking->answer;
     curl_off_t retry_after_s = 0;
+    BUF_LOCAL(why);
 
     if (answer->status >= 200 && answer->status < 300) {
         return VERDICT_DONE;
     }
     if (answer->status == 404 && strcmp(answer->code, "other_door") == 0) {
-        if (!server_learn(server, listener, answer_text(answer, "message"))) {
-            add_failure(asking, answer->server,
-                        server->elsewhere[listener][0] != '\0'
-                            ? server->elsewhere[listener]
-                            : "it serves this at another listener");
+        if (!server_learn(server, listener, answer_text(answer, "message"), &why)) {
+            add_failure(asking, answer->server, buf_text(&why));
         }
         return VERDICT_NEXT;
     }
-    if ((answer->status != 429 && answer->status != 503) || refused_share(answer)) {
+    /* 429 share: a repeat gets the same answer until something of the client's own ends. */
+    if ((answer->status != 429 && answer->status != 503) ||
+        (answer->status == 429 && strcmp(answer->code, "share") == 0)) {
         return VERDICT_FAILED;
     }
     asking->answered = true;
@@ -745,15 +685,12 @@ static enum verdict try_server(struct asking *asking, struct server *server)
     while ((address = server_address(server, listener)) != NULL && address != asked &&
            verdict == VERDICT_NEXT) {
         uint32_t left_ms = time_left(asking);
-        enum outcome outcome;
 
         left_ms = left_ms == 0 ? 1 : left_ms;
         asked = address;
         asking->answer->repeated |= asking->may_be;
-        outcome = exchange(asking, server, address, others && left_ms > TRY_MS ? TRY_MS : left_ms);
-        if (outcome != OUTCOME_ANSWERED) {
-            asking->may_be |= outcome == OUTCOME_UNKNOWN;
-            return outcome == OUTCOME_UNKNOWN && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
+        if (!exchange(asking, server, address, others && left_ms > TRY_MS ? TRY_MS : left_ms)) {
+            return asking->may_be && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
         }
         take_answer(asking, address);
         verdict = judge_answer(asking, server, listener);
@@ -786,39 +723,38 @@ static enum verdict try_round(struct asking *asking)
 /* No server did it: report why. */
 static enum ctl_exit nobody_did_it(struct asking *asking)
 {
-    struct answer *answer = asking->answer;
-    bool has_answer = answer->error.len > 0 && asking->answered;
-    const char *what = asking->ask->method == NULL ? "" : "; it may or may not have been done";
-    enum ctl_exit code = CTL_UNREACHABLE;
+    struct buf *error = &asking->answer->error;
+    bool has_answer = error->len > 0 && asking->answered;
 
-    if (asking->may_be || has_answer) {
-        code = CTL_UNKNOWN;
-    }
     if (!has_answer) {
-        answer->error.len = 0;
-        buf_printf(&answer->error, "%s%s%s",
-                   asking->may_be ? "no answer came" : "no server answers",
+        error->len = 0;
+        buf_printf(error, "%s%s%s", asking->may_be ? "no answer came" : "no server answers",
                    asking->failures.len > 0 ? ": " : "", buf_text(&asking->failures));
     }
-    if (asking->may_be) {
-        buf_printf(&answer->error, "%s", what);
+    if (asking->may_be && asking->ask->method != NULL) {
+        buf_printf(error, "; it may or may not have been done");
     }
-    if (code == CTL_UNREACHABLE) {
-        buf_printf(&answer->error, "\nname the nodes by --server HOST:PORT,... or LEAFCTL_SERVER");
+    if (asking->may_be || has_answer) {
+        return CTL_UNKNOWN;
     }
-    return code;
+    buf_printf(error, "\nname the nodes by --server HOST:PORT,... or LEAFCTL_SERVER");
+    return CTL_UNREACHABLE;
 }
 
 static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
 {
     struct answer *answer = asking->answer;
-    const char *hint = NULL;
     enum ctl_exit code = CTL_DONE;
+    size_t row = 0;
 
     if (verdict == VERDICT_FAILED && answer->error.len > 0) {
-        code = meaning_of(answer, &hint);
-        if (hint != NULL) {
-            buf_printf(&answer->error, "\n%s", hint);
+        while ((MEANINGS[row].status != 0 && MEANINGS[row].status != answer->status) ||
+               strncmp(answer->code, MEANINGS[row].code, strlen(MEANINGS[row].code)) != 0) {
+            row++;
+        }
+        code = MEANINGS[row].exit;
+        if (MEANINGS[row].hint != NULL) {
+            buf_printf(&answer->error, "\n%s", MEANINGS[row].hint);
         }
         if (answer->repeated && code == CTL_REFUSED) {
             buf_printf(&answer->error,

@@ -117,10 +117,8 @@ enum listener { LISTENER_IDS, LISTENER_ADMIN, LISTENERS };
 struct server {
     char address[LIMIT_ADDRESS_BYTES + 16]; /* as given, without http:// */
     bool tls;
-    bool is_not[LISTENERS];                              /* it answered other_door */
-    char other[LISTENERS][LIMIT_ADDRESS_BYTES + 1];      /* the address to ask instead, or empty */
-    char elsewhere[LISTENERS][LIMIT_ADDRESS_BYTES + 96]; /* the reason why it cannot be asked, or
-                                                            empty */
+    bool is_not[LISTENERS];                         /* it answered other_door */
+    char other[LISTENERS][LIMIT_ADDRESS_BYTES + 1]; /* the address to ask instead, or empty */
 };
 
 struct servers {
@@ -138,8 +136,10 @@ enum listener servers_listener(const char *target);
 /* The address to ask there for this listener; NULL: none is known. */
 const char *server_address(const struct server *server, enum listener listener);
 
-/* The server answered other_door with this message. True: server_address() has changed. */
-bool server_learn(struct server *server, enum listener listener, const char *message);
+/* The server answered other_door with this message. True: server_address() has changed; false: *why
+ * says why there is nothing to ask. */
+bool server_learn(struct server *server, enum listener listener, const char *message,
+                  struct buf *why);
 
 /* --- requests and answers --- */
 

@@ -423,22 +423,22 @@ static void worker_row_release(const struct fsm_workers *workers, struct worker_
 
 /* --- shares --- */
 
-/* The end of the worker ids of which a client has a share. Those beyond it, of a wider layout, do
- * not count: they are not taken from others of this one. */
-static uint32_t share_end(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+/* The end of the worker ids of which a client has a share, where the acquire gets this one. Those
+ * beyond it, of a wider layout, do not count: they are not taken from others of this one. An id of
+ * the cluster's own layout is of that share, also for an acquire that names a wider one. */
+static uint32_t share_end(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                          uint32_t id)
 {
     uint32_t own_end = 1u << workers->settings->layout.worker_bits;
-    uint32_t end = id_end(workers, acquire);
 
-    return end > own_end ? end : own_end;
+    return id < own_end ? own_end : id_end(workers, acquire);
 }
 
-/* The number that the client may hold. */
-static unsigned share_of(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+/* The number of worker ids below end that the client may hold. */
+static unsigned share_of(const struct worker_acquire *acquire, uint32_t end)
 {
-    uint32_t ids = share_end(workers, acquire);
     unsigned share =
-        (ids < LIMIT_WORKER_ROWS ? ids : LIMIT_WORKER_ROWS) * (unsigned)acquire->percent / 100;
+        (end < LIMIT_WORKER_ROWS ? end : LIMIT_WORKER_ROWS) * (unsigned)acquire->percent / 100;
 
     if (acquire->most > 0) {
         return acquire->most;
@@ -451,7 +451,7 @@ static bool is_same_client(uint64_t a, uint64_t b)
     return a == b || (a != 0 && b != 0 && client_is(a, b));
 }
 
-/* A client's worker ids, except one. */
+/* A client's worker ids below the end of a share, except one. */
 struct holding {
     unsigned count;
     unsigned over;                      /* those whose windows are over */
@@ -459,22 +459,22 @@ struct holding {
 };
 
 static bool counts_for(const struct fsm_workers *workers, const struct fsm_worker *worker,
-                       const struct worker_acquire *acquire, uint32_t but)
+                       const struct worker_acquire *acquire, uint32_t end, uint32_t but)
 {
     return is_same_client(worker->client, acquire->client) && worker->row->id != but &&
-           worker->row->id < share_end(workers, acquire) &&
+           worker->row->id < end &&
            (worker->row->state == WORKER_HELD || !window_is_over(workers, worker));
 }
 
 static struct holding holding_of(const struct fsm_workers *workers,
-                                 const struct worker_acquire *acquire, uint32_t but)
+                                 const struct worker_acquire *acquire, uint32_t end, uint32_t but)
 {
     struct holding holding = {0};
 
     for (size_t at = 0; at < workers->count; at++) {
         const struct fsm_worker_row *row = workers->list[at].row;
 
-        if (!counts_for(workers, &workers->list[at], acquire, but)) {
+        if (!counts_for(workers, &workers->list[at], acquire, end, but)) {
             continue;
         }
         holding.count++;
@@ -510,13 +510,13 @@ static int ends_order(const void *a, const void *b)
 /* Release `excess` ids of the client whose windows are over, those that ended first. In one pass:
  * after a lowered share there may be tens of thousands. */
 static void share_cut(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                      uint32_t but, unsigned excess)
+                      uint32_t end, uint32_t but, unsigned excess)
 {
     struct fsm_worker *over = MUST_HAVE(malloc(workers->count * sizeof *over));
     size_t count = 0;
 
     for (size_t at = 0; at < workers->count; at++) {
-        if (counts_for(workers, &workers->list[at], acquire, but) &&
+        if (counts_for(workers, &workers->list[at], acquire, end, but) &&
             window_is_over(workers, &workers->list[at])) {
             over[count++] = workers->list[at];
         }
@@ -529,13 +529,14 @@ static void share_cut(struct fsm_workers *workers, const struct worker_acquire *
     free(over);
 }
 
-/* Make room for one more worker id of the client; or ERR_SHARE, and nothing is changed. leaves: the
- * id that its name leaves for it, or WORKER_ID_ANY. */
+/* Make room for one more worker id of the client, this one; or ERR_SHARE, and nothing is changed.
+ * leaves: the id that its name leaves for it, or WORKER_ID_ANY. */
 static int share_room(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                      uint32_t leaves, struct worker_result *result)
+                      uint32_t id, uint32_t leaves, struct worker_result *result)
 {
-    unsigned most = share_of(workers, acquire);
-    struct holding holding = holding_of(workers, acquire, leaves);
+    uint32_t end = share_end(workers, acquire, id);
+    unsigned most = share_of(acquire, end);
+    struct holding holding = holding_of(workers, acquire, end, leaves);
 
     if (holding.count - holding.over >= most) {
         result->held = (uint16_t)(holding.count < UINT16_MAX ? holding.count : UINT16_MAX);
@@ -545,7 +546,7 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
     if (holding.count == most) {
         worker_leave(workers, holding.first);
     } else if (holding.count > most) {
-        share_cut(workers, acquire, leaves, holding.count - most + 1);
+        share_cut(workers, acquire, end, leaves, holding.count - most + 1);
     }
     return 0;
 }
@@ -649,7 +650,7 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
                         : ERR_NO_WORKER_ID; /* not a clock error */
     }
     if (err == 0 && acquire->client != 0 && !counts_already) {
-        err = share_room(workers, acquire, own != NULL ? own->id : WORKER_ID_ANY, result);
+        err = share_room(workers, acquire, row.id, own != NULL ? own->id : WORKER_ID_ANY, result);
     }
     if (err != 0) {
         return err;

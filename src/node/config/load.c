@@ -498,6 +498,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     config->http.resp_shown = config->resp_shown;
     set_tls_files(config->tls.dir, config->tls.client != TLS_CLIENT_NONE, &config->tls.files);
     set_tls_files(config->peer_tls.dir, true, &config->peer_tls.files);
+    keys->node_id = config->node.node_id;
     keys->cert_file = config->peer_tls.files.certificate;
     keys->key_file = config->peer_tls.files.key;
     keys->ca_file = config->peer_tls.files.ca;

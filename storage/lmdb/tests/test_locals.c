@@ -413,7 +413,7 @@ static void test_store_of_another_format_is_refused(void **state)
     struct raw raw;
 
     for (uint32_t format = 0; format <= LMDB_FORMAT_PIECES + 1; format++) {
-        char rule[96];
+        char rule[160];
 
         if (format >= LMDB_FORMAT_VERSION && format <= LMDB_FORMAT_PIECES) {
             continue;
@@ -422,8 +422,10 @@ static void test_store_of_another_format_is_refused(void **state)
         put_format(&raw, format);
         raw_end(&raw, NULL);
         (void)snprintf(rule, sizeof rule,
-                       "the store has format %" PRIu32 ", this leafd reads format %d alone", format,
-                       LMDB_FORMAT_VERSION);
+                       "the store has format %" PRIu32 ", this leafd reads formats %d to %d: "
+                       "start the leafd that wrote it, %s",
+                       format, LMDB_FORMAT_VERSION, LMDB_FORMAT_PIECES,
+                       format > LMDB_FORMAT_PIECES ? "or a newer one" : "take a backup");
         must_refuse(fixture, ERR_BAD_VERSION, rule);
     }
 }

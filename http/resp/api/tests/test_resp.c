@@ -283,7 +283,11 @@ static void test_set_unless_there(void **state)
     resp_expect(scene->resp, "INCRBY new 3", ":3\r\n");
     resp_expect(scene->resp, "SET other 41 NX", "+OK\r\n");
     resp_expect(scene->resp, "INCR other", ":42\r\n");
-    resp_expect_error(scene->resp, "SETNX end 9223372036854775806", "-ERR needs_force: ", "");
+    resp_expect_error(scene->resp, "SETNX end 9223372036854775806",
+                      "-ERR needs_force: ", "(PUT /api/tags/{tag}?force=1 over HTTP does it)");
+    fake_delete_tag(&scene->f.fake, "other");
+    resp_expect_error(scene->resp, "SETNX other 7", "-ERR would_repeat: max_id is ",
+                      ", or 0, leaves it as it is (PUT /api/tags/{tag}?force=1 over HTTP lowers");
     resp_expect_error(scene->resp, "SETNX end 9223372036854775807",
                       "-ERR bad_request: the number \"9223372036854775807\" is not ", "");
     fake_fail_with(&scene->f.fake, ERR_NO_LEADER);

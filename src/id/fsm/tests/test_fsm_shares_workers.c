@@ -117,6 +117,27 @@ static void test_an_allowance_goes_before_the_share(void **state)
     assert_int_equal(held_by(a, GREEDY), 3);
 }
 
+/* By the name of a wider layout, of which it may hold eight. */
+static void test_a_wider_layout_is_no_way_round(void **state)
+{
+    struct id_apply *a = *state;
+    struct worker_acquire ask = asking("a", GREEDY, 0);
+
+    id_apply_raise(a, 3);
+    ask.bits = 4;
+    for (ask.worker_id = 0; ask.worker_id < 2; ask.worker_id++) {
+        obtains(id_apply_acquire(a, ask), ask.worker_id);
+    }
+    has_its_share(a, id_apply_acquire(a, ask), 2, 2);
+    has_its_share(a, acquire(a, "b", GREEDY), 2, 2);
+    for (ask.worker_id = 4; ask.worker_id < 10; ask.worker_id++) {
+        obtains(id_apply_acquire(a, ask), ask.worker_id);
+    }
+    has_its_share(a, id_apply_acquire(a, ask), 8, 8);
+    assert_int_equal(held_by(a, GREEDY), 2);
+    obtains(acquire(a, "c", MODEST), 2);
+}
+
 static void test_what_it_has_already_is_no_more(void **state)
 {
     struct id_apply *a = *state;
@@ -260,6 +281,7 @@ int main(void)
         TEST(test_the_share_and_one_more),
         TEST(test_a_share_is_one_at_least),
         TEST(test_an_allowance_goes_before_the_share),
+        TEST(test_a_wider_layout_is_no_way_round),
         TEST(test_what_it_has_already_is_no_more),
         TEST(test_nodes_are_not_counted),
         TEST(test_what_it_let_pass_goes_first),
