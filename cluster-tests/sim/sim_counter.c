@@ -423,7 +423,7 @@ void sim_counter_event(struct sim_world *world)
         world->stats.queries++;
     }
     world->requests_open++;
-    replica_submit(&node->replica, &request->base);
+    requests_submit(&node->replica.requests, &request->base);
     sim_turn(node);
 }
 

@@ -213,7 +213,9 @@ void sim_fault_handed_over(struct sim_node *node)
 /* Then it is at its end. */
 void sim_fault_given_back(struct sim_node *node)
 {
-    if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
+    const struct service *service = node->replica.context.service;
+
+    if (node->giving_back && !node->gave_back && service->ops->gave_back(service)) {
         node->gave_back = true;
         sim_happens(node, SIM_END, 0);
     }

@@ -192,8 +192,8 @@ static bool check_statement(struct sim_node *to, struct sim_node *from)
     int rv;
 
     peers_state(&from->replica.peers, &statement);
-    birth_watch_speaks(&to->replica.births, from->id, state_levels(from->replica.state));
-    birth_watch_speaks(&from->replica.births, to->id, state_levels(to->replica.state));
+    birth_watch_speaks(&to->replica.peers.births, from->id, state_levels(from->replica.state));
+    birth_watch_speaks(&from->replica.peers.births, to->id, state_levels(to->replica.state));
     if (peers_birth(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
         sim_fail(to->world, "node %u takes node %u for one of another cluster", to->id, from->id);
     }

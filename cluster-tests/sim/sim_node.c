@@ -264,6 +264,7 @@ static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded
     struct net_peer members[SIM_NODES_MAX];
     struct store_error error = {{0}};
     struct state *state;
+    uint32_t random;
     int rv;
 
     for (unsigned i = 0; i < node->world->first_count; i++) {
@@ -274,8 +275,8 @@ static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded
     do { /* with a newer leafd, when this one is too old for what is on the disk */
         state = state_new(service_of(node)->machine);
         state_speaks(state, sim_level_of(node));
-        rv = prepare_load(node->store, state, node->id, (uint32_t)prng_next(&node->world->prng),
-                          members, node->joins ? 0 : node->world->first_count, ret_loaded, &error);
+        random = (uint32_t)prng_next(&node->world->prng);
+        rv = prepare_load(node->store, state, ret_loaded, &error);
         if (rv == ERR_NEWER) {
             uint16_t level = state_level(state); /* or a later one, by an entry of the log */
 
@@ -283,6 +284,10 @@ static struct state *load(struct sim_node *node, struct store_loaded *ret_loaded
             state_free(state);
         }
     } while (rv == ERR_NEWER);
+    if (rv == 0) {
+        rv = prepare_store(node->store, ret_loaded, node->id, random, members,
+                           node->joins ? 0 : node->world->first_count, &error);
+    }
     if (rv != 0) {
         sim_fail(node->world, "node %u does not load: %s", node->id, error.text);
     }
@@ -417,7 +422,7 @@ static void close_node(struct sim_node *node)
         sim_node_late(node);
     }
     replica_close(&node->replica);
-    replica_release(&node->replica);
+    service_of(node)->ops->release(service_of(node));
     sim_store_close(node);
     sim_net_node_changed(node, false);
 }

@@ -126,10 +126,103 @@ static void compare_digests(struct announce *announce)
     node_command_send(&announce->digest, announce->on, &payload, false);
 }
 
+/* --- settings that differ from the log --- */
+
+/* Are the members of the settings those of the log, at the same addresses? A removed member may
+ * stay in the list, which only a birth uses: its id never comes back. */
+static bool members_agree(const struct announce *announce, const struct configuration *conf)
+{
+    const struct replica_config *settings = announce->on->config;
+
+    MEMBER_FOREACH (member, conf) {
+        const struct net_peer *peer =
+            net_peer_find(settings->members, settings->member_count, member->id);
+
+        if (peer == NULL || strcmp(peer->address, context_address(announce->on, member)) != 0) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < settings->member_count; i++) {
+        if (configuration_find(conf, settings->members[i].id) == NULL &&
+            !state_member_removed(announce->on->state, settings->members[i].id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void tell_members(const struct announce *announce, const struct configuration *conf)
+{
+    BUF_LOCAL(setting);
+    BUF_LOCAL(known);
+
+    for (size_t i = 0; i < announce->on->config->member_count; i++) {
+        const struct net_peer *peer = &announce->on->config->members[i];
+
+        buf_printf(&setting, "%s%llu=%s", i > 0 ? "," : "", ull(peer->id), peer->address);
+    }
+    MEMBER_FOREACH (member, conf) {
+        buf_printf(&known, "%s%llu=%s", known.len > 0 ? "," : "", ull(member->id),
+                   context_address(announce->on, member));
+    }
+    log_warn(
+        "raft", "cluster.members is not what the log knows, and the log's members hold",
+        "setting=%.*s log=%.*s hint=\"members change by /api/cluster/members, not by settings: "
+        "correct the setting\"",
+        (int)setting.len, (const char *)setting.data, (int)known.len, (const char *)known.data);
+}
+
+static void compare_settings(struct announce *announce)
+{
+    const struct raft_context *on = announce->on;
+    const struct replica_config *settings = on->config;
+    const char *address = settings->info.peer_address;
+    uint64_t index = driver_applied(on->driver)->conf_index;
+    uint64_t moves = state_member_moves(on->state);
+    struct configuration conf;
+    const struct conf_member *own;
+    unsigned now = 0;
+    unsigned begun;
+
+    if (announce->compared && index == announce->conf_index && moves == announce->moves) {
+        return;
+    }
+    applier_configured(&on->driver->applier, &conf);
+    if (conf.count == 0) {
+        return;
+    }
+    announce->compared = true;
+    announce->conf_index = index;
+    announce->moves = moves;
+    own = configuration_find(&conf, on->node_id);
+    if (settings->member_count > 0 && !members_agree(announce, &conf)) {
+        now |= DIFFERS_MEMBERS;
+    }
+    if (own != NULL && address[0] != '\0' && strcmp(address, context_address(on, own)) != 0) {
+        now |= DIFFERS_ADDRESS;
+    }
+    begun = now & ~announce->differs;
+    if ((begun & DIFFERS_MEMBERS) != 0) {
+        tell_members(announce, &conf);
+    }
+    if ((begun & DIFFERS_ADDRESS) != 0) {
+        log_warn("raft", "this node is not where the log says, and the others dial it there",
+                 "setting=%s log=%s hint=\"it informs them automatically once it reaches one of "
+                 "them; PUT "
+                 "/api/cluster/members/%llu on another node does it, too\"",
+                 address, context_address(on, own), ull(on->node_id));
+    }
+    if (now == 0 && announce->differs != 0) {
+        log_info("raft", "the settings are what the log knows again", NULL);
+    }
+    announce->differs = now;
+}
+
 void announce_turn(struct announce *announce)
 {
     register_node(announce);
     compare_digests(announce);
+    compare_settings(announce);
 }
 
 void announce_init(struct announce *announce, const struct raft_context *on,
@@ -147,98 +240,6 @@ void announce_init(struct announce *announce, const struct raft_context *on,
         strncpy(announce->zone.zone, config->zone, LIMIT_ZONE_BYTES);
     }
     node_command_pause(&announce->digest, on, config->digest_ms);
-}
-
-/* --- settings that differ from the log --- */
-
-/* Are the members of the settings those of the log, at the same addresses? A removed member may
- * stay in the list, which only a birth uses: its id never comes back. */
-static bool members_agree(const struct differences *differences, const struct configuration *conf)
-{
-    const struct replica_config *settings = differences->on->config;
-
-    MEMBER_FOREACH (member, conf) {
-        const struct net_peer *peer =
-            net_peer_find(settings->members, settings->member_count, member->id);
-
-        if (peer == NULL || strcmp(peer->address, context_address(differences->on, member)) != 0) {
-            return false;
-        }
-    }
-    for (size_t i = 0; i < settings->member_count; i++) {
-        if (configuration_find(conf, settings->members[i].id) == NULL &&
-            !state_member_removed(differences->on->state, settings->members[i].id)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void tell_members(const struct differences *differences, const struct configuration *conf)
-{
-    BUF_LOCAL(setting);
-    BUF_LOCAL(known);
-
-    for (size_t i = 0; i < differences->on->config->member_count; i++) {
-        const struct net_peer *peer = &differences->on->config->members[i];
-
-        buf_printf(&setting, "%s%llu=%s", i > 0 ? "," : "", ull(peer->id), peer->address);
-    }
-    MEMBER_FOREACH (member, conf) {
-        buf_printf(&known, "%s%llu=%s", known.len > 0 ? "," : "", ull(member->id),
-                   context_address(differences->on, member));
-    }
-    log_warn(
-        "raft", "cluster.members is not what the log knows, and the log's members hold",
-        "setting=%.*s log=%.*s hint=\"members change by /api/cluster/members, not by settings: "
-        "correct the setting\"",
-        (int)setting.len, (const char *)setting.data, (int)known.len, (const char *)known.data);
-}
-
-void differences_turn(struct differences *differences)
-{
-    const struct raft_context *on = differences->on;
-    const struct replica_config *settings = on->config;
-    const char *address = settings->info.peer_address;
-    uint64_t index = driver_applied(on->driver)->conf_index;
-    uint64_t moves = state_member_moves(on->state);
-    struct configuration conf;
-    const struct conf_member *own;
-    unsigned now = 0;
-    unsigned begun;
-
-    if (differences->looked && index == differences->index && moves == differences->moves) {
-        return;
-    }
-    applier_configured(&on->driver->applier, &conf);
-    if (conf.count == 0) {
-        return;
-    }
-    differences->looked = true;
-    differences->index = index;
-    differences->moves = moves;
-    own = configuration_find(&conf, on->node_id);
-    if (settings->member_count > 0 && !members_agree(differences, &conf)) {
-        now |= DIFFERS_MEMBERS;
-    }
-    if (own != NULL && address[0] != '\0' && strcmp(address, context_address(on, own)) != 0) {
-        now |= DIFFERS_ADDRESS;
-    }
-    begun = now & ~differences->now;
-    if ((begun & DIFFERS_MEMBERS) != 0) {
-        tell_members(differences, &conf);
-    }
-    if ((begun & DIFFERS_ADDRESS) != 0) {
-        log_warn("raft", "this node is not where the log says, and the others dial it there",
-                 "setting=%s log=%s hint=\"it informs them automatically once it reaches one of "
-                 "them; PUT "
-                 "/api/cluster/members/%llu on another node does it, too\"",
-                 address, context_address(on, own), ull(on->node_id));
-    }
-    if (now == 0 && differences->now != 0) {
-        log_info("raft", "the settings are what the log knows again", NULL);
-    }
-    differences->now = now;
 }
 
 /* --- the time --- */

@@ -5,6 +5,11 @@
  *
  * The happy path: announce_turn() proposes what is due, one command of a kind at a time.
  *
+ * Settings that differ: the members are read from the settings at the first start of a cluster;
+ * from then on the log holds them. An operator who changes a setting later must see that it has no
+ * effect. So announce_turn() compares anew when the log's side may have changed, and logs each
+ * difference that begins or ends. A difference stops nothing.
+ *
  * Failure modes: a command that fails is due again after a pause.
  *
  * Thread: the raft loop.
@@ -16,6 +21,12 @@
 #include "raft/cluster/leader_route.h"
 #include "src/base/clock.h"
 
+/* Settings that differ from the log; each is a bit. */
+enum difference {
+    DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
+    DIFFERS_ADDRESS = 1 << 1  /* peer.advertise, or its default */
+};
+
 struct announce {
     const struct raft_context *on;
     const struct leader_route *route;
@@ -25,6 +36,11 @@ struct announce {
     struct node_command digest;
     unsigned digest_skipped; /* since nothing has changed */
     uint64_t digest_index; /* of the last one that this node proposed; 0: none in this leadership */
+    /* settings that differ from the log */
+    bool compared;       /* they were, */
+    uint64_t conf_index; /* with the configuration of this entry, */
+    uint64_t moves;      /* number of moves of members then */
+    unsigned differs;    /* bits of enum difference */
 };
 
 void announce_init(struct announce *announce, const struct raft_context *on,
@@ -37,33 +53,6 @@ bool announce_is_registered(const struct announce *announce);
 /* Woken by its timers, its commands, a route to the leader that is found or lost, and what wakes
  * all. */
 void announce_turn(struct announce *announce);
-
-/*
- * --- differences: settings of this node that differ from the replicated log.
- *
- * The members are read from the settings at the first start of a cluster; from then on the log
- * holds them. An operator who changes a setting later must see that it has no effect.
- *
- * The happy path: differences_turn() compares anew when the log's side may have changed, logs each
- * difference that begins or ends, and leaves the result in `now`. A difference stops nothing.
- */
-
-/* Settings that differ from the log; each is a bit. */
-enum difference {
-    DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
-    DIFFERS_ADDRESS = 1 << 1  /* peer.advertise, or its default */
-};
-
-struct differences { /* its owner sets on; the rest begins as zeros */
-    const struct raft_context *on;
-    bool looked;    /* it was compared, */
-    uint64_t index; /* with the configuration of this entry, */
-    uint64_t moves; /* number of moves of members then */
-    unsigned now;   /* bits of enum difference */
-};
-
-/* Woken by what wakes all. */
-void differences_turn(struct differences *differences);
 
 /*
  * --- clock_sync: the cluster's time: asks the peers for their clocks' time, and as the leader puts

@@ -26,13 +26,12 @@ enum {
     WAKE_MEMBERS = 1u << 3, /* peers, and membership */
     WAKE_SELF = 1u << 4,    /* the log's record of this node */
     WAKE_ANNOUNCE = 1u << 5,
-    WAKE_DIFFERENCES = 1u << 6,
-    WAKE_UPGRADE = 1u << 7,
-    WAKE_CLOCK_SYNC = 1u << 8,
-    WAKE_REQUESTS = 1u << 9, /* leader_route, forwarder, serving, rounds */
-    WAKE_SEEN = 1u << 10,    /* of the service: the status that others see */
-    WAKE_SERVICE_FIRST = 11, /* its other parts: the number of the first of their bits */
-    WAKE_LAST = 16,
+    WAKE_UPGRADE = 1u << 6,
+    WAKE_CLOCK_SYNC = 1u << 7,
+    WAKE_REQUESTS = 1u << 8, /* requests, leader_route, serving, rounds */
+    WAKE_SEEN = 1u << 9,     /* of the service: the status that others see */
+    WAKE_SERVICE_FIRST = 10, /* its other parts: the number of the first of their bits */
+    WAKE_LAST = 15,
     WAKE_ALL = (1u << (WAKE_LAST + 1)) - 1,
     WAKE_SERVICE = WAKE_ALL & ~(WAKE_SEEN - 1u)
 };
@@ -139,7 +138,7 @@ struct raft_context {
     struct answers *answers; /* queue of finished requests */
     struct service *service; /* what uses the replica */
     struct replica_listener *listener;
-    /* Takes any request of this node. */
+    /* Takes any request of this node; done() comes from a later turn of the replica. */
     void (*submit)(const struct raft_context *on, struct cluster_request *request);
     uint64_t node_id; /* this node */
     bool stopping;    /* all requests get ERR_SHUTTING_DOWN from now on */

@@ -15,12 +15,6 @@
 
 #define UPGRADE_LOOK_MS 200
 
-void upgrade_init(struct upgrade *upgrade, const struct raft_context *on)
-{
-    *upgrade =
-        (struct upgrade){.on = on, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE};
-}
-
 /* --- obstacles --- */
 
 enum obstacle { NONE, UNKNOWN, STARTED_ANEW, TOO_OLD, NOT_REACHED };
@@ -259,11 +253,14 @@ static struct member_answer ask_level(struct upgrade *upgrade, const struct memb
 #define ZONE_AGAIN_MS 60000    /* a leader of another zone hands over at most this often */
 
 void membership_init(struct membership *membership, const struct raft_context *on,
-                     const struct clock_sync *clocks, struct upgrade *upgrade)
+                     const struct clock_sync *clocks)
 {
     struct handover *handover = &membership->handover;
 
-    *membership = (struct membership){.on = on, .clocks = clocks, .upgrade = upgrade};
+    *membership = (struct membership){
+        .on = on,
+        .clocks = clocks,
+        .upgrade = {.on = on, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE}};
     membership->command.wakes = WAKE_MEMBERS;
     handover->limit.wakes = WAKE_MEMBERS;
     handover->pause.wakes = WAKE_MEMBERS;
@@ -783,7 +780,7 @@ int membership_answer(struct membership *membership, const void *data, size_t le
         break;
     case MEMBER_ASK_LEVEL:
     case MEMBER_ASK_LEVEL_SEE:
-        answer = ask_level(membership->upgrade, &ask);
+        answer = ask_level(&membership->upgrade, &ask);
         break;
     default:
         UNREACHABLE("kind of a membership request");

@@ -60,8 +60,6 @@ struct upgrade {
     uint16_t ready;
 };
 
-void upgrade_init(struct upgrade *upgrade, const struct raft_context *on);
-
 /* Check, and raise the level if it is time. Woken by its timer, its command, a member that is met,
  * and what wakes all. True: a command is in flight that must not be appended any more
  * (requests_withdraw()). */
@@ -83,7 +81,7 @@ struct handover {
 struct membership {
     const struct raft_context *on;
     const struct clock_sync *clocks; /* knows what the others serve */
-    struct upgrade *upgrade;         /* which answers for the level */
+    struct upgrade upgrade;          /* which answers for the level */
     struct handover handover;
     struct node_command command; /* begins or ends a change */
     /* of the change under way, as this leader sees it */
@@ -103,7 +101,7 @@ struct membership {
 };
 
 void membership_init(struct membership *membership, const struct raft_context *on,
-                     const struct clock_sync *clocks, struct upgrade *upgrade);
+                     const struct clock_sync *clocks);
 
 /* Answer a member_ask on the leader, with all that was committed when it came applied: appends a
  * member_answer, which has an outcome and a sentence with the values. Already so: "done". Possible:

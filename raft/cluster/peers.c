@@ -50,15 +50,6 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
 
 /* --- which node is of which cluster --- */
 
-void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
-                      const struct birth_list *list, const struct wire_birth *learned)
-{
-    *watch = (struct birth_watch){.on = on, .list = *list};
-    if (learned != NULL) {
-        watch->learned = *learned;
-    }
-}
-
 struct wire_birth birth_watch_report(const struct birth_watch *watch)
 {
     struct birth birth;
@@ -208,11 +199,12 @@ bool birth_watch_turn(struct birth_watch *watch)
 #define JOIN_WAIT_MS 10000
 #define HEARD_MS 3000 /* a connected peer reports each second what its disk has */
 
-void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births)
+void peers_init(struct peers *peers, const struct raft_context *on, const struct birth_list *list)
 {
-    *peers = (struct peers){.on = on, .births = births};
+    *peers = (struct peers){.on = on, .births = {.on = on, .list = *list}};
     if (on->config->learned != NULL) {
         peers->learned = *on->config->learned;
+        peers->births.learned = peers->learned.birth;
     }
 }
 
@@ -339,7 +331,7 @@ int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_
     struct wire_statement said;
     int rv = wire_statement_decode(statement, len, &said);
 
-    return rv == 0 ? birth_watch_judge(peers->births, peer, &said.birth) : rv;
+    return rv == 0 ? birth_watch_judge(&peers->births, peer, &said.birth) : rv;
 }
 
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
@@ -452,7 +444,7 @@ int peers_judge(struct peers *peers, const struct net_claim *claim, uint16_t *re
     int rv = birth == ERR_OTHER_BIRTH ? birth : peers_admit(peers, claim->id, claim->store_id);
 
     if (rv == 0) {
-        birth_watch_speaks(peers->births, claim->id, claim->levels);
+        birth_watch_speaks(&peers->births, claim->id, claim->levels);
         *ret_level = state_level(on->state);
         rv = claim->levels.max < *ret_level ? ERR_NEWER : birth;
     }
@@ -503,7 +495,7 @@ void peers_state(const struct peers *peers, struct buf *statement)
     BUF_LOCAL(earlier);
     struct wire_statement says = {.start = driver->start,
                                   .conf = applied_conf(peers, &conf),
-                                  .birth = birth_watch_report(peers->births)};
+                                  .birth = birth_watch_report(&peers->births)};
 
     memcpy(says.address, peers->on->config->info.peer_address, sizeof says.address);
     incarnations_earlier(&driver->incarnations, &earlier);
@@ -582,7 +574,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
 bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
                 struct buf *answer)
 {
-    struct wire_joined joined = {.birth = birth_watch_report(peers->births)};
+    struct wire_joined joined = {.birth = birth_watch_report(&peers->births)};
     struct wire_join said;
     BUF_LOCAL(conf);
     const char *why;
@@ -607,18 +599,21 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 
 /* --- what this node reports of itself --- */
 
-static void durable_report_send(const struct durable_report *durable, uint64_t to,
-                                const struct peer_durable *now)
+void durable_report_send(const struct durable_report *durable, uint64_t to)
 {
-    (void)context_send_durable(durable->on, to, FRAME_DURABLE, &(struct wire_durable){*now});
-}
+    const struct raft_context *on = durable->on;
+    struct wire_durable report;
 
-static void durable_report_send_all(const struct durable_report *durable,
-                                    const struct peer_durable *now)
-{
-    MEMBER_FOREACH (member, driver_configuration(durable->on->driver)) {
-        if (member->id != durable->on->node_id) {
-            durable_report_send(durable, member->id, now);
+    if (!driver_durable(on->driver, &report.now)) {
+        return;
+    }
+    if (to != 0) {
+        (void)context_send_durable(on, to, FRAME_DURABLE, &report);
+        return;
+    }
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        if (member->id != on->node_id) {
+            (void)context_send_durable(on, member->id, FRAME_DURABLE, &report);
         }
     }
 }
@@ -632,7 +627,7 @@ static void on_timer(struct timer *timer, uint64_t now_ms)
     if (driver_durable(durable->on->driver, &now) &&
         (memcmp(&now, &durable->told, sizeof now) != 0 ||
          now_ms >= durable->told_ms + DURABLE_REPORT_MS)) {
-        durable_report_send_all(durable, &now);
+        durable_report_send(durable, 0);
         durable->told = now;
         durable->told_ms = now_ms;
     }
@@ -643,22 +638,4 @@ void durable_report_init(struct durable_report *durable, const struct raft_conte
     *durable = (struct durable_report){.on = on};
     timer_init(&durable->timer, on_timer);
     timer_arm(on->timers, &durable->timer, context_now_ms(on));
-}
-
-void durable_report_stop(struct durable_report *durable)
-{
-    struct peer_durable now;
-
-    if (driver_durable(durable->on->driver, &now)) {
-        durable_report_send_all(durable, &now);
-    }
-}
-
-void durable_report_link_up(struct durable_report *durable, uint64_t peer)
-{
-    struct peer_durable now;
-
-    if (driver_durable(durable->on->driver, &now)) {
-        durable_report_send(durable, peer, &now);
-    }
 }

@@ -75,10 +75,6 @@ struct birth_watch {
 void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const char *cluster_id,
                      const struct service *service, struct birth_list *ret_list);
 
-/* learned: see above; may be NULL. */
-void birth_watch_init(struct birth_watch *watch, const struct raft_context *on,
-                      const struct birth_list *list, const struct wire_birth *learned);
-
 /* What this node reports of itself. */
 struct wire_birth birth_watch_report(const struct birth_watch *watch);
 
@@ -142,7 +138,7 @@ struct peers_join {
 
 struct peers {
     const struct raft_context *on;
-    struct birth_watch *births;
+    struct birth_watch births;
     struct learned_peers learned;
     struct peers_heard heard;
     bool seen_any;                      /* links were made, */
@@ -152,7 +148,8 @@ struct peers {
     struct peers_join join;
 };
 
-void peers_init(struct peers *peers, const struct raft_context *on, struct birth_watch *births);
+/* list: of birth_list_read(). */
+void peers_init(struct peers *peers, const struct raft_context *on, const struct birth_list *list);
 
 /* Follow the configuration. Woken by a handshake with news, and by what wakes all. True if there
  * was a change. */
@@ -219,10 +216,7 @@ struct durable_report {
 
 void durable_report_init(struct durable_report *durable, const struct raft_context *on);
 
-/* This node is about to stop: report to all, once more. */
-void durable_report_stop(struct durable_report *durable);
-
-/* A link came up: report to that peer. */
-void durable_report_link_up(struct durable_report *durable, uint64_t peer);
+/* Report now: to a peer whose link came up; 0: to all, at a stop. */
+void durable_report_send(const struct durable_report *durable, uint64_t to);
 
 #endif

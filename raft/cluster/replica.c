@@ -75,7 +75,7 @@ static void replica_failed_cb(struct driver_observer *observer, int err, const c
 
 static void on_submit(const struct raft_context *on, struct cluster_request *request)
 {
-    replica_submit(CONTAINER(on, struct replica, context), request);
+    requests_submit(&CONTAINER(on, struct replica, context)->requests, request);
 }
 
 /* --- events of the links --- */
@@ -101,7 +101,7 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_CONFIRM_ACK:
         return rounds_receive(&replica->requests.serving.round, from, type, payload, len);
     case FRAME_APPLIED:
-        return barrier_receive(&replica->barrier, from, payload, len);
+        return barrier_receive(&replica->requests, from, payload, len);
     case FRAME_COMPARE:
         return compare_receive(&replica->compare, from, payload, len);
     case FRAME_COMPARED:
@@ -119,10 +119,9 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     context_wake(&replica->context, WAKE_ALL);
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
-    barrier_link_changed(&replica->barrier, peer);
     replica->context.service->ops->link_changed(replica->context.service, peer);
     if (up) {
-        durable_report_link_up(&replica->durable, peer);
+        durable_report_send(&replica->durable, peer);
     }
 }
 
@@ -230,9 +229,9 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     if (err == ERR_STALE) {
         replica_mark_older(replica);
     }
-    birth_watch_refused(&replica->births, peer, err);
+    birth_watch_refused(&replica->peers.births, peer, err);
     if (err == ERR_REMOVED) {
-        membership_requests_removed(&replica->membership_requests);
+        requests_removed(&replica->requests);
         NOTIFY(&replica->context, removed);
     }
 }
@@ -268,34 +267,17 @@ static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *re
     return rv;
 }
 
-/* Which cluster this is, or will be. */
-static void start_births(struct replica *replica, const struct store_loaded *loaded)
-{
-    struct replica_config *config = &replica->config;
-    struct birth_list list;
-
-    birth_list_read(loaded, config->driver.node_id, config->cluster_id, replica->context.service,
-                    &list);
-    config->driver.birth.list_digest = list.digest;
-    birth_watch_init(&replica->births, &replica->context, &list,
-                     config->learned != NULL ? &config->learned->birth : NULL);
-}
-
 /* Requests, links and the membership; lower parts first. */
-static void start_requests(struct replica *replica)
+static void start_requests(struct replica *replica, const struct birth_list *list)
 {
     const struct raft_context *on = &replica->context;
 
-    upgrade_init(&replica->upgrade, on);
-    membership_init(&replica->membership, on, &replica->clock_sync, &replica->upgrade);
+    membership_init(&replica->membership, on, &replica->clock_sync);
     requests_init(&replica->requests, on, &replica->membership);
-    barrier_init(&replica->barrier, on);
-    membership_requests_init(&replica->membership_requests, on, &replica->requests);
     clock_sync_init(&replica->clock_sync, on);
-    peers_init(&replica->peers, on, &replica->births);
+    peers_init(&replica->peers, on, list);
     replica->requests.route.peers = &replica->peers;
     announce_init(&replica->announce, on, &replica->requests.route);
-    replica->differences.on = on;
     durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on);
 }
@@ -312,7 +294,7 @@ static void follow_members(struct replica *replica)
 /* Log each change, and from time to time that the birth waits for a node. */
 static void log_birth(struct replica *replica)
 {
-    const struct birth_watch *births = &replica->births;
+    const struct birth_watch *births = &replica->peers.births;
     size_t members = births->list.members.count;
     struct birth_seen waits[LIMIT_NODES];
     char uid[UID_TEXT_BYTES];
@@ -352,7 +334,7 @@ static void log_birth(struct replica *replica)
 /* Check the clusters of this node and the others. */
 static void turn_births(struct replica *replica)
 {
-    if (!birth_watch_turn(&replica->births) && !replica->apart) {
+    if (!birth_watch_turn(&replica->peers.births) && !replica->apart) {
         replica->apart = true;
         NOTIFY(
             &replica->context, failed, ERR_OTHER_BIRTH,
@@ -366,6 +348,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener)
 {
     const struct store_loaded *loaded = parts->loaded;
+    struct birth_list list;
     int rv = 0;
 
     ASSERT(config->driver.node_id >= 1 && config->driver.node_id <= LIMIT_NODE_ID);
@@ -410,8 +393,9 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                                  .diverged = on_diverged,
                                                  .failed = replica_failed_cb};
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
-    start_births(replica, loaded);
-    start_requests(replica);
+    birth_list_read(loaded, config->driver.node_id, config->cluster_id, parts->service, &list);
+    replica->config.driver.birth.list_digest = list.digest;
+    start_requests(replica, &list);
     rv = parts->service->ops->start(parts->service, replica, loaded);
     if (rv != 0) {
         return rv;
@@ -427,34 +411,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     follow_members(replica);
     parts->service->ops->started(parts->service);
     return 0;
-}
-
-/* --- requests --- */
-
-void replica_submit(struct replica *replica, struct cluster_request *request)
-{
-    if (replica->context.stopping) {
-        answers_put(&replica->answers, request, ERR_SHUTTING_DOWN);
-        return;
-    }
-    if (request->kind != CLUSTER_REQUEST_BARRIER) {
-        request->reply.len = 0;
-    }
-    switch (request->kind) {
-    case CLUSTER_REQUEST_COMMAND:
-    case CLUSTER_REQUEST_QUERY:
-    case CLUSTER_REQUEST_LEADER:
-        requests_submit(&replica->requests, request);
-        break;
-    case CLUSTER_REQUEST_MEMBER:
-        membership_requests_submit(&replica->membership_requests, request);
-        break;
-    case CLUSTER_REQUEST_BARRIER:
-        barrier_submit(&replica->barrier, request);
-        break;
-    default:
-        UNREACHABLE("kind of request");
-    }
 }
 
 /* --- turns --- */
@@ -481,7 +437,7 @@ static void turn_self_check(struct replica *replica)
     later_start = check->later_start != 0 ? check->later_start : replica->requests.superseded;
     if (!replica->removed && check->removed) {
         replica->removed = true;
-        membership_requests_removed(&replica->membership_requests);
+        requests_removed(&replica->requests);
         log_warn("raft", "this node was removed from the cluster", "node=%llu", ull(node_id));
         NOTIFY(&replica->context, removed);
     }
@@ -539,7 +495,7 @@ static void turn_parts(struct replica *replica, uint32_t woken)
         turn_births(replica);
     }
     if (woken & WAKE_BARRIER) {
-        barrier_turn(&replica->barrier);
+        barrier_turn(&replica->requests);
     }
     if (woken & WAKE_COMPARE) {
         compare_turn(&replica->compare);
@@ -553,11 +509,8 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_ANNOUNCE) {
         announce_turn(&replica->announce);
     }
-    if (woken & WAKE_DIFFERENCES) {
-        differences_turn(&replica->differences);
-    }
-    if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->upgrade)) {
-        requests_withdraw(&replica->requests, &replica->upgrade.command.request);
+    if ((woken & WAKE_UPGRADE) && upgrade_turn(&replica->membership.upgrade)) {
+        requests_withdraw(&replica->requests, &replica->membership.upgrade.command.request);
     }
     if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);
@@ -631,7 +584,7 @@ static void note_state(struct replica *replica)
         replica->seen_alarms = alarms;
         context_wake(&replica->context, WAKE_SEEN);
     }
-    if (!replica->births.born) {
+    if (!replica->peers.births.born) {
         context_wake(&replica->context, WAKE_BIRTHS);
     }
 }
@@ -702,13 +655,8 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
     ASSERT(!replica->context.stopping);
     context_wake(&replica->context, WAKE_ALL);
-    durable_report_stop(&replica->durable);
+    durable_report_send(&replica->durable, 0);
     replica->context.service->ops->give_back(replica->context.service, deadline_ms);
-}
-
-bool replica_given_back(const struct replica *replica)
-{
-    return replica->context.service->ops->gave_back(replica->context.service);
 }
 
 void replica_stop(struct replica *replica)
@@ -716,8 +664,6 @@ void replica_stop(struct replica *replica)
     replica->context.stopping = true;
     context_wake(&replica->context, WAKE_ALL);
     replica->context.service->ops->stop(replica->context.service);
-    membership_requests_stop(&replica->membership_requests);
-    barrier_stop(&replica->barrier);
     compare_stop(&replica->compare);
     requests_stop(&replica->requests); /* last: it ends the other parts' queries and commands */
 }
@@ -737,7 +683,7 @@ static bool has_given_back(struct replica *replica)
         replica_give_back(replica, now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
         (void)turn(replica);
     }
-    return replica_given_back(replica);
+    return replica->context.service->ops->gave_back(replica->context.service);
 }
 
 static void continue_stop(struct replica *replica)
@@ -820,9 +766,4 @@ void replica_close(struct replica *replica)
     driver_close(&replica->driver);
     replica->context.service->ops->close(replica->context.service);
     state_free(replica->state);
-}
-
-void replica_release(struct replica *replica)
-{
-    replica->context.service->ops->release(replica->context.service);
 }

@@ -5,10 +5,7 @@
  *   what comes in           frames and handshakes (net_receiver), finished writes, requests of the
  *                           node's clients, time
  *   driver                  the consensus core and the log; reports what is applied
- *   requests                commands and queries to the leader and back: leader_route,
- *                           forwarder, serving
- *   barrier,                requests of other kinds
- *   membership_requests
+ *   requests                commands and queries to the leader and back: leader_route, serving
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   compare                 states differ: is this node's wrong, and in which row
  *   peers, birth_watch      links, which nodes are admitted; which cluster is this?
@@ -68,14 +65,9 @@ struct replica {
     struct driver driver;
     struct driver_observer observer;
     struct membership membership;
-    struct upgrade upgrade;
     struct requests requests;
-    struct barrier barrier;
-    struct membership_requests membership_requests;
-    struct birth_watch births;
     struct peers peers;
     struct announce announce;
-    struct differences differences;
     struct durable_report durable;
     struct loop_clock clock;
     struct clock_sync clock_sync;
@@ -121,9 +113,6 @@ struct replica_parts {
 int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener) MUST_CHECK;
 
-/* Any kind of request; done() comes from a later replica_turn(). */
-void replica_submit(struct replica *replica, struct cluster_request *request);
-
 /* A frame of a peer, as net_receiver. */
 bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
                      const uint8_t *payload, size_t len);
@@ -152,17 +141,15 @@ bool replica_transfer(struct replica *replica);
 void replica_transfer_end(struct replica *replica);
 
 /* The service gets no more requests: it gives back to the cluster all that it can
- * (replica_given_back() says when). deadline_ms bounds it. Before replica_stop(), which does not
+ * (service_ops.gave_back says when). deadline_ms bounds it. Before replica_stop(), which does not
  * wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
-bool replica_given_back(const struct replica *replica);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);
 
 /* Close everything. No write or read may be under way at the disk, and replica_stop() must have
- * taken effect. Memory that other threads may still read stays until replica_release(). */
+ * taken effect. Memory that other threads may still read stays until service_ops.release. */
 void replica_close(struct replica *replica);
-void replica_release(struct replica *replica);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * requests.c - see requests.h: this node's requests (numbers, routing, deadlines), and the dispatch
- * of their frames.
+ * requests.c - see requests.h: this node's requests (numbers, routing, deadlines), those that it
+ * passes on, and the dispatch of their frames.
  *
  *   where a request is        link                 sent_to   work
  *   waiting                   requests->waiting    0         NULL
@@ -21,7 +21,54 @@
 
 #define SEND_AGAIN_MS 10 /* also the pause after "not leader" */
 
-_Static_assert(LIMIT_REQUESTS_PENDING <= NUMBERS_MAX, "each has a number");
+/* --- numbers of requests on the wire --- */
+
+#define PLACES (2 * NUMBERS_MAX)
+
+static struct numbered *numbers_place_of(const struct numbers *numbers, uint64_t number)
+{
+    return &numbers->places[number % PLACES];
+}
+
+void numbers_init(struct numbers *numbers, uint64_t seed)
+{
+    *numbers = (struct numbers){.places = MUST_HAVE(calloc(PLACES, sizeof *numbers->places)),
+                                .last = seed >> 16};
+}
+
+void numbers_free(struct numbers *numbers)
+{
+    ASSERT(numbers->count == 0);
+    free(numbers->places);
+    numbers->places = NULL;
+}
+
+uint64_t numbers_give(struct numbers *numbers, void *item, uint64_t mark)
+{
+    uint64_t number;
+
+    ASSERT(item != NULL && numbers->count < NUMBERS_MAX && (mark == 0 || mark == NUMBERS_MARK));
+    do {
+        number = mark | ++numbers->last;
+    } while (numbers_place_of(numbers, number)->item != NULL);
+    *numbers_place_of(numbers, number) = (struct numbered){number, item};
+    numbers->count++;
+    return number;
+}
+
+void *numbers_find(const struct numbers *numbers, uint64_t number)
+{
+    const struct numbered *place = numbers_place_of(numbers, number);
+
+    return place->number == number ? place->item : NULL;
+}
+
+void numbers_end(struct numbers *numbers, uint64_t number)
+{
+    ASSERT(numbers_find(numbers, number) != NULL && numbers->count > 0);
+    numbers_place_of(numbers, number)->item = NULL;
+    numbers->count--;
+}
 
 /* --- this node's session --- */
 
@@ -36,7 +83,8 @@ static void end_seq(struct requests *requests, struct cluster_request *request, 
     context_wake(requests->on, WAKE_REQUESTS); /* there is room for another, and more to tidy up */
 }
 
-void requests_release(struct requests *requests, struct cluster_request *request)
+/* A request that is done and keeps its number no longer needs it. */
+static void requests_release(struct requests *requests, struct cluster_request *request)
 {
     if (request->seq != 0) {
         end_seq(requests, request, false);
@@ -174,7 +222,8 @@ void requests_withdraw(struct requests *requests, struct cluster_request *reques
     }
 }
 
-void requests_submit(struct requests *requests, struct cluster_request *request)
+/* Take a request of kind COMMAND, QUERY, LEADER or MEMBER. */
+static void requests_take(struct requests *requests, struct cluster_request *request)
 {
     int refused = requests->on->stopping                      ? ERR_SHUTTING_DOWN
                   : requests->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED
@@ -190,7 +239,7 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
         return;
     }
     requests->count++;
-    request->id = numbers_give(&requests->numbers, request);
+    request->id = numbers_give(&requests->numbers, request, 0);
     request->sent_to = 0;
     request->work = NULL;
     request->holder = requests;
@@ -261,6 +310,85 @@ static void follow_route(struct requests *requests)
               route->state == ROUTE_FORWARDED ? route->forwarder : route->leader);
 }
 
+/* --- requests passed on for another node --- */
+
+static void forget(struct forwarded *forwarded)
+{
+    struct requests *requests = forwarded->owner;
+
+    ASSERT(requests->forwarder.count > 0 && requests->forwarder.bytes >= forwarded->bytes);
+    TAILQ_REMOVE(&requests->forwarder.list, forwarded, link);
+    requests->forwarder.count--;
+    requests->forwarder.bytes -= forwarded->bytes;
+    numbers_end(&requests->numbers, forwarded->id);
+    timer_cancel(requests->on->timers, &forwarded->deadline);
+    free(forwarded);
+}
+
+static void forwarder_deadline_cb(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    forget(CONTAINER(timer, struct forwarded, deadline));
+}
+
+/* Pass on what a member sent; this node does not lead. 0, or why it is not passed on. */
+static int pass_on(struct requests *requests, uint64_t from, const struct wire_request *wire)
+{
+    const struct raft_context *on = requests->on;
+    uint64_t most_ms = 2 * (uint64_t)on->driver->config.election_ms;
+    uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
+    uint64_t leader = driver_leader(on->driver);
+    struct wire_request passed = *wire;
+    struct forwarded *forwarded;
+
+    if (on->stopping || leader == 0 || leader == from) {
+        return ERR_NOT_LEADER;
+    }
+    if (requests->forwarder.count >= LIMIT_FORWARDED ||
+        requests->forwarder.bytes + wire->payload_len > LIMIT_FORWARDED_BYTES) {
+        return ERR_OVERLOADED;
+    }
+    forwarded = MUST_HAVE(malloc(sizeof *forwarded));
+    *forwarded = (struct forwarded){.owner = requests,
+                                    .id = numbers_give(&requests->numbers, forwarded, NUMBERS_MARK),
+                                    .leader = leader,
+                                    .origin = from,
+                                    .origin_id = wire->id,
+                                    .bytes = wire->payload_len};
+    timer_init(&forwarded->deadline, forwarder_deadline_cb);
+    context_arm_in(on, &forwarded->deadline, left_ms);
+    TAILQ_INSERT_TAIL(&requests->forwarder.list, forwarded, link);
+    requests->forwarder.count++;
+    requests->forwarder.bytes += forwarded->bytes;
+    passed.id = forwarded->id;
+    passed.origin = from;
+    if (context_send_request(on, leader, FRAME_REQUEST, &passed) != 0) {
+        forget(forwarded);
+        return ERR_NOT_LEADER;
+    }
+    return 0;
+}
+
+/* Forget what came from this origin (0: no node), and give back what was sent to another leader
+ * than this one. */
+static void sweep(struct requests *requests, uint64_t origin, uint64_t leader)
+{
+    struct forwarded *forwarded;
+    struct forwarded *next;
+
+    for (forwarded = TAILQ_FIRST(&requests->forwarder.list); forwarded != NULL; forwarded = next) {
+        next = TAILQ_NEXT(forwarded, link);
+        if (forwarded->origin == origin) {
+            forget(forwarded);
+        } else if (forwarded->leader != leader) {
+            context_refuse(requests->on, forwarded->origin, forwarded->origin_id, ERR_NOT_LEADER);
+            forget(forwarded);
+        }
+    }
+}
+
+/* --- events --- */
+
 /* Those of a leadership that has ended. */
 static void end_once(struct requests *requests)
 {
@@ -282,18 +410,24 @@ void requests_role_changed(struct requests *requests)
     leader_route_role_changed(&requests->route);
     serving_reset(&requests->serving);
     end_once(requests);
-    forwarder_role_changed(&requests->forwarder);
+    sweep(requests, 0, requests->on->stopping ? 0 : driver_leader(requests->on->driver));
     follow_route(requests);
 }
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 {
+    uint64_t leader = driver_leader(requests->on->driver);
+    struct peer_row *row = context_peer(requests->on, peer);
+
     timer_cancel(requests->on->timers, &requests->send_pause);
+    if (row != NULL) {
+        row->applied = 0; /* the peer's last report may be of an earlier incarnation */
+    }
     if (up) {
         requests->route.searched_ms = 0; /* a search for a route asks at once */
         return;
     }
-    forwarder_link_down(&requests->forwarder, peer);
+    sweep(requests, peer, leader == peer ? 0 : leader);
     take_back(requests, went_to, peer);
 }
 
@@ -360,15 +494,19 @@ bool requests_receive(struct requests *requests, uint64_t from, bool to_forward,
                       const uint8_t *payload, size_t len)
 {
     struct wire_request wire;
+    int refused;
 
     if (wire_request_decode(payload, len, &wire) != 0 || (to_forward && wire.origin != 0)) {
         return false;
     }
     context_wake(requests->on, WAKE_REQUESTS);
-    if (to_forward && !driver_is_leader(requests->on->driver)) {
-        forwarder_receive(&requests->forwarder, from, &wire);
-    } else {
+    if (!to_forward || driver_is_leader(requests->on->driver)) {
         serving_receive(&requests->serving, from, &wire);
+        return true;
+    }
+    refused = pass_on(requests, from, &wire);
+    if (refused != 0) {
+        context_refuse(requests->on, from, wire.id, refused);
     }
     return true;
 }
@@ -378,6 +516,7 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
 {
     struct service *service = requests->on->service;
     struct cluster_request *request;
+    struct forwarded *forwarded;
     struct wire_reply reply;
 
     if (wire_reply_decode(payload, len, &reply) != 0 ||
@@ -386,7 +525,12 @@ bool requests_receive_reply(struct requests *requests, uint64_t from, const uint
     }
     context_wake(requests->on, WAKE_REQUESTS);
     if (reply.id & NUMBERS_MARK) {
-        forwarder_reply(&requests->forwarder, from, &reply);
+        forwarded = numbers_find(&requests->numbers, reply.id);
+        if (forwarded != NULL && forwarded->leader == from) { /* no other node was asked */
+            reply.id = forwarded->origin_id;
+            (void)context_send_reply(requests->on, forwarded->origin, FRAME_REPLY, &reply);
+            forget(forwarded);
+        }
         return true;
     }
     leader_route_on_answer(&requests->route, from, reply.status);
@@ -435,7 +579,364 @@ static void on_tidied(struct node_command *command, int status)
     requests->tidy_again_ms = status == 0 ? 0 : context_now_ms(requests->on) + SESSION_TIDY_MS;
 }
 
+/* --- requests about the membership --- */
+
+#define AGAIN_MS 20
+
+struct membership_request {
+    TAILQ_ENTRY(membership_request) link;
+    struct requests *requests;
+    struct cluster_request *outer;
+    struct cluster_request asking;
+    struct member_ask ask;
+    struct member_answer answer; /* the last one */
+    bool answered;               /* there was one */
+    struct timer again;          /* armed: it waits; else the leader has not answered */
+};
+
+static void empty(struct cluster_request *asking)
+{
+    buf_free(&asking->payload);
+    buf_free(&asking->reply);
+}
+
+/* Answer the client; a request to the leader may still be under way. */
+static void member_request_answer(struct membership_request *request, int status)
+{
+    struct cluster_request *outer = request->outer;
+
+    if (outer == NULL) {
+        return; /* it has its answer */
+    }
+    if (request->answered && (status == 0 || status == ERR_TIMEOUT || status == ERR_NO_LEADER)) {
+        status = 0; /* begun, or refused with a reason: better than "no answer" */
+        outer->reply.len = 0;
+        member_answer_encode(&request->answer, &outer->reply);
+    }
+    request->outer = NULL;
+    answers_put(request->requests->on->answers, outer, status);
+}
+
+static void member_request_finish(struct membership_request *request, int status)
+{
+    struct requests *requests = request->requests;
+
+    ASSERT(requests->members.count > 0 && !timer_is_armed(&request->again));
+    member_request_answer(request, status);
+    TAILQ_REMOVE(&requests->members.list, request, link);
+    requests->members.count--;
+    empty(&request->asking);
+    free(request);
+}
+
+static void on_number_used(struct cluster_request *asking)
+{
+    member_request_finish(CONTAINER(asking, struct membership_request, asking), asking->status);
+}
+
+static void on_asked(struct cluster_request *asking)
+{
+    struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
+    struct requests *requests = request->requests;
+    uint64_t again_ms = context_now_ms(requests->on) + AGAIN_MS;
+    int status = asking->status;
+
+    if (status == 0) {
+        status = member_answer_decode(asking->reply.data, asking->reply.len, &request->answer);
+        request->answered = status == 0;
+    }
+    if (status == 0 && request->answer.outcome != MEMBER_DONE &&
+        request->answer.outcome != MEMBER_PENDING && asking->seq != 0) {
+        /* It was refused, and the client gets that answer: so no copy still on its way may be
+         * carried out. An empty command takes its number. */
+        empty(asking);
+        cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
+        asking->kind = CLUSTER_REQUEST_COMMAND;
+        asking->keeps_seq = false;
+        asking->done = on_number_used;
+        requests_take(requests, asking);
+        return;
+    }
+    requests_release(requests, asking);
+    if (status != 0 || request->answer.outcome != MEMBER_PENDING || requests->on->stopping ||
+        request->outer == NULL || again_ms >= request->outer->deadline_ms) {
+        member_request_finish(request, status);
+        return;
+    }
+    timer_arm(requests->on->timers, &request->again, again_ms);
+}
+
+static void ask_leader(struct membership_request *request)
+{
+    struct cluster_request *asking = &request->asking;
+
+    empty(asking);
+    *asking = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
+                                       .keeps_seq = true,
+                                       .deadline_ms = request->outer->deadline_ms,
+                                       .done = on_asked};
+    member_ask_encode(&request->ask, &asking->payload);
+    request->ask.again = true;
+    requests_take(request->requests, asking);
+}
+
+/* Does this node know that it was carried out? A node that removed itself finds no leader to
+ * ask. */
+static bool is_removed(struct membership_request *request)
+{
+    const struct requests *requests = request->requests;
+    uint64_t node_id = request->ask.node_id;
+
+    if (request->ask.kind != MEMBER_ASK_REMOVE ||
+        !((requests->members.removed && node_id == requests->on->node_id) ||
+          state_member_removed(requests->on->state, node_id))) {
+        return false;
+    }
+    request->answer = (struct member_answer){.outcome = MEMBER_DONE};
+    (void)snprintf(request->answer.why, sizeof request->answer.why,
+                   "node %" PRIu64 " is no longer a member", node_id);
+    request->answered = true;
+    return true;
+}
+
+static void member_request_again_cb(struct timer *timer, uint64_t now_ms)
+{
+    struct membership_request *request = CONTAINER(timer, struct membership_request, again);
+
+    (void)now_ms;
+    ASSERT(!request->requests->on->stopping && request->requests->members.count > 0);
+    if (is_removed(request)) {
+        member_request_finish(request, 0);
+    } else {
+        ask_leader(request);
+    }
+}
+
+static void members_submit(struct requests *requests, struct cluster_request *outer)
+{
+    struct membership_request *request;
+    struct member_ask ask;
+
+    if (requests->members.count >= LIMIT_MEMBERSHIP_REQUESTS) {
+        answers_put(requests->on->answers, outer, ERR_OVERLOADED);
+        return;
+    }
+    if (member_ask_decode(outer->payload.data, outer->payload.len, &ask) != 0) {
+        answers_put(requests->on->answers, outer, ERR_BAD_MESSAGE);
+        return;
+    }
+    request = MUST_HAVE(calloc(1, sizeof *request));
+    request->requests = requests;
+    request->outer = outer;
+    request->ask = ask;
+    timer_init(&request->again, member_request_again_cb);
+    TAILQ_INSERT_TAIL(&requests->members.list, request, link);
+    requests->members.count++;
+    ask_leader(request);
+}
+
+void requests_removed(struct requests *requests)
+{
+    struct membership_request *request;
+
+    requests->members.removed = true;
+    TAILQ_FOREACH (request, &requests->members.list, link) {
+        if (!timer_is_armed(&request->again) && request->outer != NULL && is_removed(request)) {
+            member_request_answer(request, 0);
+        }
+    }
+}
+
+/* --- the barrier --- */
+
+#define ASK_AGAIN_MS 20
+
+/* Lower bound of the index that a member has applied. */
+static uint64_t applied_by(const struct requests *requests, uint64_t id)
+{
+    return id == requests->on->node_id ? driver_applied(requests->on->driver)->index
+                                       : context_peer(requests->on, id)->applied;
+}
+
+/* The members to wait for. A change may never be committed: until it is, a member that it removes
+ * still hands out ids, and is waited for. */
+static struct configuration barrier_members_of(const struct requests *requests)
+{
+    struct configuration applied;
+
+    applier_configured(&requests->on->driver->applier, &applied);
+    return applied;
+}
+
+/* The index that all have applied. */
+static uint64_t applied_by_all(const struct requests *requests)
+{
+    const struct configuration conf = barrier_members_of(requests);
+    uint64_t least = driver_applied(requests->on->driver)->index;
+
+    MEMBER_FOREACH (member, &conf) {
+        uint64_t applied = applied_by(requests, member->id);
+
+        least = applied < least ? applied : least;
+    }
+    return least;
+}
+
+bool barrier_receive(struct requests *requests, uint64_t from, const uint8_t *payload, size_t len)
+{
+    struct configuration conf;
+    struct wire_applied message;
+
+    if (wire_applied_decode(payload, len, &message) != 0 ||
+        !trust_index(&requests->on->driver->trust, from, "applied_index", message.index)) {
+        return false;
+    }
+    if (!message.answer) {
+        message = (struct wire_applied){true, driver_applied(requests->on->driver)->index};
+        (void)context_send_applied(requests->on, from, FRAME_APPLIED, &message);
+        return true;
+    }
+    conf = barrier_members_of(requests);
+    if (configuration_find(&conf, from) == NULL) {
+        return true; /* perhaps a node of a newer configuration: nothing waits for it here */
+    }
+    context_wake(requests->on, WAKE_BARRIER);
+    context_peer(requests->on, from)->applied = message.index;
+    return true;
+}
+
+/* The request is on no list. If it failed, it must name the missing members. */
+static void barrier_finish(struct requests *requests, struct cluster_request *request, int status)
+{
+    const struct configuration conf = barrier_members_of(requests);
+    struct missing_members *missing = request->out;
+    uint64_t self = requests->on->node_id;
+    uint64_t index = request->index;
+
+    if (status == 0) {
+        answers_put(requests->on->answers, request, 0);
+        return;
+    }
+    missing->count = 0;
+    if (applied_by(requests, self) < index) { /* it may no longer be a member */
+        missing->nodes[missing->count].id = self;
+        missing->nodes[missing->count++].reachable = true;
+    }
+    MEMBER_FOREACH (member, &conf) {
+        if (member->id != self && applied_by(requests, member->id) < index) {
+            ASSERT(missing->count <= LIMIT_NODES);
+            missing->nodes[missing->count].id = member->id;
+            missing->nodes[missing->count++].reachable = context_reaches(requests->on, member->id);
+        }
+    }
+    answers_put(requests->on->answers, request, status);
+}
+
+static void barrier_leave(struct requests *requests, struct cluster_request *request, int status)
+{
+    ASSERT(requests->barrier.count > 0);
+    TAILQ_REMOVE(&requests->barrier.waits, request, link);
+    requests->barrier.count--;
+    timer_cancel(requests->on->timers, &request->deadline);
+    if (requests->barrier.count == 0) {
+        timer_cancel(requests->on->timers, &requests->barrier.ask_again);
+    }
+    barrier_finish(requests, request, status);
+}
+
+static void barrier_deadline_cb(struct timer *timer, uint64_t now_ms)
+{
+    struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
+
+    struct requests *requests = request->holder;
+
+    (void)now_ms;
+    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER);
+    /* Since the last turn the last member may have answered, or have been removed: then no member
+     * is missing. */
+    barrier_leave(requests, request, request->index <= applied_by_all(requests) ? 0 : ERR_TIMEOUT);
+}
+
+static void barrier_submit(struct requests *requests, struct cluster_request *request)
+{
+    struct cluster_request *before = TAILQ_LAST(&requests->barrier.waits, cluster_request_list);
+
+    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->out != NULL);
+    if (requests->barrier.count >= LIMIT_BARRIER_WAITS) {
+        barrier_finish(requests, request, ERR_OVERLOADED);
+        return;
+    }
+    /* Insert in order; requests mostly come in order. */
+    while (before != NULL && before->index > request->index) {
+        before = TAILQ_PREV(before, cluster_request_list, link);
+    }
+    if (before == NULL) {
+        TAILQ_INSERT_HEAD(&requests->barrier.waits, request, link);
+    } else {
+        TAILQ_INSERT_AFTER(&requests->barrier.waits, before, request, link);
+    }
+    requests->barrier.count++;
+    request->holder = requests;
+    timer_init(&request->deadline, barrier_deadline_cb);
+    timer_arm(requests->on->timers, &request->deadline, request->deadline_ms);
+    context_wake(requests->on, WAKE_BARRIER);
+}
+
+void barrier_turn(struct requests *requests)
+{
+    const struct wire_applied question = {.answer = false};
+    struct configuration conf;
+    struct cluster_request *request;
+    uint64_t all;
+    uint64_t highest;
+
+    if (requests->barrier.count == 0) {
+        return;
+    }
+    all = applied_by_all(requests);
+    while ((request = TAILQ_FIRST(&requests->barrier.waits)) != NULL && request->index <= all) {
+        barrier_leave(requests, request, 0);
+    }
+    if (requests->barrier.count == 0 || timer_is_armed(&requests->barrier.ask_again)) {
+        return;
+    }
+    conf = barrier_members_of(requests);
+    highest = TAILQ_LAST(&requests->barrier.waits, cluster_request_list)->index;
+    MEMBER_FOREACH (member, &conf) {
+        if (member->id != requests->on->node_id && applied_by(requests, member->id) < highest) {
+            (void)context_send_applied(requests->on, member->id, FRAME_APPLIED, &question);
+        }
+    }
+    context_arm_in(requests->on, &requests->barrier.ask_again, ASK_AGAIN_MS);
+}
+
 /* --- turns, start and end --- */
+
+void requests_submit(struct requests *requests, struct cluster_request *request)
+{
+    if (requests->on->stopping) {
+        answers_put(requests->on->answers, request, ERR_SHUTTING_DOWN);
+        return;
+    }
+    if (request->kind != CLUSTER_REQUEST_BARRIER) {
+        request->reply.len = 0;
+    }
+    switch (request->kind) {
+    case CLUSTER_REQUEST_COMMAND:
+    case CLUSTER_REQUEST_QUERY:
+    case CLUSTER_REQUEST_LEADER:
+        requests_take(requests, request);
+        break;
+    case CLUSTER_REQUEST_MEMBER:
+        members_submit(requests, request);
+        break;
+    case CLUSTER_REQUEST_BARRIER:
+        barrier_submit(requests, request);
+        break;
+    default:
+        UNREACHABLE("kind of request");
+    }
+}
 
 static struct leader_route_load load_of(const struct requests *requests)
 {
@@ -486,9 +987,12 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     *requests = (struct requests){.on = on};
     session_init(&requests->session, config->node_id, config->incarnation);
     /* Replies to an earlier incarnation of this node must not match. */
-    numbers_init(&requests->numbers, config->seed, 0);
+    numbers_init(&requests->numbers, config->seed);
     TAILQ_INIT(&requests->waiting);
     TAILQ_INIT(&requests->sent);
+    TAILQ_INIT(&requests->members.list);
+    TAILQ_INIT(&requests->barrier.waits);
+    requests->barrier.ask_again.wakes = WAKE_BARRIER;
     requests->send.wakes = WAKE_REQUESTS;
     requests->send_pause.wakes = WAKE_REQUESTS;
     timer_init(&requests->silent, on_silent);
@@ -499,14 +1003,29 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
     requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
-    forwarder_init(&requests->forwarder, on);
+    TAILQ_INIT(&requests->forwarder.list);
     serving_init(&requests->serving, on, &requests->serving_owner, membership);
 }
 
 void requests_stop(struct requests *requests)
 {
+    struct cluster_request *request;
+    struct membership_request *member;
+    struct membership_request *next;
+
+    /* Those about the membership that wait; the leader's answer to the others ends below. */
+    for (member = TAILQ_FIRST(&requests->members.list); member != NULL; member = next) {
+        next = TAILQ_NEXT(member, link);
+        if (timer_is_armed(&member->again)) {
+            timer_cancel(requests->on->timers, &member->again);
+            member_request_finish(member, ERR_SHUTTING_DOWN);
+        }
+    }
+    while ((request = TAILQ_FIRST(&requests->barrier.waits)) != NULL) {
+        barrier_leave(requests, request, ERR_SHUTTING_DOWN);
+    }
     serving_reset(&requests->serving);
-    forwarder_role_changed(&requests->forwarder);
+    sweep(requests, 0, 0);
     take_back(requests, went_elsewhere, 0); /* all, to be refused */
 }
 
@@ -515,382 +1034,5 @@ void requests_close(struct requests *requests)
     ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
     ASSERT(requests->forwarder.count == 0 && requests->forwarder.bytes == 0);
-    numbers_free(&requests->forwarder.numbers);
     numbers_free(&requests->numbers);
-}
-
-/* --- requests about the membership --- */
-
-#define AGAIN_MS 20
-
-struct membership_request {
-    TAILQ_ENTRY(membership_request) link;
-    struct membership_requests *all;
-    struct cluster_request *outer;
-    struct cluster_request asking;
-    struct member_ask ask;
-    struct member_answer answer; /* the last one */
-    bool answered;               /* there was one */
-    struct timer again;          /* armed: it waits; else the leader has not answered */
-};
-
-void membership_requests_init(struct membership_requests *all, const struct raft_context *on,
-                              struct requests *requests)
-{
-    *all = (struct membership_requests){.on = on, .requests = requests};
-    TAILQ_INIT(&all->list);
-}
-
-static void empty(struct cluster_request *asking)
-{
-    buf_free(&asking->payload);
-    buf_free(&asking->reply);
-}
-
-/* Answer the client; a request to the leader may still be under way. */
-static void member_request_answer(struct membership_request *request, int status)
-{
-    struct cluster_request *outer = request->outer;
-
-    if (outer == NULL) {
-        return; /* it has its answer */
-    }
-    if (request->answered && (status == 0 || status == ERR_TIMEOUT || status == ERR_NO_LEADER)) {
-        status = 0; /* begun, or refused with a reason: better than "no answer" */
-        outer->reply.len = 0;
-        member_answer_encode(&request->answer, &outer->reply);
-    }
-    request->outer = NULL;
-    answers_put(request->all->on->answers, outer, status);
-}
-
-static void member_request_finish(struct membership_request *request, int status)
-{
-    struct membership_requests *all = request->all;
-
-    ASSERT(all->count > 0 && !timer_is_armed(&request->again));
-    member_request_answer(request, status);
-    TAILQ_REMOVE(&all->list, request, link);
-    all->count--;
-    empty(&request->asking);
-    free(request);
-}
-
-static void on_number_used(struct cluster_request *asking)
-{
-    member_request_finish(CONTAINER(asking, struct membership_request, asking), asking->status);
-}
-
-static void on_asked(struct cluster_request *asking)
-{
-    struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
-    struct membership_requests *all = request->all;
-    uint64_t again_ms = context_now_ms(all->on) + AGAIN_MS;
-    int status = asking->status;
-
-    if (status == 0) {
-        status = member_answer_decode(asking->reply.data, asking->reply.len, &request->answer);
-        request->answered = status == 0;
-    }
-    if (status == 0 && request->answer.outcome != MEMBER_DONE &&
-        request->answer.outcome != MEMBER_PENDING && asking->seq != 0) {
-        /* It was refused, and the client gets that answer: so no copy still on its way may be
-         * carried out. An empty command takes its number. */
-        empty(asking);
-        cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
-        asking->kind = CLUSTER_REQUEST_COMMAND;
-        asking->keeps_seq = false;
-        asking->done = on_number_used;
-        requests_submit(all->requests, asking);
-        return;
-    }
-    requests_release(all->requests, asking);
-    if (status != 0 || request->answer.outcome != MEMBER_PENDING || all->on->stopping ||
-        request->outer == NULL || again_ms >= request->outer->deadline_ms) {
-        member_request_finish(request, status);
-        return;
-    }
-    timer_arm(all->on->timers, &request->again, again_ms);
-}
-
-static void ask_leader(struct membership_request *request)
-{
-    struct cluster_request *asking = &request->asking;
-
-    empty(asking);
-    *asking = (struct cluster_request){.kind = CLUSTER_REQUEST_MEMBER,
-                                       .keeps_seq = true,
-                                       .deadline_ms = request->outer->deadline_ms,
-                                       .done = on_asked};
-    member_ask_encode(&request->ask, &asking->payload);
-    request->ask.again = true;
-    requests_submit(request->all->requests, asking);
-}
-
-/* Does this node know that it was carried out? A node that removed itself finds no leader to
- * ask. */
-static bool is_removed(struct membership_request *request)
-{
-    const struct membership_requests *all = request->all;
-    uint64_t node_id = request->ask.node_id;
-
-    if (request->ask.kind != MEMBER_ASK_REMOVE ||
-        !((all->removed && node_id == all->on->node_id) ||
-          state_member_removed(all->on->state, node_id))) {
-        return false;
-    }
-    request->answer = (struct member_answer){.outcome = MEMBER_DONE};
-    (void)snprintf(request->answer.why, sizeof request->answer.why,
-                   "node %" PRIu64 " is no longer a member", node_id);
-    request->answered = true;
-    return true;
-}
-
-static void member_request_again_cb(struct timer *timer, uint64_t now_ms)
-{
-    struct membership_request *request = CONTAINER(timer, struct membership_request, again);
-
-    (void)now_ms;
-    ASSERT(!request->all->on->stopping && request->all->count > 0);
-    if (is_removed(request)) {
-        member_request_finish(request, 0);
-    } else {
-        ask_leader(request);
-    }
-}
-
-void membership_requests_submit(struct membership_requests *all, struct cluster_request *outer)
-{
-    struct membership_request *request;
-    struct member_ask ask;
-
-    if (all->count >= LIMIT_MEMBERSHIP_REQUESTS) {
-        answers_put(all->on->answers, outer, ERR_OVERLOADED);
-        return;
-    }
-    if (member_ask_decode(outer->payload.data, outer->payload.len, &ask) != 0) {
-        answers_put(all->on->answers, outer, ERR_BAD_MESSAGE);
-        return;
-    }
-    request = MUST_HAVE(calloc(1, sizeof *request));
-    request->all = all;
-    request->outer = outer;
-    request->ask = ask;
-    timer_init(&request->again, member_request_again_cb);
-    TAILQ_INSERT_TAIL(&all->list, request, link);
-    all->count++;
-    ask_leader(request);
-}
-
-void membership_requests_stop(struct membership_requests *all)
-{
-    struct membership_request *request;
-    struct membership_request *next;
-
-    for (request = TAILQ_FIRST(&all->list); request != NULL; request = next) {
-        next = TAILQ_NEXT(request, link);
-        if (timer_is_armed(&request->again)) {
-            timer_cancel(all->on->timers, &request->again);
-            member_request_finish(request, ERR_SHUTTING_DOWN);
-        }
-    }
-}
-
-void membership_requests_removed(struct membership_requests *all)
-{
-    struct membership_request *request;
-
-    all->removed = true;
-    TAILQ_FOREACH (request, &all->list, link) {
-        if (!timer_is_armed(&request->again) && request->outer != NULL && is_removed(request)) {
-            member_request_answer(request, 0);
-        }
-    }
-}
-
-/* --- the barrier --- */
-
-#define ASK_AGAIN_MS 20
-
-/* Lower bound of the index that a member has applied. */
-static uint64_t applied_by(const struct barrier *barrier, uint64_t id)
-{
-    return id == barrier->on->node_id ? driver_applied(barrier->on->driver)->index
-                                      : context_peer(barrier->on, id)->applied;
-}
-
-/* The members to wait for. A change may never be committed: until it is, a member that it removes
- * still hands out ids, and is waited for. */
-static struct configuration barrier_members_of(const struct barrier *barrier)
-{
-    struct configuration applied;
-
-    applier_configured(&barrier->on->driver->applier, &applied);
-    return applied;
-}
-
-/* The index that all have applied. */
-static uint64_t applied_by_all(const struct barrier *barrier)
-{
-    const struct configuration conf = barrier_members_of(barrier);
-    uint64_t least = driver_applied(barrier->on->driver)->index;
-
-    MEMBER_FOREACH (member, &conf) {
-        uint64_t applied = applied_by(barrier, member->id);
-
-        least = applied < least ? applied : least;
-    }
-    return least;
-}
-
-void barrier_link_changed(struct barrier *barrier, uint64_t peer)
-{
-    struct peer_row *row = context_peer(barrier->on, peer);
-
-    if (row != NULL) {
-        row->applied = 0;
-    }
-}
-
-bool barrier_receive(struct barrier *barrier, uint64_t from, const uint8_t *payload, size_t len)
-{
-    struct configuration conf;
-    struct wire_applied message;
-
-    if (wire_applied_decode(payload, len, &message) != 0 ||
-        !trust_index(&barrier->on->driver->trust, from, "applied_index", message.index)) {
-        return false;
-    }
-    if (!message.answer) {
-        message = (struct wire_applied){true, driver_applied(barrier->on->driver)->index};
-        (void)context_send_applied(barrier->on, from, FRAME_APPLIED, &message);
-        return true;
-    }
-    conf = barrier_members_of(barrier);
-    if (configuration_find(&conf, from) == NULL) {
-        return true; /* perhaps a node of a newer configuration: nothing waits for it here */
-    }
-    context_wake(barrier->on, WAKE_BARRIER);
-    context_peer(barrier->on, from)->applied = message.index;
-    return true;
-}
-
-/* The request is on no list. If it failed, it must name the missing members. */
-static void barrier_finish(struct barrier *barrier, struct cluster_request *request, int status)
-{
-    const struct configuration conf = barrier_members_of(barrier);
-    struct missing_members *missing = request->out;
-    uint64_t self = barrier->on->node_id;
-    uint64_t index = request->index;
-
-    if (status == 0) {
-        answers_put(barrier->on->answers, request, 0);
-        return;
-    }
-    missing->count = 0;
-    if (applied_by(barrier, self) < index) { /* it may no longer be a member */
-        missing->nodes[missing->count].id = self;
-        missing->nodes[missing->count++].reachable = true;
-    }
-    MEMBER_FOREACH (member, &conf) {
-        if (member->id != self && applied_by(barrier, member->id) < index) {
-            ASSERT(missing->count <= LIMIT_NODES);
-            missing->nodes[missing->count].id = member->id;
-            missing->nodes[missing->count++].reachable = context_reaches(barrier->on, member->id);
-        }
-    }
-    answers_put(barrier->on->answers, request, status);
-}
-
-static void barrier_leave(struct barrier *barrier, struct cluster_request *request, int status)
-{
-    ASSERT(barrier->count > 0);
-    TAILQ_REMOVE(&barrier->waits, request, link);
-    barrier->count--;
-    timer_cancel(barrier->on->timers, &request->deadline);
-    if (barrier->count == 0) {
-        timer_cancel(barrier->on->timers, &barrier->ask_again);
-    }
-    barrier_finish(barrier, request, status);
-}
-
-static void barrier_deadline_cb(struct timer *timer, uint64_t now_ms)
-{
-    struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
-
-    struct barrier *barrier = request->holder;
-
-    (void)now_ms;
-    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER);
-    /* Since the last turn the last member may have answered, or have been removed: then no member
-     * is missing. */
-    barrier_leave(barrier, request, request->index <= applied_by_all(barrier) ? 0 : ERR_TIMEOUT);
-}
-
-void barrier_submit(struct barrier *barrier, struct cluster_request *request)
-{
-    struct cluster_request *before = TAILQ_LAST(&barrier->waits, cluster_request_list);
-
-    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->out != NULL);
-    if (barrier->count >= LIMIT_BARRIER_WAITS) {
-        barrier_finish(barrier, request, ERR_OVERLOADED);
-        return;
-    }
-    /* Insert in order; requests mostly come in order. */
-    while (before != NULL && before->index > request->index) {
-        before = TAILQ_PREV(before, cluster_request_list, link);
-    }
-    if (before == NULL) {
-        TAILQ_INSERT_HEAD(&barrier->waits, request, link);
-    } else {
-        TAILQ_INSERT_AFTER(&barrier->waits, before, request, link);
-    }
-    barrier->count++;
-    request->holder = barrier;
-    timer_init(&request->deadline, barrier_deadline_cb);
-    timer_arm(barrier->on->timers, &request->deadline, request->deadline_ms);
-    context_wake(barrier->on, WAKE_BARRIER);
-}
-
-void barrier_turn(struct barrier *barrier)
-{
-    const struct wire_applied question = {.answer = false};
-    struct configuration conf;
-    struct cluster_request *request;
-    uint64_t all;
-    uint64_t highest;
-
-    if (barrier->count == 0) {
-        return;
-    }
-    all = applied_by_all(barrier);
-    while ((request = TAILQ_FIRST(&barrier->waits)) != NULL && request->index <= all) {
-        barrier_leave(barrier, request, 0);
-    }
-    if (barrier->count == 0 || timer_is_armed(&barrier->ask_again)) {
-        return;
-    }
-    conf = barrier_members_of(barrier);
-    highest = TAILQ_LAST(&barrier->waits, cluster_request_list)->index;
-    MEMBER_FOREACH (member, &conf) {
-        if (member->id != barrier->on->node_id && applied_by(barrier, member->id) < highest) {
-            (void)context_send_applied(barrier->on, member->id, FRAME_APPLIED, &question);
-        }
-    }
-    context_arm_in(barrier->on, &barrier->ask_again, ASK_AGAIN_MS);
-}
-
-void barrier_init(struct barrier *barrier, const struct raft_context *on)
-{
-    *barrier = (struct barrier){.on = on, .ask_again.wakes = WAKE_BARRIER};
-    TAILQ_INIT(&barrier->waits);
-}
-
-void barrier_stop(struct barrier *barrier)
-{
-    struct cluster_request *request;
-
-    while ((request = TAILQ_FIRST(&barrier->waits)) != NULL) {
-        barrier_leave(barrier, request, ERR_SHUTTING_DOWN);
-    }
 }

@@ -5,7 +5,7 @@
  *
  * The happy path: start() when the replica starts. Then all events that are not the replica's own
  * (a frame of another kind, a query, its part of a turn) go to the service. The service submits its
- * own requests as any other (replica_submit()).
+ * own requests as any other (raft_context.submit).
  *
  * Failure modes: those of start(). Thread: the raft loop.
  */

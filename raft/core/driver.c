@@ -507,7 +507,7 @@ void driver_quiesce(struct driver *driver)
         applier_write(&driver->applier, false);
     }
     end_steps(driver);
-    snapshot_end_transfer(&driver->transfers);
+    snapshot_end_transfer(&driver->transfers, 0);
 }
 
 bool driver_is_quiet(struct driver *driver)
@@ -1090,7 +1090,7 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
 void driver_link_changed(struct driver *driver, uint64_t peer, bool up)
 {
     if (!up) {
-        snapshot_link_down(&driver->transfers, peer);
+        snapshot_end_transfer(&driver->transfers, peer);
     }
 }
 

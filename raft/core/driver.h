@@ -25,14 +25,13 @@
  * observer is informed, and the outcome of submitted commands is unknown.
  *
  * Invariants: the commit index never falls; nothing is applied above it; the update of one event is
- * carried out before the next event. (More: outbox.h, applier.h, snapshot.h, entry_log.h.)
+ * carried out before the next event. (More: entry_log.h, applier.h, snapshot.h.)
  *
  * Thread: the raft loop.
  */
 #ifndef LEAFD_RAFT_CORE_DRIVER_H
 #define LEAFD_RAFT_CORE_DRIVER_H
 
-#include "raft/core/outbox.h"
 #include "raft/core/applier.h"
 #include "raft/core/entry_log.h"
 #include "raft/core/rollback.h"

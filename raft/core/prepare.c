@@ -271,18 +271,6 @@ void prepare_member_record(uint64_t incarnation, struct buf *record)
     buf_put_u64(record, incarnation);
 }
 
-int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *ret_error)
-{
-    struct store_loaded loaded;
-    int rv = store->ops->load(store, &loaded, NULL, NULL, ret_error);
-
-    if (rv == 0) {
-        *ret_is_empty = prepare_is_empty(&loaded);
-        store_loaded_release(&loaded);
-    }
-    return rv;
-}
-
 int prepare_load_row(void *data, const struct store_row *row)
 {
     return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
@@ -335,9 +323,8 @@ int prepare_check_entries(const struct state *state, const struct store_loaded *
     return 0;
 }
 
-int prepare_load(struct store *store, struct state *state, uint64_t node_id, uint32_t random,
-                 const struct net_peer *members, size_t member_count,
-                 struct store_loaded *ret_loaded, struct store_error *ret_error)
+int prepare_load(struct store *store, struct state *state, struct store_loaded *ret_loaded,
+                 struct store_error *ret_error)
 {
     int rv;
 
@@ -357,9 +344,6 @@ int prepare_load(struct store *store, struct state *state, uint64_t node_id, uin
         rv = prepare_check_entries(state, ret_loaded, ret_error);
     } else {
         (void)store_error_set(ret_error, rv, "the rows contradict each other");
-    }
-    if (rv == 0) {
-        rv = prepare_store(store, ret_loaded, node_id, random, members, member_count, ret_error);
     }
     if (rv != 0) {
         store_loaded_release(ret_loaded);

@@ -29,9 +29,6 @@
 /* True if the store never had a log. */
 bool prepare_is_empty(const struct store_loaded *loaded);
 
-/* The same for a store that is not loaded yet, before anything else. 0 or the store's error. */
-int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *ret_error) MUST_CHECK;
-
 /* The first configuration, if the log still begins with it. False: it does not, or there is
  * none. */
 bool prepare_first_list(const struct store_loaded *loaded, struct configuration *ret_configuration);
@@ -59,12 +56,11 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
                   uint32_t random, const struct net_peer *members, size_t member_count,
                   struct store_error *ret_error) MUST_CHECK;
 
-/* All that comes before driver_start(): the rows into the new state, what the core needs into
- * loaded (the caller's to release), and prepare_store(). 0, or an error of the store; then nothing
- * is left but the state. */
-int prepare_load(struct store *store, struct state *state, uint64_t node_id, uint32_t random,
-                 const struct net_peer *members, size_t member_count,
-                 struct store_loaded *ret_loaded, struct store_error *ret_error) MUST_CHECK;
+/* What comes before prepare_store(), and writes nothing: the rows into the new state, what the core
+ * needs into loaded (the caller's to release). 0, or an error of the store; then nothing is left
+ * but the state. */
+int prepare_load(struct store *store, struct state *state, struct store_loaded *ret_loaded,
+                 struct store_error *ret_error) MUST_CHECK;
 
 /* The record of a node that has the log of the others: it no longer joins. */
 void prepare_member_record(uint64_t incarnation, struct buf *record);

@@ -316,17 +316,12 @@ bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- ends --- */
 
-void snapshot_end_transfer(struct snapshot_transfers *transfers)
+void snapshot_end_transfer(struct snapshot_transfers *transfers, uint64_t peer)
 {
     SNAPSHOT_OUT_FOREACH (out, transfers) {
-        end_transfer(out);
-    }
-}
-
-void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer)
-{
-    SNAPSHOT_OUT_FOREACH (out, transfers) {
-        out->link_lost = out->link_lost || (out->active && out->peer == peer);
+        if (peer == 0 || (out->active && out->peer == peer)) {
+            end_transfer(out);
+        }
     }
 }
 
@@ -340,8 +335,7 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
         bool lost_view = out->active && out->view.snapshot != NULL && !out->ended &&
                          atomic_load(&out->view.snapshot->ended);
 
-        if (out->active &&
-            (out->link_lost || lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
+        if (out->active && (lost_view || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
             end_transfer(out);
         }
         if (disk_view_take(&out->view)) {

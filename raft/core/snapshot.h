@@ -14,7 +14,7 @@
  * snapshot that was sent; else a peer that installs more slowly than the log is cut would get
  * snapshots for ever.
  *
- * Finished reads and lost links wait for snapshot_turn().
+ * Finished reads wait for snapshot_turn().
  *
  * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
  * or for LIMIT_SNAPSHOT_MS, or the store took the view back to free space (store.h): the transfer
@@ -31,7 +31,7 @@
 
 #include <raft.h>
 
-#include "raft/core/outbox.h"
+#include "raft/core/entry_log.h"
 #include "raft/transport/net.h"
 #include "src/base/clock.h"
 #include "src/state/state.h"
@@ -43,7 +43,6 @@ struct snapshot_transfers;
 struct snapshot_out {
     bool active; /* else the place is free, once its view is closed */
     bool ended;  /* the last chunk was sent */
-    bool link_lost;
     uint64_t peer;
     uint64_t transfer;
     uint64_t at_least; /* index the core asked for */
@@ -89,8 +88,8 @@ struct snapshot_transfers {
     uint64_t in_bytes_max;  /* of a stream that comes; <= LIMIT_SNAPSHOT_BYTES */
 };
 
-/* End all that goes out; views are closed by the disk. */
-void snapshot_end_transfer(struct snapshot_transfers *transfers);
+/* End what goes out to a peer, whose link is lost; 0: to all. Views are closed by the disk. */
+void snapshot_end_transfer(struct snapshot_transfers *transfers, uint64_t peer);
 
 /* While transfers are busy, in each turn: take what the disk has read, and drop transfers that were
  * lost or make no progress. led_term: the term in which this node leads; 0: none. */
@@ -121,8 +120,6 @@ uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers);
 /* A frame. False: malformed. */
 bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
                           const uint8_t *payload, size_t len);
-
-void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer);
 
 /* --- in --- */
 

@@ -612,25 +612,25 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
 }
 
 /* A node without other members begins a cluster at once, and nothing would prevent a second such
- * node from beginning another. So the operator must ask for it (bootstrap_single). */
-static int check_single(struct node *node, struct store_error *ret_error)
+ * node from beginning another. So the operator must ask for it (bootstrap_single). Else the store
+ * is made ready. */
+static int prepare_start(const struct node *node, struct store_loaded *loaded,
+                         struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
-    bool is_empty = false;
-    int rv = 0;
+    bool joins = settings->join.count > 0;
 
-    if (settings->members.count == 1 && settings->join.count == 0 && !settings->bootstrap_single) {
-        rv = prepare_look(node->store, &is_empty, ret_error);
-    }
-    if (rv == 0 && is_empty) {
+    if (prepare_is_empty(loaded) && settings->members.count == 1 && !joins &&
+        !settings->bootstrap_single) {
         snprintf(ret_error->text, sizeof ret_error->text,
                  "cluster.members names this node alone and the data directory is new: it would "
                  "begin a cluster apart from any other. Name all first members, the same list on "
                  "each; or set join; or, if one node is to be all of it, set "
                  "cluster.bootstrap = single");
-        rv = ERR_INVALID;
+        return ERR_INVALID;
     }
-    return rv;
+    return prepare_store(node->store, loaded, settings->node_id, (uint32_t)prng_entropy(),
+                         settings->members.peers, joins ? 0 : settings->members.count, ret_error);
 }
 
 /* The list of an earlier start applies, and before the birth no other node knows it: an operator
@@ -696,18 +696,15 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
     _Static_assert(sizeof ret_error->text >= NET_KEYS_WHY_BYTES, "what is wrong with keys fits");
     rv = net_keys_make(&settings->keys, &node->keys, ret_error->text);
     if (rv == 0) {
-        rv = check_single(node, ret_error);
+        rv = prepare_load(store, state, &loaded, ret_error);
     }
     if (rv != 0) {
         goto err_free;
     }
-    rv = prepare_load(store, state, settings->node_id, (uint32_t)prng_entropy(),
-                      settings->members.peers,
-                      settings->join.count > 0 ? 0 : settings->members.count, &loaded, ret_error);
-    if (rv != 0) {
-        goto err_free;
+    rv = prepare_start(node, &loaded, ret_error);
+    if (rv == 0) {
+        rv = check_list(node, state, &loaded, ret_error);
     }
-    rv = check_list(node, state, &loaded, ret_error);
     if (rv == 0) {
         rv = maybe_join(node, &loaded, ret_error);
     }
@@ -763,7 +760,7 @@ void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), voi
 void node_free(struct node *node)
 {
     ASSERT(node->handles_open == 0);
-    replica_release(&node->replica);
+    node->service->ops->release(node->service);
     wakeup_free(&node->wake);
     mailbox_free(&node->mailbox);
     free(node);

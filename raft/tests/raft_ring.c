@@ -74,8 +74,11 @@ static struct state *load(struct ring_node *node, struct store_loaded *ret_loade
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
     state_speaks(state, speaks);
-    rv = prepare_load(node->store, state, node->id, (uint32_t)node->id, members,
-                      node->id > count ? 0 : count, ret_loaded, &error);
+    rv = prepare_load(node->store, state, ret_loaded, &error);
+    if (rv == 0) {
+        rv = prepare_store(node->store, ret_loaded, node->id, (uint32_t)node->id, members,
+                           node->id > count ? 0 : count, &error);
+    }
     if (rv != 0) {
         fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
     }
@@ -170,7 +173,7 @@ int ring_meet(struct ring *ring, uint64_t from, uint64_t to)
     int rv;
 
     peers_state(&ring_node(ring, from)->replica.peers, &statement);
-    birth_watch_speaks(&ring_node(ring, to)->replica.births, from,
+    birth_watch_speaks(&ring_node(ring, to)->replica.peers.births, from,
                        state_levels(ring_node(ring, from)->replica.state));
     rv = peers_birth(&ring_node(ring, to)->replica.peers, from, statement.data, statement.len);
     buf_free(&statement);
@@ -251,7 +254,7 @@ void ring_crash(struct ring *ring, uint64_t id)
         continue;
     }
     replica_close(&node->replica);
-    replica_release(&node->replica);
+    node->ids.base.ops->release(&node->ids.base);
     fake_net_free(&node->net);
     node->store->ops->close(node->store);
     store_mem_reopen(node->store);

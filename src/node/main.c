@@ -36,36 +36,17 @@
 #define MAPPED_BYTES (1 << 20)
 #define TRIM_BYTES (3 << 20)
 
-/* To stdout. */
-static enum exit_code print_text(const struct buf *text)
-{
-    bool written = fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
-
-    return written ? EXIT_CODE_STOPPED : EXIT_CODE_DISK;
-}
-
-/* The token, which is stored nowhere, then the line for the tokens file. */
-static enum exit_code print_token(struct buf *text)
-{
-    char token[TOKEN_TEXT_BYTES];
-    char line[TOKEN_LINE_BYTES];
-
-    if (token_new(token, line) != 0) {
-        fprintf(stderr, "leafd: the system gives no random bytes\n");
-        return EXIT_CODE_INTERNAL;
-    }
-    buf_printf(text, "%s\n%s\n", token, line);
-    return print_text(text);
-}
-
 static enum exit_code refuse_settings(int rv, const struct config_error *error)
 {
     fprintf(stderr, "leafd: %s\n", error->text);
     return exit_code_of(rv);
 }
 
+/* Run a node, or print a text. */
 static enum exit_code run_action(enum config_action action, struct config *config)
 {
+    char token[TOKEN_TEXT_BYTES];
+    char line[TOKEN_LINE_BYTES];
     struct config_error error;
     BUF_LOCAL(text);
     int rv;
@@ -79,39 +60,48 @@ static enum exit_code run_action(enum config_action action, struct config *confi
         return rv == 0 ? run_node(config) : refuse_settings(rv, &error);
     case CONFIG_HELP:
         config_print_help(&text);
-        return print_text(&text);
+        break;
     case CONFIG_VERSION:
         buf_printf(&text, "leafd %s%s%s\nlibraries ", LEAFD_VERSION,
                    commit_built[0] != '\0' ? " commit " : "", commit_built);
         libraries_json(&text);
         buf_printf(&text, "\n");
-        return print_text(&text);
+        break;
     case CONFIG_PRINT:
         config_print(config, &text);
-        return print_text(&text);
+        break;
     case CONFIG_PRINT_DOC:
         config_print_doc(&text);
-        return print_text(&text);
+        break;
     case CONFIG_PRINT_EXAMPLE:
         config_print_example(&text);
-        return print_text(&text);
+        break;
     case CONFIG_NEW_SECRET:
         buf_reserve(&text, SECRET_TEXT_BYTES);
         secret_new((char *)text.data);
         text.data[SECRET_TEXT_BYTES - 1] = '\n';
         text.len = SECRET_TEXT_BYTES;
-        return print_text(&text);
-    case CONFIG_NEW_TOKEN:
-        return print_token(&text);
+        break;
+    case CONFIG_NEW_TOKEN: /* it is stored nowhere; then the line for the tokens file */
+        if (token_new(token, line) != 0) {
+            fprintf(stderr, "leafd: the system gives no random bytes\n");
+            return EXIT_CODE_INTERNAL;
+        }
+        buf_printf(&text, "%s\n%s\n", token, line);
+        break;
     case CONFIG_CHECK:
         rv = privileges_check(config, &error);
         if (rv != 0) {
             return refuse_settings(rv, &error);
         }
         buf_printf(&text, "the settings are valid\n");
-        return print_text(&text);
+        break;
+    default:
+        UNREACHABLE("action of the command line");
     }
-    UNREACHABLE("action of the command line");
+    return fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0
+               ? EXIT_CODE_STOPPED
+               : EXIT_CODE_DISK;
 }
 
 int main(int argc, char *argv[])

@@ -91,7 +91,8 @@ static void update_members(struct health *health)
     SEE(health, members, conf->count);
     SEE(health, voters, configuration_voters(conf));
     SEE(health, differs,
-        health->of.replica->differences.now | (*health->of.layout_differs ? ID_DIFFERS_LAYOUT : 0));
+        health->of.replica->announce.differs |
+            (*health->of.layout_differs ? ID_DIFFERS_LAYOUT : 0));
     SEE(health, drained, state_placement(on->state, on->node_id).drained);
     SEE(health, member_change, change != NULL && !change->given_up);
     SEE(health, level, state_level(on->state));
@@ -105,11 +106,12 @@ static void update_birth(struct health *health)
     struct birth birth;
     size_t count;
 
-    if (health->birth_changes == health->of.replica->births.changes && health->birth_changes != 0) {
+    if (health->birth_changes == health->of.replica->peers.births.changes &&
+        health->birth_changes != 0) {
         return;
     }
-    health->birth_changes = health->of.replica->births.changes;
-    count = birth_watch_waits(&health->of.replica->births, waits);
+    health->birth_changes = health->of.replica->peers.births.changes;
+    count = birth_watch_waits(&health->of.replica->peers.births, waits);
     for (size_t i = 0; i < LIMIT_NODES; i++) {
         SEE(health, birth_waits[i],
             i < count ? (uint32_t)(waits[i].id << 8) | (uint32_t)waits[i].wait : 0);

@@ -102,7 +102,7 @@ static void open_tag(struct id_service *service, struct cluster_request *request
     open->query.deadline_ms = request->deadline_ms;
     open->query.done = ids_queried_cb;
     query_get_encode(&open->query.payload, name, request->payload.len);
-    replica_submit(service->replica, &open->query);
+    service->context.on->submit(service->context.on, &open->query);
 }
 
 void id_service_submit(struct id_service *service, struct cluster_request *request)
@@ -125,7 +125,7 @@ void id_service_submit(struct id_service *service, struct cluster_request *reque
     case CLUSTER_REQUEST_LEADER:
     case CLUSTER_REQUEST_MEMBER:
     case CLUSTER_REQUEST_BARRIER:
-        replica_submit(service->replica, request);
+        service->context.on->submit(service->context.on, request);
         break;
     case ID_REQUEST_OPEN:
         open_tag(service, request);

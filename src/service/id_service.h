@@ -11,7 +11,7 @@
  *   change_log
  *
  * The happy path: id_service_init(); replica_start() with its `base`; id_service_submit() for each
- * request of a client. The cluster serves most kinds (replica_submit()).
+ * request of a client. The cluster serves most kinds (raft_context.submit).
  *
  * Failure modes: those of replica_start(): ERR_CORRUPT and others for a lease that cannot be read.
  *
@@ -94,7 +94,7 @@ struct id_service {
 /* Call before the state is loaded, since it sets the state's machine. config is copied; the data
  * that it points to is borrowed. In the lease's config node and store are the replica's, and also
  * the address if it is NULL. What replica_start() begins is ended by replica_close() and
- * replica_release(). */
+ * service_ops.release. */
 void id_service_init(struct id_service *service, const struct id_service_config *config);
 
 /* Any kind of request, also before the next turn of the replica; done() comes from there. */

@@ -66,7 +66,6 @@ void scene_expect_idle(struct ring *ring, bool stamps_may)
         assert_true(requests->serving.count <= stamp);
         assert_int_equal(requests->forwarder.count, 0);
         assert_int_equal(requests->forwarder.bytes, 0);
-        assert_int_equal(requests->forwarder.numbers.count, 0);
     }
     assert_int_equal(ring->refused, 0);
 }

@@ -22,9 +22,9 @@ struct waited {
     struct missing_members missing;
 };
 
-static struct barrier *barrier_of(struct ring *ring, uint64_t id)
+static struct requests *barrier_of(struct ring *ring, uint64_t id)
 {
-    return &ring_node(ring, id)->replica.barrier;
+    return &ring_node(ring, id)->replica.requests;
 }
 
 /* Make a tag through a node, and wait there for all. Returns the entry's index. */
@@ -64,8 +64,8 @@ static void expect_idle(struct ring *ring)
 {
     for (uint64_t id = 1; id <= ring->count; id++) {
         if (ring_node(ring, id)->up) {
-            assert_int_equal(barrier_of(ring, id)->count, 0);
-            assert_false(timer_is_armed(&barrier_of(ring, id)->ask_again));
+            assert_int_equal(barrier_of(ring, id)->barrier.count, 0);
+            assert_false(timer_is_armed(&barrier_of(ring, id)->barrier.ask_again));
         }
     }
     assert_int_equal(ring->refused, 0);

@@ -25,23 +25,23 @@ static size_t waits_of(struct ring *ring, uint64_t id)
 {
     struct birth_seen waits[LIMIT_NODES];
 
-    return birth_watch_waits(&ring_node(ring, id)->replica.births, waits);
+    return birth_watch_waits(&ring_node(ring, id)->replica.peers.births, waits);
 }
 
 static struct wire_birth said_by(struct ring *ring, uint64_t id)
 {
-    return birth_watch_report(&ring_node(ring, id)->replica.births);
+    return birth_watch_report(&ring_node(ring, id)->replica.peers.births);
 }
 
 static int judge(struct ring *ring, uint64_t id, uint64_t peer, struct wire_birth said)
 {
-    return birth_watch_judge(&ring_node(ring, id)->replica.births, peer, &said);
+    return birth_watch_judge(&ring_node(ring, id)->replica.peers.births, peer, &said);
 }
 
 static enum birth_wait wait_for(struct ring *ring, uint64_t id, uint64_t peer)
 {
     struct birth_seen waits[LIMIT_NODES];
-    size_t count = birth_watch_waits(&ring_node(ring, id)->replica.births, waits);
+    size_t count = birth_watch_waits(&ring_node(ring, id)->replica.peers.births, waits);
 
     for (size_t i = 0; i < count; i++) {
         if (waits[i].id == peer) {
@@ -192,7 +192,7 @@ static void test_another_list_keeps_a_node_waiting_until_it_is_mended(void **sta
     said.uid = uid_make(1, 2); /* a cluster that was born with that list */
     assert_int_equal(judge(&ring, 1, 3, said), ERR_OTHER_LIST);
     expect_no_candidate(&ring);
-    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 2, ERR_OTHER_LIST);
+    birth_watch_refused(&ring_node(&ring, 1)->replica.peers.births, 2, ERR_OTHER_LIST);
     assert_int_equal(waits_of(&ring, 1), 2);
     assert_int_equal(ring_meet(&ring, 2, 1), 0);
     assert_int_equal(ring_meet(&ring, 3, 1), 0);
@@ -254,7 +254,7 @@ static void test_born_nodes_of_two_clusters_refuse_each_other(void **state)
     assert_int_equal(judge(&ring, 1, 2, said), ERR_OTHER_BIRTH);
     ring_run_ms(&ring, 100);
     assert_int_equal(ring_node(&ring, 1)->failed_count, 0); /* one stray node ends nobody */
-    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 3, ERR_OTHER_BIRTH);
+    birth_watch_refused(&ring_node(&ring, 1)->replica.peers.births, 3, ERR_OTHER_BIRTH);
     ring_run_ms(&ring, 100);
     assert_int_equal(ring_node(&ring, 1)->failed_count, 1); /* told once */
     assert_int_equal(ring_node(&ring, 1)->failed_err, ERR_OTHER_BIRTH);
@@ -269,9 +269,9 @@ static void test_a_stray_node_that_was_put_right_counts_no_more(void **state)
     ring_start(&ring, 3);
     (void)ring_elect(&ring);
     said = said_by(&ring, 1);
-    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 2, ERR_OTHER_BIRTH);
+    birth_watch_refused(&ring_node(&ring, 1)->replica.peers.births, 2, ERR_OTHER_BIRTH);
     assert_int_equal(judge(&ring, 1, 2, said), 0);
-    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 3, ERR_OTHER_BIRTH);
+    birth_watch_refused(&ring_node(&ring, 1)->replica.peers.births, 3, ERR_OTHER_BIRTH);
     ring_run_ms(&ring, 100);
     assert_int_equal(ring_node(&ring, 1)->failed_count, 0);
 }

@@ -1,6 +1,6 @@
 /*
  * test_forwarder.c - what a member does with requests that it passes on to the leader for
- * another one (leader_route.c): once and no further, within bounds, for members alone.
+ * another one (requests.c): once and no further, within bounds, for members alone.
  *
  * Thread: one.
  */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "raft/cluster/leader_route.h"
+#include "raft/cluster/requests.h"
 
 #define SEED 0x123456789abcdef0ULL
 
@@ -22,9 +22,9 @@ static void test_a_number_leads_to_its_item_until_it_is_over(void **state)
     uint64_t second;
 
     (void)state;
-    numbers_init(&numbers, SEED, 0);
-    first = numbers_give(&numbers, &items[0]);
-    second = numbers_give(&numbers, &items[1]);
+    numbers_init(&numbers, SEED);
+    first = numbers_give(&numbers, &items[0], 0);
+    second = numbers_give(&numbers, &items[1], 0);
     assert_true(second > first);
     assert_ptr_equal(numbers_find(&numbers, first), &items[0]);
     assert_ptr_equal(numbers_find(&numbers, second), &items[1]);
@@ -40,22 +40,27 @@ static void test_a_number_leads_to_its_item_until_it_is_over(void **state)
 
 static void test_marked_numbers_are_others(void **state)
 {
-    struct numbers plain;
-    struct numbers marked;
-    int item;
+    struct numbers numbers;
+    int plain;
+    int marked;
+    uint64_t own;
     uint64_t number;
 
     (void)state;
-    numbers_init(&plain, SEED, 0);
-    numbers_init(&marked, SEED, NUMBERS_MARK);
-    number = numbers_give(&marked, &item);
+    numbers_init(&numbers, SEED);
+    number = numbers_give(&numbers, &marked, NUMBERS_MARK);
+    own = numbers_give(&numbers, &plain, 0);
     assert_true((number & NUMBERS_MARK) != 0);
-    assert_ptr_equal(numbers_find(&marked, number), &item);
-    assert_true((numbers_give(&plain, &item) & NUMBERS_MARK) == 0);
-    numbers_end(&marked, number);
-    numbers_end(&plain, plain.last);
-    numbers_free(&plain);
-    numbers_free(&marked);
+    assert_true((own & NUMBERS_MARK) == 0);
+    assert_ptr_equal(numbers_find(&numbers, number), &marked);
+    assert_ptr_equal(numbers_find(&numbers, own), &plain);
+    assert_null(numbers_find(&numbers, number & ~NUMBERS_MARK));
+    assert_null(numbers_find(&numbers, own | NUMBERS_MARK));
+    numbers_end(&numbers, number);
+    assert_null(numbers_find(&numbers, number));
+    assert_ptr_equal(numbers_find(&numbers, own), &plain);
+    numbers_end(&numbers, own);
+    numbers_free(&numbers);
 }
 
 /* One lives long, while the others go round the table twice: its place is left out. */
@@ -67,10 +72,10 @@ static void test_a_place_that_is_taken_is_left_out(void **state)
     uint64_t first;
 
     (void)state;
-    numbers_init(&numbers, SEED, 0);
-    first = numbers_give(&numbers, &old);
+    numbers_init(&numbers, SEED);
+    first = numbers_give(&numbers, &old, 0);
     for (unsigned i = 0; i < 4 * NUMBERS_MAX; i++) {
-        uint64_t number = numbers_give(&numbers, &item);
+        uint64_t number = numbers_give(&numbers, &item, 0);
 
         assert_ptr_equal(numbers_find(&numbers, number), &item);
         assert_ptr_equal(numbers_find(&numbers, first), &old);
@@ -88,9 +93,9 @@ static void test_as_many_as_the_limit(void **state)
 
     (void)state;
     assert_non_null(given);
-    numbers_init(&numbers, SEED, 0);
+    numbers_init(&numbers, SEED);
     for (unsigned i = 0; i < NUMBERS_MAX; i++) {
-        given[i] = numbers_give(&numbers, &given[i]);
+        given[i] = numbers_give(&numbers, &given[i], 0);
     }
     assert_int_equal(numbers.count, NUMBERS_MAX);
     for (unsigned i = 0; i < NUMBERS_MAX; i++) {

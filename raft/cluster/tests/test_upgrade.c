@@ -314,7 +314,7 @@ static struct replica *raises(struct ring *ring, uint64_t leader)
     buf_free(&ask);
     buf_free(&reply);
     assert_int_equal(answer.outcome, MEMBER_PENDING);
-    assert_true(replica->upgrade.command.in_flight);
+    assert_true(replica->membership.upgrade.command.in_flight);
     return replica;
 }
 
@@ -343,7 +343,8 @@ static void test_a_raise_ends_with_the_lead(void **state)
     ring_isolate(&ring, leader, true);
     first = raises(&ring, leader);
     ring_run_ms(&ring, 1500);
-    assert_false(first->upgrade.command.in_flight); /* by what it knows, nobody is in the way */
+    assert_false(
+        first->membership.upgrade.command.in_flight); /* by what it knows, nobody is in the way */
     for (next = 1; next == leader || !driver_leads(&ring_node(&ring, next)->replica.driver);) {
         next++;
     }
@@ -374,10 +375,10 @@ static void test_a_raise_that_waits_ends_once_somebody_is_in_the_way(void **stat
     ring_settle(&ring);
     (void)raises(&ring, ring_elect(&ring));
     ring_run_ms(&ring, 100);
-    assert_true(leader->upgrade.command.in_flight); /* nobody is in the way yet */
+    assert_true(leader->membership.upgrade.command.in_flight); /* nobody is in the way yet */
     exchange(&ring, follower, 1);
     ring_run_ms(&ring, 100);
-    assert_false(leader->upgrade.command.in_flight);
+    assert_false(leader->membership.upgrade.command.in_flight);
     replica_transfer_end(leader);
     assert_not_raised(&ring);
 }

@@ -264,10 +264,12 @@ static void test_an_older_copy_is_marked_for_good(void **state)
     for (unsigned i = 0; i < 3; i++) {
         struct state *whole = state_new(&fsm_machine);
 
-        assert_int_equal(prepare_load(ring_node(&ring, follower)->store, whole, follower, 7, NULL,
-                                      0, &loaded, &error),
-                         ERR_STALE);
+        struct store *store = ring_node(&ring, follower)->store;
+
+        assert_int_equal(prepare_load(store, whole, &loaded, &error), 0);
+        assert_int_equal(prepare_store(store, &loaded, follower, 7, NULL, 0, &error), ERR_STALE);
         assert_non_null(strstr(error.text, "an older copy"));
+        store_loaded_release(&loaded);
         state_free(whole);
     }
 }

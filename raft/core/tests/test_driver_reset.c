@@ -56,8 +56,14 @@ static struct store *store_of(uint64_t last_term, uint64_t term)
 static int load(struct store *store, struct store_loaded *ret_loaded, struct store_error *ret_error)
 {
     struct state *whole = state_new(&fsm_machine);
-    int rv = prepare_load(store, whole, 1, 7, MEMBERS, 3, ret_loaded, ret_error);
+    int rv = prepare_load(store, whole, ret_loaded, ret_error);
 
+    if (rv == 0) {
+        rv = prepare_store(store, ret_loaded, 1, 7, MEMBERS, 3, ret_error);
+        if (rv != 0) {
+            store_loaded_release(ret_loaded);
+        }
+    }
     state_free(whole);
     return rv;
 }

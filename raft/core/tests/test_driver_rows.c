@@ -344,7 +344,6 @@ static void test_driver_load_of_rows_that_contradict_each_other(void **state)
     struct store *store = new_store();
     struct state *whole = state_new(&fsm_machine);
     const struct store_row row = {"dtag", 4, "\x01\x01", 3}; /* version 1, node 1 */
-    const struct net_peer member = {.id = 1, .address = "s1"};
     struct store_op op = {
         .kind = STORE_APPLY,
         .position = {.index = 1, .term = 1, .digest = hash_row("dtag", 4, "\x01\x01", 3)},
@@ -355,7 +354,7 @@ static void test_driver_load_of_rows_that_contradict_each_other(void **state)
 
     (void)state;
     assert_int_equal(commit(store, &op), 0);
-    assert_int_equal(prepare_load(store, whole, 1, 7, &member, 1, &loaded, &error), ERR_CORRUPT);
+    assert_int_equal(prepare_load(store, whole, &loaded, &error), ERR_CORRUPT);
     assert_non_null(strstr(error.text, "contradict"));
     state_free(whole);
     store_mem_free(store);

@@ -117,9 +117,10 @@ static int load_whole(struct store *store)
     struct state *whole = state_new(&fsm_machine);
     struct store_error error = {{0}};
     struct store_loaded loaded;
-    int rv = prepare_load(store, whole, 1, 7, MEMBERS, 3, &loaded, &error);
+    int rv = prepare_load(store, whole, &loaded, &error);
 
     if (rv == 0) {
+        rv = prepare_store(store, &loaded, 1, 7, MEMBERS, 3, &error);
         store_loaded_release(&loaded);
     }
     state_free(whole);

@@ -562,8 +562,8 @@ static bool is_typed(const char *uid)
 
 /* The content of the directory. */
 struct readmit_found {
-    struct reach reach;
-    uint64_t newest; /* of its starts: the count, and in the low bits a random number */
+    struct saved saved; /* without rows */
+    uint64_t newest;    /* of its starts: the count, and in the low bits a random number */
     uint64_t term;
     uint64_t vote;
     struct rollback memory;
@@ -604,7 +604,7 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
     struct store_space space;
     struct store_loaded loaded;
     bool made;
-    int err = read_survivor(dir, NULL, &found->reach, ret_error);
+    int err = read_survivor(dir, false, &found->saved, ret_error);
 
     err = err != 0 ? err : store_lmdb_open(&config, ret_store, &made, ret_error);
     if (err != 0) {
@@ -614,9 +614,9 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
     (*ret_store)->ops->close(*ret_store);
     config.use = STORE_LMDB_NODE;
     config.map_bytes = (space.map_bytes + MAP_SPARE_BYTES) & ~UINT64_C(0xffff);
-    config.identity.node_id = found->reach.node_id;
+    config.identity.node_id = found->saved.node_id;
     (void)snprintf(config.identity.cluster_id, sizeof config.identity.cluster_id, "%s",
-                   found->reach.cluster_id);
+                   found->saved.cluster_id);
     err = store_lmdb_open(&config, ret_store, &made, ret_error);
     if (err != 0) {
         return err;
@@ -666,13 +666,13 @@ static int readmit(const struct options *options)
            "node\nthat refused it. If it says true, stop here: while the nodes that know are away, "
            "this\ndirectory would be believed, acknowledged changes could be lost, and ids come "
            "again.\n",
-           found.reach.node_id, found.reach.cluster_id, uid_text(&found.reach.uid, uid),
-           found.newest >> PEER_INCARNATION_RANDOM_BITS, found.term, found.reach.index,
-           found.reach.term, found.vote);
+           found.saved.node_id, found.saved.cluster_id, uid_text(&found.saved.uid, uid),
+           found.newest >> PEER_INCARNATION_RANDOM_BITS, found.term, found.saved.index,
+           found.saved.log_term, found.vote);
     err = fflush(stdout) == 0 ? 0 : ERR_IO;
     if (err == 0 && !options->yes) {
         printf("\nType the cluster's uid to take the mark off: ");
-        if (!is_typed(uid_text(&found.reach.uid, uid))) {
+        if (!is_typed(uid_text(&found.saved.uid, uid))) {
             err = recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
         }
     }
@@ -694,12 +694,12 @@ static int readmit(const struct options *options)
 /* --- the source --- */
 
 /* The other survivor must be of the same cluster, and its log must not reach further. */
-static int compare_with(const char *dir, const struct reach *own, struct reach *ret_other,
+static int compare_with(const char *dir, const struct saved *own, struct saved *ret_other,
                         struct store_error *ret_error)
 {
     struct store_error error = {""};
     char uid[UID_TEXT_BYTES];
-    int err = read_survivor(dir, NULL, ret_other, &error);
+    int err = read_survivor(dir, false, ret_other, &error);
 
     if (err != 0) {
         return store_error_set(ret_error, err, "--compare: %.200s", error.text);
@@ -714,12 +714,13 @@ static int compare_with(const char *dir, const struct reach *own, struct reach *
                                dir, ret_other->node_id, ret_other->cluster_id,
                                uid_text(&ret_other->uid, uid));
     }
-    if (ret_other->term > own->term ||
-        (ret_other->term == own->term && ret_other->index > own->index)) {
+    if (ret_other->log_term > own->log_term ||
+        (ret_other->log_term == own->log_term && ret_other->index > own->index)) {
         return store_error_set(ret_error, ERR_STALE,
                                "%.80s knows more: its log ends at term %" PRIu64 ", index %" PRIu64
                                ", this one's at %" PRIu64 ", %" PRIu64 ": recover from that one",
-                               dir, ret_other->term, ret_other->index, own->term, own->index);
+                               dir, ret_other->log_term, ret_other->index, own->log_term,
+                               own->index);
     }
     return 0;
 }
@@ -735,7 +736,7 @@ static bool is_among(const uint64_t ids[], unsigned count, uint64_t id)
 }
 
 /* Is each member given as present or lost, and are too few present for the cluster to continue? */
-static int check_members(const struct options *options, const struct reach *own,
+static int check_members(const struct options *options, const struct saved *own,
                          const uint64_t here[], unsigned here_count, struct store_error *ret_error)
 {
     unsigned voters = configuration_voters(&own->members);
@@ -770,14 +771,14 @@ static int check_members(const struct options *options, const struct reach *own,
 }
 
 /* The other members: present or lost. */
-static int compare_survivors(const struct options *options, const struct reach *own,
+static int compare_survivors(const struct options *options, const struct saved *own,
                              struct store_error *ret_error)
 {
     uint64_t here[1 + LIMIT_NODES] = {own->node_id};
     unsigned count = 1;
 
     for (unsigned i = 0; i < options->compare_count; i++) {
-        struct reach other;
+        struct saved other; /* without rows */
         int err = compare_with(options->compare[i], own, &other, ret_error);
 
         if (err != 0) {
@@ -792,7 +793,6 @@ static int compare_survivors(const struct options *options, const struct reach *
 static int recovery_read(const struct options *options, struct saved *ret_saved,
                          const char **ret_about, struct store_error *ret_error)
 {
-    struct reach reach;
     int err;
 
     *ret_about = options->file;
@@ -800,9 +800,9 @@ static int recovery_read(const struct options *options, struct saved *ret_saved,
         return read_backup(options->file, ret_saved, ret_error);
     }
     *ret_about = options->from_dir;
-    err = read_survivor(options->from_dir, ret_saved, &reach, ret_error);
+    err = read_survivor(options->from_dir, true, ret_saved, ret_error);
     if (err == 0) {
-        err = compare_survivors(options, &reach, ret_error);
+        err = compare_survivors(options, ret_saved, ret_error);
         if (err != 0) {
             saved_free(ret_saved);
         }

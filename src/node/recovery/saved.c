@@ -234,27 +234,11 @@ static void find_members(const struct store_loaded *loaded, struct configuration
     }
 }
 
-/* state: with the rows. */
-static void set_reach(struct reach *reach, const struct store_loaded *loaded,
-                      const struct state *state)
-{
-    size_t count = loaded->entry_count;
-    struct birth birth;
-
-    *reach =
-        (struct reach){.node_id = loaded->identity.node_id,
-                       .index = loaded->first_index + count - 1,
-                       .term = count > 0 ? loaded->entries[count - 1].term : loaded->position.term};
-    memcpy(reach->cluster_id, loaded->identity.cluster_id, sizeof reach->cluster_id);
-    find_members(loaded, &reach->members);
-    if (state_birth(state, &birth)) {
-        reach->uid = birth.uid;
-    }
-}
-
-/* While a store is loaded, its rows go into the list and into the state machine. */
+/* While a store is loaded, its rows go into the list, if they are wanted, and into the state
+ * machine. */
 struct loading {
-    struct saved *saved; /* NULL: none */
+    struct saved *saved;
+    bool with_rows;
     struct state *state;
 };
 
@@ -262,7 +246,7 @@ static int add_row(void *data, const struct store_row *row)
 {
     struct loading *loading = data;
 
-    if (loading->saved != NULL) {
+    if (loading->with_rows) {
         saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
     }
     return prepare_load_row(loading->state, row);
@@ -293,30 +277,15 @@ static int apply_entry(struct loading *loading, uint64_t index, const struct sto
     return 0; /* bytes that are no command change nothing, on nodes too */
 }
 
-static int take_loaded(struct loading *loading, const struct store_loaded *loaded,
-                       struct reach *reach, struct store_error *ret_error)
+/* The rows of the log's entries, and the node's own address in its state. */
+static int take_entries(struct loading *loading, const struct store_loaded *loaded,
+                        struct store_error *ret_error)
 {
     struct saved *saved = loading->saved;
-    const struct conf_member *member;
-    struct birth birth;
+    const struct conf_member *member = configuration_find(&saved->members, saved->node_id);
     const char *moved;
-    int err = state_load_end(loading->state, loaded->position.index);
+    int err = prepare_check_entries(loading->state, loaded, ret_error);
 
-    if (err != 0) {
-        return store_error_set(ret_error, err, "its rows contradict each other");
-    }
-    if (prepare_is_empty(loaded)) {
-        return store_error_set(ret_error, ERR_NOT_FOUND, "it holds no log and no state");
-    }
-    set_reach(reach, loaded, loading->state);
-    memcpy(saved->cluster_id, reach->cluster_id, sizeof saved->cluster_id);
-    saved->node_id = reach->node_id;
-    saved->index = reach->index;
-    /* An impossible term would be refused; the new cluster's log begins anew anyway. */
-    saved->term = reach->term < LIMIT_PLAUSIBLE ? reach->term : 1;
-    saved->tail = reach->index - loaded->position.index;
-    saved->local = true;
-    err = prepare_check_entries(loading->state, loaded, ret_error);
     for (size_t i = 0; i < loaded->entry_count && err == 0; i++) {
         uint64_t index = loaded->first_index + i;
 
@@ -324,36 +293,58 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
             err = apply_entry(loading, index, &loaded->entries[i], ret_error);
         }
     }
-    /* The node's own address in its state. */
     moved = state_member_address(loading->state, saved->node_id);
-    member = configuration_find(&reach->members, saved->node_id);
     if (moved != NULL) {
         (void)snprintf(saved->address, sizeof saved->address, "%s", moved);
     } else if (member != NULL) {
         memcpy(saved->address, member->address, sizeof saved->address);
     }
-    if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
-        reach->uid = birth.uid;
-        saved->uid = birth.uid;
-    }
     saved_sort(saved);
     return err;
 }
 
-int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_reach,
+static int take_loaded(struct loading *loading, const struct store_loaded *loaded,
+                       struct store_error *ret_error)
+{
+    struct saved *saved = loading->saved;
+    size_t count = loaded->entry_count;
+    struct birth birth;
+    int err = state_load_end(loading->state, loaded->position.index);
+
+    if (err != 0) {
+        return store_error_set(ret_error, err, "its rows contradict each other");
+    }
+    if (loading->with_rows && prepare_is_empty(loaded)) {
+        return store_error_set(ret_error, ERR_NOT_FOUND, "it holds no log and no state");
+    }
+    memcpy(saved->cluster_id, loaded->identity.cluster_id, sizeof saved->cluster_id);
+    saved->node_id = loaded->identity.node_id;
+    saved->index = loaded->first_index + count - 1;
+    saved->log_term = count > 0 ? loaded->entries[count - 1].term : loaded->position.term;
+    /* An impossible term would be refused; the new cluster's log begins anew anyway. */
+    saved->term = saved->log_term < LIMIT_PLAUSIBLE ? saved->log_term : 1;
+    saved->tail = saved->index - loaded->position.index;
+    saved->local = true;
+    find_members(loaded, &saved->members);
+    err = loading->with_rows ? take_entries(loading, loaded, ret_error) : 0;
+    if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
+        saved->uid = birth.uid;
+    }
+    return err;
+}
+
+int read_survivor(const char *dir, bool with_rows, struct saved *ret_saved,
                   struct store_error *ret_error)
 {
     const struct store_lmdb_config config = {
         .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = MAP_BYTES};
-    struct loading loading = {ret_saved, NULL};
+    struct loading loading = {ret_saved, with_rows, NULL};
     struct store_loaded loaded;
     struct store *store;
     bool made;
     int err;
 
-    if (ret_saved != NULL) {
-        *ret_saved = (struct saved){0};
-    }
+    *ret_saved = (struct saved){0};
     err = store_lmdb_open(&config, &store, &made, ret_error);
     if (err != 0) {
         return err;
@@ -363,16 +354,11 @@ int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_re
     err = store->ops->load(store, &loaded, add_row, &loading, ret_error);
     store->ops->close(store);
     if (err == 0) {
-        if (ret_saved != NULL) {
-            err = take_loaded(&loading, &loaded, ret_reach, ret_error);
-        } else {
-            err = state_load_end(loading.state, loaded.position.index);
-            set_reach(ret_reach, &loaded, loading.state);
-        }
+        err = take_loaded(&loading, &loaded, ret_error);
         store_loaded_release(&loaded);
     }
     state_free(loading.state);
-    if (err != 0 && ret_saved != NULL) {
+    if (err != 0) {
         saved_free(ret_saved);
     }
     return err;

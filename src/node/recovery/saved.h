@@ -71,8 +71,11 @@ struct saved {
     char address[LIMIT_ADDRESS_BYTES + 1]; /* of that node for its peers; "": not known */
     uint64_t index;                        /* of the state, and the term of that entry */
     uint64_t term;
-    uint64_t tail;          /* of those, entries not known to be committed */
-    uint64_t wall_ms;       /* time of the state; 0: not known */
+    uint64_t log_term; /* of a directory: the same as its log has it, even if that cannot be */
+    uint64_t tail;     /* of a directory: entries of its log that are not known to be committed */
+    struct configuration members; /* the newest configuration of that log; without members:
+                                     unknown */
+    uint64_t wall_ms;             /* time of the state; 0: not known */
     bool local;             /* the node did not confirm with others that its state was the newest */
     struct saved_row *rows; /* owned */
     size_t count;
@@ -99,19 +102,8 @@ void saved_free(struct saved *saved);
 int read_backup(const char *path, struct saved *ret_saved,
                 struct store_error *ret_error) MUST_CHECK;
 
-/* The end of a node's log. */
-struct reach {
-    char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
-    struct uid uid; /* of the cluster; none: the node knows of none */
-    uint64_t node_id;
-    uint64_t term; /* of its last entry */
-    uint64_t index;
-    struct configuration members; /* the newest configuration in its log; without members:
-                                     unknown */
-};
-
-/* ret_saved: NULL: only the end of its log. */
-int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_reach,
+/* with_rows false: without rows, entries and address: only whose log it is, and where it ends. */
+int read_survivor(const char *dir, bool with_rows, struct saved *ret_saved,
                   struct store_error *ret_error) MUST_CHECK;
 
 /* --- the new cluster --- */

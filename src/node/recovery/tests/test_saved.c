@@ -200,9 +200,8 @@ static bool write_in_child(struct world *world, unsigned k, unsigned *ret_calls)
 static int found(const struct world *world)
 {
     struct store_error error = {""};
-    struct reach reach;
     struct saved saved;
-    int err = read_survivor(world->data, &saved, &reach, &error);
+    int err = read_survivor(world->data, true, &saved, &error);
 
     if (err == ERR_NOT_FOUND) {
         return 0;
@@ -211,9 +210,9 @@ static int found(const struct world *world)
         print_error("%s\n", error.text);
     }
     assert_int_equal(err, 0);
-    assert_string_equal(reach.cluster_id, "c-2");
-    assert_int_equal(reach.node_id, 9);
-    assert_int_equal(reach.index, world->fresh.index);
+    assert_string_equal(saved.cluster_id, "c-2");
+    assert_int_equal(saved.node_id, 9);
+    assert_int_equal(saved.index, world->fresh.index);
     assert_string_equal(saved.address, "127.0.0.1:7");
     assert_int_equal(saved.count, world->renewed.row_count);
     saved_free(&saved);
@@ -274,15 +273,14 @@ static void test_a_term_that_cannot_be_does_not_come_along(void **state)
 {
     struct world *world = *state;
     struct store_error error = {""};
-    struct reach reach;
     struct saved saved;
     uint64_t store_id;
 
     world->fresh.term = LIMIT_PLAUSIBLE + 5;
     assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
-    assert_int_equal(read_survivor(world->data, &saved, &reach, &error), 0);
+    assert_int_equal(read_survivor(world->data, true, &saved, &error), 0);
     assert_int_equal(saved.term, 1);
-    assert_true(reach.term == LIMIT_PLAUSIBLE + 5); /* it is compared by what it has */
+    assert_true(saved.log_term == LIMIT_PLAUSIBLE + 5); /* it is compared by what it has */
     saved_free(&saved);
 }
 
@@ -406,7 +404,6 @@ static void test_the_log_behind_the_rows(void **state)
     struct store_error error = {""};
     struct store_entry entries[4];
     struct buf bytes[4] = {BUF_INIT};
-    struct reach reach;
     struct saved saved;
     uint64_t store_id;
 
@@ -432,13 +429,13 @@ static void test_the_log_behind_the_rows(void **state)
     }
     assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
     append(world, entries, 4);
-    assert_int_equal(read_survivor(world->data, &saved, &reach, &error), 0);
+    assert_int_equal(read_survivor(world->data, true, &saved, &error), 0);
     assert_int_equal(saved.tail, 4);
     assert_true(has_tag(&saved, "first"));
     assert_true(has_tag(&saved, "last"));
     assert_false(has_tag(&saved, "none"));
     assert_string_equal(saved.address, "127.0.0.1:8");
-    assert_int_equal(reach.members.count, 2);
+    assert_int_equal(saved.members.count, 2);
     saved_free(&saved);
     for (unsigned i = 0; i < 4; i++) {
         buf_free(&bytes[i]);
@@ -453,7 +450,6 @@ static void test_a_log_that_a_newer_leafd_wrote(void **state)
     struct store_error error = {""};
     struct buf bytes = BUF_INIT;
     struct store_entry entry = {.term = world->fresh.term, .type = 1};
-    struct reach reach;
     struct saved saved;
     uint64_t store_id;
 
@@ -463,7 +459,7 @@ static void test_a_log_that_a_newer_leafd_wrote(void **state)
     entry.data = bytes.data;
     assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
     append(world, &entry, 1);
-    assert_int_equal(read_survivor(world->data, &saved, &reach, &error), ERR_NEWER);
+    assert_int_equal(read_survivor(world->data, true, &saved, &error), ERR_NEWER);
     assert_non_null(strstr(error.text, "raises the cluster to level"));
     buf_free(&bytes);
 }
