@@ -29,6 +29,17 @@ static void start(struct ring *ring, unsigned count, struct roles *ret_roles)
     memset(ring->passed, 0, sizeof ring->passed);
 }
 
+/* Three nodes, whose level has risen to that of tags that pause. */
+static void start_at_level_3(struct ring *ring, struct roles *roles)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        ring->nodes[i].able = 3;
+    }
+    start(ring, 3, roles);
+    ring_run_ms(ring, 10000);
+    assert_int_equal(state_level(replica_of(ring, roles->leader)->state), 3);
+}
+
 static void cut_link(struct ring *ring, const struct roles *roles, unsigned cut)
 {
     ring->cut[roles->far][roles->leader] = (cut & CUT_THERE) != 0;
@@ -474,12 +485,7 @@ static void test_a_row_of_before_a_pause_is_not_taken(void **state)
     struct asked open;
 
     (void)state;
-    for (unsigned i = 0; i < 3; i++) {
-        ring.nodes[i].able = 3;
-    }
-    start(&ring, 3, &roles);
-    ring_run_ms(&ring, 10000);
-    assert_int_equal(state_level(replica_of(&ring, roles.leader)->state), 3);
+    start_at_level_3(&ring, &roles);
     query_get_encode(&query, "a", 1);
     reply.status =
         fsm_query(ring_node(&ring, roles.leader)->ids.context.fsm, query.data, query.len, &rows);
@@ -527,12 +533,7 @@ static void test_what_the_log_does_not_have_yet_is_asked_for(void **state)
     struct roles roles;
 
     (void)state;
-    for (unsigned i = 0; i < 3; i++) {
-        ring.nodes[i].able = 3;
-    }
-    start(&ring, 3, &roles);
-    ring_run_ms(&ring, 10000);
-    assert_int_equal(state_level(replica_of(&ring, roles.leader)->state), 3);
+    start_at_level_3(&ring, &roles);
     cut_link(&ring, &roles, CUT_BOTH);
     for (unsigned i = 0; i < 2; i++) {
         struct asked change;
