@@ -12,8 +12,6 @@ from driver import SLACK_S, check_once, chosen, urls, why_not
 from proxy import Proxies
 from wait import wait_until, within
 
-pytestmark = pytest.mark.inside
-
 DELAY_S = 0.05
 CALLS = 40  # of each client
 GONE_S = 2.0  # after its loss another zone is asked

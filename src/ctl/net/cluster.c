@@ -341,8 +341,7 @@ int servers_parse(struct servers *servers, const struct settings *settings, stru
         if (len < sizeof server->address) {
             memcpy(server->address, text, len);
         }
-        /* Answers are shown as JSON with their server's address, which therefore has to be UTF-8.
-         */
+        /* Answers are shown as JSON with their server's address: it has to be UTF-8. */
         if (len >= sizeof server->address || strpbrk(server->address, NOT_IN_ADDRESS) != NULL ||
             !text_is_utf8(text, len) || address_split(server->address, &address) != 0) {
             buf_printf(why,
