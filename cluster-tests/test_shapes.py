@@ -8,7 +8,7 @@ import re
 import threading
 import time
 
-from clockfile import own_clocks
+from clockfile import noon_s, own_clocks
 from cluster import FAST
 from wait import wait_until
 
@@ -141,13 +141,11 @@ def test_the_year_begins_anew(make_cluster):
     assert node.get("/api/segment/get/inv?as=number").text.strip() == f"2031{len(new) + 1:05}"
 
 
-def next_day():
-    day = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
-    return day.strftime("%Y-%m-%d")
-
-
 def test_a_date_that_may_not_be(make_cluster):
-    cluster = make_cluster(1)
+    cluster = make_cluster(1, start=False)
+    noon = noon_s()
+    own_clocks(cluster)[1].set(noon)
+    cluster.start()
     node = cluster.nodes[0]
     for shape, why in [("{year@Europe/Nowhere}{id:6}", "database (tzdata) has no Europe/Nowhere"),
                        ("{year@posix/UTC}{id:6}", "not a zone that is the same on all machines"),
@@ -165,20 +163,19 @@ def test_a_date_that_may_not_be(make_cluster):
     assert answer.status == 400 and "needs the mode strict" in answer.json()["message"], answer
     make(node, "inv", mode="strict", shape="{year}-{month}-{day}/{id:2}")
     wait_until(lambda: log_time_is_known(node), 20, "the log has a time")
-    days = {datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")}
+    day = datetime.datetime.fromtimestamp(time.time() + noon, datetime.timezone.utc)
+    tomorrow = (day + datetime.timedelta(days=1)).strftime("%Y-%m-%d")
     taken = texts(node, "inv", 89)
     assert "warning" not in node.get_json("/api/tags/inv")
     taken += texts(node, "inv", 10)
-    days.add(datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
-    assert {text.split("/")[0] for text in taken} <= days
+    assert {text.split("/")[0] for text in taken} == {day.strftime("%Y-%m-%d")}
     answer = node.get("/api/segment/get/inv")
-    if len(days) == 1:  # not over midnight
-        assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
-        today, tomorrow = taken[-1].split("/")[0].replace("-", ""), next_day()
-        assert f"0 numbers of {today} left" in answer.json()["message"], answer
-        assert f"from 1 again on {tomorrow} (UTC)" in answer.json()["message"], answer
-        warning = node.get_json("/api/tags/inv")["warning"]
-        assert f"numbers of {today} are left" in warning and tomorrow in warning, warning
+    assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
+    today = day.strftime("%Y%m%d")
+    assert f"0 numbers of {today} left" in answer.json()["message"], answer
+    assert f"from 1 again on {tomorrow} (UTC)" in answer.json()["message"], answer
+    warning = node.get_json("/api/tags/inv")["warning"]
+    assert f"numbers of {today} are left" in warning and tomorrow in warning, warning
     answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
 
