@@ -566,8 +566,8 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     case ERR_KEYS_FULL:
         return reply_error(
             conn, 503, err_code(ERR_KEYS_FULL),
-            "%llu idempotency keys are remembered, which is the limit (strict.keys, or what "
-            "data.memory-bytes has room for); each is forgotten a day after its first use",
+            "%llu idempotency keys are remembered, as many as data.memory-bytes has room for; each "
+            "is forgotten a day after its first use",
             detail);
     case ERR_SHARE:
         return share_refuse(conn, SHARE_KEYS, detail >> 32, (uint32_t)detail, "");
