@@ -2,6 +2,7 @@
 restart and a backup; a secret one tells nothing, and its key is nowhere to be seen; those with a
 date begin anew."""
 
+import contextlib
 import datetime
 import itertools
 import re
@@ -139,6 +140,36 @@ def test_the_year_begins_anew(make_cluster):
     node = cluster.running()[0]
     assert decoded(node, "inv", new[0]) == 203100001
     assert node.get("/api/segment/get/inv?as=number").text.strip() == f"2031{len(new) + 1:05}"
+
+
+# Shows lesson-dates.
+def test_days_that_pass_while_all_nodes_are_down(make_cluster):
+    """The log's time is of before the stop, and follows by a day at a time: no number of a day that
+    is over is handed out meanwhile."""
+    cluster = make_cluster(start=False)
+    clocks = own_clocks(cluster)
+    cluster.start()
+    wait_until(lambda: log_time_is_known(cluster.nodes[0]), 20, "the log has a time")
+    make(cluster.nodes[0], "inv", mode="strict", shape="{year}{month}{day}-{id:5}")
+    first = texts(cluster.nodes[0], "inv", 2)
+    cluster.stop_all()
+    for clock in clocks.values():
+        clock.set(3 * 86400)
+    for node in cluster.nodes:
+        node.start()
+    least = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=3))
+    taken = []
+
+    def served():
+        for node in cluster.nodes:
+            with contextlib.suppress(OSError):
+                answer = node.get("/api/segment/get/inv?timeout_ms=100")
+                if answer.status == 200:
+                    taken.append(answer.text.strip())
+        return len(taken) > 9
+
+    wait_until(served, 60, "numbers")
+    assert all(text >= least.strftime("%Y%m%d-00001") for text in taken), (first, taken)
 
 
 def next_day():
