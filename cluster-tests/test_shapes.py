@@ -117,6 +117,12 @@ def test_the_year_begins_anew(make_cluster):
     wait_until(lambda: log_time_is_known(cluster.nodes[0]), 20, "the log has a time")
     make(cluster.nodes[0], "inv", mode="strict", shape="INV-{year@Asia/Tokyo}-{id:5}")
     taken = [text for node in cluster.nodes for text in texts(node, "inv", 2)]
+    make(cluster.nodes[0], "few", mode="strict", shape="{year@Asia/Tokyo}-{id:2}")
+    texts(cluster.nodes[2], "few", 99)
+    for node in cluster.nodes:  # which all name the same year
+        wait_until(lambda n=node: "0 numbers of 2030 left" in
+                   n.get("/api/segment/get/few").json()["message"], 30, "the year, by the log")
+        assert "numbers of 2030 are left" in node.get_json("/api/tags/few")["warning"]
     set_clocks(2)
     nodes = itertools.cycle(cluster.nodes)
 
@@ -210,6 +216,13 @@ def test_a_date_that_may_not_be(make_cluster):
         assert f"from 1 again on {tomorrow} (UTC)" in answer.json()["message"], answer
         warning = node.get_json("/api/tags/inv")["warning"]
         assert f"numbers of {today} are left" in warning and tomorrow in warning, warning
+    make(node, "ends", mode="strict", shape="{year}-{id:4}")
+    texts(node, "ends", 2)
+    row = node.get_json("/api/tags/ends")
+    assert node.http("PUT", "/api/tags/ends", {"max": row["max_id"]}).status == 200
+    answer = node.get("/api/segment/get/ends")
+    assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
+    assert "0 ids left below its max" in answer.json()["message"], answer  # no year begins anew
     answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
 

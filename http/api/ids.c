@@ -528,9 +528,11 @@ static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uin
     const struct shape *shape =
         tag != NULL ? atomic_load_explicit(&tag->shape, memory_order_acquire) : NULL;
     struct tag_period period;
+    /* No later period has numbers below the max. */
+    bool is_last = tag != NULL && atomic_load_explicit(&tag->room, memory_order_acquire) <= left;
 
-    if (shape != NULL &&
-        tag_period_now(shape, 0, loop->zones, clock_wall_ms(loop->backend->clock), &period)) {
+    if (shape != NULL && !is_last &&
+        tag_period_now(shape, 0, loop->zones, gate_now_ms(loop), &period)) {
         return reply_error(conn, 409, "exhausted",
                            "tag %s has %llu numbers of %u left, which is less than count=%u; it "
                            "counts from 1 again %s",
