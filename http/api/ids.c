@@ -528,9 +528,11 @@ static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uin
     const struct shape *shape =
         tag != NULL ? atomic_load_explicit(&tag->shape, memory_order_acquire) : NULL;
     struct tag_period period;
+    /* No later period has numbers below the max. */
+    bool is_last = tag != NULL && atomic_load_explicit(&tag->room, memory_order_acquire) <= left;
 
-    if (shape != NULL &&
-        tag_period_now(shape, 0, loop->zones, clock_wall_ms(loop->backend->clock), &period)) {
+    if (shape != NULL && !is_last &&
+        tag_period_now(shape, 0, loop->zones, gate_now_ms(loop), &period)) {
         return reply_error(conn, 409, "exhausted",
                            "tag %s has %llu numbers of %u left, which is less than count=%u; it "
                            "counts from 1 again %s",
@@ -818,12 +820,15 @@ COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_
     claim_burn(loop, claim);
     switch (result) {
     case CLAIM_EMPTY:
-        return atomic_load(&loop->backend->health->leader_known)
-                   ? reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
-                                 left, claim->count, claim->timeout_ms)
-                   : reply_error(conn, 503, "no_leader",
-                                 "no ids in memory and no leader to grant more; waited %u ms",
-                                 claim->timeout_ms);
+        if (!atomic_load(&loop->backend->health->leader_known)) {
+            return reply_error(conn, 503, "no_leader",
+                               "no ids in memory and no leader to grant more; waited %u ms",
+                               claim->timeout_ms);
+        }
+        return atomic_load_explicit(&tag->disk_full, memory_order_relaxed)
+                   ? reply_err(conn, ERR_DISK_FULL)
+                   : reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
+                                 left, claim->count, claim->timeout_ms);
     case CLAIM_UNKNOWN:
         return reply_error(conn, 404, "unknown_tag",
                            "there is no tag %s: PUT /api/tags/{tag} makes one", shown);
@@ -893,7 +898,7 @@ static void ids_expire(struct http_wait *wait)
 {
     struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
 
-    answer_claim(parked_resume(waiter), &waiter->claim, NULL, CLAIM_EMPTY);
+    answer_claim(parked_resume(waiter), &waiter->claim, waiter->tag, CLAIM_EMPTY);
     wake_others(waiter->loop, waiter->tag);
     free(waiter);
 }

@@ -399,7 +399,7 @@ static void start_allocation(struct id_service *service, const struct store_load
                                  service->allocator);
     service->windows = windows_new(service->context.fsm, on->clock, on->timers, proposer);
     service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
-    dates_init(&service->dates, &service->context);
+    dates_init(&service->dates, &service->context, service->replica);
     strict_dates(service->strict, dates_period, &service->dates);
     start_prefetch(service, loaded);
 }
