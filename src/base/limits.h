@@ -86,6 +86,7 @@
 #define LIMIT_TOKENS_FILE_BYTES (512 << 10) /* the file; larger: refused */
 #define LIMIT_TOKEN_LINE_BYTES 4096         /* a line of it; longer: refused */
 #define LIMIT_TOKEN_PREFIXES 16             /* prefixes of a token; more: refused */
+#define LIMIT_TOKEN_PROOFS 2                /* lines of one name; more: refused */
 #define LIMIT_TOKEN_QUOTA 1000000000        /* a quota of a token; more: refused */
 
 #define LIMIT_AUDIT_ENTRIES 10000     /* entries kept; the oldest are dropped */
