@@ -308,55 +308,6 @@ bool member_is_reached(const json_t *status, const json_t *member);
 /* Fields of each member as tables show them: its role, or leader; whether it is reached; lag. */
 void members_prepare(struct ctl *ctl, json_t *status);
 
-/* The findings of `check` and the rates of tags in `top` are pure functions of the answers of
- * several nodes. Findings are freed by their owner; answers are borrowed for the call. */
-
-/* --- findings: severity, subject, reason, and remedy ---
- *
- * A node judges itself and its cluster: its alarms, its quorum and its checks are shown unchanged.
- * Only facts that no node judges are judged here. Each finding is printed once, even if several
- * nodes report it in the same words.
- *
- * The happy path: a new array; find_*() for each node's answers, and finding_add() for others;
- * findings_print(). */
-
-enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
-
-struct findings {
-    json_t *list; /* an array of objects {severity, about, text, do}; an alarm's may have `more`:
-                     texts. Freed by json_decref() */
-    enum severity worst;
-};
-
-/* todo: NULL for a good one. */
-void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *todo, const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/* Append them for people, worst first; with_good: also the good ones. */
-void findings_print(const struct findings *findings, bool with_good, struct buf *out);
-
-/* Of GET /api/status. */
-void find_in_status(struct findings *findings, const json_t *status);
-
-/* Add findings of GET /readyz?verbose of a server. */
-void find_in_ready(struct findings *findings, const char *server, const json_t *ready);
-
-/* Add findings of GET /api/cluster/level. */
-void find_in_level(struct findings *findings, const json_t *level);
-
-/* --- rates: out of the segments that nodes hold ---
- *
- * A node reports each tag's rate and the ids left in its buffers (GET /api/node/segments). The
- * rates of all nodes are summed; the time that a tag's buffers last is the shortest of all
- * nodes. */
-
-/* Add one node's page to an object by tag of {tag, rate_per_s, left (ids in buffers), step (the
- * largest segment), lasts_s (at the present rate; null: for ever), nodes (that use it)}. */
-void rates_add(json_t *rates, const json_t *page);
-
-/* The busiest first, equal ones by name, at most `most`. The caller owns the list. */
-json_t *rates_busiest(json_t *rates, size_t most);
-
 /* --- the table as text: args.c --- */
 
 /* All commands, a line each, and the settings. */
