@@ -149,14 +149,8 @@ static bool record_take_names(struct separated *in, const struct record *record)
         const char *name = field_bytes(in, &record->fields[i]);
         size_t len = record->fields[i].value.len;
 
-        while (len > 0 &&
-               (name[len - 1] == ' ' || name[len - 1] == '\t' || name[len - 1] == '\r')) {
-            len--;
-        }
-        while (len > 0 && (*name == ' ' || *name == '\t')) {
-            name++;
-            len--;
-        }
+        len -= len > 0 && name[len - 1] == '\r';
+        name = text_trim(name, &len);
         columns_add(&in->columns, source_column(in->file->source, name, len));
     }
     in->least = in->columns.count;

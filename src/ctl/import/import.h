@@ -187,7 +187,8 @@ size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool 
 enum escapes {
     ESCAPES_NONE, /* a backslash is itself */
     ESCAPES_ALL,  /* \0, \b, \n, \r, \t and \Z; before another byte it has no meaning */
-    ESCAPES_SQL   /* the same, but before % and _ it stays, as in MySQL */
+    ESCAPES_SQL,  /* the same, but before % and _ it stays, as in MySQL */
+    ESCAPES_REDIS /* \a, \b, \n, \r, \t and \xHH */
 };
 
 /* Append a text with its escapes resolved. quote: doubled in it; NUL: none is. */

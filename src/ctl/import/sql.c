@@ -100,19 +100,25 @@ size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool 
 
 void sql_unquote(struct buf *out, const char *text, size_t len, char quote, enum escapes escapes)
 {
-    static const char letters[] = "0bnrtZ";
-    static const char meanings[] = "\0\b\n\r\t\x1a";
+    const char *letters = escapes == ESCAPES_REDIS ? "abnrt" : "0bnrtZ";
+    const char *meanings = escapes == ESCAPES_REDIS ? "\a\b\n\r\t" : "\0\b\n\r\t\x1a";
 
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
 
         if (escapes != ESCAPES_NONE && c == '\\' && i + 1 < len) {
             const char *found = text[++i] != '\0' ? strchr(letters, text[i]) : NULL;
+            uint8_t code;
 
             if (escapes == ESCAPES_SQL && (text[i] == '%' || text[i] == '_')) {
                 buf_put(out, "\\", 1);
             }
             c = found != NULL ? meanings[found - letters] : text[i];
+            if (escapes == ESCAPES_REDIS && c == 'x' && i + 2 < len &&
+                text_hex(text + i + 1, 1, &code)) {
+                c = (char)code;
+                i += 2;
+            }
         } else if (quote != '\0' && c == quote) {
             i++; /* it is doubled */
         }
@@ -201,8 +207,7 @@ static struct token sql_next(struct sql_reading *in)
 
 static bool token_is_word(const struct token *token, const char *word)
 {
-    return token->kind == TOKEN_WORD && token->len == strlen(word) &&
-           strncasecmp(token->text, word, token->len) == 0;
+    return token->kind == TOKEN_WORD && text_is(token->text, token->len, word);
 }
 
 static bool token_is_char(const struct token *token, char c)
@@ -290,12 +295,6 @@ static struct token sql_read_table(struct sql_reading *in, struct token token, s
     return token;
 }
 
-static bool sql_is_wanted(const struct sql_reading *in, const struct buf *name)
-{
-    return name->len == strlen(in->file->table) &&
-           strncasecmp((char *)name->data, in->file->table, name->len) == 0;
-}
-
 /* CREATE TABLE gives the order of the columns. */
 static void sql_read_create(struct sql_reading *in)
 {
@@ -315,7 +314,7 @@ static void sql_read_create(struct sql_reading *in)
         token = sql_next(in);
     } while (token_is_one_of(&token, words));
     token = sql_read_table(in, token, &name);
-    if (sql_is_wanted(in, &name) && token_is_char(&token, '(')) {
+    if (text_is(buf_text(&name), name.len, in->file->table) && token_is_char(&token, '(')) {
         const char *missing;
 
         in->columns = (struct columns){.count = 0};
@@ -352,7 +351,7 @@ static bool charset_is_utf8(const char *name, size_t len)
     static const char *const utf8[] = {"binary", "utf8", "utf8mb3", "utf8mb4", "ascii"};
 
     for (size_t i = 0; i < COUNT_OF(utf8); i++) {
-        if (strlen(utf8[i]) == len && strncasecmp(utf8[i], name, len) == 0) {
+        if (text_is(name, len, utf8[i])) {
             return true;
         }
     }
@@ -551,7 +550,7 @@ static void sql_read_insert(struct sql_reading *in)
         return;
     }
     token = sql_read_table(in, token, &name);
-    if (!sql_is_wanted(in, &name)) {
+    if (!text_is(buf_text(&name), name.len, in->file->table)) {
         if (name.len > 0 && in->tables.len < TABLES_TOLD_BYTES &&
             (in->tables.len == 0 ||
              memmem(in->tables.data, in->tables.len, name.data, name.len) == NULL)) {
