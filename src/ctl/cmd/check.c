@@ -25,24 +25,23 @@ bool member_is_reached(const json_t *status, const json_t *member)
            field_true(member, "reachable");
 }
 
-void members_prepare(struct ctl *ctl, json_t *status)
+bool member_keep(struct ctl *ctl, const json_t *status, json_t *member)
 {
     int64_t commit = field_number(status, "commit_index", 0);
+    int64_t match = field_number(member, "match_index", 0);
 
-    (void)ctl;
-    for (size_t i = 0; i < field_count(status, "members"); i++) {
-        json_t *member = field_item(status, "members", i);
-        int64_t match = field_number(member, "match_index", 0);
-
-        if (field_number(member, "id", 0) == field_number(status, "leader_id", 0)) {
-            (void)json_object_set_new(member, "role", json_string("leader"));
-        }
-        (void)json_object_set_new(member, "reached",
-                                  json_string(member_is_reached(status, member) ? "yes" : "NO"));
-        if (!field_has_number(member, "lag") && match > 0 && match <= commit) {
-            (void)json_object_set_new(member, "lag", json_integer(commit - match));
-        }
+    if (ctl->json) {
+        return true;
     }
+    if (field_number(member, "id", 0) == field_number(status, "leader_id", 0)) {
+        (void)json_object_set_new(member, "role", json_string("leader"));
+    }
+    (void)json_object_set_new(member, "reached",
+                              json_string(member_is_reached(status, member) ? "yes" : "NO"));
+    if (!field_has_number(member, "lag") && match > 0 && match <= commit) {
+        (void)json_object_set_new(member, "lag", json_integer(commit - match));
+    }
+    return true;
 }
 
 static void status_put(struct ctl *ctl, json_t *status)
@@ -88,7 +87,9 @@ static void status_put(struct ctl *ctl, json_t *status)
                  status);
     ctl_put_form(out, ", term {term:n}\nlevel     {level.number:n}\nquorum    {quorum.text}\n",
                  status);
-    members_prepare(ctl, status);
+    for (size_t i = 0; i < field_count(status, "members"); i++) {
+        (void)member_keep(ctl, status, field_item(status, "members", i));
+    }
     buf_put(out, "\n", 1);
     ctl_put_rows(out, &members, json_object_get(status, "members"), 2);
     if (field_count(status, "zones") > 0) {

@@ -36,6 +36,9 @@ struct ctl;
 
 typedef void ctl_put_t(struct ctl *ctl, json_t *json);
 
+/* Is this row of a list's page shown? Then its fields are made as its table shows them. */
+typedef bool ctl_keep_t(struct ctl *ctl, const json_t *page, json_t *row);
+
 /* Check a request whose operands and options are right, and add fields to its body (NULL: it has
  * none yet). A failure is printed. */
 typedef enum ctl_exit ctl_before_t(struct ctl *ctl, json_t **body);
@@ -77,14 +80,15 @@ struct command {
     const char *path;   /* with the first operand in place of '*' */
     struct part takes[COMMAND_OPERANDS_MAX]; /* the operands */
     const char *form;
-    const struct grid_column *columns; /* of the rows of `list`, which put, if any, prepares */
+    const struct grid_column *columns; /* of the rows of `list` */
     const char *list;                  /* the name of the array */
     unsigned page;                     /* rows in a page; 0: all are in one answer */
+    ctl_keep_t *keep;                  /* NULL: each row is shown as it is */
     bool bare;                         /* with --json only the array is shown */
-    ctl_put_t *put;                    /* gets NULL after a 204: it is done */
-    ctl_before_t *before;              /* NULL: nothing is to be done before it is sent */
-    bool waits;                        /* repeated until it is answered by 200 */
-    bool once;                         /* with --force it is sent once */
+    ctl_put_t *put;       /* gets NULL after a 204: it is done; of a list: its rows as CSV */
+    ctl_before_t *before; /* NULL: nothing is to be done before it is sent */
+    bool waits;           /* repeated until it is answered by 200 */
+    bool once;            /* with --force it is sent once */
     bool may_be_gone; /* 404 after a repeat is success: an earlier try without an answer did it */
     bool must_exist;  /* what the path names is looked up first: a mistyped name is not made */
 
@@ -305,8 +309,8 @@ json_t *field_item(const json_t *object, const char *name, size_t index);
 /* Can the node that answered reach this member? */
 bool member_is_reached(const json_t *status, const json_t *member);
 
-/* Fields of each member as tables show them: its role, or leader; whether it is reached; lag. */
-void members_prepare(struct ctl *ctl, json_t *status);
+/* Its role, or leader; whether it is reached; its lag. */
+ctl_keep_t member_keep;
 
 /* --- the table as text: args.c --- */
 
