@@ -33,6 +33,7 @@
 #define COMMAND_OPERANDS_MAX 4
 
 struct ctl;
+struct source;
 
 typedef void ctl_put_t(struct ctl *ctl, json_t *json);
 
@@ -91,6 +92,8 @@ struct command {
     bool once;            /* with --force it is sent once */
     bool may_be_gone; /* 404 after a repeat is success: an earlier try without an answer did it */
     bool must_exist;  /* what the path names is looked up first: a mistyped name is not made */
+
+    const struct source *source; /* of `import` (import.h) */
 
     bool is_default; /* of its family: its name may be left out */
     bool is_offline; /* it asks no server */

@@ -14,6 +14,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
+#include "src/ctl/import/import.h"
 #include "src/id/codec/snowflake_layout.h"
 
 #define NEXT_MAX 1000000000
@@ -773,19 +774,19 @@ const struct command COMMANDS[] = {
      "Stop all Leaf servers before the rows are read, or let them run on with --mysql and --ahead. "
      "FILE is a dump of mysqldump, columns between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. "
      "All is checked before anything is sent, and a run that was broken off is run again.",
-     IMPORT_OPTIONS, .run = run_import},
+     IMPORT_OPTIONS, .run = run_import, .source = &SOURCE_LEAF},
     {"import", "tinyid", "[FILE]",
      "take over TinyID's table tiny_id_info: each tag continues above its row's max_id",
      "Stop all TinyID servers, and clients that hold segments, before the rows are read, or let "
      "them run on with --mysql and --ahead. A row with a delta other than 1 is refused: leafd "
      "hands "
      "out every number.",
-     IMPORT_OPTIONS, .run = run_import},
+     IMPORT_OPTIONS, .run = run_import, .source = &SOURCE_TINYID},
     {"import", "cosid", "[FILE]",
      "take over CosId's table cosid: each tag continues above its row's last_max_id",
      "Stop all programs with CosId before the rows are read, or let them run on with --mysql and "
      "--ahead.",
-     IMPORT_OPTIONS, .run = run_import},
+     IMPORT_OPTIONS, .run = run_import, .source = &SOURCE_COSID},
     {"import", "sql", NULL,
      "take over AUTO_INCREMENT of MySQL, sequences of PostgreSQL, counters of Redis, or a query",
      "It asks by the database's own tool (mysql, psql, redis-cli), whose own configuration has the "
@@ -799,10 +800,10 @@ const struct command COMMANDS[] = {
          {"every-number", 0, NULL,
           "sequences with an increment above 1: nothing else hands out the rest"},
          {"keep-increment", 0, NULL, "the same: the tag has the same numbers (level 3)"}),
-     .run = run_import},
+     .run = run_import, .source = &SOURCE_TAGS},
     {"import", "csv", "FILE", "take over any counters: a file with the columns tag and max_id",
      "max_id is the next id. The columns step and description may be there, too.",
-     OPTIONS(IMPORT_ANY, IMPORT_FILES), .run = run_import},
+     OPTIONS(IMPORT_ANY, IMPORT_FILES), .run = run_import, .source = &SOURCE_TAGS},
     {"token", "new", NULL, "a new token, and its line for auth.tokens-file",
      "The line has only the token's hash. Put it into the file of each node, and send SIGHUP.",
      OPTIONS({"name", 0, "NAME", "what it is for (default: made of its hash)"},

@@ -511,30 +511,27 @@ static int json_next_object(struct file_reading *file)
     return err;
 }
 
-static int json_next_array(struct file_reading *file)
-{
-    bool more = !json_skip_char(file, ']');
-    int err = 0;
-
-    while (more && err == 0) {
-        err = json_skip_blanks(file) ? json_next_object(file)
-                                     : reading_fail(file, file->line, "the array is cut off");
-        more = err == 0 && json_skip_char(file, ',');
-        if (err == 0 && !more && !json_skip_char(file, ']')) {
-            err = reading_fail(file, file->line,
-                               file->at < file->len ? "a comma or ] was expected"
-                                                    : "the array is cut off");
-        }
-    }
-    return err;
-}
-
+/* Objects, alone or in arrays. */
 static int json_read(struct file_reading *file)
 {
+    bool is_open = false; /* in an array */
     int err = 0;
 
-    while (err == 0 && json_skip_blanks(file)) {
-        err = json_skip_char(file, '[') ? json_next_array(file) : json_next_object(file);
+    while (err == 0 && (json_skip_blanks(file) || is_open)) {
+        if (!is_open && json_skip_char(file, '[')) {
+            is_open = !json_skip_char(file, ']');
+            continue;
+        }
+        err = file->at < file->len ? json_next_object(file)
+                                   : reading_fail(file, file->line, "the array is cut off");
+        if (err == 0 && is_open && !json_skip_char(file, ',')) {
+            is_open = false;
+            if (!json_skip_char(file, ']')) {
+                err = reading_fail(file, file->line,
+                                   file->at < file->len ? "a comma or ] was expected"
+                                                        : "the array is cut off");
+            }
+        }
     }
     if (err == 0 && file->rows->count == 0 && file->rows->errors.count == 0) {
         buf_printf(file->why, "no rows of a table %s", file->table);
@@ -700,13 +697,21 @@ static int64_t time_read(const char *text)
     return good ? (int64_t)timegm(&tm) : -1;
 }
 
+/* After "Dump completed" of mysqldump's last line; NULL: there is no such line. */
+static const char *file_last_line(const char *data, size_t len)
+{
+    static const char last[] = "-- Dump completed";
+    size_t tail = len < HEAD_BYTES ? len : HEAD_BYTES;
+    const char *found = memmem(data + len - tail, tail, last, sizeof last - 1);
+
+    return found != NULL ? found + sizeof last - 1 : NULL;
+}
+
 int64_t file_quiet_s(const struct rows *rows, const char *data, size_t len, int64_t made_s)
 {
-    static const char last[] = "-- Dump completed on ";
     const int64_t zones_s = 15 * 3600;
-    size_t tail = len < HEAD_BYTES ? len : HEAD_BYTES;
-    const char *end = memmem(data + len - tail, tail, last, sizeof last - 1);
-    int64_t dumped_s = end != NULL ? time_read(end + sizeof last - 1) : -1;
+    const char *end = file_last_line(data, len);
+    int64_t dumped_s = end != NULL && strncmp(end, " on ", 4) == 0 ? time_read(end + 4) : -1;
     int64_t newest_s = -1;
     int64_t apart_s;
 
@@ -727,9 +732,8 @@ int64_t file_quiet_s(const struct rows *rows, const char *data, size_t len, int6
 bool file_may_be_cut_off(const char *data, size_t len)
 {
     size_t head = len < HEAD_BYTES ? len : HEAD_BYTES;
-    static const char last[] = "-- Dump completed";
     bool begun = memmem(data, head, "-- MySQL dump ", 14) != NULL ||
                  memmem(data, head, "-- MariaDB dump ", 16) != NULL;
 
-    return begun && memmem(data + len - head, head, last, sizeof last - 1) == NULL;
+    return begun && file_last_line(data, len) == NULL;
 }
