@@ -585,6 +585,7 @@ static enum ctl_exit request_list(struct ctl *ctl)
     do {
         json_t *rows;
 
+        /* How many rows a filter drops is not known before. */
         pages.limit = left < command->page && !is_filtered ? left : command->page;
         if (!pages_next(&pages)) {
             break;
