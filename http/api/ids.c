@@ -227,6 +227,12 @@ struct layout_words *layout_named(struct conn *conn, const char *name, size_t le
     return named;
 }
 
+bool layout_of(struct conn *conn, const struct param *named, const struct layout_words **ret_layout)
+{
+    *ret_layout = named->present ? layout_named(conn, named->text, named->len) : NULL;
+    return !named->present || *ret_layout != NULL;
+}
+
 bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len)
 {
     struct layout_words *named = layout_named(conn, name, len);
