@@ -252,10 +252,13 @@ static uint64_t row_check_number(struct tag_checking *checking, enum column colu
     bool is_there = checking->row->values[column].is_there;
     size_t len;
     const char *bytes = row_bytes(checking, column, &len);
-    const char *digits = bytes + strspn(bytes, " \t");
+    const char *digits = bytes; /* without a NUL at its end */
     const char *end = bytes + len;
     uint64_t number = 0;
 
+    while (digits < end && (*digits == ' ' || *digits == '\t')) {
+        digits++;
+    }
     while (digits < end && (end[-1] == ' ' || end[-1] == '\r')) {
         end--;
     }
