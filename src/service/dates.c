@@ -11,10 +11,13 @@
 #include "src/base/zone.h"
 
 #define SAY_AGAIN_MS 60000
+#define BEHIND_MS 10000 /* the log's time comes every 3 s */
 
-void dates_init(struct dates *dates, const struct id_context *context)
+void dates_init(struct dates *dates, const struct id_context *context,
+                const struct replica *replica)
 {
-    *dates = (struct dates){.context = context, .on = context->on, .zones = zones_new()};
+    *dates = (struct dates){
+        .context = context, .on = context->on, .replica = replica, .zones = zones_new()};
 }
 
 void dates_free(struct dates *dates)
@@ -22,10 +25,26 @@ void dates_free(struct dates *dates)
     zones_free(dates->zones);
 }
 
+/* Does the log have the time of now? Not while this node, or its whole cluster, has just started:
+ * the log's time may be of before the stop. */
+static bool log_is_present(const struct dates *dates, uint64_t log_ms)
+{
+    const struct clock *clock = dates->on->real_clock;
+    const struct clock_check *check = &dates->replica->clock_sync.check;
+    uint64_t now_ms = clock_now_ms(clock);
+    size_t samples;
+
+    return log_ms > 0 && announce_is_registered(&dates->replica->announce) &&
+           clock_check_asked(check, now_ms) &&
+           clock_check_cluster_ms(check, now_ms, clock_wall_ms(clock), &samples) <=
+               log_ms + BEHIND_MS;
+}
+
 void dates_turn(struct dates *dates)
 {
     uint64_t log_ms = state_log_ms(dates->on->state);
 
+    dates->is_present = dates->is_present || log_is_present(dates, log_ms);
     if (log_ms != dates->log_ms) {
         dates->log_ms = log_ms;
         dates->seen_ms = clock_now_ms(dates->on->real_clock);
@@ -37,7 +56,7 @@ static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *
 {
     uint64_t now_ms = clock_now_ms(dates->on->real_clock);
 
-    if (dates->log_ms == 0) {
+    if (!dates->is_present) {
         return false;
     }
     if (!zones_local_ms(dates->zones, shape->date.zone, dates->log_ms + (now_ms - dates->seen_ms),
@@ -59,7 +78,7 @@ uint32_t dates_period(void *data, const char *name, size_t name_len)
     struct shape shape;
     uint64_t local_ms;
 
-    if (!fsm_has_dates(dates->context->fsm) || dates->log_ms == 0) {
+    if (!fsm_has_dates(dates->context->fsm) || !dates->is_present) {
         return 0;
     }
     row = fsm_tag(dates->context->fsm, name, name_len);

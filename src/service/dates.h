@@ -5,17 +5,21 @@
  * clock only measures how long ago that was. So wall clocks matter only as they do for the log's
  * time: by their median.
  *
+ * After a start the log's time may be of before the stop, hours or days ago. So no period is known
+ * until the log's time has reached the median of the clocks.
+ *
  * The happy path: dates_turn() in each turn; the batcher of strict requests calls dates_period()
  * for each, and the state machine gets the period with the request.
  *
- * Failure modes: 0 while the log has no time, or if this system's time zone database lacks the zone
- * (logged, at most once a minute); then the requests wait until their deadline.
+ * Failure modes: 0 while the log has no present time, or if this system's time zone database lacks
+ * the zone (logged, at most once a minute); then the requests wait until their deadline.
  *
  * Thread: the raft loop.
  */
 #ifndef LEAFD_SERVICE_DATES_H
 #define LEAFD_SERVICE_DATES_H
 
+#include "raft/cluster/replica.h"
 #include "src/service/context.h"
 #include "src/base/zone.h"
 #include "src/id/codec/command.h"
@@ -23,13 +27,17 @@
 struct dates {
     const struct id_context *context;
     const struct raft_context *on;
+    const struct replica *replica;
     struct zones *zones; /* owned */
+    bool is_present;     /* since this start, the log's time was that of the clocks */
     uint64_t log_ms;     /* the log's time when it last changed; 0: none */
     uint64_t seen_ms;    /* and when that was, by the node's clock */
     uint64_t said_ms;    /* when an unknown zone was last logged; 0: never */
 };
 
-void dates_init(struct dates *dates, const struct id_context *context);
+/* replica: borrowed. */
+void dates_init(struct dates *dates, const struct id_context *context,
+                const struct replica *replica);
 void dates_free(struct dates *dates);
 
 void dates_turn(struct dates *dates);

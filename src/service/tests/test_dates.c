@@ -64,6 +64,34 @@ static void test_the_day_is_the_logs(void **state)
     assert_int_equal(dates_period(dates, "d", 1), 20231115);
 }
 
+/* After a start the log's time may be of yesterday: no period is known until it has followed. */
+static void test_a_stop_over_midnight(void **state)
+{
+    RING ring = {.keeps_time = true};
+    uint32_t period = 0;
+    struct asked put;
+
+    (void)state;
+    ring_start(&ring, 1);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, BEGIN_MS);
+    asked_put(&put, "d", 10);
+    put_shaped(&put.base.payload, "d", DAYS);
+    ask(&ring, 1, &put, 1000);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(put.base.status, 0);
+    asked_free(&put);
+    assert_int_equal(dates_period(&ring_node(&ring, 1)->ids.dates, "d", 1), 20231114);
+    ring_crash(&ring, 1);
+    ring_run_ms(&ring, MIDNIGHT_MS);
+    ring_restart(&ring, 1);
+    while (period == 0) {
+        period = dates_period(&ring_node(&ring, 1)->ids.dates, "d", 1);
+        ring_run_ms(&ring, 1);
+    }
+    assert_int_equal(period, 20231115);
+}
+
 /* Ids, not numbers: an increment skips the others. */
 static void test_what_is_left_of_a_tag(void **state)
 {
@@ -116,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_day_is_the_logs),
+        cmocka_unit_test(test_a_stop_over_midnight),
         cmocka_unit_test(test_what_is_left_of_a_tag),
         cmocka_unit_test(test_zones_that_are_not_known),
     };
