@@ -877,6 +877,7 @@ def restart_all(run, days=0):
     if days > 0:
         run.model.days += 1
         run.model.clock_moved = True
+        run.model.workers.clear()  # their windows are over, and a node may have taken one
         run.model.least_s = time.time() + run.world.shift_s - 86400  # of a zone to the west
         for row in [row for row in run.model.tags.values() if row.alive and row.shape in DATED]:
             ids(run, row.name)

@@ -3,7 +3,8 @@
  *
  * The log's time counts. The leader puts it into the log from time to time: the median of the
  * clocks, if that is later. In between the median as this node knows it counts; without one, this
- * node's clock measures how long ago the log's time came. So wall clocks matter only by their median.
+ * node's clock measures how long ago the log's time came. So wall clocks matter only by their
+ * median.
  *
  * After a start the log's time may be of before the stop, hours or days ago. So no period is known
  * until the log's time has reached the median of the clocks.
