@@ -333,6 +333,41 @@ def test_reload(listeners):
         assert listeners.ids("GET", "/api/segment/get/r", "new").status == 200
 
 
+def test_a_token_is_exchanged(listeners):
+    """A client keeps what it holds under its name, by the old token and by the new one. A larger
+    quota ends what it owed under the small one."""
+    tokens = listeners.tokens
+    assert listeners.admin("PUT", "/api/tags/a", "root", {}).status == 201
+    tokens.add("till", "roles=ids,workers ids-per-s=1")
+    tokens.write()
+    listeners.reload()
+    held = listeners.admin("POST", "/api/workers", "till", {"name": "w"}).json()
+
+    def renew(token):
+        tokens.tokens["either"] = token
+        body = {"epoch": held["epoch"]}
+        return listeners.admin("PUT", f"/api/workers/{held['worker_id']}", "either", body).status
+
+    old_token, tokens.lines["the old one"] = tokens.tokens["till"], tokens.lines["till"]
+    tokens.add("till", "roles=ids,workers ids-per-s=1")
+    tokens.write()
+    listeners.reload()
+    assert [renew(old_token), renew(tokens.tokens["till"])] == [200, 200]
+    del tokens.lines["the old one"]
+    tokens.write()
+    listeners.reload()
+    assert [renew(old_token), renew(tokens.tokens["till"])] == [401, 200]
+
+    def take():
+        return listeners.ids("GET", "/api/segment/get/a?count=100000", "till").status
+
+    assert [take(), take()] == [200, 429]
+    tokens.lines["till"] = tokens.lines["till"].replace("per-s=1", "per-s=1000000")
+    tokens.write()
+    listeners.reload()
+    assert take() == 200
+
+
 def test_audit(listeners):
     """Each change, with who, from where, what was before and after; and the refusals."""
     assert listeners.admin("PUT", "/api/tags/shop%2Fa", "shop", {"step": 7}).status == 201

@@ -81,7 +81,7 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_DELETE), "/api/tags/", TAG, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_delete)),
     ROUTE(READ, "/api/tags", LONG, OPTIONS, FOR_READ, SERVED_BY(handle_tags_list)),
     ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
-    ROUTE(BIT(METHOD_GET), "/api/workers/pools", FOR_READ, SERVED_BY(handle_pools_get)),
+    ROUTE(READ, "/api/workers/pools", FOR_READ, SERVED_BY(handle_pools_get)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/pools", BODY, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_pools_put)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
@@ -104,7 +104,7 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_PUT), "/api/nodes/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
           ASKS(ASK_WEIGHT)),
     ROUTE(READ, "/api/nodes", FOR_NODES, SERVED_BY(handle_nodes)),
-    ROUTE(BIT(METHOD_GET), "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
+    ROUTE(READ, "/api/clients/cuts", FOR_ADMIN, SERVED_BY(handle_cuts_list)),
     ROUTE(BIT(METHOD_PUT), "/api/clients/cuts/", NAME, BODY, OPTIONS, FOR_ADMIN, AUDITED,
           SERVED_BY(handle_cut_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/clients/cuts/", NAME, OPTIONS, FOR_ADMIN, AUDITED,
@@ -224,6 +224,9 @@ HOT enum router_result router_find(enum method method, const char *path, size_t 
         enum router_result result = route_match(route, path, path_len, ret_name, ret_name_len);
 
         ASSERT(route->handle != NULL);
+        if (found == ROUTER_NO_METHOD && strcmp(route->path, (*ret_route)->path) != 0) {
+            continue; /* an earlier row's whole path is no name of this one's */
+        }
         if (result == ROUTER_FOUND) {
             *ret_route = route;
             if ((route->methods & BIT(method)) != 0) {

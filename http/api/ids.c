@@ -227,6 +227,12 @@ struct layout_words *layout_named(struct conn *conn, const char *name, size_t le
     return named;
 }
 
+bool layout_of(struct conn *conn, const struct param *named, const struct layout_words **ret_layout)
+{
+    *ret_layout = named->present ? layout_named(conn, named->text, named->len) : NULL;
+    return !named->present || *ret_layout != NULL;
+}
+
 bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len)
 {
     struct layout_words *named = layout_named(conn, name, len);
@@ -568,8 +574,8 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     case ERR_KEYS_FULL:
         return reply_error(
             conn, 503, err_code(ERR_KEYS_FULL),
-            "%llu idempotency keys are remembered, which is the limit (strict.keys, or what "
-            "data.memory-bytes has room for); each is forgotten a day after its first use",
+            "%llu idempotency keys are remembered, as many as data.memory-bytes has room for; each "
+            "is forgotten a day after its first use",
             detail);
     case ERR_SHARE:
         return share_refuse(conn, SHARE_KEYS, detail >> 32, (uint32_t)detail, "");

@@ -177,15 +177,10 @@ static int read_token_name(struct tokens_reader *reader, const struct field *fie
                            LIMIT_TOKEN_NAME_BYTES);
     }
     memcpy(identity->name, field->at, field->len);
-    for (size_t i = 0; i < reader->table->count - 1; i++) {
-        if (strcmp(reader->table->identities[i].name, identity->name) == 0) {
-            return refuse_line(reader,
-                               i == 0 ? "the name %s is reserved for clients without a token"
-                                      : "the name %s is given twice",
-                               SHOW(field));
-        }
-    }
-    return 0;
+    return strcmp(reader->table->identities[0].name, identity->name) != 0
+               ? 0
+               : refuse_line(reader, "the name %s is reserved for clients without a token",
+                             SHOW(field));
 }
 
 /* Undo the percent encoding of a field into the table's text, and end it with a NUL. */
@@ -349,6 +344,46 @@ static int read_pair(struct tokens_reader *reader, const struct field *field)
 
 /* --- lines --- */
 
+static bool same_prefixes(const struct identity *one, const struct identity *other)
+{
+    bool same = one->prefix_count == other->prefix_count;
+
+    for (size_t i = 0; i < one->prefix_count && same; i++) {
+        same = one->prefixes[i].len == other->prefixes[i].len &&
+               memcmp(one->prefixes[i].text, other->prefixes[i].text, one->prefixes[i].len) == 0;
+    }
+    return same;
+}
+
+/* While a token is exchanged its client has two: one name, so one owner of what it holds, and one
+ * record of quotas. */
+static int check_name_again(struct tokens_reader *reader)
+{
+    const struct token_table *table = reader->table;
+    const struct identity *identity = reader->identity;
+    unsigned before = 0;
+
+    for (size_t i = 1; i < identity->index; i++) {
+        const struct identity *other = &table->identities[i];
+
+        if (strcmp(other->name, identity->name) != 0) {
+            continue;
+        }
+        if (other->roles != identity->roles || !same_prefixes(other, identity) ||
+            memcmp(&other->quotas, &identity->quotas, sizeof other->quotas) != 0) {
+            return refuse_line(reader,
+                               "the name \"%s\" is given twice; two lines of a name must be the "
+                               "same but for " HASH_FIELD "HEX or " CERT_FIELD "NAME",
+                               identity->name);
+        }
+        if (++before == LIMIT_TOKEN_PROOFS) {
+            return refuse_line(reader, "the name \"%s\" is given more than %d times",
+                               identity->name, LIMIT_TOKEN_PROOFS);
+        }
+    }
+    return 0;
+}
+
 static int read_token_line(struct tokens_reader *reader, struct field line)
 {
     struct token_table *table = reader->table;
@@ -386,7 +421,7 @@ static int read_token_line(struct tokens_reader *reader, struct field line)
         return refuse_line(reader, "%s has the role admin, which sees all tags, and a prefix",
                            identity->name);
     }
-    return 0;
+    return check_name_again(reader);
 }
 
 static int read_lines(struct tokens_reader *reader, struct field text)
@@ -562,19 +597,45 @@ int token_new(char ret_token[TOKEN_TEXT_BYTES], char ret_line[TOKEN_LINE_BYTES])
 
 /* --- differences --- */
 
-static const struct identity *identity_like(const struct token_table *table,
-                                            const struct identity *like)
+static bool same_proof(const struct entry *one, const struct entry *other)
 {
-    if (like->index < table->count &&
-        strcmp(table->identities[like->index].name, like->name) == 0) {
-        return &table->identities[like->index]; /* the usual case: the line has not moved */
-    }
+    return one->subject == NULL || other->subject == NULL
+               ? one->subject == other->subject &&
+                     memcmp(&one->hash, &other->hash, sizeof one->hash) == 0
+               : strcmp(one->subject, other->subject) == 0;
+}
+
+/* A line of this name; with `entry`, which also has this proof. NULL: there is none. */
+static const struct identity *line_of(const struct token_table *table, const char *name,
+                                      const struct entry *entry)
+{
     for (size_t i = 1; i < table->count; i++) {
-        if (strcmp(table->identities[i].name, like->name) == 0) {
+        if (strcmp(table->identities[i].name, name) == 0 &&
+            (entry == NULL || same_proof(&table->entries[i], entry))) {
             return &table->identities[i];
         }
     }
     return NULL;
+}
+
+/* The line of a table that this line of another one was, or became: with the same proof, or with
+ * one that the other table lacks. */
+static const struct identity *identity_like(const struct token_table *table,
+                                            const struct token_table *other,
+                                            const struct identity *like)
+{
+    const struct entry *entry = &other->entries[like->index];
+    const struct identity *same = line_of(table, like->name, entry);
+
+    for (size_t i = 1; i < table->count && same == NULL; i++) {
+        const struct identity *identity = &table->identities[i];
+
+        if (strcmp(identity->name, like->name) == 0 &&
+            line_of(other, like->name, &table->entries[i]) == NULL) {
+            same = identity;
+        }
+    }
+    return same;
 }
 
 /* ", ids-per-s=50 (was 1000), proof"; nothing if both are the same. */
@@ -582,20 +643,8 @@ static void put_line_changes(const struct token_table *before, const struct iden
                              const struct token_table *after, const struct identity *is,
                              struct buf *words)
 {
-    const struct entry *old = &before->entries[was->index];
-    const struct entry *now = &after->entries[is->index];
-    bool same_prefixes = was->prefix_count == is->prefix_count;
-    bool same_proof =
-        old->subject == NULL || now->subject == NULL
-            ? old->subject == now->subject && memcmp(&old->hash, &now->hash, sizeof old->hash) == 0
-            : strcmp(old->subject, now->subject) == 0;
     char roles[2][ROLES_TEXT_BYTES];
 
-    for (size_t i = 0; i < was->prefix_count && same_prefixes; i++) {
-        same_prefixes =
-            was->prefixes[i].len == is->prefixes[i].len &&
-            memcmp(was->prefixes[i].text, is->prefixes[i].text, was->prefixes[i].len) == 0;
-    }
     for (size_t i = 0; i < COUNT_OF(quotas); i++) {
         if (*quota_of(was, i) != *quota_of(is, i)) {
             buf_printf(words, ", %s=%u (was %u)", quotas[i].key, *quota_of(is, i),
@@ -606,10 +655,10 @@ static void put_line_changes(const struct token_table *before, const struct iden
         buf_printf(words, ", roles=%s (was %s)", roles_text(is->roles, roles[0]),
                    roles_text(was->roles, roles[1]));
     }
-    if (!same_prefixes) {
+    if (!same_prefixes(was, is)) {
         buf_printf(words, ", prefix");
     }
-    if (!same_proof) {
+    if (!same_proof(&before->entries[was->index], &after->entries[is->index])) {
         buf_printf(words, ", proof");
     }
 }
@@ -629,11 +678,12 @@ void tokens_compare(const struct token_table *before, const struct token_table *
 
     for (size_t i = 1; i < after->count; i++) {
         const struct identity *is = &after->identities[i];
-        const struct identity *was = identity_like(before, is);
+        const struct identity *was = identity_like(before, after, is);
         BUF_LOCAL(words);
 
         if (was == NULL) {
-            put_compared(ret_words, &told, is->name, "is new");
+            put_compared(ret_words, &told, is->name,
+                         line_of(before, is->name, NULL) == NULL ? "is new" : "has one proof more");
         } else {
             put_line_changes(before, was, after, is, &words);
         }
@@ -643,8 +693,12 @@ void tokens_compare(const struct token_table *before, const struct token_table *
         }
     }
     for (size_t i = 1; i < before->count; i++) {
-        if (identity_like(after, &before->identities[i]) == NULL) {
-            put_compared(ret_words, &told, before->identities[i].name, "is gone");
+        const struct identity *was = &before->identities[i];
+
+        if (identity_like(after, before, was) == NULL) {
+            put_compared(ret_words, &told, was->name,
+                         line_of(after, was->name, NULL) == NULL ? "is gone"
+                                                                 : "has one proof less");
         }
     }
     if (told > TOKENS_TOLD) {

@@ -11,7 +11,9 @@
  *       [connections=N] [bodies=N] [keys=N] [workers=N] [tags=N]
  *   NAME cert:SUBJECT roles=...
  *
- * NAME: 1 to LIMIT_TOKEN_NAME_BYTES of A-Z a-z 0-9 . _ -, as shown in the audit. sha256: of the
+ * NAME: 1 to LIMIT_TOKEN_NAME_BYTES of A-Z a-z 0-9 . _ -, as shown in the audit: whose worker ids,
+ * keys and tags they are. Up to LIMIT_TOKEN_PROOFS lines may have one name, and the same but for
+ * the proof, so that a client keeps what it holds while its token is exchanged. sha256: of the
  * token's text. It needs no salt and no slow hash: a token is 32 random bytes (token_new()) that
  * cannot be guessed, so the hash alone is useless. cert: the name in a client's certificate.
  * prefix: the beginning of the names of tags that it may use; percent encoding replaces bytes that
@@ -89,7 +91,7 @@ struct identity_prefix {
 enum identity_kind { IDENTITY_ANONYMOUS, IDENTITY_TOKEN, IDENTITY_CERTIFICATE };
 
 struct identity {
-    char name[LIMIT_TOKEN_NAME_BYTES + 1]; /* unique in its table; "anonymous" without a token */
+    char name[LIMIT_TOKEN_NAME_BYTES + 1]; /* of one or two lines; "anonymous" without a token */
     enum identity_kind kind;
     unsigned roles; /* bits of enum role */
     uint32_t index; /* in its table: 0 is the anonymous one, then the lines in their order */

@@ -43,10 +43,18 @@ static uint32_t client_row_hash(const struct hash_link *link)
     return CONTAINER(link, struct http_client, link)->hash;
 }
 
+/* With another quota nothing is owed: what was taken under a small one may be hours of it. */
+static void set_rate(struct client_rate *rate, uint32_t per_s)
+{
+    if (atomic_exchange_explicit(&rate->per_s, per_s, memory_order_relaxed) != per_s) {
+        atomic_store_explicit(&rate->until_ns, 0, memory_order_relaxed);
+    }
+}
+
 static void set_quotas(struct http_client *client, const struct client_quotas *quotas)
 {
-    atomic_store_explicit(&client->requests.per_s, quotas->requests_per_s, memory_order_relaxed);
-    atomic_store_explicit(&client->ids.per_s, quotas->ids_per_s, memory_order_relaxed);
+    set_rate(&client->requests, quotas->requests_per_s);
+    set_rate(&client->ids, quotas->ids_per_s);
     atomic_store_explicit(&client->connections_max, quotas->connections, memory_order_relaxed);
     atomic_store_explicit(&client->bodies_max, quotas->bodies, memory_order_relaxed);
 }

@@ -121,8 +121,9 @@ struct clients *clients_new(const struct client_quotas *quotas, size_t max);
 void clients_free(struct clients *clients);
 
 /* The record of an address, or of a token's name (1 to LIMIT_CLIENT_NAME_BYTES bytes; longer ones
- * are cut), with one reference more. An existing record also takes over the quotas of the name. An
- * address that is neither IPv4 nor IPv6 is "local". Never NULL. */
+ * are cut), with one reference more. An existing record also takes over the quotas of the name; of
+ * a rate that changes nothing is owed. An address that is neither IPv4 nor IPv6 is "local". Never
+ * NULL. */
 struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address);
 struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
                                     const struct client_quotas *quotas);

@@ -44,7 +44,7 @@
 #define LIMIT_MONOTONIC_BYTES (64 << 20) /* of batches that a leader holds; more: overloaded */
 #define LIMIT_RECALLS 10000              /* tags on their way to strict mode; more: overloaded */
 #define LIMIT_KEY_BYTES 128              /* Idempotency-Key; longer: 400 bad_key */
-#define LIMIT_KEYS 10000000              /* strict.keys; more: a configuration error */
+#define LIMIT_KEYS 10000000              /* remembered at a time, if memory allows; more: 503 */
 #define LIMIT_KEY_LIFE_MS 86400000       /* in the log's time, for which a key is kept */
 #define LIMIT_KEYS_FORGOTTEN 2048        /* expired keys dropped by one command */
 
@@ -86,6 +86,7 @@
 #define LIMIT_TOKENS_FILE_BYTES (512 << 10) /* the file; larger: refused */
 #define LIMIT_TOKEN_LINE_BYTES 4096         /* a line of it; longer: refused */
 #define LIMIT_TOKEN_PREFIXES 16             /* prefixes of a token; more: refused */
+#define LIMIT_TOKEN_PROOFS 2                /* lines of one name; more: refused */
 #define LIMIT_TOKEN_QUOTA 1000000000        /* a quota of a token; more: refused */
 
 #define LIMIT_AUDIT_ENTRIES 10000     /* entries kept; the oldest are dropped */

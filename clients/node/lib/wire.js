@@ -8,6 +8,9 @@ import https from "node:https";
 import { LeafdError } from "./errors.js";
 
 const VERSION = "0.2.0";
+// Connections to each node. More requests at once wait for one: a thousand sources that begin
+// together would else keep this thread busy with connections, until all had taken too long.
+const OPEN_MAX = 32;
 const IDLE_MAX = 8; // open connections that wait for a request, for each node
 const HEAD_MAX_BYTES = 16384;
 const BODY_MAX_BYTES = 1 << 20; // leafd's answers to what is asked here have some 4 KiB at most
@@ -31,8 +34,8 @@ export class Wire {
 
     constructor(settings) {
         this.#settings = settings;
-        const shared = { keepAlive: true, maxFreeSockets: IDLE_MAX, autoSelectFamily: true,
-            scheduling: "lifo" };
+        const shared = { keepAlive: true, maxSockets: OPEN_MAX, maxFreeSockets: IDLE_MAX,
+            autoSelectFamily: true, scheduling: "lifo" };
         this.#agents = {
             plain: new http.Agent(shared),
             secure: new https.Agent({ ...shared, ca: settings.ca, ...settings.own, rejectUnauthorized: true,
@@ -88,13 +91,12 @@ export class Wire {
             const sent = this.#send(address, request);
             const abort = () => settle(new Failed("the client was closed"));
             journey.abort = () => settle(new Failed("another node has answered"));
-            const timer = setTimeout(
-                () => settle(new Failed(`no answer within ${Math.round(withinMs)} ms`)),
-                Math.max(0, withinMs));
-            let connecting;
+            const timer = over(withinMs, () => settle(
+                new Failed(`no answer within ${Math.round(withinMs)} ms`)));
+            let connecting = { cancel() {} };
             const settle = (error, reply) => {
-                clearTimeout(timer);
-                clearTimeout(connecting);
+                timer.cancel();
+                connecting.cancel();
                 journey.abort = () => {};
                 this.#running.delete(abort);
                 if (error === undefined) {
@@ -107,9 +109,9 @@ export class Wire {
             this.#running.add(abort);
             sent.on("socket", (socket) => {
                 if (socket.connecting) {
-                    connecting = setTimeout(
-                        () => settle(new Failed(`no connection within ${connectMs} ms`)), connectMs);
-                    socket.once("connect", () => clearTimeout(connecting));
+                    connecting = over(connectMs, () => settle(
+                        new Failed(`no connection within ${connectMs} ms`)));
+                    socket.once("connect", () => connecting.cancel());
                 }
             });
             let begun = false;
@@ -156,6 +158,14 @@ export class Wire {
         const untrusted = (sent.socket?.authorizationError ?? null) !== null;
         return new Failed(error.message || error.code, untrusted);
     }
+}
+
+/** Calls back once the time is over, and what came meanwhile was read: where the program itself was
+ * busy for so long, that is no fault of the node's. */
+function over(ms, then) {
+    let look;
+    const timer = setTimeout(() => { look = setImmediate(then); }, Math.max(0, ms));
+    return { cancel() { clearTimeout(timer); clearImmediate(look); } };
 }
 
 function read(got, settle, address) {

@@ -25,6 +25,30 @@ clusterTest("ids come from a range, and the next one is asked for at the half", 
         assert.deepEqual(await take(source, 249), range(52, 300));
     });
 
+clusterTest("a thousand sources that begin together", 1, async (cluster, open) => {
+    const client = open({ connectMs: 60000 });
+    const tags = Array.from({ length: 1000 }, (_, n) => `tag${n}`);
+    tags.forEach((tag) => cluster.tags.set(tag, 1n));
+    const ids = await Promise.all(tags.map((tag) => client.segment(tag).next()));
+    assert.deepEqual(ids, tags.map(() => 1n));
+    assert.ok(cluster.nodes[0].connections <= 32, `${cluster.nodes[0].connections} connections`);
+    assert.equal(client.stats().requests, 1000);
+});
+
+clusterTest("a program that was busy for longer than a connection may take", 1,
+    async (cluster, open) => {
+        const client = open({ connectMs: 20 });
+        const id = client.segment("order").next();
+        const end = performance.now() + 200;
+        setImmediate(() => {
+            while (performance.now() < end) {
+                // as a program that parses a large file
+            }
+        });
+        assert.equal(await id, 1n);
+        assert.equal(client.stats().requests, 1);
+    });
+
 clusterTest("sizes stay within their bounds", 1, async (cluster, open) => {
     const source = open({ minCount: 7, maxCount: 30, coverMs: 60000 }).segment("order");
     assert.deepEqual(await take(source, 500), range(1, 500));

@@ -105,7 +105,12 @@ static void test_refused(void **state)
         {"a roles=ids", "line 1: \"roles=ids\" must be sha256:HEX or cert:NAME"},
         {"a/b sha256:" ABC " roles=ids", "the name \"a/b\" must be 1 to 64"},
         {"anonymous sha256:" ABC " roles=ids", "the name \"anonymous\" is reserved"},
-        {LINE "\na sha256:" EMPTY " roles=ids", "line 2: the name \"a\" is given twice"},
+        {LINE "\na sha256:" EMPTY " roles=read", "line 2: the name \"a\" is given twice; two"},
+        {LINE "\na sha256:" EMPTY " roles=ids prefix=x", "line 2: the name \"a\" is given twice"},
+        {LINE " prefix=x\na cert:x roles=ids prefix=y", "line 2: the name \"a\" is given twice"},
+        {LINE "\na cert:x roles=ids keys=1", "line 2: the name \"a\" is given twice"},
+        {LINE "\na cert:x roles=ids\na cert:y roles=ids",
+         "line 3: the name \"a\" is given more than 2 times"},
         {LINE "\nb sha256:" ABC " roles=ids", "line 2: the hash \"" ABC "\" is given twice"},
         {"a sha256:12 roles=ids", "the hash \"12\" must be 64 hex digits"},
         {"a sha256:" ABC "0 roles=ids", "must be 64 hex digits"},
@@ -230,6 +235,22 @@ static void test_new_token(void **state)
     tokens_unref(table);
 }
 
+/* Two tokens of one client, while the one is exchanged for the other. */
+static void test_two_lines_of_a_name(void **state)
+{
+    struct token_table *table = parse(LINE " prefix=x keys=1\nother cert:o roles=ids\n"
+                                           "a cert:new keys=1 roles=ids prefix=x");
+    const struct identity *first = find(table, "abc");
+    const struct identity *second = tokens_find_certificate(table, "new");
+
+    (void)state;
+    assert_string_equal(first->name, "a");
+    assert_string_equal(second->name, "a");
+    assert_int_equal(first->index, 1);
+    assert_int_equal(second->index, 3);
+    tokens_unref(table);
+}
+
 static void expect_words(const char *before, const char *after, const char *words)
 {
     struct token_table *tables[] = {parse(before), parse(after)};
@@ -263,6 +284,13 @@ static void test_what_differs(void **state)
     expect_words(SHOP, "shop cert:shop roles=ids", "shop proof");
     expect_words("shop cert:a roles=ids", "shop cert:b roles=ids", "shop proof");
     expect_words(SHOP, "till cert:till roles=ids", "till is new; shop is gone");
+    expect_words(SHOP, "shop cert:new roles=ids\n" SHOP, "shop has one proof more");
+    expect_words("shop cert:new roles=ids\n" SHOP, "shop cert:new roles=ids",
+                 "shop has one proof less");
+    expect_words("shop cert:new roles=ids\n" SHOP, SHOP "\nshop cert:new roles=ids", "");
+    expect_words("shop cert:a roles=ids\nshop cert:b roles=ids",
+                 "shop cert:a roles=read\nshop cert:c roles=read",
+                 "shop roles=read (was ids); shop roles=read (was ids), proof");
     for (int i = 0; i < TOKENS_TOLD; i++) {
         snprintf(many + strlen(many), sizeof many - strlen(many), "n%d cert:%d roles=ids\n", i, i);
     }
@@ -320,10 +348,10 @@ static void test_reload(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_fields), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_each_is_found),
-        cmocka_unit_test(test_new_token),  cmocka_unit_test(test_what_differs),
-        cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_all_fields),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_limits),       cmocka_unit_test(test_each_is_found),
+        cmocka_unit_test(test_new_token),    cmocka_unit_test(test_two_lines_of_a_name),
+        cmocka_unit_test(test_what_differs), cmocka_unit_test(test_reload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

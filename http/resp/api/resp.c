@@ -361,7 +361,7 @@ static int set_made_cb(struct conn *conn, struct call *call)
 }
 
 /* If the tag exists, nothing is set. Else a client that may make tags makes it: the next INCR gives
- * the number after the set one. Other clients get the error of INCR. */
+ * the number after the set one. */
 static int set_before_cb(struct conn *conn, struct call *call)
 {
     size_t len;
@@ -370,8 +370,13 @@ static int set_before_cb(struct conn *conn, struct call *call)
     const char *text = caller_word(conn, 2, &number_len);
     uint64_t number;
 
-    if (call->request.status != ERR_UNKNOWN_TAG || !gate_may(conn, ROLE_TAGS)) {
+    if (call->request.status != ERR_UNKNOWN_TAG) {
         return call->request.status != 0 ? call->request.status : put_set(conn, false);
+    }
+    if (!gate_may(conn, ROLE_TAGS)) {
+        return reply_error(conn, 404, "unknown_tag",
+                           "there is no tag %s, and to make one needs the role tags",
+                           TEXT_SHOWN(name, len, SHOWN_BYTES));
     }
     if (text_parse_decimal(text, number_len, 0, INT64_MAX - 1, &number) != 0) {
         return ERR_INVALID; /* it was refused before */
@@ -1017,16 +1022,17 @@ static const struct advice {
     const char *text;
 } advices[] = {
     {{"SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "MSETNX", "APPEND"},
-     "a tag is made, and its max_id raised, over HTTP, by PUT /api/tags/{tag}"},
+     "SETNX makes a tag; its max_id is raised over HTTP, by PUT /api/tags/{tag}"},
     {{"MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"},
      "there are no transactions, send the requests as a pipeline without one"},
     {{"EVAL", "EVALSHA", "SCRIPT", "FCALL"}, "there are no scripts, INCRBY takes many ids at once"},
     {{"DECR", "DECRBY", "INCRBYFLOAT"}, "ids are whole numbers, and never go back"},
-    {{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST", "TTL", "PTTL", "DEL", "UNLINK"},
+    {{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT", "PERSIST", "TTL", "PTTL"},
      "no tag expires; one with a date in its shape counts from 1 again each year, month or day"},
+    {{"DEL", "UNLINK"}, "a tag is deleted over HTTP, by DELETE /api/tags/{tag}"},
     {{"HINCRBY", "HINCRBYFLOAT", "ZINCRBY"}, "each counter is a tag of its own, take INCRBY"},
     {{"EXISTS", "KEYS", "SCAN", "TYPE", "DBSIZE", "MGET"},
-     "the tags are listed over HTTP, by GET /api/tags"},
+     "GET shows one tag; all are listed over HTTP, by GET /api/tags"},
     {{"CLUSTER", "SENTINEL", "READONLY"}, "any node serves any tag, name one or several"},
 };
 

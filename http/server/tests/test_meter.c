@@ -203,6 +203,29 @@ static void test_a_second_at_once_and_no_more(void **state)
     clients_free(clients);
 }
 
+/* A reload with another quota ends what is owed under the old one; the same quota does not. */
+static void test_another_quota_owes_nothing(void **state)
+{
+    const struct client_quotas small = {.requests_per_s = 1, .ids_per_s = 1};
+    const struct client_quotas large = {.requests_per_s = 1, .ids_per_s = 1000000};
+    struct clients *clients = clients_new(&none, 2);
+    struct http_client *client = clients_of_name(clients, "shop", 4, &small);
+    uint64_t now_ms = 5000;
+
+    (void)state;
+    assert_int_equal(client_charge(&client->ids, LIMIT_COUNT, now_ms), 0);
+    assert_int_equal(client_charge(&client->requests, 1, now_ms), 0);
+    clients_release(clients, client);
+    client = clients_of_name(clients, "shop", 4, &small);
+    assert_int_equal(client_charge(&client->ids, 1, now_ms), LIMIT_COUNT);
+    clients_release(clients, client);
+    client = clients_of_name(clients, "shop", 4, &large);
+    assert_int_equal(client_charge(&client->ids, LIMIT_COUNT, now_ms), 0);
+    assert_int_equal(client_charge(&client->requests, 1, now_ms), 1); /* that one is the same */
+    clients_release(clients, client);
+    clients_free(clients);
+}
+
 static void test_the_largest_quota_and_time(void **state)
 {
     const struct client_quotas quotas = {.ids_per_s = UINT32_MAX, .requests_per_s = 1};
@@ -710,6 +733,7 @@ int main(void)
         cmocka_unit_test(test_names_that_are_to_collide),
         cmocka_unit_test(test_no_quota),
         cmocka_unit_test(test_a_second_at_once_and_no_more),
+        cmocka_unit_test(test_another_quota_owes_nothing),
         cmocka_unit_test(test_the_largest_quota_and_time),
         cmocka_unit_test(test_quotas_of_a_name_can_change),
         cmocka_unit_test(test_threads_share_a_quota),

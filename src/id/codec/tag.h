@@ -69,7 +69,7 @@ struct tag_row {
     bool paused;              /* no id is handed out (from level 3 on) */
     uint32_t generation; /* grows by 1 when made, deleted, changed in mode, increment or offset,
                                  or when the max_id of a tag that is not strict is set by hand
-                                 (R11) */
+                                 (R11); a restore raises it by more */
     uint32_t step;       /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;   /* step..LIMIT_TAG_STEP: largest segment */
     uint64_t max_id;     /* 0..tag_bound(): next id never granted */

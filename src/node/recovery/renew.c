@@ -21,6 +21,9 @@
 /* Raise of the epochs of worker ids. No worker id was acquired this often since, so no holder of
  * the old cluster can pass for one of the new. */
 #define EPOCHS_AHEAD 1048576
+/* Likewise of generations. A client library refuses an answer of an older one than it has seen, and
+ * so would every program that runs through the restore, for ever. */
+#define GENERATIONS_AHEAD 1048576
 /* A rate measured over less time does not count. */
 #define SPAN_MIN_MS 60000
 /* The old cluster may have changed to the next key since, and handed out texts by it. */
@@ -357,7 +360,8 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     if (err != 0) {
         return err;
     }
-    tag.generation += tag.generation < UINT32_MAX;
+    tag.generation += tag.generation < UINT32_MAX - GENERATIONS_AHEAD ? GENERATIONS_AHEAD
+                                                                      : tag.generation < UINT32_MAX;
     tag.recalling = false;
     renewing->to->tag_count += !tag.deleted;
     row_put(&value, tag_row_format(&tag), &tag);

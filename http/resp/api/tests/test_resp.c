@@ -354,15 +354,16 @@ static void test_talk(void **state)
     resp_expect_error(scene->resp, "SETNX a -1", "-ERR bad_request: the number \"-1\" is not ", "");
     resp_expect_error(scene->resp, "SETNX  1", "-ERR bad_request: ", "");
     resp_expect_error(scene->resp, "SET a 1", "-ERR bad_request: wrong number of words: SET tag ",
-                      "a tag is made, and its max_id raised, over HTTP, by PUT /api/tags/{tag}");
+                      "SETNX makes a tag; its max_id is raised over HTTP, by PUT /api/tags/{tag}");
     resp_expect_error(
         scene->resp, "MSET a 1",
-        "-ERR unknown_command: unknown command \"MSET\": a tag is made, and its max_id "
-        "raised, over HTTP, by PUT /api/tags/{tag}; here are: INCR, ",
+        "-ERR unknown_command: unknown command \"MSET\": SETNX makes a tag; its max_id is "
+        "raised over HTTP, by PUT /api/tags/{tag}; here are: INCR, ",
         "QUIT");
     resp_expect_error(scene->resp, "exec", "-ERR unknown_command: ",
                       "there are no transactions, send the requests as a pipeline without one");
     resp_expect_error(scene->resp, "Expire a 1", "-ERR unknown_command: ", "no tag expires; ");
+    resp_expect_error(scene->resp, "DEL a", "-ERR unknown_command: ", "by DELETE /api/tags/{tag}");
     resp_expect_error(scene->resp, "READONLY", "-ERR unknown_command: ", "any node serves any tag");
     resp_expect_error(scene->resp, "AUTH x", "-ERR no_tokens: ", "AUTH is not needed");
 }
@@ -801,7 +802,8 @@ static void test_who_makes_tags(void **state)
     resp_expect(scene_auth->resp, "AUTH shop-token", "+OK\r\n");
     before = guarded_audit_count(&scene_auth->f);
     resp_expect(scene_auth->resp, "SETNX a/1 0", ":0\r\n");
-    resp_expect_error(scene_auth->resp, "SETNX a/new 0", "-ERR unknown_tag: ", "");
+    resp_expect_error(scene_auth->resp, "SETNX a/new 0", "-ERR unknown_tag: ",
+                      "there is no tag \"a/new\", and to make one needs the role tags");
     resp_expect(scene_auth->resp, "AUTH maker-token", "+OK\r\n");
     resp_expect(scene_auth->resp, "SETNX a/1 0", ":0\r\n");
     assert_int_equal(guarded_audit_count(&scene_auth->f), before);

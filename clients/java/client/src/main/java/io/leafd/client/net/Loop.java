@@ -167,7 +167,7 @@ public final class Loop implements Executor {
     private void guarded(Runnable task) {
         try {
             task.run();
-        } catch (RuntimeException e) {
+        } catch (Throwable e) { // an Error of the program's hook, too: without this thread no call ends
             thread.getUncaughtExceptionHandler().uncaughtException(thread, e);
         }
     }
