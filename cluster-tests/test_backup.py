@@ -864,6 +864,21 @@ def test_a_directory_with_anything_in_it_is_refused(backup):
     assert "not empty" in refused(DATA, "restore", path, *arguments, "--raise-ids", 1)
 
 
+@only_root
+def test_a_restore_that_has_no_room(backup):
+    """It says so, and succeeds in the same place once there is room."""
+    path, made, arguments = backup
+    made.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "leafd-test", made], check=True)
+    try:
+        why = refused(74, "restore", path, *arguments, "--raise-ids", 1)
+        assert "the disk is full: commit: " in why
+        subprocess.run(["mount", "-o", "remount,size=64m", made], check=True)
+        done("restore", path, *arguments, "--raise-ids", 1)
+    finally:
+        subprocess.run(["umount", made], check=True)
+
+
 def test_a_tag_near_the_end_is_raised_as_far_as_it_goes(make_cluster, tag, tmp_path):
     cluster = make_cluster(size=1)
     node = cluster.nodes[0]

@@ -25,30 +25,45 @@ void dates_free(struct dates *dates)
     zones_free(dates->zones);
 }
 
-/* Does the log have the time of now? Not while this node, or its whole cluster, has just started:
- * the log's time may be of before the stop. */
-static bool log_is_present(const struct dates *dates, uint64_t log_ms)
+/* The median of the clocks, which the leader puts into the log. 0: not known now. */
+static uint64_t median_ms(const struct dates *dates)
 {
     const struct clock *clock = dates->on->real_clock;
     const struct clock_check *check = &dates->replica->clock_sync.check;
     uint64_t now_ms = clock_now_ms(clock);
     size_t samples;
 
-    return log_ms > 0 && announce_is_registered(&dates->replica->announce) &&
-           clock_check_asked(check, now_ms) &&
-           clock_check_cluster_ms(check, now_ms, clock_wall_ms(clock), &samples) <=
-               log_ms + BEHIND_MS;
+    return dates->is_registered && clock_check_asked(check, now_ms)
+               ? clock_check_cluster_ms(check, now_ms, clock_wall_ms(clock), &samples)
+               : 0;
 }
 
 void dates_turn(struct dates *dates)
 {
     uint64_t log_ms = state_log_ms(dates->on->state);
 
-    dates->is_present = dates->is_present || log_is_present(dates, log_ms);
     if (log_ms != dates->log_ms) {
         dates->log_ms = log_ms;
         dates->seen_ms = clock_now_ms(dates->on->real_clock);
     }
+    if (!dates->is_present) {
+        uint64_t median;
+
+        dates->is_registered = announce_is_registered(&dates->replica->announce);
+        median = median_ms(dates);
+        dates->is_present = log_ms > 0 && median > 0 && median <= log_ms + BEHIND_MS;
+    }
+}
+
+/* The log's time of now. Clocks that were ahead, and are right again, leave it standing. */
+static uint64_t log_now_ms(const struct dates *dates, uint64_t now_ms)
+{
+    uint64_t median = median_ms(dates);
+
+    if (median == 0) {
+        return dates->log_ms + (now_ms - dates->seen_ms);
+    }
+    return median > dates->log_ms ? median : dates->log_ms;
 }
 
 /* The present local time in the shape's zone. False: not known. */
@@ -59,8 +74,7 @@ static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *
     if (!dates->is_present) {
         return false;
     }
-    if (!zones_local_ms(dates->zones, shape->date.zone, dates->log_ms + (now_ms - dates->seen_ms),
-                        ret_local_ms)) {
+    if (!zones_local_ms(dates->zones, shape->date.zone, log_now_ms(dates, now_ms), ret_local_ms)) {
         if (dates->said_ms == 0 || now_ms - dates->said_ms >= SAY_AGAIN_MS) {
             log_error("strict", "a tag's date is by a time zone that this system does not know",
                       "zone=\"%s\" todo=\"install tzdata, and restart\"", shape->date.zone);

@@ -1,9 +1,10 @@
 /*
  * dates.h - the present period (src/id/codec/shape.h) of a tag with a date in its shape.
  *
- * The log's time counts. The leader puts it into the log from time to time; in between this node's
- * clock only measures how long ago that was. So wall clocks matter only as they do for the log's
- * time: by their median.
+ * The log's time counts. The leader puts it into the log from time to time: the median of the
+ * clocks, if that is later. In between the median as this node knows it counts; without one, this
+ * node's clock measures how long ago the log's time came. So wall clocks matter only by their
+ * median.
  *
  * After a start the log's time may be of before the stop, hours or days ago. So no period is known
  * until the log's time has reached the median of the clocks.
@@ -29,6 +30,7 @@ struct dates {
     const struct raft_context *on;
     const struct replica *replica;
     struct zones *zones; /* owned */
+    bool is_registered;  /* the members are known, and so which clocks make a majority */
     bool is_present;     /* since this start, the log's time was that of the clocks */
     uint64_t log_ms;     /* the log's time when it last changed; 0: none */
     uint64_t seen_ms;    /* and when that was, by the node's clock */

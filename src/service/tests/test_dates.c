@@ -92,6 +92,34 @@ static void test_a_stop_over_midnight(void **state)
     assert_int_equal(period, 20231115);
 }
 
+/* The clocks were an hour ahead, and are right again: the log's time stands for an hour, and no
+ * period begins in it. */
+static void test_clocks_that_were_ahead(void **state)
+{
+    RING ring = {.keeps_time = true};
+    struct dates *dates;
+    struct asked put;
+
+    (void)state;
+    ring_start(&ring, 1);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, BEGIN_MS);
+    asked_put(&put, "d", 10);
+    put_shaped(&put.base.payload, "d", DAYS);
+    ask(&ring, 1, &put, 1000);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(put.base.status, 0);
+    asked_free(&put);
+    dates = &ring_node(&ring, 1)->ids.dates;
+    ring_node(&ring, 1)->wall_ahead_ms = 3600000;
+    ring_run_ms(&ring, 2 * BEGIN_MS);
+    ring_node(&ring, 1)->wall_ahead_ms = 0;
+    ring_run_ms(&ring, MIDNIGHT_MS - 3600000 + 60000);
+    assert_int_equal(dates_period(dates, "d", 1), 20231114);
+    ring_run_ms(&ring, 3600000);
+    assert_int_equal(dates_period(dates, "d", 1), 20231115);
+}
+
 /* Ids, not numbers: an increment skips the others. */
 static void test_what_is_left_of_a_tag(void **state)
 {
@@ -145,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_day_is_the_logs),
         cmocka_unit_test(test_a_stop_over_midnight),
+        cmocka_unit_test(test_clocks_that_were_ahead),
         cmocka_unit_test(test_what_is_left_of_a_tag),
         cmocka_unit_test(test_zones_that_are_not_known),
     };
