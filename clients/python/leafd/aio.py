@@ -981,6 +981,7 @@ class Snowflake:
         self._held_name = ""  # under which it was acquired
         self._acquiring = False
         self._renew_at = NEVER
+        self._renewed_at = -NEVER  # when the last one was answered
         self._renewing: Optional[Journey] = None
         self._lost: Optional[LeafdError] = None  # what ended the last generator, or a renewal
         self._lost_turn = 0
@@ -1082,14 +1083,16 @@ class Snowflake:
         await self._waiters.wait(deadline, min(wait_s, deadline - now, CLOCK_LOOK_S))
 
     async def _wait_renewal(self, deadline: float) -> None:
-        """The window is over: only a renewal helps."""
+        """The window is over: only a renewal helps, and none that follows another at once (a clock
+        that is ahead by more than a window)."""
         now = time.monotonic()
         if now >= deadline:
             raise self._window_over("" if self._renewing is None else
                                     f"; the renewal: {self._renewing.unreachable().message}")
         turn = self._lost_turn
         if self._renewing is None:
-            self._renew_at = min(self._renew_at, now)
+            self._renew_at = min(self._renew_at, self._renewed_at + min(
+                FORGET_S, self._client._settings.window_ms / 3000))
             self._renewer.wake()
         await self._waiters.wait(deadline, min(deadline - now, CLOCK_LOOK_S))
         if self._lost is not None and self._lost_turn != turn:
@@ -1218,6 +1221,7 @@ class Snowflake:
     def _settle_renewal(self, error: Optional[LeafdError]) -> None:
         now = time.monotonic()
         if error is None:
+            self._renewed_at = now
             self._renew_at = now + self._client._settings.window_ms / 3000
         elif error.code in ("fenced", "unknown_worker"):
             self._lost = LeafdError("fenced", error.message, error.status)

@@ -47,6 +47,21 @@ def test_a_thousand_sources_that_begin_together(cluster):
     assert cluster.nodes[0].connections <= 32
 
 
+def test_a_clock_that_is_ahead_by_more_than_a_window_asks_for_few_renewals(cluster):
+    clock = Clock(cluster)
+    now_ms = clock.ms
+    cluster.now_ms = lambda: now_ms
+
+    async def work(client):
+        source = client.snowflake("me")
+        await source.next()
+        clock.ms += 3600000
+        assert (await failure(source.next(deadline_ms=500))).code == "window_over"
+        assert len(asked(cluster, "PUT")) == 1
+
+    run(cluster, work, _wall_ns=clock.ns, window_ms=60000)
+
+
 def test_a_call_that_waits_for_a_connection_is_cancelled(cluster):
     """The others go on."""
     for n in range(100):
