@@ -259,6 +259,9 @@ static bool line_set(struct line *line)
     if (settings->ca_file[0] != 0) {
         SET(CURLOPT_CAINFO, settings->ca_file);
         SET(CURLOPT_CAPATH, NULL);
+#if LIBCURL_VERSION_NUM >= 0x075700 /* else it keeps what it has read of the file for a day */
+        SET(CURLOPT_CA_CACHE_TIMEOUT, 1L);
+#endif
     }
 #undef SET
     return good;

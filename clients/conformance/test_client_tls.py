@@ -212,6 +212,46 @@ def test_a_certificate_of_the_client_s_own(start, locked, fake):
     assert client.ids("segment orders 1").count() == 1
 
 
+def test_files_of_certificates_that_change(start, locked, fake, tmp_path):
+    """Those who are trusted, and the certificate of the client's own, count anew once their files
+    have changed; files that do not fit together change nothing."""
+    context = server_tls(locked.authority.issue("asks", "IP:127.0.0.1"))
+    context.load_verify_locations(locked.stranger.pem)
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = fake(lambda request: http(200, f"1 {request.count}\n"), context)
+    ca, own, key = (tmp_path / name for name in ("ca", "own", "key"))
+
+    def put(file, source):
+        other = tmp_path / "other"
+        other.write_bytes(open(source, "rb").read())
+        other.chmod(0o600)
+        other.replace(file)
+
+    def put_pair(authority):
+        for file, source in zip((key, own), authority.issue("program", "DNS:program",
+                                                            use="clientAuth")[::-1]):
+            put(file, source)
+
+    put(ca, locked.stranger.pem)
+    put_pair(locked.authority)
+    client = start().open(endpoints=server.url, ca_file=ca, cert_file=own, key_file=key)
+
+    def answer():
+        return client.ask_any("strict orders 1 deadline_ms=1000")
+
+    assert answer().startswith("error untrusted ")
+    put(ca, locked.authority.pem)
+    wait_until(lambda: answer().startswith("error unreachable "), 30, "the server is trusted")
+    put(key, locked.stranger.issue("another", "DNS:program", use="clientAuth")[1])
+    until = time.monotonic() + 1.5
+    # libleafd has no earlier pair: libcurl reads the files at each connection.
+    failures = ("error unreachable ", "error bad_setting ")
+    wait_until(lambda: answer().startswith(failures) and time.monotonic() > until, 30,
+               "the pair does not fit")
+    put_pair(locked.stranger)
+    wait_until(lambda: answer() == "ids 1-1", 30, "the new certificate is shown")
+
+
 def test_the_library_s_name_and_version(start, seen, language):
     start().open(endpoints=seen.url).ids("strict orders 1")
     with open(os.path.join(ROOT, "VERSION"), encoding="ascii") as file:

@@ -3,9 +3,7 @@ package leafd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,34 +89,19 @@ func Open(settings Settings) (*Client, error) {
 
 const (
 	headMost = 16 * 1024        // bytes of an answer's head
-	idleTime = 50 * time.Second // a node closes idle connections after 60 s
+	idleTime = 50 * time.Second // before a proxy or a node closes it
 	idleMost = 32               // connections to a node that are kept
 )
 
 // newTransport knows no proxies, redirects, cookies, compression or HTTP/2.
 func newTransport(settings *Settings) (http.RoundTripper, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	if settings.CAFile != "" {
-		pem, err := os.ReadFile(settings.CAFile)
-		if err != nil {
-			return nil, badSetting("ca_file: %v", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, badSetting("ca_file=%q has no certificate in PEM", shown(settings.CAFile, 200))
-		}
-	}
-	if settings.CertFile != "" || settings.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(settings.CertFile, settings.KeyFile)
-		if err != nil {
-			return nil, badSetting("cert_file=%q, key_file=%q: %v", shown(settings.CertFile, 200),
-				shown(settings.KeyFile, 200), err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+	trust, err := newTrust(settings)
+	if err != nil {
+		return nil, err
 	}
 	return &http.Transport{
 		DialContext:            dial,
-		DialTLSContext:         dialTLS(config),
+		DialTLSContext:         dialTLS(trust),
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		DisableCompression:     true,
 		MaxIdleConns:           idleMost * endpointsMost,

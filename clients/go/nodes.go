@@ -236,13 +236,13 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 }
 
 // dialTLS also has the server show that it is the one of that name.
-func dialTLS(config *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+func dialTLS(trust *trust) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		of := config.Clone()
+		of := trust.current().Clone()
 		of.ServerName, _, _ = net.SplitHostPort(address)
 		if t, has := ctx.Value(targetKey{}).(target); has {
 			of.ServerName = t.name

@@ -436,10 +436,16 @@ func TestClosingBurnsAndRefuses(t *testing.T) {
 		_, err := waiting.Next(context.Background())
 		failed <- err
 	}()
-	eventually(t, "it waits", func() bool { return n.atOnce.Load() == 1 })
+	generator := snowflakeOf(t, c, "")
+	go func() {
+		_, err := generator.Next(context.Background())
+		failed <- err
+	}()
+	eventually(t, "both wait", func() bool { return n.atOnce.Load() == 2 })
 	if err := c.Close(soon(t, 10*time.Second)); err != nil {
 		t.Error(err)
 	}
+	wantCode(t, <-failed, CodeClosed, 0)
 	wantCode(t, <-failed, CodeClosed, 0)
 	close(let)
 	_, err = s.Next(soon(t, 10*time.Second))

@@ -305,6 +305,9 @@ func (s *Snowflake) news() {
 // acquire is a goroutine while a worker id is asked for, once for all who wait.
 func (s *Snowflake) acquire(ctx context.Context) {
 	g, name, err := s.grant(ctx)
+	if g == nil && s.client.isClosed() {
+		err = errClosed() // it is not the caller who has cancelled
+	}
 	s.mu.Lock()
 	late := g != nil && s.closed
 	defer func() {

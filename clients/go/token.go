@@ -49,8 +49,7 @@ func (t *token) read() error {
 	if err != nil {
 		return badSetting("token_file: %v", err)
 	}
-	if t.seen != nil && os.SameFile(info, t.seen) && info.Size() == t.seen.Size() &&
-		info.ModTime().Equal(t.seen.ModTime()) {
+	if t.seen != nil && sameFile(info, t.seen) {
 		return nil
 	}
 	data, err := os.ReadFile(t.file)
@@ -66,6 +65,14 @@ func (t *token) read() error {
 	}
 	t.text, t.seen = text, info
 	return nil
+}
+
+// sameFile says whether a file has not changed since. nil: there was none.
+func sameFile(now, before os.FileInfo) bool {
+	if now == nil || before == nil {
+		return now == nil && before == nil
+	}
+	return os.SameFile(now, before) && now.Size() == before.Size() && now.ModTime().Equal(before.ModTime())
 }
 
 func checkToken(name, text string) error {

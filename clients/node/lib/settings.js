@@ -250,6 +250,54 @@ function ownCertificate(set) {
     }
 }
 
+/** Whom a client trusts, and what it shows. The files are read again once one has changed; while
+ * they do not fit together, what was read last holds. */
+class Trust {
+    #set;
+    #secure;
+    #seen;
+    #now;
+    #lookedMs = performance.now();
+
+    constructor(set, secure) {
+        this.#set = set;
+        this.#secure = secure;
+        this.#seen = this.#marks();
+        this.#now = this.#read();
+    }
+
+    /** {ca, cert, key}: the same object until a file has changed. */
+    current() {
+        const now = performance.now();
+        if (now - this.#lookedMs >= TOKEN_LOOK_MS) {
+            this.#lookedMs = now;
+            const marks = this.#marks();
+            if (marks !== this.#seen) {
+                try {
+                    this.#now = this.#read();
+                    this.#seen = marks;
+                } catch {
+                    // one may be written at this moment
+                }
+            }
+        }
+        return this.#now;
+    }
+
+    #read() {
+        return { ca: this.#secure ? authorities(this.#set.caFile) : undefined,
+            ...ownCertificate(this.#set) };
+    }
+
+    #marks() {
+        return [this.#set.caFile, this.#set.certFile, this.#set.keyFile].map((file) => {
+            const known = typeof file === "string"
+                ? statSync(file, { throwIfNoEntry: false }) : undefined;
+            return known === undefined ? "none" : `${known.ino} ${known.size} ${known.mtimeMs}`;
+        }).join();
+    }
+}
+
 /** Where the program names no cluster, the environment does, and says who is asking. */
 function fromEnvironment(set, env = process.env) {
     if (set.endpoints !== undefined) {
@@ -296,9 +344,8 @@ export function makeSettings(given = {}) {
         throw badSetting("discover", set.discover, "true or false");
     }
     set.token = new Token(set.token, set.tokenFile);
-    set.own = ownCertificate(set);
     const secure = [...set.endpoints, ...set.adminEndpoints].some((one) => one.secure);
-    set.ca = secure || set.caFile !== undefined ? authorities(set.caFile) : undefined;
+    set.trust = new Trust({ ...set }, secure || set.caFile !== undefined);
     whole("connectMs", set.connectMs, 1, MS_MAX);
     whole("attemptMs", set.attemptMs, 1, MS_MAX);
     whole("deadlineMs", set.deadlineMs, 1, MS_MAX);

@@ -28,6 +28,7 @@ export class Snowflake extends Endless {
     #acquiring = undefined; // a promise
     #renewing = undefined; // the journey of a renewal under way
     #timer = undefined; // of the next renewal
+    #renewedAt = -Infinity; // when the last one was answered
     #lost = undefined; // what ended the last generator, or a renewal
     #lostTurn = 0;
     #heldName = ""; // under which the generator was acquired
@@ -162,14 +163,17 @@ export class Snowflake extends Endless {
         }
     }
 
-    /** The window is over: only a renewal helps. */
+    /** The window is over: only a renewal helps, and none that follows another at once (a clock that
+     * is ahead by more than a window). */
     async #waitRenewal(deadline) {
         if (now() >= deadline) {
             throw this.#windowOver(this.#renewing === undefined
                 ? "" : `; the renewal: ${this.#renewing.unreachable().message}`);
         }
         const turn = this.#lostTurn;
-        this.#renewNow();
+        if (now() - this.#renewedAt >= Math.min(FORGET_MS, this.#core.settings.windowMs / 3)) {
+            this.#renewNow();
+        }
         await this.#waiters.wait(deadline, Math.min(deadline - now(), CLOCK_LOOK_MS));
         if (this.#lostTurn !== turn) {
             throw copyOf(this.#lost);
@@ -293,6 +297,7 @@ export class Snowflake extends Endless {
                     `epoch ${generator.epoch}; the answer is of ${grant.workerId}, ${grant.epoch}`);
             }
             generator.extend(grant.untilMs);
+            this.#renewedAt = now();
             core.counters.renewals++;
         } catch (error) {
             failure = error;

@@ -12,6 +12,8 @@ const VERSION = "0.2.0";
 // together would else keep this thread busy with connections, until all had taken too long.
 const OPEN_MAX = 32;
 const IDLE_MAX = 8; // open connections that wait for a request, for each node
+const SHARED = { keepAlive: true, maxSockets: OPEN_MAX, maxFreeSockets: IDLE_MAX,
+    autoSelectFamily: true, scheduling: "lifo" };
 const HEAD_MAX_BYTES = 16384;
 const BODY_MAX_BYTES = 1 << 20; // leafd's answers to what is asked here have some 4 KiB at most
 
@@ -28,19 +30,31 @@ class Stale extends Error {}
 
 export class Wire {
     #settings;
-    #agents;
+    #plain;
+    #secure;
+    #shown; // what the agent of TLS trusts and shows
     #running = new Set();
     #closed = false;
 
     constructor(settings) {
         this.#settings = settings;
-        const shared = { keepAlive: true, maxSockets: OPEN_MAX, maxFreeSockets: IDLE_MAX,
-            autoSelectFamily: true, scheduling: "lifo" };
-        this.#agents = {
-            plain: new http.Agent(shared),
-            secure: new https.Agent({ ...shared, ca: settings.ca, ...settings.own, rejectUnauthorized: true,
-                minVersion: "TLSv1.2", ALPNProtocols: ["http/1.1"] }),
-        };
+        this.#plain = new http.Agent(SHARED);
+        this.#renew();
+    }
+
+    /** Connections that were opened with earlier files end once their request has. */
+    #renew() {
+        const now = this.#settings.trust.current();
+        if (now === this.#shown) {
+            return;
+        }
+        if (this.#secure !== undefined) {
+            this.#secure.maxFreeSockets = 0;
+            Object.values(this.#secure.freeSockets).flat().forEach((socket) => socket.destroy());
+        }
+        this.#shown = now;
+        this.#secure = new https.Agent({ ...SHARED, ...now, rejectUnauthorized: true,
+            minVersion: "TLSv1.2", ALPNProtocols: ["http/1.1"] });
     }
 
     /** {status, headers, body}, within the limits of Journey, whose abort() ends it early. */
@@ -60,7 +74,7 @@ export class Wire {
 
     /** Idle connections to others are closed: nobody will ask them. */
     keep(nodes) {
-        for (const { freeSockets } of Object.values(this.#agents)) {
+        for (const { freeSockets } of [this.#plain, this.#secure]) {
             for (const [name, sockets] of Object.entries(freeSockets)) {
                 if (!nodes.some((one) => name.startsWith(`${one.ip ?? one.host}:${one.port}:`))) {
                     sockets.forEach((socket) => socket.destroy());
@@ -74,8 +88,8 @@ export class Wire {
         for (const abort of this.#running) {
             abort();
         }
-        this.#agents.plain.destroy();
-        this.#agents.secure.destroy();
+        this.#plain.destroy();
+        this.#secure.destroy();
     }
 
     #once(address, request, connectMs, withinMs, journey) {
@@ -136,12 +150,15 @@ export class Wire {
             headers["Content-Type"] = "application/json";
             headers["Content-Length"] = Buffer.byteLength(request.body);
         }
+        if (address.secure) {
+            this.#renew();
+        }
         const sent = (address.secure ? https : http).request({
             host: address.ip ?? address.host, port: address.port, method: request.method,
             path: request.target, headers, maxHeaderSize: HEAD_MAX_BYTES,
             // What the certificate must say.
             servername: address.ip === undefined ? undefined : address.host,
-            agent: address.secure ? this.#agents.secure : this.#agents.plain,
+            agent: address.secure ? this.#secure : this.#plain,
         });
         sent.end(request.body);
         return sent;

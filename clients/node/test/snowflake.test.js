@@ -179,6 +179,21 @@ clusterTest("no node knows the layout", 3, async (cluster, open) => {
     assert.deepEqual([...cluster.workers.values()].map((row) => row.released), [true]);
 });
 
+clusterTest("a clock that is ahead by more than a window asks for few renewals", 1,
+    async (cluster, open) => {
+        const clock = clockOf(cluster);
+        const source = open({ windowMs: 60000 }, clock.hooks).snowflake("me");
+        await source.next();
+        const nowMs = cluster.nowMs();
+        cluster.nowMs = () => nowMs;
+        clock.ms += 3600000;
+        const error = await failure(() => source.next({ deadlineMs: 500 }));
+        assert.equal(error.code, "window_over");
+        assert.equal(cluster.asked("PUT").length, 1);
+        clock.ms -= 3600000;
+        await source.next();
+    });
+
 clusterTest("a clock that goes back a little is waited for", 1, async (cluster, open) => {
     const clock = clockOf(cluster);
     const client = open({}, clock.hooks);

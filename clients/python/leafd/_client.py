@@ -918,6 +918,7 @@ class Snowflake:
         self._held_name = ""  # under which it was acquired
         self._acquiring = False
         self._renew_at = NEVER
+        self._renewed_at = -NEVER  # when the last one was answered
         self._renewing: Optional[Journey] = None
         self._lost: Optional[LeafdError] = None  # what ended the last generator, or a renewal
         self._lost_turn = 0
@@ -1038,7 +1039,8 @@ class Snowflake:
             self._cond.wait(wait_s)
 
     def _wait_renewal(self, deadline: float, waited: Dict[str, bool]) -> None:
-        """The window is over: only a renewal helps."""
+        """The window is over: only a renewal helps, and none that follows another at once (a clock
+        that is ahead by more than a window)."""
         self._count_wait("waits", waited)
         if time.monotonic() >= deadline:
             failure = "" if self._renewing is None else \
@@ -1046,7 +1048,8 @@ class Snowflake:
             raise self._window_over(f"the clock shows {self._wall_ns() // 1000000}{failure}")
         turn = self._lost_turn
         if self._renewing is None:
-            self._renew_at = min(self._renew_at, time.monotonic())
+            self._renew_at = min(self._renew_at, self._renewed_at + min(
+                FORGET_S, self._client._settings.window_ms / 3000))
             self._cond.notify_all()
         until = min(deadline, time.monotonic() + CLOCK_LOOK_S)
         self._waiting.append(deadline)
@@ -1199,6 +1202,7 @@ class Snowflake:
     def _settle_renewal(self, error: Optional[LeafdError]) -> None:
         now = time.monotonic()
         if error is None:
+            self._renewed_at = now
             self._renew_at = now + self._client._settings.window_ms / 3000
         elif error.code in ("fenced", "unknown_worker"):
             self._lost = LeafdError("fenced", error.message, error.status)

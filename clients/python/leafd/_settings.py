@@ -9,7 +9,7 @@ import time
 from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 from urllib.parse import urlsplit
 
-from ._errors import bad_setting
+from ._errors import LeafdError, bad_setting
 
 COUNT_MAX = 100000  # of the server (docs/http-api.md)
 TEXTS_MAX = 1000  # ids of one call that come as texts
@@ -111,13 +111,46 @@ class Token:
             self._text, self._seen = text, seen
 
 
+class Tls:
+    """Whom a client trusts, and what it shows. The files are read again once one has changed; while
+    they do not fit together, what was read last holds."""
+
+    def __init__(self, *files: Optional[str]) -> None:
+        self._files = files
+        self._seen = self._marks()
+        self._context = tls_context(*files)
+        self._looked = time.monotonic()
+
+    def current(self) -> ssl.SSLContext:
+        now = time.monotonic()
+        if now - self._looked >= TOKEN_LOOK_S:
+            self._looked = now
+            marks = self._marks()
+            if marks != self._seen:
+                try:
+                    self._context, self._seen = tls_context(*self._files), marks
+                except LeafdError:
+                    pass  # one may be written at this moment
+        return self._context
+
+    def _marks(self) -> List[Optional[Tuple[int, int, int]]]:
+        marks: List[Optional[Tuple[int, int, int]]] = []
+        for path in self._files:
+            try:
+                known = os.stat(path or "")
+                marks.append((known.st_ino, known.st_size, known.st_mtime_ns))
+            except (OSError, TypeError, ValueError):
+                marks.append(None)
+        return marks
+
+
 class Settings(NamedTuple):
     """All of them, valid."""
 
     endpoints: List[Address]
     admin_endpoints: List[Address]
     token: Token
-    tls: Optional[ssl.SSLContext]
+    tls: Optional["Tls"]
     zone: Optional[str]
     discover: bool
     connect_ms: int
@@ -204,8 +237,8 @@ def addresses(name: str, urls: Union[str, Sequence[str]]) -> List[Address]:
     return list(dict.fromkeys(address(name, url) for url in urls))
 
 
-def tls_context(ca_file: Optional[str], cert_file: Optional[str],
-                key_file: Optional[str]) -> ssl.SSLContext:
+def tls_context(ca_file: Optional[str] = None, cert_file: Optional[str] = None,
+                key_file: Optional[str] = None) -> ssl.SSLContext:
     """Names are checked, always."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
@@ -252,7 +285,7 @@ def make(endpoints: Union[str, Sequence[str], None],
     admin = ids if admin_endpoints is None else addresses("admin_endpoints", admin_endpoints)
     secure = any(one.secure for one in ids + admin)
     files = (ca_file, cert_file, key_file)
-    tls = tls_context(*files) if secure or files != (None, None, None) else None
+    tls = Tls(*files) if secure or files != (None, None, None) else None
     low = whole("min_count", min_count, 1, COUNT_MAX)
     return Settings(
         ids, admin, Token(token, token_file), tls,

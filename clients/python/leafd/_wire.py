@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Set,
 
 from ._http import Reader, Reply
 from ._journey import Limits
-from ._settings import Address
+from ._settings import Address, Tls
 from ._srv import services
 
 READ_BYTES = 65536
@@ -201,7 +201,7 @@ class Connection:
             pass
 
 
-def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
+def connect(address: Address, resolver: Resolver, tls: Optional[Tls],
             limits: Limits) -> Connection:
     until = limits.until
     if address.is_service:
@@ -220,7 +220,7 @@ def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
             if address.secure:
                 assert tls is not None
                 sock.settimeout(_left(until))
-                sock = tls.wrap_socket(sock, server_hostname=address.host)
+                sock = tls.current().wrap_socket(sock, server_hostname=address.host)
             return Connection(sock)
         except OSError as failure:
             sock.close()
@@ -234,7 +234,7 @@ def connect(address: Address, resolver: Resolver, tls: Optional[ssl.SSLContext],
 class Pool:
     """The connections of a client."""
 
-    def __init__(self, tls: Optional[ssl.SSLContext],
+    def __init__(self, tls: Optional[Tls],
                  found: Callable[[Address, List[str]], None]) -> None:
         self._tls = tls
         self._found = found

@@ -17,7 +17,8 @@ import socket
 import threading
 import time
 import weakref
-from typing import Any, AsyncIterator, Callable, Coroutine, Dict, List, Optional, Sequence, \
+from collections import deque
+from typing import Any, AsyncIterator, Callable, Coroutine, Deque, Dict, List, Optional, Sequence, \
     Set, Tuple, TypeVar, Union
 
 from . import _api, _settings, _stats
@@ -44,6 +45,7 @@ _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 # In a child of fork, the parent's connections: to close them would take them out of the parent's
 # event loop, which shares the kernel's list of them.
 _inherited: List[object] = []
+OPEN_MAX = 32  # connections to each node that are in use
 _ENDED = (ConnectionResetError, BrokenPipeError, ConnectionAbortedError)
 
 
@@ -126,9 +128,44 @@ async def _connect(address: Address, connect_s: float) -> socket.socket:
     raise error or OSError("the name has no address")
 
 
+class _Room:
+    """For so many exchanges with a node at a time; more wait, in their order. A thousand sources that
+    begin together would else keep the loop busy with connections, until all had taken too long."""
+
+    def __init__(self) -> None:
+        self._free = OPEN_MAX
+        self._waiting: "Deque[asyncio.Future[None]]" = deque()
+
+    @property
+    def wanted(self) -> bool:
+        return bool(self._waiting)
+
+    async def enter(self) -> None:
+        if self._free > 0:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
 class _Pool:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._rooms: Dict[Address, _Room] = {}
         self._idle: Dict[Address, List[_Connection]] = {}
         self._nodes: Optional[Set[Address]] = None  # None: any
         self._closed = False
@@ -136,8 +173,18 @@ class _Pool:
     def inherited(self) -> None:
         _inherited.append(self._idle)
         self._idle = {}
+        self._rooms = {}
 
     async def exchange(self, address: Address, data: bytes, connect_s: float) -> Reply:
+        room = self._rooms.setdefault(address, _Room())
+        await room.enter()
+        try:
+            return await self._exchange(address, room, data, connect_s)
+        finally:
+            room.leave()
+
+    async def _exchange(self, address: Address, room: _Room, data: bytes,
+                        connect_s: float) -> Reply:
         while True:
             connection, fresh = await self._open(address, connect_s)
             reply = None
@@ -151,7 +198,7 @@ class _Pool:
                 kept = reply is not None and reply.keep and not self._closed \
                     and (self._nodes is None or address in self._nodes)
                 waiting = self._idle.setdefault(address, []) if kept else []
-                if kept and len(waiting) < IDLE_MAX:
+                if kept and (room.wanted or len(waiting) < IDLE_MAX):
                     waiting.append(connection)
                 else:
                     connection.close()
@@ -164,8 +211,10 @@ class _Pool:
                 return connection, False
             connection.close()
         sock = await _connect(address, connect_s)
-        tls, name = (self._settings.tls, address.host) if address.secure else (None, None)
-        reader, writer = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
+        tls = self._settings.tls if address.secure else None
+        reader, writer = await asyncio.open_connection(
+            sock=sock, ssl=None if tls is None else tls.current(),
+            server_hostname=None if tls is None else address.host)
         return _Connection(reader, writer), True
 
     def keep(self, nodes: Set[Address]) -> None:
@@ -932,6 +981,7 @@ class Snowflake:
         self._held_name = ""  # under which it was acquired
         self._acquiring = False
         self._renew_at = NEVER
+        self._renewed_at = -NEVER  # when the last one was answered
         self._renewing: Optional[Journey] = None
         self._lost: Optional[LeafdError] = None  # what ended the last generator, or a renewal
         self._lost_turn = 0
@@ -1033,14 +1083,16 @@ class Snowflake:
         await self._waiters.wait(deadline, min(wait_s, deadline - now, CLOCK_LOOK_S))
 
     async def _wait_renewal(self, deadline: float) -> None:
-        """The window is over: only a renewal helps."""
+        """The window is over: only a renewal helps, and none that follows another at once (a clock
+        that is ahead by more than a window)."""
         now = time.monotonic()
         if now >= deadline:
             raise self._window_over("" if self._renewing is None else
                                     f"; the renewal: {self._renewing.unreachable().message}")
         turn = self._lost_turn
         if self._renewing is None:
-            self._renew_at = min(self._renew_at, now)
+            self._renew_at = min(self._renew_at, self._renewed_at + min(
+                FORGET_S, self._client._settings.window_ms / 3000))
             self._renewer.wake()
         await self._waiters.wait(deadline, min(deadline - now, CLOCK_LOOK_S))
         if self._lost is not None and self._lost_turn != turn:
@@ -1169,6 +1221,7 @@ class Snowflake:
     def _settle_renewal(self, error: Optional[LeafdError]) -> None:
         now = time.monotonic()
         if error is None:
+            self._renewed_at = now
             self._renew_at = now + self._client._settings.window_ms / 3000
         elif error.code in ("fenced", "unknown_worker"):
             self._lost = LeafdError("fenced", error.message, error.status)

@@ -33,6 +33,51 @@ async def wait_for(condition, limit_s=30):
         await asyncio.sleep(0.002)
 
 
+def test_a_thousand_sources_that_begin_together(cluster):
+    """They share some connections, and each asks once."""
+    tags = [f"tag{n}" for n in range(1000)]
+    for tag in tags:
+        cluster.tags[tag] = 1
+
+    async def work(client):
+        assert await asyncio.gather(*(client.segment(tag).next() for tag in tags)) == [1] * 1000
+        assert client.stats()["requests"] == 1000
+
+    run(cluster, work, connect_ms=60000, attempt_ms=60000, deadline_ms=60000)
+    assert cluster.nodes[0].connections <= 32
+
+
+def test_a_clock_that_is_ahead_by_more_than_a_window_asks_for_few_renewals(cluster):
+    clock = Clock(cluster)
+    now_ms = clock.ms
+    cluster.now_ms = lambda: now_ms
+
+    async def work(client):
+        source = client.snowflake("me")
+        await source.next()
+        clock.ms += 3600000
+        assert (await failure(source.next(deadline_ms=500))).code == "window_over"
+        assert len(asked(cluster, "PUT")) == 1
+
+    run(cluster, work, _wall_ns=clock.ns, window_ms=60000)
+
+
+def test_a_call_that_waits_for_a_connection_is_cancelled(cluster):
+    """The others go on."""
+    for n in range(100):
+        cluster.tags[f"tag{n}"] = 1
+
+    async def work(client):
+        calls = [asyncio.ensure_future(client.strict(f"tag{n}").next()) for n in range(100)]
+        await asyncio.sleep(0)
+        for call in calls[::2]:
+            call.cancel()
+        await asyncio.wait(calls)
+        assert await client.segment("order").next() == 1
+
+    run(cluster, work, connect_ms=60000, attempt_ms=60000, deadline_ms=60000)
+
+
 async def failure(call):
     with pytest.raises(leafd.LeafdError) as caught:
         await call

@@ -202,6 +202,20 @@ def test_no_node_knows_the_layout(three, open_client):
     assert [row[3] for row in three.workers.values()] == [True]
 
 
+def test_a_clock_that_is_ahead_by_more_than_a_window_asks_for_few_renewals(cluster, open_client):
+    clock = Clock(cluster)
+    now_ms = clock.ms
+    cluster.now_ms = lambda: now_ms
+    source = open_client(cluster, _wall_ns=clock.ns, window_ms=60000).snowflake("me")
+    source.next()
+    clock.ms += 3600000
+    with pytest.raises(leafd.LeafdError, match="window_over"):
+        source.next(500)
+    assert len(asked(cluster, "PUT")) == 1
+    clock.ms -= 3600000
+    source.next()
+
+
 def test_a_clock_that_goes_back_a_little_is_waited_for(cluster, open_client):
     clock = Clock(cluster)
     told = []

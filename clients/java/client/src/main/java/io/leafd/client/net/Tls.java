@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
 import java.security.KeyStore;
@@ -26,13 +27,25 @@ import javax.net.ssl.TrustManagerFactory;
 
 /**
  * Whom a client trusts, and how it speaks TLS: 1.3 or 1.2, and the name in the certificate is
- * always checked.
+ * always checked. The files are read again once one has changed; while they do not fit together,
+ * what was read last holds. On the loop's thread.
  */
 public final class Tls {
-    private final SSLContext context;
+    private static final long LOOK_NANOS = 1_000_000_000L;
 
-    private Tls(SSLContext context) {
-        this.context = context;
+    private final Path caFile;
+    private final Path certFile;
+    private final Path keyFile;
+    private SSLContext context;
+    private List<Object> seen;
+    private long lookedNanos = System.nanoTime();
+
+    private Tls(Path caFile, Path certFile, Path keyFile) throws Unfit {
+        this.caFile = caFile;
+        this.certFile = certFile;
+        this.keyFile = keyFile;
+        seen = marks(caFile, certFile, keyFile);
+        context = context(caFile, certFile, keyFile);
     }
 
     /** A file that cannot be used; the message has the setting, the file and the reason. */
@@ -49,6 +62,42 @@ public final class Tls {
      * shows a certificate of its own, unless that is null.
      */
     public static Tls of(Path caFile, Path certFile, Path keyFile) throws Unfit {
+        return new Tls(caFile, certFile, keyFile);
+    }
+
+    private static List<Object> marks(Path... files) {
+        List<Object> marks = new ArrayList<>();
+        for (Path file : files) {
+            try {
+                BasicFileAttributes known = file == null ? null
+                        : Files.readAttributes(file, BasicFileAttributes.class);
+                marks.add(known == null ? "none" : known.fileKey() + " " + known.size() + " "
+                        + known.lastModifiedTime());
+            } catch (IOException e) {
+                marks.add("gone");
+            }
+        }
+        return marks;
+    }
+
+    private void look() {
+        long now = System.nanoTime();
+        if (now - lookedNanos < LOOK_NANOS) {
+            return;
+        }
+        lookedNanos = now;
+        List<Object> marks = marks(caFile, certFile, keyFile);
+        if (!marks.equals(seen)) {
+            try {
+                context = context(caFile, certFile, keyFile);
+                seen = marks;
+            } catch (Unfit e) {
+                lookedNanos = now; // one may be written at this moment
+            }
+        }
+    }
+
+    private static SSLContext context(Path caFile, Path certFile, Path keyFile) throws Unfit {
         TrustManager[] trusts = null;
         KeyManager[] shows = null;
         try {
@@ -60,7 +109,7 @@ public final class Tls {
             shows = certFile == null && keyFile == null ? null : own(certFile, keyFile);
             SSLContext context = SSLContext.getInstance("TLS");
             context.init(shows, trusts, null);
-            return new Tls(context);
+            return context;
         } catch (IOException | GeneralSecurityException | RuntimeException e) {
             throw new Unfit("cert_file", certFile,
                     "a certificate in PEM, whose key (PKCS 8) is in key_file=" + keyFile, e);
@@ -120,6 +169,7 @@ public final class Tls {
     }
 
     SSLEngine engine(String host, int port) {
+        look();
         SSLEngine engine = context.createSSLEngine(host, port);
         engine.setUseClientMode(true);
         SSLParameters parameters = engine.getSSLParameters();
