@@ -233,7 +233,7 @@ static void test_consistency(void **state)
     assert_false(f->fake.last_local);
 }
 
-/* At this node's rate of 10 ids a second the tag must have ids left for its cover_s: those here, and
+/* At this node's rate of 10 ids a second the tag must have ids left for its cover_s: those here and
  * those that are not granted yet. A change of its max is not judged by the old one. */
 static void test_a_cover_that_a_tag_has_ids_for(void **state)
 {

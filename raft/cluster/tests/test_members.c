@@ -269,6 +269,22 @@ static void test_the_judge_gives_the_most_useful_error(void **state)
     assert_int_equal(judged(&ring, STRANGER, 1, &right), ERR_NOT_FOUND);
 }
 
+/* Idle nodes report what their disks have each second, too: by that the others know that they are
+ * there, and let no clone in. */
+static void test_idle_nodes_report_their_disks(void **state)
+{
+    RING ring = {.meet = true};
+    size_t before;
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 5000);
+    before = ring.passed[FRAME_DURABLE];
+    ring_run_ms(&ring, 10 * DURABLE_REPORT_MS);
+    assert_in_range(ring.passed[FRAME_DURABLE] - before, 9 * 3 * 2, 21 * 3 * 2);
+}
+
 /* --- nodes that ask to join --- */
 
 /* What node 1 answers to a node of this id and address, which was told of the cluster with this
@@ -481,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_the_largest_configuration_is_taken),
         cmocka_unit_test(test_a_statement_that_fills_its_frame),
         cmocka_unit_test(test_the_judge_gives_the_most_useful_error),
+        cmocka_unit_test(test_idle_nodes_report_their_disks),
         cmocka_unit_test(test_nodes_that_ask_to_join),
         cmocka_unit_test(test_frames_of_a_removed_node),
         cmocka_unit_test(test_a_grant_for_a_removed_node_is_refused),
