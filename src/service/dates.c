@@ -123,7 +123,8 @@ uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s
                      &first, &end);
     shape_period_times((enum date_part)shape.date.unit, local_ms, &elapsed_ms, &length_ms);
     if (first > end || per_s * (double)(length_ms - elapsed_ms) / 1000 >= (double)(end - first)) {
-        left = first < end && end - first < left ? end - first : 0;
+        end = first < end ? end : first;
+        left = end - first < left ? end - first : left;
     }
     return left;
 }

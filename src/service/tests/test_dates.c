@@ -60,6 +60,7 @@ static void test_the_day_is_the_logs(void **state)
     assert_int_equal(dates_period(dates, "none", 4), 0);
     ring_run_ms(&ring, MIDNIGHT_MS - 3 * BEGIN_MS);
     assert_int_equal(dates_period(dates, "d", 1), 20231114);
+    ring_node(&ring, 1)->disk_held = true; /* so the log gets no time */
     ring_run_ms(&ring, 3 * BEGIN_MS);
     assert_int_equal(dates_period(dates, "d", 1), 20231115);
 }
@@ -123,20 +124,31 @@ static void test_clocks_that_were_ahead(void **state)
 /* Ids, not numbers: an increment skips the others. */
 static void test_what_is_left_of_a_tag(void **state)
 {
-    RING ring = {0};
+    RING ring = {.keeps_time = true};
+    struct dates *dates = &ring.nodes[0].ids.dates;
     const struct tag_row rows[] = {{.max_id = 901, .max = 1001},
                                    {.max_id = 901, .max = 1001, .increment = 10},
                                    {.max_id = 901, .max = 1001, .increment = 10, .offset = 9}};
     const uint64_t left[] = {100, 10, 10};
+    struct tag_row dated = {
+        .max_id = 20231114u * UINT64_C(1000) + 1, .shape = DAYS, .shape_len = sizeof DAYS - 1};
 
     (void)state;
     ring_start(&ring, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint64_t first;
 
-        assert_int_equal(dates_left(&ring_node(&ring, 1)->ids.dates, &rows[i], 1), left[i]);
+        assert_int_equal(dates_left(dates, &rows[i], 1), left[i]);
         assert_int_equal(tag_ids_left(&rows[i], &first), left[i]);
     }
+    /* Of a period: what it has left, or the tag, whichever is less. */
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, BEGIN_MS);
+    assert_int_equal(dates_left(dates, &dated, 1), 999);
+    dated.max = dated.max_id + 50;
+    assert_int_equal(dates_left(dates, &dated, 1), 50);
+    dated.max = dated.max_id;
+    assert_int_equal(dates_left(dates, &dated, 1), 0);
 }
 
 /* A zone is refused where a name gets its first shape. A tag that is there keeps its own, which a
