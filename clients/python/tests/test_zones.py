@@ -128,7 +128,7 @@ def test_it_begins_by_weight(zones, open_zone):
 
 
 def test_another_zone_is_asked_once_its_own_is_gone_and_it_moves_back(zones, open_zone):
-    one = open_zone(0, zone="a")
+    one = open_zone(0, 1, 2, 3, zone="a")  # none of which has to prove itself
     first = one.used()
     zones.nodes[first].always = fake.closes
     assert one.used() == 1 - first
