@@ -131,7 +131,8 @@ static void look_at_reach(struct sim_world *world, bool same)
 /* --- a leader that hears nobody --- */
 
 /* A leader and those that hear it and each other, a majority of the voters without it; none of them
- * is heard by it. A bit an id; 0: it is not so. */
+ * is heard by it, and none of them goes by a later configuration, in which they may be no majority.
+ * A bit an id; 0: it is not so. */
 static unsigned deaf_majority(struct sim_node *leader)
 {
     struct sim_world *world = leader->world;
@@ -148,7 +149,10 @@ static unsigned deaf_majority(struct sim_node *leader)
         if (node == leader || server->role != ROLE_VOTER || !hears) {
             continue;
         }
-        if (!world->cut[node->id - 1][leader->id - 1]) {
+        if (!world->cut[node->id - 1][leader->id - 1] ||
+            driver_pending_change(&node->replica.driver) != 0 ||
+            driver_applied_change(&node->replica.driver) >
+                driver_applied_change(&leader->replica.driver)) {
             return 0;
         }
         SIM_NODE_FOREACH (other, world) {

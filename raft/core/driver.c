@@ -1253,13 +1253,18 @@ void driver_birth_level(struct driver *driver, uint16_t level)
 
 /* G10: a leader's own first entry, since the core adds none on a clean election. It is empty or,
  * while the cluster has no birth, has the birth. No client's command comes before it: a leader
- * takes none before it has applied this entry (driver_leads()). */
+ * takes none before it has applied this entry (driver_leads()).
+ *
+ * The first birth of the log holds. If the log has more than the first list, that birth is there
+ * already, perhaps at an earlier level. A second one that names a level would do nothing, and keep
+ * out the leafds that do not speak it. So it names none. */
 static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
     BUF_LOCAL(first);
     struct driver_command command;
     struct birth birth;
+    bool names_level;
     uint64_t index;
 
     if (driver->applier.installing) {
@@ -1268,10 +1273,11 @@ static void submit_first(struct driver *driver)
     if (!birth_is_sound(&driver->config.birth) || state_birth(driver->applier.state, &birth)) {
         cluster_command_put(&first, COMMAND_NOOP, NULL);
     } else {
+        names_level =
+            driver->config.birth.level >= BIRTH_LEVEL_MIN && entry_log_last(&driver->log) == 1;
         birth = driver->config.birth;
         birth.wall_ms = clock_wall_ms(driver->clock);
-        cluster_command_put(
-            &first, birth.level >= BIRTH_LEVEL_MIN ? COMMAND_BIRTH_AT : COMMAND_BIRTH, &birth);
+        cluster_command_put(&first, names_level ? COMMAND_BIRTH_AT : COMMAND_BIRTH, &birth);
     }
     command = (struct driver_command){first.data, first.len};
     if (driver_submit(driver, &command, 1, &index, &term) == 0) {

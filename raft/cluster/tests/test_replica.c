@@ -300,6 +300,54 @@ static void test_a_wiped_store_is_not_admitted(void **state)
     ring_close(&blank);
 }
 
+static unsigned lost_count;
+
+static void lost_cb(struct replica_listener *listener)
+{
+    (void)listener;
+    lost_count++;
+}
+
+/* Only a node that knows of no birth, and was not admitted by a cluster, has lost its data. */
+static void test_a_refused_node_without_data_is_lost(void **state)
+{
+    const struct learned_peers none = {.index = 0};
+    const struct learned_peers admitted = {.index = 5};
+    const struct {
+        const struct learned_peers *learned;
+        int err;
+        unsigned lost;
+    } cases[] = {{NULL, ERR_WRONG_NODE, 1},
+                 {&none, ERR_WRONG_NODE, 1},
+                 {&none, ERR_REMOVED, 1},
+                 {&admitted, ERR_REMOVED, 0},
+                 {NULL, ERR_OTHER_LIST, 0}};
+    RING born = {0};
+    struct ring_node *node;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        RING unborn = {.apart = true};
+
+        ring_start(&unborn, 3);
+        node = ring_node(&unborn, 1);
+        node->listener.lost = lost_cb;
+        node->replica.config.learned = cases[i].learned;
+        lost_count = 0;
+        node->replica.receiver.refused(&node->replica.receiver, 2, cases[i].err, "a test");
+        assert_int_equal(lost_count, cases[i].lost);
+    }
+    start(&born, &leader, &follower);
+    node = ring_node(&born, follower);
+    node->listener.lost = lost_cb;
+    lost_count = 0;
+    node->replica.receiver.refused(&node->replica.receiver, leader, ERR_REMOVED, "a test");
+    assert_int_equal(lost_count, 0);
+    assert_int_equal(node->removed_count, 1);
+}
+
 /* --- a snapshot --- */
 
 /* Node `behind` is alone while ids are granted and the log is compacted, gets a snapshot, and is
@@ -725,6 +773,7 @@ int main(void)
         cmocka_unit_test(test_nodes_register_themselves),
         cmocka_unit_test(test_a_node_with_a_new_address_registers_again),
         cmocka_unit_test(test_a_wiped_store_is_not_admitted),
+        cmocka_unit_test(test_a_refused_node_without_data_is_lost),
         cmocka_unit_test(test_a_snapshot_on_the_node_that_leads_next),
         cmocka_unit_test(test_digests_are_compared),
         cmocka_unit_test(test_digests_are_compared_under_load),

@@ -194,6 +194,29 @@ static void test_a_birth_of_a_later_level_stops_an_unborn_node(void **state)
     }
 }
 
+/* A leader of an unborn cluster names the level of the birth only if its log has no birth yet. */
+static void test_a_second_birth_names_no_level(void **state)
+{
+    const struct birth birth = {.uid = uid_make(1, 2), .list_digest = 1, .level = LEVEL_NEWEST};
+
+    (void)state;
+    for (unsigned last = 1; last <= 2; last++) {
+        const struct boot unborn = {
+            .id = 1, .term = 1, .last = last, .last_term = 1, .servers = 3, .roles = THREE_VOTERS};
+        const struct entry_block *first;
+        BENCH bench = {0};
+
+        bench_start(&bench, &unborn);
+        bench.driver.config.birth = birth;
+        bench_elect(&bench);
+        assert_true(last_of(&bench) > last);
+        first = entry_log_get(&bench.driver.log, last_of(&bench))->block;
+        assert_int_equal(command_number(first->data, first->len),
+                         last == 1 ? COMMAND_BIRTH_AT : COMMAND_BIRTH);
+        assert_int_equal(command_raises_to(first->data, first->len), last == 1 ? LEVEL_NEWEST : 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_what_no_leafd_here_ever_spoke_is_a_lie),
         cmocka_unit_test(test_a_leafd_that_went_back_stops),
         cmocka_unit_test(test_a_birth_of_a_later_level_stops_an_unborn_node),
+        cmocka_unit_test(test_a_second_birth_names_no_level),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
