@@ -1236,8 +1236,10 @@ def import_json(run, name="i/0", more=0, node=0):
     answer = run.world.leafctl(node, "operator", "import", "leaf", file)
     if answer.code == "unknown":
         return
-    expect(answer, {"ok"}, f"import {name} {max_id}")
     shown = run.certain(lambda: run.world.http(node, "operator", "GET", path)).json
+    if answer.code == "exit 76" and int(shown["max_id"]) > max_id:
+        return  # a node that has just started took a segment meanwhile
+    expect(answer, {"ok"}, f"import {name} {max_id}")
     must(int(shown["max_id"]) >= max_id, "import-lowers", f"{name}: {shown} where {max_id}")
     got = run.world.http(node, "operator", "GET", f"{SEGMENT}{path_of(name)}?timeout_ms=10000")
     expect(got, {"ok"}, f"ids of {name}")
