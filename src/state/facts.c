@@ -509,20 +509,21 @@ int cuts_put(struct cuts *cuts, const struct client_cut *cut, uint64_t log_ms)
 {
     uint64_t most_ms = log_ms + LIMIT_CUT_S * UINT64_C(1000);
     struct client_cut put = *cut;
-    struct client_cut *row;
+    struct client_cut *row = cut_find(cuts, cut->who);
 
-    for (size_t i = cuts->now.count; i > 0; i--) { /* the last one fills the gap */
-        if (cuts->now.items[i - 1].until_ms <= log_ms) {
-            cut_set(cuts, &cuts->now.items[i - 1], NULL);
-        }
-    }
-    row = cut_find(cuts, cut->who);
     if (cut->until_ms == 0) {
         if (row == NULL) {
             return ERR_NOT_FOUND;
         }
         cut_set(cuts, row, NULL);
         return 0;
+    }
+    /* Those that are over make room only if it is needed: after clocks were set back the log's time
+     * is beyond the end of cuts that are in force. */
+    for (size_t i = cuts->now.count; row == NULL && i > 0 && cuts->now.count == LIMIT_CUTS; i--) {
+        if (cuts->now.items[i - 1].until_ms <= log_ms) {
+            cut_set(cuts, &cuts->now.items[i - 1], NULL);
+        }
     }
     if (row == NULL && cuts->now.count == LIMIT_CUTS) {
         return ERR_CONFLICT;

@@ -140,7 +140,8 @@ struct cuts {
 void cuts_init(struct cuts *cuts, struct journal *journal);
 
 /* COMMAND_CUT: replaces the cut of this name. It lasts LIMIT_CUT_S by the log's time at most. 0;
- * ERR_CONFLICT: there are LIMIT_CUTS; ERR_NOT_FOUND: none of this name can end. */
+ * ERR_CONFLICT: there are LIMIT_CUTS, and none of them is over; ERR_NOT_FOUND: none of this name
+ * can end. */
 int cuts_put(struct cuts *cuts, const struct client_cut *cut, uint64_t log_ms) MUST_CHECK;
 
 int cuts_load(struct cuts *cuts, const struct row_loaded *row) MUST_CHECK;

@@ -311,7 +311,8 @@ static int32_t cut(struct id_apply *a, const char *who, uint64_t until_ms)
 
 #define CUT_T 1700000000000
 
-/* The bound, and at it; one in place of itself; the end by the log's time, and by an operator. */
+/* The bound, and at it; one in place of itself; the end by an operator. One that is over by the
+ * log's time stays until another one needs its place: the clocks may have been set back. */
 static void test_cuts(void **state)
 {
     struct id_apply *a = *state;
@@ -333,7 +334,9 @@ static void test_cuts(void **state)
     assert_int_equal(cuts->now.count, LIMIT_CUTS);
     assert_true(cuts->changes > changes);
     assert_int_equal(id_apply_clock(a, CUT_T + 1000), 0);
-    assert_int_equal(cuts->now.count, LIMIT_CUTS); /* what is over goes with the next one */
+    assert_int_equal(cut(a, "10.0.0.5", CUT_T + 5000), 0); /* it has a place */
+    assert_string_equal(cuts->now.items[0].who, "10.0.0.0");
+    assert_int_equal(cuts->now.count, LIMIT_CUTS);
     memset(who, 'x', LIMIT_CUT_WHO_BYTES);
     who[LIMIT_CUT_WHO_BYTES] = '\0';
     assert_int_equal(cut(a, who, UINT64_MAX / 2), ERR_BAD_MESSAGE);
@@ -343,8 +346,17 @@ static void test_cuts(void **state)
                      CUT_T + 1000 + LIMIT_CUT_S * UINT64_C(1000));
     assert_int_equal(id_apply_clock(a, CUT_T + 4999), 0);
     assert_int_equal(cut(a, who, 0), 0);
-    assert_int_equal(cuts->now.count, 1);
-    assert_string_equal(cuts->now.items[0].who, "10.0.0.5");
+    assert_int_equal(cuts->now.count, LIMIT_CUTS - 1);
+    assert_int_equal(cut(a, "10.0.0.7", 0), 0);
+    assert_int_equal(cut(a, "10.0.0.7", 0), ERR_NOT_FOUND);
+    assert_int_equal(cut(a, "shop", CUT_T + 9000), 0);
+    assert_int_equal(cut(a, "till", CUT_T + 9000), 0);
+    assert_int_equal(cuts->now.count, LIMIT_CUTS);
+    for (unsigned i = 0; i < LIMIT_CUTS - 3; i++) { /* all but those three are over */
+        (void)snprintf(who, sizeof who, "new.%u", i);
+        assert_int_equal(cut(a, who, CUT_T + 9000), 0);
+    }
+    assert_int_equal(cut(a, "last", CUT_T + 9000), ERR_CONFLICT);
     assert_string_equal(cuts->now.items[0].by, "ops");
     assert_int_equal(cut(a, "", CUT_T * 2), ERR_BAD_MESSAGE);
     assert_int_equal(cut(a, "a\nb", CUT_T * 2), ERR_BAD_MESSAGE);
