@@ -13,7 +13,7 @@ import time
 import pytest
 
 from checker import History
-from clockfile import own_clocks
+from clockfile import noon_s, own_clocks
 from cluster import FAST, Cluster
 from load import mixed_load, wait_taken
 from node import ROOT, leafd_path
@@ -192,11 +192,12 @@ def take_texts(node, name, count):
 
 def old_cluster_with_shapes(make_cluster, path):
     """One node whose clock is a day behind gives texts of every kind; then comes a backup, then
-    today, and the next key of one. Its disk is lost. (cluster, texts)."""
+    today, and the next key of one. Its disk is lost. (cluster, texts, today)."""
     cluster = make_cluster(size=1, start=False)
     node = cluster.nodes[0]
     clocks = own_clocks(cluster)
-    clocks[1].set(-26 * 3600)
+    noon = noon_s()
+    clocks[1].set(noon - 26 * 3600)
     cluster.start()
     for name, shape in SHAPES.items():
         mode = "strict" if "year" in shape else "trend"
@@ -205,14 +206,14 @@ def old_cluster_with_shapes(make_cluster, path):
     old = [text for name in SHAPES for text in take_texts(node, name, 30)]
     yesterday = take_texts(node, "day", 1)[0].split("/")[0]
     assert take_backup(node, path).status == 200
-    clocks[1].set(0)
+    clocks[1].set(noon)
     wait_until(lambda: not take_texts(node, "day", 1)[0].startswith(yesterday), 60, "a new day")
     answer = node.http("PUT", "/api/tags/rekeyed?wait=all", {"key": 1})
     assert answer.status == 200, answer
     old += [text for name in SHAPES for text in take_texts(node, name, 900)]
     lose_everything(cluster)
-    clocks[1].set(0)
-    return cluster, old
+    clocks[1].set(noon)
+    return cluster, old, time.strftime("%Y-%m-%d", time.gmtime(time.time() + noon))
 
 
 @pytest.mark.parametrize("raised", [["--raise-ids", 1000],
@@ -221,14 +222,13 @@ def old_cluster_with_shapes(make_cluster, path):
 def test_no_text_comes_twice_after_a_restore(make_cluster, tmp_path, raised):
     """Of shapes of every kind: also of a day that began after the backup, and of a key that was
     made after it."""
-    cluster, old = old_cluster_with_shapes(make_cluster, tmp_path / "backup")
+    cluster, old, today = old_cluster_with_shapes(make_cluster, tmp_path / "backup")
     node = cluster.nodes[0]
-    said = done("restore", tmp_path / "backup", *place(node), *raised)
+    said = done("restore", tmp_path / "backup", *place(node), *raised, prefix=node.prefix)
     assert "by key 2: key 1 may have been in force since" in said
     node.start().wait_ready()
     new = [text for name in SHAPES for text in take_texts(node, name, 900)]
-    today = {take_texts(node, "day", 1)[0].split("/")[0][1:]}
-    assert today == {time.strftime("%Y-%m-%d", time.gmtime())}
+    assert take_texts(node, "day", 1)[0].split("/")[0][1:] == today
     answer = node.http("PUT", "/api/tags/rekeyed", {"key": 1})
     assert (answer.status, answer.code) == (409, "conflict"), answer
     new += take_texts(node, "rekeyed", 900)
@@ -240,11 +240,11 @@ def test_no_text_comes_twice_after_a_restore(make_cluster, tmp_path, raised):
 def test_a_raise_that_is_larger_than_a_period(make_cluster, tmp_path):
     """It does not lead into the next one: there is no number left until that begins, and the tag
     is named with the way on. By time the tag keeps most of its numbers."""
-    cluster, old = old_cluster_with_shapes(make_cluster, tmp_path / "backup")
+    cluster, old, today = old_cluster_with_shapes(make_cluster, tmp_path / "backup")
     node = cluster.nodes[0]
     arguments = ["restore", tmp_path / "backup", *place(node), "--raise-ids", 1000000000]
-    said = done(*arguments)
-    year = time.gmtime().tm_year
+    said = done(*arguments, prefix=node.prefix)
+    year = today[:4]
     assert f'"year" has no number of {year} left' in said and "force=1" in said, said
     assert "INV-3" not in said
     node.start().wait_ready()
@@ -862,6 +862,21 @@ def test_a_directory_with_anything_in_it_is_refused(backup):
     (made / "notes").unlink()
     done("restore", path, *arguments, "--raise-ids", 1)
     assert "not empty" in refused(DATA, "restore", path, *arguments, "--raise-ids", 1)
+
+
+@only_root
+def test_a_restore_that_has_no_room(backup):
+    """It says so, and succeeds in the same place once there is room."""
+    path, made, arguments = backup
+    made.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "leafd-test", made], check=True)
+    try:
+        why = refused(74, "restore", path, *arguments, "--raise-ids", 1)
+        assert "the disk is full: commit: " in why
+        subprocess.run(["mount", "-o", "remount,size=64m", made], check=True)
+        done("restore", path, *arguments, "--raise-ids", 1)
+    finally:
+        subprocess.run(["umount", made], check=True)
 
 
 def test_a_tag_near_the_end_is_raised_as_far_as_it_goes(make_cluster, tag, tmp_path):

@@ -37,7 +37,6 @@ def run(tmp_path, seconds, *options):
         assert "nothing found" in page.read()
 
 
-@pytest.mark.alone
 @pytest.mark.bound(60)
 def test_chaos_for_a_moment(binary, tmp_path):
     run(tmp_path, SECONDS or 12, "--plain-disks")

@@ -203,19 +203,28 @@ def test_auto_increment(database, fake, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def postgres():
+def postgres_server():
     server = databases.Postgres()
     try:
+        server.run("CREATE ROLE reader LOGIN;")
         yield server
     finally:
         server.end()
+
+
+@pytest.fixture
+def postgres(postgres_server):
+    """Without anything that other tests have made."""
+    postgres_server.run("DROP SCHEMA IF EXISTS s, public CASCADE; CREATE SCHEMA public;"
+                        "GRANT USAGE ON SCHEMA public TO PUBLIC;")
+    return postgres_server
 
 
 @databases.needs("postgres", "initdb", "psql")
 def test_sequences(postgres, fake, tmp_path):
     """Also side by side: MAXVALUE is the guard."""
     postgres.run("CREATE SEQUENCE never START 7; CREATE SCHEMA s; CREATE SEQUENCE s.\"B c\";"
-                 "CREATE TABLE t (id serial); CREATE ROLE reader LOGIN;"
+                 "CREATE TABLE t (id serial);"
                  "SELECT nextval('s.\"B c\"'), nextval('s.\"B c\"');")
     ctl = Leafctl(tmp_path, fake.url())
     words = ["import", "sql", "--postgres", postgres.address()]
@@ -246,7 +255,7 @@ def test_sequences(postgres, fake, tmp_path):
     ("SELECT 1", "nobody", 'role "nobody" does not exist'),
 ])
 def test_sequences_that_are_refused(postgres, fake, tmp_path, made, user, why):
-    postgres.run(f"DROP SEQUENCE IF EXISTS wrong; {made};")
+    postgres.run(f"{made};")
     done = Leafctl(tmp_path, fake.url())("import", "sql", "--postgres", postgres.address(user),
                                          "--table", "wrong", code=65)
     assert why in done.err and fake.tags == {}, done

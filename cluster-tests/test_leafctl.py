@@ -489,6 +489,8 @@ class LiarHandler(http.server.BaseHTTPRequestHandler):
         text = answer[1] if isinstance(answer[1], bytes) else json.dumps(answer[1]).encode()
         self.send_response(answer[0])
         self.send_header("Content-Length", str(answer[2] if len(answer) > 2 else len(text)))
+        if answer[0] == 429:
+            self.send_header("Retry-After", "1")
         self.end_headers()
         self.wfile.write(text)
         with contextlib.suppress(OSError):  # until nobody takes it any more
@@ -547,6 +549,36 @@ def test_a_repeat_that_is_refused_says_so(liar, tmp_path):
                   (409, {"code": "would_repeat", "message": "max_id is 9"}))
     done = Leafctl(tmp_path, server.address)("tags", "put", "order", "--max-id", 5, code=76)
     assert "a second time" in done.err, done
+
+
+def test_a_quota_is_waited_for_and_a_share_is_not(liar, tmp_path):
+    server = liar((429, {"code": "share", "message": "so many tags"}))
+    Leafctl(tmp_path, server.address)("tags", "put", "order", code=76)
+    assert len(server.asked) == 1
+    server = liar((429, {"code": "quota", "message": "so many a second"}), (200, TAG))
+    began = time.monotonic()
+    Leafctl(tmp_path, server.address)("tags", "put", "order")
+    assert len(server.asked) == 2 and time.monotonic() - began >= 1
+    # A 503 says nothing of what was done.
+    late = liar((503, {"code": "timeout", "message": "too late"}))
+    done = Leafctl(tmp_path, late.address, TIMEOUT=1)("tags", "put", "order", code=75)
+    assert "may or may not have been done" in done.err, done
+
+
+def test_no_proxy_is_asked(liar, tmp_path):
+    """A token is for the nodes alone."""
+    ctl = Leafctl(tmp_path, liar((200, TAG)).address)
+    ctl.env.update(dict.fromkeys(["http_proxy", "all_proxy"], "http://127.0.0.1:1"))
+    assert ctl("tags", "put", "order").out.startswith("changed")
+
+
+def test_a_worker_id_whose_window_is_over_is_not_held(liar, tmp_path):
+    rows = [{"worker_id": 7, "state": "held", "until_ms": 8}, {"worker_id": 8, "state": "held",
+                                                               "until_ms": 9}]
+    ctl = Leafctl(tmp_path, liar((200, {"workers": rows, "log_time_ms": 9, "next": None})).address)
+    assert re.search(r"(?m)^ *7 +over ", ctl("workers", "list").out)
+    held = ctl("workers", "list", "--held").out
+    assert re.search(r"(?m)^ *8 +held ", held) and "over" not in held
 
 
 def test_what_answers_nonsense_is_told(liar, tmp_path):

@@ -109,11 +109,11 @@ def test_settings_and_quotas(make_cluster, tmp_path):
     cluster = make_cluster(1, {**FAST, "http-loops": 1, "quota": "ids-per-s=10",
                                "config": str(path)})
     node = cluster.nodes[0]
-    path.write_text("log.level = debug\nstrict.keys = 7\n")
+    path.write_text("log.level = debug\nsnowflake.workers = 7\n")
     node.process.send_signal(signal.SIGHUP)
     node.wait_log(r'msg="reloaded" changed="log.level = debug \(was info\)"')
     node.wait_log(r'msg="settings differ from those in force, and take a restart" '
-                  r'settings="?strict.keys')
+                  r'settings="?snowflake.workers')
     cluster.create_tag("order")
 
     def is_refused():

@@ -74,6 +74,32 @@ def test_nothing_from_outside_and_no_markup_from_texts(shared):
     assert "<!--" not in page and page.count("<script") == page.count("</script") == 1
 
 
+def brightness(color):
+    """As WCAG 2 has it (relative luminance) of #rrggbb: 0 to 1."""
+    parts = [int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+                        for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_each_mark_can_be_read(shared):
+    """In both themes the text of a chip has WCAG's contrast of 4.5 to its background."""
+    page = page_of(shared.nodes[0].http("GET", "/", headers={"Host": "127.0.0.1"}))
+    kinds = re.search(r"const KIND_INK = \{(.*?)\}", page, re.DOTALL)[1]
+    inks = set(re.findall(r'"([a-z0-9]+)"', kinds))
+    assert "leader" in inks
+    classes = re.findall(r"\.chip\.[a-z]+ \{ background: var\(--([a-z]+)\);"
+                         r"(?: color: var\(--([a-z]+)\);)? \}", page)
+    assert len(classes) == len(re.findall(r"\.chip\.", page))
+    marks = {(ink, "card") for ink in inks} | {(ink, text or "card") for ink, text in classes}
+    for theme in (":root", r':root\[data-theme="dark"\]'):
+        blocks = re.findall(r"(?:^|\s)" + theme + r" \{(.*?)\}", page, re.DOTALL)
+        colors = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", " ".join(blocks)))
+        for ink, text in marks:
+            dark, light = sorted((brightness(colors[ink]), brightness(colors[text])))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (theme, ink, text)
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_other_methods(shared, method):
     answer = shared.nodes[0].http(method, "/", headers={"Host": "127.0.0.1"})

@@ -29,6 +29,7 @@ TAGS = {
     "ledger": {"mode": "strict", "description": "without gaps"},
     "invoice/text": {"shape": "I{key}-{secret36:8}", "description": ""},
     "js-safe": {"max": "9007199254740991", "description": ""},
+    "odd": {"increment": 2, "offset": 1, "description": ""},
     HOSTILE: {"description": HOSTILE_TEXT},
 }
 RATES = {"order/invoice": 3000, "user": 800, "payment.intent": 60}
@@ -151,6 +152,12 @@ def test_a_shape_and_its_key(browser, world):
     browser.open(world.watched, "/#tags/invoice%2Ftext")
     browser.says("texts: I{key}-{secret36:8}, by key 0 now")
     whole(browser)
+
+
+def test_the_numbers_of_an_increment(browser, world):
+    browser.open(world.watched, "/#tags/odd")
+    browser.says("1, 3, …: id mod 2 = 1")
+    browser.says("1: no node has an id from here on")
 
 
 def shows_all_nodes(browser, world):
@@ -361,6 +368,9 @@ def test_a_leader_that_is_killed_while_it_is_watched(browser, world):
     browser.shot("leader-killed")
     take_screenshots(browser, node, "-killed")
     browser.device(1280, 900)
+    browser.open(node, "/#tags/user")
+    browser.until(lambda: f"node {leader.id}\ncannot be reached" in
+                  [line.text for line in browser.find(".holder")], "a node without buffers")
     browser.open(node)
     leader.start().wait_ready()
     browser.says("The next failure costs nothing", timeout=30)

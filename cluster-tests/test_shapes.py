@@ -2,13 +2,14 @@
 restart and a backup; a secret one tells nothing, and its key is nowhere to be seen; those with a
 date begin anew."""
 
+import contextlib
 import datetime
 import itertools
 import re
 import threading
 import time
 
-from clockfile import own_clocks
+from clockfile import noon_s, own_clocks
 from cluster import FAST
 from wait import wait_until
 
@@ -116,6 +117,12 @@ def test_the_year_begins_anew(make_cluster):
     wait_until(lambda: log_time_is_known(cluster.nodes[0]), 20, "the log has a time")
     make(cluster.nodes[0], "inv", mode="strict", shape="INV-{year@Asia/Tokyo}-{id:5}")
     taken = [text for node in cluster.nodes for text in texts(node, "inv", 2)]
+    make(cluster.nodes[0], "few", mode="strict", shape="{year@Asia/Tokyo}-{id:2}")
+    texts(cluster.nodes[2], "few", 99)
+    for node in cluster.nodes:  # which all name the same year
+        wait_until(lambda n=node: "0 numbers of 2030 left" in
+                   n.get("/api/segment/get/few").json()["message"], 30, "the year, by the log")
+        assert "numbers of 2030 are left" in node.get_json("/api/tags/few")["warning"]
     set_clocks(2)
     nodes = itertools.cycle(cluster.nodes)
 
@@ -141,13 +148,43 @@ def test_the_year_begins_anew(make_cluster):
     assert node.get("/api/segment/get/inv?as=number").text.strip() == f"2031{len(new) + 1:05}"
 
 
-def next_day():
-    day = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
-    return day.strftime("%Y-%m-%d")
+# Shows lesson-dates.
+def test_days_that_pass_while_all_nodes_are_down(make_cluster):
+    """The log's time is of before the stop, and follows by a day at a time: no number of a day that
+    is over is handed out meanwhile."""
+    cluster = make_cluster(start=False)
+    clocks, noon = own_clocks(cluster), noon_s()
+    for clock in clocks.values():
+        clock.set(noon)
+    cluster.start()
+    wait_until(lambda: log_time_is_known(cluster.nodes[0]), 20, "the log has a time")
+    make(cluster.nodes[0], "inv", mode="strict", shape="{year}{month}{day}-{id:5}")
+    first = texts(cluster.nodes[0], "inv", 2)
+    cluster.stop_all()
+    for clock in clocks.values():
+        clock.set(noon + 3 * 86400)
+    for node in cluster.nodes:
+        node.start()
+    least = time.strftime("%Y%m%d-00001", time.gmtime(time.time() + noon + 3 * 86400))
+    taken = []
+
+    def served():
+        for node in cluster.nodes:
+            with contextlib.suppress(OSError):
+                answer = node.get("/api/segment/get/inv?timeout_ms=100")
+                if answer.status == 200:
+                    taken.append(answer.text.strip())
+        return len(taken) > 9
+
+    wait_until(served, 60, "numbers")
+    assert all(text >= least for text in taken), (first, taken)
 
 
 def test_a_date_that_may_not_be(make_cluster):
-    cluster = make_cluster(1)
+    cluster = make_cluster(1, start=False)
+    noon = noon_s()
+    own_clocks(cluster)[1].set(noon)
+    cluster.start()
     node = cluster.nodes[0]
     for shape, why in [("{year@Europe/Nowhere}{id:6}", "database (tzdata) has no Europe/Nowhere"),
                        ("{year@posix/UTC}{id:6}", "not a zone that is the same on all machines"),
@@ -165,20 +202,26 @@ def test_a_date_that_may_not_be(make_cluster):
     assert answer.status == 400 and "needs the mode strict" in answer.json()["message"], answer
     make(node, "inv", mode="strict", shape="{year}-{month}-{day}/{id:2}")
     wait_until(lambda: log_time_is_known(node), 20, "the log has a time")
-    days = {datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")}
+    day = datetime.datetime.fromtimestamp(time.time() + noon, datetime.timezone.utc)
+    tomorrow = (day + datetime.timedelta(days=1)).strftime("%Y-%m-%d")
     taken = texts(node, "inv", 89)
     assert "warning" not in node.get_json("/api/tags/inv")
     taken += texts(node, "inv", 10)
-    days.add(datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
-    assert {text.split("/")[0] for text in taken} <= days
+    assert {text.split("/")[0] for text in taken} == {day.strftime("%Y-%m-%d")}
     answer = node.get("/api/segment/get/inv")
-    if len(days) == 1:  # not over midnight
-        assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
-        today, tomorrow = taken[-1].split("/")[0].replace("-", ""), next_day()
-        assert f"0 numbers of {today} left" in answer.json()["message"], answer
-        assert f"from 1 again on {tomorrow} (UTC)" in answer.json()["message"], answer
-        warning = node.get_json("/api/tags/inv")["warning"]
-        assert f"numbers of {today} are left" in warning and tomorrow in warning, warning
+    assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
+    today = day.strftime("%Y%m%d")
+    assert f"0 numbers of {today} left" in answer.json()["message"], answer
+    assert f"from 1 again on {tomorrow} (UTC)" in answer.json()["message"], answer
+    warning = node.get_json("/api/tags/inv")["warning"]
+    assert f"numbers of {today} are left" in warning and tomorrow in warning, warning
+    make(node, "ends", mode="strict", shape="{year}-{id:4}")
+    texts(node, "ends", 2)
+    row = node.get_json("/api/tags/ends")
+    assert node.http("PUT", "/api/tags/ends", {"max": row["max_id"]}).status == 200
+    answer = node.get("/api/segment/get/ends")
+    assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
+    assert "0 ids left below its max" in answer.json()["message"], answer  # no year begins anew
     answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
 

@@ -24,8 +24,9 @@ from upgrade import leafd_of
 from wait import wait_until
 from workers import acquire, acquired, release
 
-FEW = {**FAST, "snowflake-layout": "41+6+12", "strict-keys": 20}  # 16 worker ids and 5 keys each
-SHARE, KEYS = 16, 5
+# 16 worker ids each, and a hundredth of the keys.
+FEW = {**FAST, "snowflake-layout": "41+6+12", "data-memory-bytes": "1MiB", "quota": "keys=1%"}
+SHARE, KEYS = 16, (1 << 20) // 200 // 100
 HOUR_MS = 3_600_000
 
 

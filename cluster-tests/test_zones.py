@@ -392,6 +392,7 @@ def test_pools_on_a_disk_that_is_full(make_cluster):
         start_zones(cluster, ["a"])
         wait_until(lambda: node.get("/api/snowflake/get/k").status == 200, 30, "a worker id")
         assert node.http("PUT", "/api/workers/pools", {"pools": "a=0-9"}).status == 200
+        cluster.create_tag("fresh")
         # Half of what a node takes for nearly full: what had no room at all would end it.
         filler = os.path.join(volume, "filler")
         with open(filler, "wb") as file:
@@ -402,6 +403,7 @@ def test_pools_on_a_disk_that_is_full(make_cluster):
                    == 503, 60, "it is full")
         assert node.http("PUT", "/api/workers/pools", {"pools": "a=10-19"}).code == "disk_full"
         assert node.http("POST", "/api/workers", {"name": "x", "zone": "a"}).code == "disk_full"
+        assert node.get("/api/segment/get/fresh?timeout_ms=500").code == "disk_full"
         assert node.get_json("/api/workers/pools") == {"pools": "a=0-9"}
         assert node.get("/api/snowflake/get/k").status == 200
         os.unlink(filler)

@@ -78,7 +78,7 @@ list-tests:
 		$(patsubst $(OUT)/%,$(OUT)/test-$(layer):%,$(call groups_of,$(layer))))
 # Memory orders once more, with larger bounds: some minutes.
 model: $(OUT)/test-memory_model
-	@MODEL=long $<
+	@MODEL=long LEAFD_TEST_LIMIT_S=300 $<
 
 # The simulation: a whole cluster in one process, driven by a seed (cluster-tests/sim).
 $(OUT)/sim: WITH := $(call links,raft storage loop base)

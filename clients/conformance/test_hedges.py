@@ -47,6 +47,10 @@ class Cluster:
     def freeze_all(self):
         self.granter.freeze(*range(len(self.servers)))
 
+    def all_arrived(self, client):
+        """Is no request on its way? (A second one may be, on a slow machine.)"""
+        return client.stats()["requests"] == sum(len(server.requests) for server in self.servers)
+
     def stuck(self):
         """Requests to nodes that are frozen."""
         return [request for requests in self.granter.frozen.values() for request in requests]
@@ -120,6 +124,7 @@ def test_two_at_a_time(start, fake):
     cluster = Cluster(fake, 3)
     client = start().open(endpoints=cluster.url, **PATIENT, **SMALL)
     ids = client.ids("segment orders 200")
+    wait_until(lambda: cluster.all_arrived(client), 30, "all requests arrive")
     cluster.freeze_all()
     client.refused("segment orders 100 deadline_ms=2000", "unreachable")
     assert len(cluster.stuck()) == 2, cluster.stuck()

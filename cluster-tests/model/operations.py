@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import struct
+import time
 
 from model.reference import DATED, NO_MAX, SECRET, Share, must
 
@@ -866,11 +867,21 @@ def restart(run, node=0, clean=False):
     run.lost()
 
 
-@operation(lambda rng, plan: {}, weight=1, cost_s=1, at_most=1, covers=[])
-def restart_all(run):
-    """Kill all nodes, and start them."""
-    run.world.restart_all()
+@operation(lambda rng, plan: {"days": rng.choice([0, 0, 1, 3])}, weight=1, cost_s=1, at_most=1,
+           covers=[])
+def restart_all(run, days=0):
+    """Kill all nodes, and start them, perhaps days later: nothing is handed out of days that are
+    over, although the log's time follows by a day in some seconds."""
+    run.world.restart_all(days * 86400)
     run.lost()
+    if days > 0:
+        run.model.days += 1
+        run.model.clock_moved = True
+        run.model.workers.clear()  # their windows are over, and a node may have taken one
+        run.model.least_s = time.time() + run.world.shift_s - 86400  # of a zone to the west
+        for row in [row for row in run.model.tags.values() if row.alive and row.shape in DATED]:
+            ids(run, row.name)
+        run.world.set_clocks(run.world.shift_s)
 
 
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "ctl": rng.random() < 0.3},

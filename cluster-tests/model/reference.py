@@ -7,6 +7,7 @@ that did not come) is kept as such: both outcomes are right from then on.
 
 import copy
 import string
+import time
 
 NO_MAX = (1 << 63) - 1
 DIGITS = {10: string.digits, 16: "0123456789ABCDEF", 32: "0123456789ABCDEFGHJKMNPQRSTVWXYZ",
@@ -206,6 +207,7 @@ class Model:
         self.stepped = {}  # of tags with an increment: all that was ever handed out
         self.days = 0  # the clock was set so often: keys may be over
         self.clock_moved = False
+        self.least_s = 0  # no number with a date is of an earlier period than this time's
 
     # --- tags ---
 
@@ -259,6 +261,10 @@ class Model:
                  f"{where}: {tag.name} gave {numbers[0]} after {tag.highest}")
         must(numbers[0] > tag.per_node.get(node, 0), "falls-on-node",
              f"{where}: {tag.name} gave {numbers[0]} after {tag.per_node.get(node)}")
+        if tag.shape in DATED:
+            period = str(numbers[0] // 10 ** tag.width())
+            least = time.strftime("%Y%m%d", time.gmtime(self.least_s))[:len(period)]
+            must(period >= least, "period-is-over", f"{where}: {numbers[0]}, not before {least}")
         tag.per_node[node] = numbers[-1]
         tag.highest = max(tag.highest, numbers[-1])
         tag.given.update(numbers)

@@ -289,9 +289,12 @@ class World:
         self.cluster.wait_leader(WAIT_S)
         self.cluster.wait_applied(timeout=WAIT_S)
 
-    def restart_all(self):
+    def restart_all(self, later_s=0):
         self.drop_connections()
         self.cluster.kill_all()
+        self.shift_s += later_s
+        for clock in self.clocks.values():
+            clock.set(self.shift_s)
         self.start()
         self.wait_up()
         self.settle()
@@ -317,6 +320,8 @@ class World:
                 self.changed(via, "POST", "/api/cluster/members", body, {200, 202})
             fresh.start()
             if how == "ctl":
+                wait_until(fresh.serves, WAIT_S, f"{fresh} answers")
+                fresh.process.send_signal(signal.SIGHUP)  # it may still wait to be let in
                 self.asked(via, "members", "add", fresh.id, fresh.peer_address)
         wait_up(fresh)
         self.nodes.remove(fresh)

@@ -227,6 +227,12 @@ struct layout_words *layout_named(struct conn *conn, const char *name, size_t le
     return named;
 }
 
+bool layout_of(struct conn *conn, const struct param *named, const struct layout_words **ret_layout)
+{
+    *ret_layout = named->present ? layout_named(conn, named->text, named->len) : NULL;
+    return !named->present || *ret_layout != NULL;
+}
+
 bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len)
 {
     struct layout_words *named = layout_named(conn, name, len);
@@ -528,9 +534,11 @@ static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uin
     const struct shape *shape =
         tag != NULL ? atomic_load_explicit(&tag->shape, memory_order_acquire) : NULL;
     struct tag_period period;
+    /* No later period has numbers below the max. */
+    bool is_last = tag != NULL && atomic_load_explicit(&tag->room, memory_order_acquire) <= left;
 
-    if (shape != NULL &&
-        tag_period_now(shape, 0, loop->zones, clock_wall_ms(loop->backend->clock), &period)) {
+    if (shape != NULL && !is_last &&
+        tag_period_now(shape, 0, loop->zones, gate_now_ms(loop), &period)) {
         return reply_error(conn, 409, "exhausted",
                            "tag %s has %llu numbers of %u left, which is less than count=%u; it "
                            "counts from 1 again %s",
@@ -566,8 +574,8 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     case ERR_KEYS_FULL:
         return reply_error(
             conn, 503, err_code(ERR_KEYS_FULL),
-            "%llu idempotency keys are remembered, which is the limit (strict.keys, or what "
-            "data.memory-bytes has room for); each is forgotten a day after its first use",
+            "%llu idempotency keys are remembered, as many as data.memory-bytes has room for; each "
+            "is forgotten a day after its first use",
             detail);
     case ERR_SHARE:
         return share_refuse(conn, SHARE_KEYS, detail >> 32, (uint32_t)detail, "");
@@ -818,12 +826,15 @@ COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_
     claim_burn(loop, claim);
     switch (result) {
     case CLAIM_EMPTY:
-        return atomic_load(&loop->backend->health->leader_known)
-                   ? reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
-                                 left, claim->count, claim->timeout_ms)
-                   : reply_error(conn, 503, "no_leader",
-                                 "no ids in memory and no leader to grant more; waited %u ms",
-                                 claim->timeout_ms);
+        if (!atomic_load(&loop->backend->health->leader_known)) {
+            return reply_error(conn, 503, "no_leader",
+                               "no ids in memory and no leader to grant more; waited %u ms",
+                               claim->timeout_ms);
+        }
+        return atomic_load_explicit(&tag->disk_full, memory_order_relaxed)
+                   ? reply_err(conn, ERR_DISK_FULL)
+                   : reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
+                                 left, claim->count, claim->timeout_ms);
     case CLAIM_UNKNOWN:
         return reply_error(conn, 404, "unknown_tag",
                            "there is no tag %s: PUT /api/tags/{tag} makes one", shown);
@@ -893,7 +904,7 @@ static void ids_expire(struct http_wait *wait)
 {
     struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
 
-    answer_claim(parked_resume(waiter), &waiter->claim, NULL, CLAIM_EMPTY);
+    answer_claim(parked_resume(waiter), &waiter->claim, waiter->tag, CLAIM_EMPTY);
     wake_others(waiter->loop, waiter->tag);
     free(waiter);
 }

@@ -104,4 +104,9 @@ struct conn *parked_resume(struct waiter *waiter);
 /* The layout of that name, deleted or not; NULL: there is none; answered. */
 struct layout_words *layout_named(struct conn *conn, const char *name, size_t len);
 
+/* The layout that an option or a field names; NULL if that is absent. False: there is none of that
+ * name; answered. */
+bool layout_of(struct conn *conn, const struct param *named,
+               const struct layout_words **ret_layout);
+
 #endif

@@ -626,20 +626,12 @@ int handle_snowflake_decode(struct conn *conn)
     struct snowflake_parts parts;
     enum id_form form;
     bool is_long = long_id_read(text, len, &form, &parts);
-    const struct layout_words *named = NULL;
+    const struct layout_words *named;
     struct buf *json;
     uint64_t id = 0;
 
-    if (!request_options(conn, options, 1)) {
-        return ANSWERED;
-    }
-    if (options[0].present) {
-        named = layout_named(conn, options[0].text, options[0].len);
-        if (named == NULL) {
-            return ANSWERED;
-        }
-    }
-    if ((named != NULL || !is_long) && !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
+    if (!request_options(conn, options, 1) || !layout_of(conn, &options[0], &named) ||
+        ((named != NULL || !is_long) && !request_path_number(conn, "id", 0, INT64_MAX, &id))) {
         return ANSWERED;
     }
     if (named == NULL && is_long) {
@@ -674,15 +666,12 @@ bool snowflake_id_at(struct conn *conn, const struct param *time, const struct p
 {
     char times[2][TEXT_TIME_BYTES];
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    const struct layout_words *words = NULL;
+    const struct layout_words *words;
     struct named_layout layout;
     uint64_t last_ms;
     uint64_t time_ms;
 
-    if (named->present) {
-        words = layout_named(conn, named->text, named->len);
-    }
-    if (named->present ? words == NULL : !snowflake_is_known(conn)) {
+    if (!layout_of(conn, named, &words) || (words == NULL && !snowflake_is_known(conn))) {
         return false;
     }
     layout = words != NULL ? words->row.layout : named_layout_of(&snowflake->layout);

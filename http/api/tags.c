@@ -29,7 +29,7 @@ static void show_tag(struct conn *conn, const struct tag_row *row, bool is_new, 
 {
     const struct api_loop *loop = api_loop(conn);
 
-    tag_json_put(row, is_new, loop->zones, clock_wall_ms(loop->backend->clock), json);
+    tag_json_put(row, is_new, loop->zones, gate_now_ms(loop), json);
 }
 
 /* --- get --- */

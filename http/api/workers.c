@@ -255,19 +255,11 @@ static bool level_ok(struct conn *conn, enum command_type type, const char *what
            reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
 }
 
-/* Find the layout that a body names, if any. False: it is not known; answered. */
-static bool read_layout(struct conn *conn, const struct param *layout,
-                        const struct layout_words **ret_named)
-{
-    *ret_named = layout->present ? layout_named(conn, layout->text, layout->len) : NULL;
-    return !layout->present || *ret_named != NULL;
-}
-
 /* Read the layout and the zone that an acquire names, if any. */
 static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
                     struct worker_acquire *acquire, const struct layout_words **ret_named)
 {
-    if (!read_layout(conn, layout, ret_named)) {
+    if (!layout_of(conn, layout, ret_named)) {
         return false;
     }
     if (*ret_named != NULL && snowflake_named_is_deleted(*ret_named)) {
@@ -357,7 +349,7 @@ int handle_worker_renew(struct conn *conn)
     if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
         !request_options(conn, NULL, 0) ||
         !request_body(conn, WHAT, "{}", fields, COUNT_OF(fields)) ||
-        !read_layout(conn, &fields[4], &named)) {
+        !layout_of(conn, &fields[4], &named)) {
         return ANSWERED;
     }
     if (named != NULL && id >> named->row.layout.bits.worker_bits != 0) {

@@ -416,8 +416,7 @@ const counterLasts = (tag) => rateOf(tag.tag) > 0
   ? lasting(Number(leftBelow(tag)) / rateOf(tag.tag)) : "–";
 
 // Why a node has nothing to show; "" if it has.
-const silence = (node) => node.answered ? "" : node.asked ? "no answer"
-  : S.status.level.number < 4 ? "not asked: the cluster's level is below 4" : "not reached";
+const silence = (node) => node.answered ? "" : node.asked ? "no answer" : "cannot be reached";
 
 // A line for each node: its name, and its buffers or why there are none.
 function holderBars(tag, tall) {
@@ -573,7 +572,12 @@ function tagFacts(tag) {
     add("its ids are", `texts: ${tag.shape}` +
       (tag.key === undefined ? "" : `, by key ${tag.key} now`));
   }
-  add("max_id", `${big(tag.max_id)}: the next id that no node has`);
+  if (tag.increment) {
+    const first = tag.offset || tag.increment;
+    add("its numbers", `${number(first)}, ${number(first + tag.increment)}, …: ` +
+      `id mod ${number(tag.increment)} = ${number(tag.offset)}`);
+  }
+  add("max_id", `${big(tag.max_id)}: no node has an id from here on`);
   add("max", tag.max ? `${big(tag.max)}, of which ${big(leftBelow(tag))} are left` : "none");
   add("step", `${number(tag.step)} to ${number(tag.max_step)}` +
     (segments.length
@@ -891,7 +895,7 @@ show.decode = (box, text) => {
 
 // --- events ---
 
-const KIND_INK = { election: "leader", leaderless: "unwell", member: "members", link: "links",
+const KIND_INK = { election: "leader", leaderless: "warn", member: "members", link: "links",
   level: "clock", refusal: "disk", reload: "data", snapshot: "p50", alarm: "bad",
   alarm_over: "good", start: "soft" };
 const KIND_TEXT = { alarm_over: "over" };

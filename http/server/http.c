@@ -57,7 +57,9 @@ HOT static void http_head_done(struct conn *conn)
     }
     request->admission = conn->conns->service->admit(conn);
     if (!head->has_body) {
-        conn_keep_head(conn);
+        if (conn->cut == NULL) { /* else the time decides for each request */
+            conn_keep_head(conn);
+        }
         conn_serve(conn);
         return;
     }

@@ -479,6 +479,34 @@ static void test_a_certificate_that_ends_meanwhile(void **state)
     }
 }
 
+/* The rules for clients' certificates change while a connection is open: its next request is not
+ * read, whichever way they change. */
+static void test_rules_that_change_meanwhile(void **state)
+{
+    const struct rules rules[] = {{&ca, TLS_CLIENT_OPTIONAL},
+                                  {&ca, TLS_CLIENT_REQUIRED},
+                                  {NULL, TLS_CLIENT_NONE},
+                                  {&ca, TLS_CLIENT_OPTIONAL}};
+    struct tls_user client;
+    struct made good;
+
+    (void)state;
+    made_make(&good, "a client", "DNS:a", 90, &ca);
+    for (unsigned i = 0; i + 1 < sizeof rules / sizeof rules[0]; i++) {
+        made_commit(tls, &server, rules[i].ca, rules[i].client);
+        assert_true(tls_user_open(&client, &world, &ca, &(struct tls_options){.own = &good}));
+        made_commit(tls, &server, rules[i].ca, rules[i].client);
+        expect_answer(&client);
+        made_commit(tls, &server, rules[i + 1].ca, rules[i + 1].client);
+        client.plain.len = 0;
+        tls_user_ask(&client, ASK, ASK_LEN);
+        assert_int_equal(client.plain.len, 0);
+        assert_true(world.ended);
+        tls_user_close(&client);
+    }
+    made_release(&good);
+}
+
 /* --- how much handshakes may take --- */
 
 #define HALVES LIMIT_TLS_HANDSHAKES
@@ -701,6 +729,7 @@ int main(void)
         cmocka_unit_test_setup(test_resumed_name, begin),
         cmocka_unit_test_setup(test_a_certificate_that_ended_since, begin),
         cmocka_unit_test_setup(test_a_certificate_that_ends_meanwhile, begin),
+        cmocka_unit_test_setup(test_rules_that_change_meanwhile, begin),
         cmocka_unit_test_setup(test_connections_that_are_too_many, begin),
         cmocka_unit_test_setup(test_half_hellos, begin),
         cmocka_unit_test_setup(test_long_halves, begin),

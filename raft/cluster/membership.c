@@ -785,6 +785,11 @@ int membership_answer(struct membership *membership, const void *data, size_t le
     default:
         UNREACHABLE("kind of a membership request");
     }
+    if (answer.outcome == MEMBER_PENDING && ask.kind != MEMBER_ASK_LEAD &&
+        (membership->command.in_flight || membership->upgrade.command.in_flight) &&
+        driver_disk_is_low(membership->on->driver)) {
+        return ERR_DISK_FULL; /* what was proposed just now is refused for that */
+    }
     member_answer_encode(&answer, reply);
     return 0;
 }

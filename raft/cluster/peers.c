@@ -280,7 +280,7 @@ static void peers_forget(struct peers *peers)
     }
 }
 
-bool peers_turn(struct peers *peers)
+void peers_turn(struct peers *peers)
 {
     struct driver *driver = peers->on->driver;
     struct net *net = peers->on->net;
@@ -300,7 +300,7 @@ bool peers_turn(struct peers *peers)
                               .heard = peers->heard.changes,
                               .moves = state_member_moves(peers->on->state)};
     if (peers->seen_any && memcmp(&now, &peers->seen, sizeof now) == 0) {
-        return false;
+        return;
     }
     peers_forget(peers);
     peers->seen_any = true;
@@ -308,7 +308,6 @@ bool peers_turn(struct peers *peers)
     peers_gather(peers);
     ASSERT(!is_peer(peers, peers->on->node_id));
     net->ops->set_peers(net, peers->items, peers->count);
-    return true;
 }
 
 /* --- handshakes --- */

@@ -151,9 +151,8 @@ struct peers {
 /* list: of birth_list_read(). */
 void peers_init(struct peers *peers, const struct raft_context *on, const struct birth_list *list);
 
-/* Follow the configuration. Woken by a handshake with news, and by what wakes all. True if there
- * was a change. */
-bool peers_turn(struct peers *peers);
+/* Follow the configuration. Woken by a handshake with news, and by what wakes all. */
+void peers_turn(struct peers *peers);
 
 /* What net_receiver.judge() says (net.h), in the order of its steps: peers_birth(), peers_admit(),
  * the level, peers_know(), peers_check(). Of several errors the most useful one: a node of another

@@ -284,11 +284,8 @@ static void start_requests(struct replica *replica, const struct birth_list *lis
 
 static void follow_members(struct replica *replica)
 {
-    if (peers_turn(&replica->peers)) {
-        clock_check_members(&replica->clock_sync.check,
-                            driver_configuration(&replica->driver)->count);
-        context_wake(&replica->context, WAKE_CLOCK_SYNC | WAKE_REQUESTS);
-    }
+    peers_turn(&replica->peers);
+    clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
 }
 
 /* Log each change, and from time to time that the birth waits for a node. */

@@ -254,6 +254,8 @@ static enum entries_verdict judge_command(const struct witness *witness, uint64_
     const struct state *state = witness->applier->state;
     int err = state_check(state, entry->buf.base, entry->buf.len);
     struct node_info info;
+    struct birth birth;
+    bool went_back;
 
     if (err == 0 && state_can_apply(state, entry->buf.base, entry->buf.len)) {
         return ENTRIES_FINE;
@@ -263,16 +265,18 @@ static enum entries_verdict judge_command(const struct witness *witness, uint64_
         checked->value = index;
         return ENTRIES_LIE;
     }
-    /* This leafd does not know it: does the state say that this node once ran a newer one? */
+    /* This leafd does not know it. Did this node once run a newer one? The state says so, or, while
+     * it has no node yet, the birth: the first members had said that they speak its level. */
     if (witness->applier->applied.index + 1 < index) {
         return ENTRIES_CUT;
     }
     checked->field = "entry_of_a_later_level";
     checked->value = index;
     checked->bound = state_levels(state).max;
-    return state_node(state, witness->node_id, &info) && info.levels.max > checked->bound
-               ? ENTRIES_NEWER
-               : ENTRIES_LIE;
+    went_back = (state_node(state, witness->node_id, &info) && info.levels.max > checked->bound) ||
+                (!state_birth(state, &birth) &&
+                 command_number(entry->buf.base, entry->buf.len) == COMMAND_BIRTH_AT);
+    return went_back ? ENTRIES_NEWER : ENTRIES_LIE;
 }
 
 enum entries_verdict entries_check(const struct witness *witness,

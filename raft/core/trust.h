@@ -128,7 +128,8 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
  *    that level, in its row of the state (upgrade in membership.h). That row may come in the log
  *    just before the entry, so the entry is left out until all before it are applied. If the row
  *    shows it, the node went back to an older leafd and must stop before the entry; else the entry
- *    is a lie.
+ *    is a lie. Before the birth there are no rows. The birth itself shows it: its level is one that
+ *    each first member had reported in a handshake (birth_watch_speaks()).
  *
  * Failure modes: ENTRIES_LIE, and the caller refuses the message, which closes the link, and raises
  * the alarm (trust.h). Entries that a version before these rules wrote to disk are applied as

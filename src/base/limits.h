@@ -44,7 +44,7 @@
 #define LIMIT_MONOTONIC_BYTES (64 << 20) /* of batches that a leader holds; more: overloaded */
 #define LIMIT_RECALLS 10000              /* tags on their way to strict mode; more: overloaded */
 #define LIMIT_KEY_BYTES 128              /* Idempotency-Key; longer: 400 bad_key */
-#define LIMIT_KEYS 10000000              /* strict.keys; more: a configuration error */
+#define LIMIT_KEYS 10000000              /* remembered at a time, if memory allows; more: 503 */
 #define LIMIT_KEY_LIFE_MS 86400000       /* in the log's time, for which a key is kept */
 #define LIMIT_KEYS_FORGOTTEN 2048        /* expired keys dropped by one command */
 

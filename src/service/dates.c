@@ -11,15 +11,31 @@
 #include "src/base/zone.h"
 
 #define SAY_AGAIN_MS 60000
+#define BEHIND_MS 10000 /* the log's time comes every 3 s */
 
-void dates_init(struct dates *dates, const struct id_context *context)
+void dates_init(struct dates *dates, const struct id_context *context,
+                const struct replica *replica)
 {
-    *dates = (struct dates){.context = context, .on = context->on, .zones = zones_new()};
+    *dates = (struct dates){
+        .context = context, .on = context->on, .replica = replica, .zones = zones_new()};
 }
 
 void dates_free(struct dates *dates)
 {
     zones_free(dates->zones);
+}
+
+/* The median of the clocks, which the leader puts into the log. 0: not known now. */
+static uint64_t median_ms(const struct dates *dates)
+{
+    const struct clock *clock = dates->on->real_clock;
+    const struct clock_check *check = &dates->replica->clock_sync.check;
+    uint64_t now_ms = clock_now_ms(clock);
+    size_t samples;
+
+    return dates->is_registered && clock_check_asked(check, now_ms)
+               ? clock_check_cluster_ms(check, now_ms, clock_wall_ms(clock), &samples)
+               : 0;
 }
 
 void dates_turn(struct dates *dates)
@@ -30,6 +46,24 @@ void dates_turn(struct dates *dates)
         dates->log_ms = log_ms;
         dates->seen_ms = clock_now_ms(dates->on->real_clock);
     }
+    if (!dates->is_present) {
+        uint64_t median;
+
+        dates->is_registered = announce_is_registered(&dates->replica->announce);
+        median = median_ms(dates);
+        dates->is_present = log_ms > 0 && median > 0 && median <= log_ms + BEHIND_MS;
+    }
+}
+
+/* The log's time of now. Clocks that were ahead, and are right again, leave it standing. */
+static uint64_t log_now_ms(const struct dates *dates, uint64_t now_ms)
+{
+    uint64_t median = median_ms(dates);
+
+    if (median == 0) {
+        return dates->log_ms + (now_ms - dates->seen_ms);
+    }
+    return median > dates->log_ms ? median : dates->log_ms;
 }
 
 /* The present local time in the shape's zone. False: not known. */
@@ -37,11 +71,10 @@ static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *
 {
     uint64_t now_ms = clock_now_ms(dates->on->real_clock);
 
-    if (dates->log_ms == 0) {
+    if (!dates->is_present) {
         return false;
     }
-    if (!zones_local_ms(dates->zones, shape->date.zone, dates->log_ms + (now_ms - dates->seen_ms),
-                        ret_local_ms)) {
+    if (!zones_local_ms(dates->zones, shape->date.zone, log_now_ms(dates, now_ms), ret_local_ms)) {
         if (dates->said_ms == 0 || now_ms - dates->said_ms >= SAY_AGAIN_MS) {
             log_error("strict", "a tag's date is by a time zone that this system does not know",
                       "zone=\"%s\" todo=\"install tzdata, and restart\"", shape->date.zone);
@@ -59,7 +92,7 @@ uint32_t dates_period(void *data, const char *name, size_t name_len)
     struct shape shape;
     uint64_t local_ms;
 
-    if (!fsm_has_dates(dates->context->fsm) || dates->log_ms == 0) {
+    if (!fsm_has_dates(dates->context->fsm) || !dates->is_present) {
         return 0;
     }
     row = fsm_tag(dates->context->fsm, name, name_len);
@@ -90,7 +123,8 @@ uint64_t dates_left(struct dates *dates, const struct tag_row *row, double per_s
                      &first, &end);
     shape_period_times((enum date_part)shape.date.unit, local_ms, &elapsed_ms, &length_ms);
     if (first > end || per_s * (double)(length_ms - elapsed_ms) / 1000 >= (double)(end - first)) {
-        left = first < end && end - first < left ? end - first : 0;
+        end = first < end ? end : first;
+        left = end - first < left ? end - first : left;
     }
     return left;
 }

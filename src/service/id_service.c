@@ -399,7 +399,7 @@ static void start_allocation(struct id_service *service, const struct store_load
                                  service->allocator);
     service->windows = windows_new(service->context.fsm, on->clock, on->timers, proposer);
     service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
-    dates_init(&service->dates, &service->context);
+    dates_init(&service->dates, &service->context, service->replica);
     strict_dates(service->strict, dates_period, &service->dates);
     start_prefetch(service, loaded);
 }
@@ -570,9 +570,9 @@ static void on_started(struct service *base)
 
 /* --- turns --- */
 
-/* The keys that the table may hold: strict.keys, but no more than at present once the memory of the
- * state is used up; and how many of these one client. Each batch carries both, so that apply need
- * not know of memory. */
+/* The keys that the table may hold, by the settings, but no more than at present once the memory of
+ * the state is used up; and how many of these one client. Each batch carries both, so that apply
+ * need not know of memory. */
 static void limit_keys(struct id_service *service)
 {
     uint32_t limit = service->config.strict_keys;

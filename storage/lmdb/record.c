@@ -108,9 +108,21 @@ int lmdb_rows_begin(struct lmdb_txn *txn)
     return rc == 0 ? 0 : lmdb_error(txn->error, rc, table_names[LMDB_STATE]);
 }
 
+#define DISK_FULL_BYTES (UINT64_C(1) << 20)
+
+bool lmdb_disk_is_full(const struct lmdb_env *env)
+{
+    const char *path;
+    struct statvfs fs;
+
+    ASSERT(mdb_env_get_path(env->env, &path) == 0);
+    return statvfs(path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < DISK_FULL_BYTES;
+}
+
 int lmdb_end(struct lmdb_txn *txn, int err)
 {
     uint64_t began_us;
+    bool is_full;
     int rc;
 
     ASSERT(txn->txn != NULL && err <= 0);
@@ -123,7 +135,10 @@ int lmdb_end(struct lmdb_txn *txn, int err)
     txn->flush_us = clock_now_us(clock_system()) - began_us;
     txn->txn = NULL;
     txn->rows = NULL;
-    return rc == 0 ? 0 : lmdb_error(txn->error, rc, "commit");
+    /* LMDB reports EIO for a write that a full disk cut short. */
+    is_full = rc == EIO && lmdb_disk_is_full(txn->env);
+    return rc == 0 ? 0
+                   : lmdb_error(txn->error, rc, is_full ? "the disk is full: commit" : "commit");
 }
 
 void lmdb_abort(struct lmdb_txn *txn)

@@ -95,6 +95,9 @@ int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_
  * end of the (writing) transaction. 0 or an error. */
 int lmdb_rows_begin(struct lmdb_txn *txn) MUST_CHECK;
 
+/* Has the file system so little room left that a commit of usual size may fail for that? */
+bool lmdb_disk_is_full(const struct lmdb_env *env);
+
 /* End a transaction: commit it if err is 0, else abort it. 0: it is durable; err; or the commit's
  * own error, after which it may or may not be durable. */
 int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;

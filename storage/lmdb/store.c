@@ -29,7 +29,6 @@
 #include "storage/lmdb/record.h"
 
 #define MAP_STEP_BYTES (UINT64_C(1) << 20) /* whole pages, of whatever size */
-#define DISK_FULL_BYTES (UINT64_C(1) << 20)
 
 /* A fixed view of the rows: a read transaction whose cursor is on the next row to read. While it is
  * open, LMDB reuses no page freed since, so it is ended when room runs out. */
@@ -539,14 +538,6 @@ static void lmdb_op_space(struct store *store, struct store_space *ret_space)
     }
 }
 
-static bool is_disk_full(const struct store_lmdb *lmdb)
-{
-    struct store_space space;
-
-    lmdb_env_space(&lmdb->env, lmdb->dir.path, 0, &space);
-    return space.disk_free_bytes < DISK_FULL_BYTES;
-}
-
 static int lmdb_op_commit(struct store *store, struct store_op_list *list,
                           struct store_error *ret_error)
 {
@@ -559,17 +550,18 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
     /* A transaction that found no room in the map has written nothing: it is retried after a view
      * has released its pages, and at last in pieces. One that found the disk full is never
      * retried. */
-    while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && !is_disk_full(lmdb)) {
+    while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL &&
+           !lmdb_disk_is_full(&lmdb->env)) {
         end_for_room(lmdb, oldest);
         err = commit_whole(lmdb, list, slices, false, ret_error);
     }
-    if (err == ERR_DISK_FULL && !is_disk_full(lmdb)) {
+    if (err == ERR_DISK_FULL && !lmdb_disk_is_full(&lmdb->env)) {
         err = commit_whole(lmdb, list, UINT32_MAX, true, ret_error);
     }
     ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
     store->file_bytes = lmdb_env_file_bytes(&lmdb->env);
     /* LMDB reports EIO for a write that a full disk cut short. */
-    return err == ERR_IO && is_disk_full(lmdb) ? ERR_DISK_FULL : err;
+    return err == ERR_IO && lmdb_disk_is_full(&lmdb->env) ? ERR_DISK_FULL : err;
 }
 
 /* Move the cursor; the end is no error. */

@@ -418,6 +418,9 @@ static void test_cuts_of_one_client(void **state)
     atomic_store(&f->fake.health.clock_off_ms, -2000);
     atomic_store(&f->fake.wall_ms, 1700000003001);
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
+    /* A clock that is set back: the cut is in force again, also for bytes that repeat. */
+    atomic_store(&f->fake.wall_ms, 1700000002000);
+    guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "client_cut");
 }
 
 /* A change that a cut meets on its way is carried out or not: no answer says which. */

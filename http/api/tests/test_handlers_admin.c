@@ -233,6 +233,34 @@ static void test_consistency(void **state)
     assert_false(f->fake.last_local);
 }
 
+/* At this node's rate of 10 ids a second the tag must have ids left for its cover_s: those here and
+ * those that are not granted yet. A change of its max is not judged by the old one. */
+static void test_a_cover_that_a_tag_has_ids_for(void **state)
+{
+    static struct id_figures_box box = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct id_figures now = {.busiest_count = 1,
+                                   .busiest = {{.name = "t", .name_len = 1, .per_s = 10}}};
+    struct fixture *f = *state;
+    struct id_tag *tag;
+
+    fake_log_level(&f->fake, LEVEL_NEWEST);
+    fake_make_tag(&f->fake, "t", 1, 101, 1000);
+    id_figures_put(&box, &now);
+    f->fake.backend.figures = &box;
+    client_expect(f->client, "GET", "/api/segment/get/t", 200, "1");
+    tag = id_table_find(f->fake.backend.table, "t", 1);
+    assert_non_null(tag);
+    assert_int_equal(segment_left(&tag->buffer), 100);
+    atomic_store(&tag->room, 50);
+    client_expect_error(f->client, "PUT", "/api/tags/t", "{\"cover_s\":16}", 409, "exhausted");
+    client_expect_error(f->client, "POST", "/api/tags", "[{\"tag\":\"t\",\"cover_s\":16}]", 409,
+                        "exhausted");
+    client_expect_error(f->client, "PUT", "/api/tags/t", "{\"cover_s\":16,\"description\":\"d\"}",
+                        409, "exhausted");
+    json_decref(call_json(f, "PUT", "/api/tags/t", "{\"cover_s\":15}", 200));
+    json_decref(call_json(f, "PUT", "/api/tags/t", "{\"cover_s\":16,\"max\":\"1000000\"}", 200));
+}
+
 static void test_bulk(void **state)
 {
     struct fixture *f = *state;
@@ -655,6 +683,7 @@ int main(void)
         TEST(test_list),
         TEST(test_list_faults),
         TEST(test_consistency),
+        TEST(test_a_cover_that_a_tag_has_ids_for),
         TEST(test_bulk),
         TEST(test_large_bulks),
         TEST(test_backend_errors),

@@ -723,6 +723,9 @@ static void test_deadline_gives_503(void **state)
     client_expect_error(f->client, "GET", GET_WAIT "t?count=3&timeout_ms=30", NULL, 503, "timeout");
     client_expect(f->client, "GET", GET_WAIT "t?timeout_ms=0", 200, "6");
     assert_int_equal(atomic_load(&tag->demand), 0);
+    atomic_store(&tag->disk_full, true);
+    client_expect_error(f->client, "GET", GET_WAIT "t?timeout_ms=0", NULL, 503, "disk_full");
+    client_expect_error(f->client, "GET", GET_WAIT "t?timeout_ms=20", NULL, 503, "disk_full");
     atomic_store(&f->fake.health.leader_known, false);
     client_expect_error(f->client, "GET", GET_WAIT "t?timeout_ms=20", NULL, 503, "no_leader");
     client_expect_error(f->client, "GET", GET_WAIT "t?timeout_ms=0", NULL, 503, "no_leader");

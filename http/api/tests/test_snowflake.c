@@ -756,6 +756,13 @@ static void test_refused_before_anything_is_proposed(void **state)
                         "bad_request");
     client_expect_error(f->client, "PUT", "/api/layouts/a", "{", 400, "bad_json");
     assert_int_equal(fake_submitted(&f->fake), before);
+    put(f, "slow", SLOW); /* of 16 worker ids */
+    before = fake_submitted(&f->fake);
+    client_expect_message(f->client, "PUT", "/api/workers/16", "{\"epoch\":1,\"layout\":\"slow\"}",
+                          400, "bad_request", "worker id 16 is beyond layout slow");
+    assert_int_equal(fake_submitted(&f->fake), before);
+    client_expect_error(f->client, "PUT", "/api/workers/15", "{\"epoch\":1,\"layout\":\"slow\"}",
+                        404, "unknown_worker");
 }
 
 static void test_ids_whose_worker_is_last(void **state)

@@ -135,8 +135,15 @@ static void test_described(void **state)
     struct buf text = BUF_INIT;
     struct tls_error error;
     int64_t wanted_s = (int64_t)(clock_wall_ms(clock_system()) / 1000) + 90 * 86400;
+    struct made above; /* ends earlier */
+    BUF_LOCAL(chain);
 
     (void)state;
+    made_make(&above, "above", NULL, 30, NULL);
+    buf_put(&chain, server.certificate_pem.data, server.certificate_pem.len);
+    buf_put(&chain, above.certificate_pem.data, above.certificate_pem.len);
+    files.certificate = (struct tls_file){"cert.pem", chain.data, chain.len};
+    made_release(&above);
     assert_int_equal(tls_context_make(tls, &files, &context, &error), 0);
     tls_context_describe(context, &text);
     assert_memory_equal(text.data, "CN=localhost until 20", 21);

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,6 +269,85 @@ static void test_the_judge_gives_the_most_useful_error(void **state)
     assert_int_equal(judged(&ring, STRANGER, 1, &right), ERR_NOT_FOUND);
 }
 
+/* Idle nodes report what their disks have each second, too: by that the others know that they are
+ * there, and let no clone in. */
+static void test_idle_nodes_report_their_disks(void **state)
+{
+    RING ring = {.meet = true};
+    size_t before;
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 5000);
+    before = ring.passed[FRAME_DURABLE];
+    ring_run_ms(&ring, 10 * DURABLE_REPORT_MS);
+    assert_in_range(ring.passed[FRAME_DURABLE] - before, 9 * 3 * 2, 21 * 3 * 2);
+}
+
+/* --- nodes that ask to join --- */
+
+/* What node 1 answers to a node of this id and address, which was told of the cluster with this
+ * uid. */
+static enum member_outcome joins(struct ring *ring, uint64_t id, const char *address,
+                                 const struct uid *uid)
+{
+    struct wire_join said = {.birth.uid = *uid};
+    struct wire_joined joined;
+    BUF_LOCAL(request);
+    BUF_LOCAL(answer);
+
+    (void)snprintf(said.address, sizeof said.address, "%s", address);
+    wire_join_encode(&said, &request);
+    assert_true(
+        peers_join(&ring_node(ring, 1)->replica.peers, id, request.data, request.len, &answer));
+    assert_int_equal(wire_joined_decode(answer.data, answer.len, &joined), 0);
+    assert_int_equal(joined.conf.len > 0, joined.answer.outcome == MEMBER_DONE);
+    return joined.answer.outcome;
+}
+
+/* A new one is added. A member may begin. One of another cluster changes nothing here, and one at
+ * a member's address takes its place only with replace_lost, and only if the member is away. */
+static void test_nodes_that_ask_to_join(void **state)
+{
+    RING ring = {.meet = true};
+    const struct uid none = {0};
+    const struct uid other = uid_make(3, 4);
+    struct replica *replica;
+    char address[LIMIT_ADDRESS_BYTES + 1];
+    struct birth birth;
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 500);
+    replica = &ring_node(&ring, 1)->replica;
+    assert_true(state_birth(replica->state, &birth));
+    (void)snprintf(address, sizeof address, "%s",
+                   context_address(&replica->context, driver_member(&replica->driver, 3)));
+    assert_int_equal(joins(&ring, STRANGER, "new:1", &other), MEMBER_PENDING);
+    assert_false(replica->peers.join.active); /* its answer has this cluster's uid */
+    assert_int_equal(joins(&ring, 3, address, &birth.uid), MEMBER_DONE);
+    for (unsigned replaces = 0; replaces < 2; replaces++) {
+        replica->config.replace_lost = replaces == 1;
+        assert_int_equal(joins(&ring, STRANGER + replaces, address, &none), MEMBER_PENDING);
+        ring_run_ms(&ring, 1000);
+        assert_int_equal(ring_role(&ring, 1, 3), ROLE_VOTER); /* it is reached */
+        assert_int_not_equal(joins(&ring, STRANGER + replaces, address, &none), MEMBER_DONE);
+        assert_int_equal(ring_role(&ring, 1, STRANGER + replaces), ROLE_GONE);
+    }
+    ring_crash(&ring, 3);
+    replica->config.replace_lost = false;
+    (void)ring_elect(&ring);
+    (void)joins(&ring, STRANGER + 2, address, &none);
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(ring_role(&ring, 1, 3), ROLE_VOTER);
+    replica->config.replace_lost = true;
+    assert_int_equal(joins(&ring, STRANGER + 3, address, &none), MEMBER_PENDING);
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(ring_role(&ring, 1, 3), ROLE_GONE);
+}
+
 /* --- changes --- */
 
 static bool receive_from(struct ring *ring, uint64_t to, uint64_t from, enum frame_type type,
@@ -417,6 +497,8 @@ int main(void)
         cmocka_unit_test(test_the_largest_configuration_is_taken),
         cmocka_unit_test(test_a_statement_that_fills_its_frame),
         cmocka_unit_test(test_the_judge_gives_the_most_useful_error),
+        cmocka_unit_test(test_idle_nodes_report_their_disks),
+        cmocka_unit_test(test_nodes_that_ask_to_join),
         cmocka_unit_test(test_frames_of_a_removed_node),
         cmocka_unit_test(test_a_grant_for_a_removed_node_is_refused),
         cmocka_unit_test(test_the_mark_of_a_node_that_joins_goes_with_its_first_configuration),

@@ -475,6 +475,42 @@ static void test_leader_without_room_gives_way(void **state)
     }
 }
 
+/* No node has room: a change of the members is refused, at once, and nothing is left of it. */
+static void test_changes_without_room(void **state)
+{
+    const struct {
+        enum member_ask_kind kind;
+        uint64_t node_id;
+        const char *address;
+    } asks[] = {
+        {MEMBER_ASK_REMOVE, 3, ""}, {MEMBER_ASK_ADD, 4, "ring:4"}, {MEMBER_ASK_MOVE, 3, "moved:3"}};
+    RING ring = {0};
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk.low = true;
+    }
+    ring_run_ms(&ring, 1000);
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
+        struct asked asked;
+
+        asked_member(&asked, asks[i].kind, asks[i].node_id, asks[i].address);
+        ask(&ring, 1, &asked, PATIENCE_MS);
+        ring_run_ms(&ring, 100);
+        assert_int_equal(asked.done, 1);
+        assert_int_equal(asked.base.status, ERR_DISK_FULL);
+        asked_free(&asked);
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk.low = false;
+    }
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(voters_of(&ring, 1), 3);
+    assert_int_equal(outcome_of(&ring, 1, MEMBER_ASK_REMOVE, 3, ""), MEMBER_DONE);
+}
+
 static void test_so_many_wait(void **state)
 {
     RING ring = {0};
@@ -533,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_leadership_moves),
         cmocka_unit_test(test_leader_without_room_gives_way),
         cmocka_unit_test(test_the_most_members),
+        cmocka_unit_test(test_changes_without_room),
         cmocka_unit_test(test_so_many_wait),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),

@@ -158,6 +158,42 @@ static void test_a_leafd_that_went_back_stops(void **state)
     buf_free(&said);
 }
 
+/* An unborn node went back after it had said that it speaks the level of a birth that did not reach
+ * it then: no row of the state can show that. */
+static void test_a_birth_of_a_later_level_stops_an_unborn_node(void **state)
+{
+    const struct boot unborn = {.id = 1,
+                                .term = 5,
+                                .last = 1,
+                                .last_term = 1,
+                                .applied = 1,
+                                .servers = 3,
+                                .roles = THREE_VOTERS};
+    const struct uid uid = uid_make(1, 2);
+    const struct birth births[] = {
+        {.wall_ms = FAKE_WALL_MS, .uid = uid, .list_digest = 1, .level = LEVEL_NEWEST},
+        {.wall_ms = FAKE_WALL_MS, .uid = uid, .list_digest = 1, .level = LEVEL_NEWEST + 1}};
+    struct raft_message message;
+    struct raft_entry entry;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct buf born = BUF_INIT;
+        BENCH bench = {0};
+
+        cluster_command_put(&born, COMMAND_BIRTH_AT, &births[i]);
+        bench_start(&bench, &unborn);
+        entry = entry_with(RAFT_COMMAND, born.data, born.len);
+        message = append_of(2, 5, 1, 1, 1, &entry, 1);
+        bench_receive(&bench, &message);
+        assert_int_equal(bench.driver.trust.alarm.count, 0);
+        assert_int_equal(bench.observer.failed_count, i);
+        assert_int_equal(bench.observer.failed_err, i == 0 ? 0 : ERR_NEWER);
+        assert_int_equal(last_of(&bench), i == 0 ? 2 : 1);
+        buf_free(&born);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_a_barrier_is_small),
         cmocka_unit_test(test_what_no_leafd_here_ever_spoke_is_a_lie),
         cmocka_unit_test(test_a_leafd_that_went_back_stops),
+        cmocka_unit_test(test_a_birth_of_a_later_level_stops_an_unborn_node),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,24 +25,23 @@ bool member_is_reached(const json_t *status, const json_t *member)
            field_true(member, "reachable");
 }
 
-void members_prepare(struct ctl *ctl, json_t *status)
+bool member_keep(struct ctl *ctl, const json_t *status, json_t *member)
 {
     int64_t commit = field_number(status, "commit_index", 0);
+    int64_t match = field_number(member, "match_index", 0);
 
-    (void)ctl;
-    for (size_t i = 0; i < field_count(status, "members"); i++) {
-        json_t *member = field_item(status, "members", i);
-        int64_t match = field_number(member, "match_index", 0);
-
-        if (field_number(member, "id", 0) == field_number(status, "leader_id", 0)) {
-            (void)json_object_set_new(member, "role", json_string("leader"));
-        }
-        (void)json_object_set_new(member, "reached",
-                                  json_string(member_is_reached(status, member) ? "yes" : "NO"));
-        if (!field_has_number(member, "lag") && match > 0 && match <= commit) {
-            (void)json_object_set_new(member, "lag", json_integer(commit - match));
-        }
+    if (ctl->json) {
+        return true;
     }
+    if (field_number(member, "id", 0) == field_number(status, "leader_id", 0)) {
+        (void)json_object_set_new(member, "role", json_string("leader"));
+    }
+    (void)json_object_set_new(member, "reached",
+                              json_string(member_is_reached(status, member) ? "yes" : "NO"));
+    if (!field_has_number(member, "lag") && match > 0 && match <= commit) {
+        (void)json_object_set_new(member, "lag", json_integer(commit - match));
+    }
+    return true;
 }
 
 static void status_put(struct ctl *ctl, json_t *status)
@@ -88,7 +87,9 @@ static void status_put(struct ctl *ctl, json_t *status)
                  status);
     ctl_put_form(out, ", term {term:n}\nlevel     {level.number:n}\nquorum    {quorum.text}\n",
                  status);
-    members_prepare(ctl, status);
+    for (size_t i = 0; i < field_count(status, "members"); i++) {
+        (void)member_keep(ctl, status, field_item(status, "members", i));
+    }
     buf_put(out, "\n", 1);
     ctl_put_rows(out, &members, json_object_get(status, "members"), 2);
     if (field_count(status, "zones") > 0) {
@@ -135,14 +136,24 @@ enum ctl_exit run_status(struct ctl *ctl)
     return ctl_repeat(ctl, ctl_has(ctl, "watch"), false, status_show);
 }
 
-/* --- findings --- */
+/* --- findings: severity, subject, reason, and remedy ---
+ *
+ * A node judges itself and its cluster: its alarms, its quorum and its checks are shown unchanged.
+ * Only facts that no node judges are judged here. Each finding is printed once, even if several
+ * nodes report it in the same words. */
 
-static const char *severity_name(enum severity severity)
-{
-    static const char *const names[] = {"good", "warning", "critical"};
+enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
+static const char *const SEVERITIES[] = {"good", "warning", "critical"};
 
-    return names[severity];
-}
+/* Data gathered over all servers. */
+struct check {
+    struct ctl *ctl;
+    json_t *findings; /* objects {severity, about, text, do}; an alarm's may have `more`: texts */
+    enum severity worst;
+    char *uid; /* of the first that answered; NULL: none yet */
+    size_t answered;
+    enum ctl_exit code; /* why nothing can be said */
+};
 
 /* A server's text may be anything, and may be invalid UTF-8 after a cut. */
 static json_t *finding_text(const char *text)
@@ -154,12 +165,12 @@ static json_t *finding_text(const char *text)
 }
 
 /* The finding of an alarm whose name begins with this; NULL: none. */
-static json_t *finding_of_alarm(const struct findings *findings, const char *name)
+static json_t *finding_of_alarm(const struct check *check, const char *name)
 {
     size_t i;
     json_t *finding;
 
-    json_array_foreach(findings->list, i, finding)
+    json_array_foreach(check->findings, i, finding)
     {
         if (field_is(finding, "about", "alarm") &&
             strncmp(field_text(finding, "text"), name, strlen(name)) == 0) {
@@ -184,35 +195,35 @@ static void list_put_new(json_t *list, json_t *item)
     json_decref(item);
 }
 
-void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *todo, const char *format, ...)
+/* todo: NULL for a good one. */
+static void __attribute__((format(printf, 5, 6)))
+finding_add(struct check *check, enum severity severity, const char *about, const char *todo,
+            const char *format, ...)
 {
     BUF_LOCAL(text);
-    json_t *finding;
     va_list args;
 
     va_start(args, format);
     buf_vprintf(&text, format, args);
     va_end(args);
-    finding = MUST_HAVE(json_pack("{s:s, s:s, s:o}", "severity", severity_name(severity), "about",
-                                  about, "text", finding_text(buf_text(&text))));
-    if (todo != NULL) {
-        ASSERT(json_object_set_new(finding, "do", finding_text(todo)) == 0);
-    }
-    findings->worst = severity > findings->worst ? severity : findings->worst;
-    list_put_new(findings->list, finding);
+    check->worst = severity > check->worst ? severity : check->worst;
+    list_put_new(check->findings,
+                 MUST_HAVE(json_pack("{s:s, s:s, s:o, s:o*}", "severity", SEVERITIES[severity],
+                                     "about", about, "text", finding_text(buf_text(&text)), "do",
+                                     todo != NULL ? finding_text(todo) : NULL)));
 }
 
-void findings_print(const struct findings *findings, bool with_good, struct buf *out)
+/* Append them for people, worst first; with_good: also the good ones. */
+static void findings_print(const struct check *check, bool with_good, struct buf *out)
 {
     size_t i;
     json_t *finding;
 
     for (int severity = SEVERITY_CRITICAL; severity >= (with_good ? 0 : SEVERITY_WARNING);
          severity--) {
-        json_array_foreach(findings->list, i, finding)
+        json_array_foreach(check->findings, i, finding)
         {
-            if (!field_is(finding, "severity", severity_name((enum severity)severity))) {
+            if (!field_is(finding, "severity", SEVERITIES[severity])) {
                 continue;
             }
             ctl_put_form(out, "{severity:8}  {about}: {text}\n", finding);
@@ -229,7 +240,7 @@ void findings_print(const struct findings *findings, bool with_good, struct buf 
 /* --- alarms of a node --- */
 
 /* If another node has the same alarm in other words, these are printed with it. */
-static void find_alarms(struct findings *findings, const json_t *status)
+static void find_alarms(struct check *check, const json_t *status)
 {
     for (size_t i = 0; i < field_count(status, "alarms"); i++) {
         const json_t *alarm = field_item(status, "alarms", i);
@@ -239,30 +250,27 @@ static void find_alarms(struct findings *findings, const json_t *status)
             field_is(alarm, "severity", "critical") ? SEVERITY_CRITICAL : SEVERITY_WARNING;
         json_t *same;
         json_t *said;
-        json_t *more;
         BUF_LOCAL(begins);
 
         clean_text(&begins, name != NULL ? name : "?");
         buf_printf(&begins, ": ");
-        same = name != NULL ? finding_of_alarm(findings, buf_text(&begins)) : NULL;
+        same = name != NULL ? finding_of_alarm(check, buf_text(&begins)) : NULL;
         text = text != NULL ? text : "?";
         if (same == NULL) {
-            finding_add(findings, severity, "alarm", field_text(alarm, "do"), "%s%s",
+            finding_add(check, severity, "alarm", field_text(alarm, "do"), "%s%s",
                         buf_text(&begins), text);
             continue;
         }
-        findings->worst = severity > findings->worst ? severity : findings->worst;
+        check->worst = severity > check->worst ? severity : check->worst;
         said = finding_text(text);
-        more = json_object_get(same, "more");
         if (strcmp(field_text(same, "text") + begins.len, json_string_value(said)) == 0) {
             json_decref(said);
             continue;
         }
-        if (more == NULL) {
-            more = json_array();
-            ASSERT(json_object_set_new(same, "more", more) == 0);
+        if (json_object_get(same, "more") == NULL) {
+            ASSERT(json_object_set_new(same, "more", json_array()) == 0);
         }
-        list_put_new(more, said);
+        list_put_new(json_object_get(same, "more"), said);
     }
 }
 
@@ -279,38 +287,38 @@ static int64_t count_members(const json_t *status, const char *field, const char
     return count;
 }
 
-static void find_quorum(struct findings *findings, const json_t *status)
+static void find_quorum(struct check *check, const json_t *status)
 {
     const json_t *quorum = json_object_get(status, "quorum");
     const char *text = field_text(quorum, "text") != NULL ? field_text(quorum, "text") : "?";
     int64_t voters = count_members(status, "role", "voter");
 
     if (field_number(quorum, "reachable", 0) < field_number(quorum, "needed", 0)) {
-        finding_add(findings, SEVERITY_CRITICAL, "quorum",
+        finding_add(check, SEVERITY_CRITICAL, "quorum",
                     "start the nodes that are down; if a majority of disks is lost for good, see "
                     "\"The majority is lost\" in operations.md",
                     "%s", text);
     } else if (voters == 1) {
-        finding_add(findings, SEVERITY_WARNING, "quorum", "let two more nodes join: members add",
+        finding_add(check, SEVERITY_WARNING, "quorum", "let two more nodes join: members add",
                     "one voter: nothing is served while its machine is down, and all is lost with "
                     "its disk");
     } else if (!field_true(quorum, "survives_next_failure")) {
-        finding_add(findings, SEVERITY_CRITICAL, "quorum",
+        finding_add(check, SEVERITY_CRITICAL, "quorum",
                     voters == 2 ? "let a third node join: members add"
                                 : "bring the missing node back, or replace it: members replace",
                     "%s", text);
     } else {
-        finding_add(findings, SEVERITY_GOOD, "quorum", NULL, "%s", text);
+        finding_add(check, SEVERITY_GOOD, "quorum", NULL, "%s", text);
     }
     if (voters > 2 && voters % 2 == 0) {
-        finding_add(findings, SEVERITY_WARNING, "quorum", "let one more node join, or remove one",
+        finding_add(check, SEVERITY_WARNING, "quorum", "let one more node join, or remove one",
                     "%" PRId64 " voters survive no more failures than %" PRId64, voters,
                     voters - 1);
     }
 }
 
 /* Voters that fail together with one machine. */
-static void find_machines(struct findings *findings, const json_t *status)
+static void find_machines(struct check *check, const json_t *status)
 {
     size_t members = field_count(status, "members");
     int64_t voters = count_members(status, "role", "voter");
@@ -325,7 +333,7 @@ static void find_machines(struct findings *findings, const json_t *status)
             continue;
         }
         if (address_is_loopback(at)) {
-            finding_add(findings, SEVERITY_GOOD, "machines", NULL,
+            finding_add(check, SEVERITY_GOOD, "machines", NULL,
                         "all nodes are on this machine: good for trying leafd out");
             return;
         }
@@ -336,7 +344,7 @@ static void find_machines(struct findings *findings, const json_t *status)
                         strcmp(own.host, other.host) == 0;
         }
         if (together > (voters - 1) / 2 && together > 1) {
-            finding_add(findings, SEVERITY_WARNING, "machines",
+            finding_add(check, SEVERITY_WARNING, "machines",
                         "spread the nodes over machines of which one may fail",
                         "%" PRId64 " of %" PRId64 " members are at one address (%.*s): with that "
                         "machine the majority is gone",
@@ -346,35 +354,34 @@ static void find_machines(struct findings *findings, const json_t *status)
     }
 }
 
-void find_in_status(struct findings *findings, const json_t *status)
+static void find_in_status(struct check *check, const json_t *status)
 {
     const json_t *change = json_object_get(status, "change");
     const char *state = field_text(change, "state");
     int64_t leader = field_number(status, "leader_id", 0);
 
-    find_alarms(findings, status);
+    find_alarms(check, status);
     if (leader > 0) {
-        finding_add(findings, SEVERITY_GOOD, "leader", NULL, "node %" PRId64 " leads", leader);
+        finding_add(check, SEVERITY_GOOD, "leader", NULL, "node %" PRId64 " leads", leader);
     }
-    find_quorum(findings, status);
+    find_quorum(check, status);
     for (size_t i = 0; i < field_count(status, "members"); i++) {
         const json_t *member = field_item(status, "members", i);
         int64_t id = field_number(member, "id", 0);
 
         if (field_is(member, "role", "standby")) {
-            finding_add(findings, SEVERITY_WARNING, "member",
+            finding_add(check, SEVERITY_WARNING, "member",
                         "members add again lets it vote, members remove takes it away",
                         "node %" PRId64 " is a standby and does not vote", id);
         }
         if (field_is(member, "state", "drained")) {
-            finding_add(findings, SEVERITY_WARNING, "member",
-                        "members resume lets it take work again",
+            finding_add(check, SEVERITY_WARNING, "member", "members resume lets it take work again",
                         "node %" PRId64 " is drained: it is given no new work", id);
         }
     }
-    find_machines(findings, status);
+    find_machines(check, status);
     if (state != NULL) {
-        finding_add(findings, SEVERITY_WARNING, "members",
+        finding_add(check, SEVERITY_WARNING, "members",
                     strcmp(state, "given_up") == 0
                         ? "look at the node, then ask again, or remove it: members remove"
                         : "wait until it is done",
@@ -384,76 +391,7 @@ void find_in_status(struct findings *findings, const json_t *status)
     }
 }
 
-/* --- readiness and level --- */
-
-void find_in_ready(struct findings *findings, const char *server, const json_t *ready)
-{
-    if (field_is(ready, "status", "ready")) {
-        finding_add(findings, SEVERITY_GOOD, "ready", NULL, "%s is ready", server);
-    }
-    for (size_t i = 0; i < field_count(ready, "checks"); i++) {
-        const json_t *check = field_item(ready, "checks", i);
-        const char *name = field_text(check, "name");
-        const char *reason = field_text(check, "reason");
-
-        if (field_true(check, "ok") || name == NULL) {
-            continue;
-        }
-        if (strcmp(name, "settings") == 0) {
-            char *differ = json_dumps(json_object_get(check, "differ"), JSON_ENCODE_ANY);
-
-            finding_add(findings, SEVERITY_WARNING, "settings",
-                        "what the log knows holds, whatever they are: correct them for the next "
-                        "restart",
-                        "%s: settings differ from the log's: %s", server,
-                        differ != NULL ? differ : "?");
-            free(differ);
-            continue;
-        }
-        if (strcmp(name, "disk") != 0 && strcmp(name, "memory") != 0 &&
-            strcmp(name, "snowflake") != 0) { /* of these three it has alarms */
-            finding_add(findings,
-                        field_true(check, "needed") ? SEVERITY_CRITICAL : SEVERITY_WARNING, "ready",
-                        "its log, and failure-model.md, \"what you see, what you do\"",
-                        "%s: %s: %s", server, name, reason != NULL ? reason : "not ok");
-        }
-    }
-}
-
-void find_in_level(struct findings *findings, const json_t *level)
-{
-    int64_t number = field_number(level, "level", 0);
-
-    if (field_true(level, "can_rise") &&
-        finding_of_alarm(findings, "LeafdLevelNotRaised") != NULL) {
-        return;
-    }
-    if (field_true(level, "can_rise")) {
-        finding_add(findings, SEVERITY_WARNING, "level",
-                    "it rises automatically after upgrade.hold-ms, unless that is never; "
-                    "sooner: level raise",
-                    "all nodes speak a newer level than %" PRId64, number);
-    } else if (field_true(level, "newest")) {
-        finding_add(findings, SEVERITY_GOOD, "level", NULL,
-                    "level %" PRId64 ", the newest that the nodes speak", number);
-    } else {
-        const char *message = field_text(level, "message");
-
-        finding_add(findings, SEVERITY_GOOD, "level", NULL, "level %" PRId64 " stays for now: %s",
-                    number, message != NULL ? message : "?");
-    }
-}
-
 /* --- the command --- */
-
-/* Data gathered over all servers. */
-struct check {
-    struct ctl *ctl;
-    struct findings findings;
-    char *uid; /* of the first that answered; NULL: none yet */
-    size_t answered;
-    enum ctl_exit code; /* why nothing can be said */
-};
 
 /* Words of an answer that is an error, on one line. */
 static const char *check_reason(const struct answer *answer)
@@ -467,7 +405,7 @@ static const char *check_reason(const struct answer *answer)
 }
 
 /* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
-static void check_pools(struct check *checking, size_t which, const json_t *status)
+static void check_pools(struct check *check, size_t which, const json_t *status)
 {
     const struct ask ask = {.target = "/api/workers/pools", .server = &which};
     char why[WORKER_POOLS_WHY_BYTES];
@@ -475,7 +413,7 @@ static void check_pools(struct check *checking, size_t which, const json_t *stat
     const char *text = NULL;
     ANSWER_LOCAL(answer);
 
-    if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
+    if (cluster_ask(check->ctl->cluster, &ask, &answer) == CTL_DONE) {
         text = field_text(answer.json, "pools");
     }
     if (text == NULL || worker_pools_read(text, strlen(text), &pools, why) != 0) {
@@ -483,7 +421,7 @@ static void check_pools(struct check *checking, size_t which, const json_t *stat
     }
     for (uint32_t i = 0; i < pools.count; i++) {
         if (count_members(status, "zone", pools.items[i].zone) == 0) {
-            finding_add(&checking->findings, SEVERITY_WARNING, "zone",
+            finding_add(check, SEVERITY_WARNING, "zone",
                         "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
                         "no node is in zone %s, which has the worker ids %u to %u",
                         pools.items[i].zone, pools.items[i].first, pools.items[i].last);
@@ -492,14 +430,14 @@ static void check_pools(struct check *checking, size_t which, const json_t *stat
 }
 
 /* As nodes warn themselves (raft/cluster/membership.c and announce.c). */
-static void check_zones(struct check *checking, const json_t *status)
+static void check_zones(struct check *check, const json_t *status)
 {
     const char *preferred = field_text(status, "prefer_zone");
     size_t count = field_count(status, "members");
     const char *shared = NULL;
 
     if (preferred != NULL && count_members(status, "zone", preferred) == 0) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "zone",
+        finding_add(check, SEVERITY_WARNING, "zone",
                     "is raft.prefer-zone spelt as zone on its nodes?",
                     "no node is in zone %s, which is to lead", preferred);
     }
@@ -513,7 +451,7 @@ static void check_zones(struct check *checking, const json_t *status)
         const char *zone = field_text(member, "zone");
 
         if (zone != NULL && count_members(status, "zone", zone) == 1) {
-            finding_add(&checking->findings, SEVERITY_WARNING, "zone",
+            finding_add(check, SEVERITY_WARNING, "zone",
                         "is the setting zone spelt as on the other nodes?",
                         "node %" PRId64 " alone is in zone %s, while others share %s",
                         field_number(member, "id", 0), zone, shared);
@@ -522,69 +460,124 @@ static void check_zones(struct check *checking, const json_t *status)
 }
 
 /* Is the server ready, by its own checks? */
-static void check_ready(struct check *checking, size_t which, const char *name)
+static void check_ready(struct check *check, size_t which, const char *server)
 {
     const struct ask ask = {.target = "/readyz?verbose", .server = &which};
     ANSWER_LOCAL(answer);
-    enum ctl_exit code = cluster_ask(checking->ctl->cluster, &ask, &answer);
+    enum ctl_exit code = cluster_ask(check->ctl->cluster, &ask, &answer);
 
-    if ((code == CTL_DONE || answer.status == 503) && json_is_object(answer.json)) {
-        find_in_ready(&checking->findings, name, answer.json);
-    } else if (code != CTL_DENIED) {
-        finding_add(&checking->findings, SEVERITY_WARNING, "ready", "its log",
-                    "%s does not say whether it is ready: %s", name, check_reason(&answer));
+    if ((code != CTL_DONE && answer.status != 503) || !json_is_object(answer.json)) {
+        if (code != CTL_DENIED) {
+            finding_add(check, SEVERITY_WARNING, "ready", "its log",
+                        "%s does not say whether it is ready: %s", server, check_reason(&answer));
+        }
+        return;
+    }
+    if (field_is(answer.json, "status", "ready")) {
+        finding_add(check, SEVERITY_GOOD, "ready", NULL, "%s is ready", server);
+    }
+    for (size_t i = 0; i < field_count(answer.json, "checks"); i++) {
+        const json_t *own = field_item(answer.json, "checks", i);
+        const char *name = field_text(own, "name");
+        const char *reason = field_text(own, "reason");
+
+        if (field_true(own, "ok") || name == NULL) {
+            continue;
+        }
+        if (strcmp(name, "settings") == 0) {
+            char *differ = json_dumps(json_object_get(own, "differ"), JSON_ENCODE_ANY);
+
+            finding_add(check, SEVERITY_WARNING, "settings",
+                        "what the log knows holds, whatever they are: correct them for the next "
+                        "restart",
+                        "%s: settings differ from the log's: %s", server,
+                        differ != NULL ? differ : "?");
+            free(differ);
+        } else if (strcmp(name, "disk") != 0 && strcmp(name, "memory") != 0 &&
+                   strcmp(name, "snowflake") != 0) { /* of these three it has alarms */
+            finding_add(check, field_true(own, "needed") ? SEVERITY_CRITICAL : SEVERITY_WARNING,
+                        "ready", "its log, and failure-model.md, \"what you see, what you do\"",
+                        "%s: %s: %s", server, name, reason != NULL ? reason : "not ok");
+        }
     }
 }
 
-static void check_server(struct check *checking, size_t which)
+static void check_server(struct check *check, size_t which)
 {
-    const struct server *server = &cluster_servers(checking->ctl->cluster)->list[which];
-    struct findings *findings = &checking->findings;
+    const struct server *server = &cluster_servers(check->ctl->cluster)->list[which];
     ANSWER_LOCAL(answer);
     const struct ask ask = {.target = "/api/status", .server = &which};
-    enum ctl_exit code = cluster_ask(checking->ctl->cluster, &ask, &answer);
+    enum ctl_exit code = cluster_ask(check->ctl->cluster, &ask, &answer);
     const char *uid;
 
     code = code == CTL_DONE ? ctl_must_be_object(&answer) : code;
     if (code != CTL_DONE) {
-        checking->code = code;
+        check->code = code;
         if (code == CTL_DENIED) {
-            finding_add(findings, SEVERITY_WARNING, "access", "show a token with the role read",
-                        "%s", check_reason(&answer));
+            finding_add(check, SEVERITY_WARNING, "access", "show a token with the role read", "%s",
+                        check_reason(&answer));
         } else if (code != CTL_INTERNAL) {
-            finding_add(findings, SEVERITY_CRITICAL, "server", "is it up, and is this its address?",
+            finding_add(check, SEVERITY_CRITICAL, "server", "is it up, and is this its address?",
                         "%s", check_reason(&answer));
         }
         return;
     }
     uid = field_text(answer.json, "uid");
-    if (checking->uid == NULL) {
-        checking->uid = uid != NULL ? strdup(uid) : NULL;
-    } else if (uid != NULL && strcmp(uid, checking->uid) != 0) {
-        finding_add(findings, SEVERITY_CRITICAL, "cluster",
+    if (check->uid == NULL) {
+        check->uid = uid != NULL ? strdup(uid) : NULL;
+    } else if (uid != NULL && strcmp(uid, check->uid) != 0) {
+        finding_add(check, SEVERITY_CRITICAL, "cluster",
                     "name the nodes of one cluster; or one of them was set up apart: its data "
                     "directory is of another cluster",
                     "%s belongs to another cluster (uid %s, not %s)", server->address, uid,
-                    checking->uid);
+                    check->uid);
     }
-    find_in_status(findings, answer.json);
-    check_zones(checking, answer.json);
-    if (checking->answered++ == 0) {
-        check_pools(checking, which, answer.json);
+    find_in_status(check, answer.json);
+    check_zones(check, answer.json);
+    if (check->answered++ == 0) {
+        check_pools(check, which, answer.json);
     }
     if (!server->tls && !address_is_loopback(server->address)) {
-        finding_add(findings, SEVERITY_WARNING, "transport",
+        finding_add(check, SEVERITY_WARNING, "transport",
                     "give the nodes certificates: \"TLS\" in operations.md",
                     "%s is asked without TLS: a token on its way can be read", server->address);
     }
-    check_ready(checking, which, server->address);
+    check_ready(check, which, server->address);
+}
+
+static void check_level(struct check *check)
+{
+    const struct ask ask = {.target = "/api/cluster/level"};
+    ANSWER_LOCAL(answer);
+    const char *message;
+    int64_t level;
+
+    if (cluster_ask(check->ctl->cluster, &ask, &answer) != CTL_DONE) {
+        return;
+    }
+    level = field_number(answer.json, "level", 0);
+    message = field_text(answer.json, "message");
+    if (!field_true(answer.json, "can_rise")) {
+        bool newest = field_true(answer.json, "newest");
+
+        finding_add(check, SEVERITY_GOOD, "level", NULL, "level %" PRId64 "%s%s", level,
+                    newest ? ", the newest that the nodes speak" : " stays for now: ",
+                    newest            ? ""
+                    : message != NULL ? message
+                                      : "?");
+    } else if (finding_of_alarm(check, "LeafdLevelNotRaised") == NULL) {
+        finding_add(check, SEVERITY_WARNING, "level",
+                    "it rises automatically after upgrade.hold-ms, unless that is never; "
+                    "sooner: level raise",
+                    "all nodes speak a newer level than %" PRId64, level);
+    }
 }
 
 /* Can anonymous clients do everything? If so, they can read the audit, which needs the role
  * admin. */
-static void check_anonymous(struct check *checking)
+static void check_anonymous(struct check *check)
 {
-    const struct servers *servers = cluster_servers(checking->ctl->cluster);
+    const struct servers *servers = cluster_servers(check->ctl->cluster);
     const struct ask ask = {.target = "/api/audit?limit=1"};
     bool far = false;
     ANSWER_LOCAL(answer);
@@ -592,23 +585,22 @@ static void check_anonymous(struct check *checking)
     for (size_t i = 0; i < servers->count; i++) {
         far |= !address_is_loopback(servers->list[i].address);
     }
-    if (!far || checking->ctl->settings.token != NULL ||
-        checking->ctl->settings.values[SETTING_CERT] != NULL) {
+    if (!far || check->ctl->settings.token != NULL ||
+        check->ctl->settings.values[SETTING_CERT] != NULL) {
         return;
     }
-    if (cluster_ask(checking->ctl->cluster, &ask, &answer) == CTL_DONE) {
-        finding_add(&checking->findings, SEVERITY_CRITICAL, "access",
-                    "set auth.tokens-file: \"Tokens\" in operations.md",
-                    "anybody who reaches %s may change everything: no token is asked for",
-                    answer.server);
+    if (cluster_ask(check->ctl->cluster, &ask, &answer) == CTL_DONE) {
+        finding_add(
+            check, SEVERITY_CRITICAL, "access", "set auth.tokens-file: \"Tokens\" in operations.md",
+            "anybody who reaches %s may change everything: no token is asked for", answer.server);
     }
 }
 
 /* Tags that are nearly used up. */
-static void check_tags(struct check *checking)
+static void check_tags(struct check *check)
 {
     struct pages pages = {
-        .ctl = checking->ctl, .path = "/api/tags", .limit = LIMIT_TAGS_PER_PAGE, .quiet = true};
+        .ctl = check->ctl, .path = "/api/tags", .limit = LIMIT_TAGS_PER_PAGE, .quiet = true};
 
     for (int page = 0; page < TAG_PAGES && pages_next(&pages); page++) {
         for (size_t i = 0; i < field_count(pages.answer.json, "tags"); i++) {
@@ -617,7 +609,7 @@ static void check_tags(struct check *checking)
             const char *warning = field_text(tag, "warning");
 
             if (warning != NULL) {
-                finding_add(&checking->findings, SEVERITY_WARNING, "tag",
+                finding_add(check, SEVERITY_WARNING, "tag",
                             "raise its max, or have its clients use another tag", "%s: %s",
                             name != NULL ? name : "?", warning);
             }
@@ -628,40 +620,30 @@ static void check_tags(struct check *checking)
 
 enum ctl_exit run_check(struct ctl *ctl)
 {
-    struct check checking = {
-        .ctl = ctl, .findings = {.list = MUST_HAVE(json_array())}, .code = CTL_UNREACHABLE};
+    static const enum ctl_exit exits[] = {CTL_DONE, CTL_WARNING, CTL_CRITICAL};
     static const char *const words[] = {"healthy", "up, with warnings", "critical"};
-    struct findings *findings = &checking.findings;
-    json_t *json;
-    enum ctl_exit code;
+    struct check check = {.ctl = ctl, .findings = MUST_HAVE(json_array()), .code = CTL_UNREACHABLE};
 
     for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
-        check_server(&checking, i);
+        check_server(&check, i);
     }
-    if (checking.answered > 0) {
-        const struct ask ask = {.target = "/api/cluster/level"};
-        ANSWER_LOCAL(answer);
-
-        if (cluster_ask(ctl->cluster, &ask, &answer) == CTL_DONE) {
-            find_in_level(findings, answer.json);
-        }
-        check_anonymous(&checking);
-        check_tags(&checking);
+    if (check.answered > 0) {
+        check_level(&check);
+        check_anonymous(&check);
+        check_tags(&check);
+        check.code = exits[check.worst];
     }
     if (ctl->json) {
-        json = MUST_HAVE(json_pack("{s:s, s:O}", "worst", severity_name(findings->worst),
-                                   "findings", findings->list));
+        json_t *json = MUST_HAVE(
+            json_pack("{s:s, s:O}", "worst", SEVERITIES[check.worst], "findings", check.findings));
+
         ctl_put_json(ctl, json);
         json_decref(json);
     } else {
-        findings_print(findings, ctl_has(ctl, "all"), &ctl->out);
-        buf_printf(&ctl->out, "the cluster is %s\n", words[findings->worst]);
+        findings_print(&check, ctl_has(ctl, "all"), &ctl->out);
+        buf_printf(&ctl->out, "the cluster is %s\n", words[check.worst]);
     }
-    code = checking.answered == 0                 ? checking.code
-           : findings->worst == SEVERITY_CRITICAL ? CTL_CRITICAL
-           : findings->worst == SEVERITY_WARNING  ? CTL_WARNING
-                                                  : CTL_DONE;
-    json_decref(findings->list);
-    free(checking.uid);
-    return code;
+    json_decref(check.findings);
+    free(check.uid);
+    return check.code;
 }

@@ -571,21 +571,45 @@ enum ctl_exit ctl_fill(struct ctl *ctl, const char *method, struct buf *target, 
 static enum ctl_exit request_list(struct ctl *ctl)
 {
     const struct command *command = ctl->command;
-    struct pages pages = {.ctl = ctl, .path = command->path, .limit = command->page};
+    bool is_filtered = ctl_has(ctl, "mode") || ctl_has(ctl, "nearly-used-up");
+    const char *after = ctl_option(ctl, "after");
+    uint64_t left = UINT64_MAX; /* to show yet */
+    struct pages pages = {.ctl = ctl, .path = command->path, .prefix = ctl->args.operands[0]};
     GRID_LOCAL(grid, command->columns);
 
-    while (pages_next(&pages)) {
-        json_t *page = pages.answer.json;
+    pages.code = ctl_number_option(ctl, "limit", INT64_MAX, &left);
+    if (pages.code == CTL_DONE && command->before != NULL) {
+        pages.code = command->before(ctl, NULL);
+    }
+    pages.after = after != NULL ? MUST_HAVE(strdup(after)) : NULL;
+    do {
+        json_t *rows;
 
-        if (ctl->json) {
-            ctl_put_json(ctl, command->bare ? json_object_get(page, command->list) : page);
-        } else {
-            if (command->put != NULL) {
-                command->put(ctl, page);
+        /* How many rows a filter drops is not known before. */
+        pages.limit = left < command->page && !is_filtered ? left : command->page;
+        if (!pages_next(&pages)) {
+            break;
+        }
+        rows = json_object_get(pages.answer.json, command->list);
+        for (size_t i = 0; command->keep != NULL && i < json_array_size(rows);) {
+            if (left > 0 && command->keep(ctl, pages.answer.json, json_array_get(rows, i))) {
+                left--;
+                i++;
+            } else {
+                ASSERT(json_array_remove(rows, i) == 0);
             }
-            ctl_put_rows(&ctl->out, &grid, json_object_get(page, command->list), 0);
+        }
+        if (ctl->json) {
+            ctl_put_json(ctl, command->bare ? rows : pages.answer.json);
+        } else if (ctl_has(ctl, "csv")) {
+            command->put(ctl, rows);
+        } else {
+            ctl_put_rows(&ctl->out, &grid, rows, 0);
         }
         pages.code = ctl_flush(ctl);
+    } while (pages.code == CTL_DONE && pages.after != NULL && left > 0);
+    if (pages.code == CTL_DONE && pages.after != NULL && !ctl->json) {
+        ctl_progress("there may be more: --after %s", pages.after);
     }
     return pages_end(&pages);
 }

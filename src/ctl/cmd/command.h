@@ -33,8 +33,12 @@
 #define COMMAND_OPERANDS_MAX 4
 
 struct ctl;
+struct source;
 
 typedef void ctl_put_t(struct ctl *ctl, json_t *json);
+
+/* Is this row of a list's page shown? Then its fields are made as its table shows them. */
+typedef bool ctl_keep_t(struct ctl *ctl, const json_t *page, json_t *row);
 
 /* Check a request whose operands and options are right, and add fields to its body (NULL: it has
  * none yet). A failure is printed. */
@@ -77,16 +81,19 @@ struct command {
     const char *path;   /* with the first operand in place of '*' */
     struct part takes[COMMAND_OPERANDS_MAX]; /* the operands */
     const char *form;
-    const struct grid_column *columns; /* of the rows of `list`, which put, if any, prepares */
+    const struct grid_column *columns; /* of the rows of `list` */
     const char *list;                  /* the name of the array */
     unsigned page;                     /* rows in a page; 0: all are in one answer */
+    ctl_keep_t *keep;                  /* NULL: each row is shown as it is */
     bool bare;                         /* with --json only the array is shown */
-    ctl_put_t *put;                    /* gets NULL after a 204: it is done */
-    ctl_before_t *before;              /* NULL: nothing is to be done before it is sent */
-    bool waits;                        /* repeated until it is answered by 200 */
-    bool once;                         /* with --force it is sent once */
+    ctl_put_t *put;       /* gets NULL after a 204: it is done; of a list: its rows as CSV */
+    ctl_before_t *before; /* NULL: nothing is to be done before it is sent */
+    bool waits;           /* repeated until it is answered by 200 */
+    bool once;            /* with --force it is sent once */
     bool may_be_gone; /* 404 after a repeat is success: an earlier try without an answer did it */
     bool must_exist;  /* what the path names is looked up first: a mistyped name is not made */
+
+    const struct source *source; /* of `import` (import.h) */
 
     bool is_default; /* of its family: its name may be left out */
     bool is_offline; /* it asks no server */
@@ -305,57 +312,8 @@ json_t *field_item(const json_t *object, const char *name, size_t index);
 /* Can the node that answered reach this member? */
 bool member_is_reached(const json_t *status, const json_t *member);
 
-/* Fields of each member as tables show them: its role, or leader; whether it is reached; lag. */
-void members_prepare(struct ctl *ctl, json_t *status);
-
-/* The findings of `check` and the rates of tags in `top` are pure functions of the answers of
- * several nodes. Findings are freed by their owner; answers are borrowed for the call. */
-
-/* --- findings: severity, subject, reason, and remedy ---
- *
- * A node judges itself and its cluster: its alarms, its quorum and its checks are shown unchanged.
- * Only facts that no node judges are judged here. Each finding is printed once, even if several
- * nodes report it in the same words.
- *
- * The happy path: a new array; find_*() for each node's answers, and finding_add() for others;
- * findings_print(). */
-
-enum severity { SEVERITY_GOOD, SEVERITY_WARNING, SEVERITY_CRITICAL };
-
-struct findings {
-    json_t *list; /* an array of objects {severity, about, text, do}; an alarm's may have `more`:
-                     texts. Freed by json_decref() */
-    enum severity worst;
-};
-
-/* todo: NULL for a good one. */
-void finding_add(struct findings *findings, enum severity severity, const char *about,
-                 const char *todo, const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/* Append them for people, worst first; with_good: also the good ones. */
-void findings_print(const struct findings *findings, bool with_good, struct buf *out);
-
-/* Of GET /api/status. */
-void find_in_status(struct findings *findings, const json_t *status);
-
-/* Add findings of GET /readyz?verbose of a server. */
-void find_in_ready(struct findings *findings, const char *server, const json_t *ready);
-
-/* Add findings of GET /api/cluster/level. */
-void find_in_level(struct findings *findings, const json_t *level);
-
-/* --- rates: out of the segments that nodes hold ---
- *
- * A node reports each tag's rate and the ids left in its buffers (GET /api/node/segments). The
- * rates of all nodes are summed; the time that a tag's buffers last is the shortest of all
- * nodes. */
-
-/* Add one node's page to an object by tag of {tag, rate_per_s, left (ids in buffers), step (the
- * largest segment), lasts_s (at the present rate; null: for ever), nodes (that use it)}. */
-void rates_add(json_t *rates, const json_t *page);
-
-/* The busiest first, equal ones by name, at most `most`. The caller owns the list. */
-json_t *rates_busiest(json_t *rates, size_t most);
+/* Its role, or leader; whether it is reached; its lag. */
+ctl_keep_t member_keep;
 
 /* --- the table as text: args.c --- */
 

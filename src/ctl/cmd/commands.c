@@ -14,6 +14,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
+#include "src/ctl/import/import.h"
 #include "src/id/codec/snowflake_layout.h"
 
 #define NEXT_MAX 1000000000
@@ -27,98 +28,50 @@ static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step
                                      "paused", "reason",  "changing",  "warning",    NULL};
 #define CSV_FIELDS 11
 
-/* A line of CSV. A file gets the raw texts, a terminal clean ones. */
-static void csv_put_row(struct buf *out, const json_t *tag)
+/* A cell of CSV. A file gets the raw texts, a terminal clean ones. */
+static void put_cell(struct buf *out, const json_t *field)
 {
-    bool is_terminal = isatty(STDOUT_FILENO);
+    const char *text = json_string_value(field);
+    BUF_LOCAL(clean);
 
-    for (size_t i = 0; i < CSV_FIELDS; i++) {
-        const json_t *field = json_object_get(tag, FIELDS[i]);
-        const char *text = json_string_value(field);
-        BUF_LOCAL(clean);
-
-        buf_put(out, ",", i > 0 ? 1 : 0);
-        if (json_is_integer(field)) {
-            buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
-        }
-        if (text != NULL && is_terminal) {
-            clean_text(&clean, text);
-            text = buf_text(&clean);
-        }
-        if (text == NULL || strpbrk(text, "\",\n\r") == NULL) {
-            buf_printf(out, "%s", text != NULL ? text : "");
-            continue;
-        }
-        buf_put(out, "\"", 1);
-        for (; *text != '\0'; text++) {
-            buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-        }
-        buf_put(out, "\"", 1);
+    if (json_is_integer(field)) {
+        buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
     }
-    buf_put(out, "\r\n", 2);
+    if (text != NULL && isatty(STDOUT_FILENO)) {
+        clean_text(&clean, text);
+        text = buf_text(&clean);
+    }
+    if (text == NULL || strpbrk(text, "\",\n\r") == NULL) {
+        buf_printf(out, "%s", text != NULL ? text : "");
+        return;
+    }
+    buf_put(out, "\"", 1);
+    for (; *text != '\0'; text++) {
+        buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    }
+    buf_put(out, "\"", 1);
 }
 
-/* Print a page's wanted tags. *left: tags to show yet. */
-static enum ctl_exit tags_put_page(struct ctl *ctl, struct grid *grid, json_t *page, uint64_t *left)
+static void put_csv(struct ctl *ctl, json_t *tags)
 {
-    json_t *tags = json_object_get(page, "tags");
-    const char *mode = ctl_option(ctl, "mode");
-    bool csv = ctl_has(ctl, "csv");
-    bool only_warned = ctl_has(ctl, "nearly-used-up");
+    size_t i;
+    json_t *tag;
 
-    for (size_t i = 0; i < json_array_size(tags);) {
-        json_t *tag = json_array_get(tags, i);
-        bool warned = field_text(tag, "warning") != NULL;
-
-        if (*left == 0 || (only_warned && !warned) ||
-            (mode != NULL && !field_is(tag, "mode", mode))) {
-            ASSERT(json_array_remove(tags, i) == 0);
-            continue;
-        }
-        --*left;
-        i++;
-        if (csv) {
-            csv_put_row(&ctl->out, tag);
-        } else if (!ctl->json) { /* shown by the table in place of some fields */
-            if (field_true(tag, "changing") || field_true(tag, "paused")) {
-                (void)json_object_set_new(
-                    tag, "mode", json_string(field_true(tag, "paused") ? "paused" : "changing"));
-            }
-            if (warned) {
-                (void)json_object_set_new(tag, "description", json_string("! nearly used up"));
-            }
+    json_array_foreach(tags, i, tag)
+    {
+        for (size_t column = 0; column < CSV_FIELDS; column++) {
+            put_cell(&ctl->out, json_object_get(tag, FIELDS[column]));
+            buf_printf(&ctl->out, "%s", column + 1 < CSV_FIELDS ? "," : "\r\n");
         }
     }
-    if (ctl->json) {
-        ctl_put_json(ctl, page);
-    } else if (!csv) {
-        ctl_put_rows(&ctl->out, grid, tags, 0);
-    }
-    return ctl_flush(ctl);
 }
 
-static enum ctl_exit run_tags_list(struct ctl *ctl)
+static enum ctl_exit tags_begin(struct ctl *ctl, json_t **body)
 {
-    static const struct grid_column titles[] = {{"tag", "{tag}"},
-                                                {">next id", "{max_id}"},
-                                                {">step", "{step:n}"},
-                                                {">max", "{max}"},
-                                                {"mode", "{mode}"},
-                                                {"updated", "{updated}"},
-                                                {"description", "{description}"},
-                                                {NULL, NULL}};
-    GRID_LOCAL(grid, titles);
     const char *mode = ctl_option(ctl, "mode");
-    const char *after = ctl_option(ctl, "after");
     bool csv = ctl_has(ctl, "csv");
-    bool all = mode == NULL && !ctl_has(ctl, "nearly-used-up");
-    uint64_t left = UINT64_MAX;
-    struct pages pages = {.ctl = ctl, .path = "/api/tags", .prefix = ctl->args.operands[0]};
-    enum ctl_exit code = ctl_number_option(ctl, "limit", INT64_MAX, &left);
 
-    if (code != CTL_DONE) {
-        return code;
-    }
+    (void)body;
     if (csv && ctl->json) {
         return ctl_fail(CTL_USAGE, "--csv or --json, not both");
     }
@@ -129,17 +82,29 @@ static enum ctl_exit run_tags_list(struct ctl *ctl)
     for (size_t i = 0; csv && i < CSV_FIELDS; i++) {
         buf_printf(&ctl->out, "%s%s", FIELDS[i], i + 1 < CSV_FIELDS ? "," : "\r\n");
     }
-    pages.after = after != NULL ? MUST_HAVE(strdup(after)) : NULL;
-    do {
-        pages.limit = all && left < LIMIT_TAGS_PER_PAGE ? left : LIMIT_TAGS_PER_PAGE;
-        if (pages_next(&pages)) {
-            pages.code = tags_put_page(ctl, &grid, pages.answer.json, &left);
-        }
-    } while (pages.code == CTL_DONE && pages.after != NULL && left > 0);
-    if (pages.code == CTL_DONE && pages.after != NULL && !ctl->json) {
-        ctl_progress("there may be more: --after %s", pages.after);
+    return CTL_DONE;
+}
+
+static bool tag_keep(struct ctl *ctl, const json_t *page, json_t *tag)
+{
+    const char *mode = ctl_option(ctl, "mode");
+    bool warned = field_text(tag, "warning") != NULL;
+    bool kept = (warned || !ctl_has(ctl, "nearly-used-up")) &&
+                (mode == NULL || field_is(tag, "mode", mode));
+
+    (void)page;
+    if (ctl->json || ctl_has(ctl, "csv")) {
+        return kept;
     }
-    return pages_end(&pages);
+    /* Shown by the table in place of some fields. */
+    if (field_true(tag, "changing") || field_true(tag, "paused")) {
+        (void)json_object_set_new(tag, "mode",
+                                  json_string(field_true(tag, "paused") ? "paused" : "changing"));
+    }
+    if (warned) {
+        (void)json_object_set_new(tag, "description", json_string("! nearly used up"));
+    }
+    return kept;
 }
 
 /* --- one tag --- */
@@ -323,24 +288,16 @@ static enum ctl_exit decode_check(struct ctl *ctl, json_t **body)
 
 /* --- worker ids --- */
 
-/* Keep the rows of a page to show, with their state as of the log's time. */
-static void workers_prepare(struct ctl *ctl, json_t *page)
+/* With its state as of the log's time. */
+static bool worker_keep(struct ctl *ctl, const json_t *page, json_t *row)
 {
-    json_t *rows = json_object_get(page, "workers");
+    bool granted = field_is(row, "state", "held");
+    bool held = granted && field_number(row, "until_ms", 0) >= field_number(page, "log_time_ms", 0);
 
-    for (size_t i = 0; i < json_array_size(rows);) {
-        json_t *row = json_array_get(rows, i);
-        bool granted = field_is(row, "state", "held");
-        bool held =
-            granted && field_number(row, "until_ms", 0) >= field_number(page, "log_time_ms", 0);
-
-        if (granted && !held) {
-            ASSERT(json_object_set_new(row, "state", json_string("over")) == 0);
-        }
-        if (held || !ctl_has(ctl, "held") || json_array_remove(rows, i) != 0) {
-            i++;
-        }
+    if (granted && !held && !ctl->json) {
+        ASSERT(json_object_set_new(row, "state", json_string("over")) == 0);
     }
+    return held || ctl->json || !ctl_has(ctl, "held");
 }
 
 static void put_worker(struct ctl *ctl, json_t *json)
@@ -648,7 +605,12 @@ const struct command COMMANDS[] = {
              {"mode", 0, "MODE", "only tags that are trend, strict or monotonic"},
              {"nearly-used-up", 0, NULL, "only tags with less than 10 % left below their max"},
              {"csv", 0, NULL, "as CSV, with a line of titles"}),
-     .run = run_tags_list, .is_default = true},
+     .before = tags_begin, .path = "/api/tags", TAKES({"PREFIX", "prefix", PART_TEXT, 0, 0}),
+     .columns = COLUMNS({"tag", "{tag}"}, {">next id", "{max_id}"}, {">step", "{step:n}"},
+                        {">max", "{max}"}, {"mode", "{mode}"}, {"updated", "{updated}"},
+                        {"description", "{description}"}),
+     .list = "tags", .page = LIMIT_TAGS_PER_PAGE, .keep = tag_keep, .put = put_csv,
+     .is_default = true},
     {"tags", "get", "TAG", "one tag", NULL, NULL, .path = "/api/tags/*", TAKES({TAG}),
      .put = put_tag},
     {"tags", "put", "TAG", "make a tag, or change it", "What no option names stays as it is.",
@@ -708,7 +670,7 @@ const struct command COMMANDS[] = {
      .columns = COLUMNS({">id", "{worker_id:n}"}, {"state", "{state}"}, {"kind", "{kind}"},
                         {"name", "{name}"}, {"address", "{address}"}, {">epoch", "{epoch:n}"},
                         {"until", "{until_ms:time}"}),
-     .list = "workers", .page = LIMIT_WORKERS_PER_PAGE, .put = workers_prepare, .is_default = true},
+     .list = "workers", .page = LIMIT_WORKERS_PER_PAGE, .keep = worker_keep, .is_default = true},
     {"workers", "acquire", "NAME",
      "get a worker id for a generator outside of leafd, or keep one from being used", NULL,
      OPTIONS({"worker-id", 0, "ID", "this one, or none (default: any)"},
@@ -749,7 +711,7 @@ const struct command COMMANDS[] = {
                         {"zone", "{zone}"}, {"state", "{state}"}, {">weight", "{weight:int}"},
                         {"version", "{version}"}, {"levels", "{levels.min:n} to {levels.max:n}"},
                         {"peers", "{peer_address}"}, {"http", "{http_address}"}),
-     .list = "members", .bare = true, .put = members_prepare, .is_default = true},
+     .list = "members", .bare = true, .keep = member_keep, .is_default = true},
     {"members", "add", "ID HOST:PORT", "let a node in, by its peer address",
      "Start it with an empty directory and --join, before or after. It votes once it has "
      "caught up.",
@@ -819,19 +781,19 @@ const struct command COMMANDS[] = {
      "Stop all Leaf servers before the rows are read, or let them run on with --mysql and --ahead. "
      "FILE is a dump of mysqldump, columns between tabs (mysql -B, or INTO OUTFILE), CSV, or JSON. "
      "All is checked before anything is sent, and a run that was broken off is run again.",
-     IMPORT_OPTIONS, .run = run_import},
+     IMPORT_OPTIONS, .run = run_import, .source = &SOURCE_LEAF},
     {"import", "tinyid", "[FILE]",
      "take over TinyID's table tiny_id_info: each tag continues above its row's max_id",
      "Stop all TinyID servers, and clients that hold segments, before the rows are read, or let "
      "them run on with --mysql and --ahead. A row with a delta other than 1 is refused: leafd "
      "hands "
      "out every number.",
-     IMPORT_OPTIONS, .run = run_import},
+     IMPORT_OPTIONS, .run = run_import, .source = &SOURCE_TINYID},
     {"import", "cosid", "[FILE]",
      "take over CosId's table cosid: each tag continues above its row's last_max_id",
      "Stop all programs with CosId before the rows are read, or let them run on with --mysql and "
      "--ahead.",
-     IMPORT_OPTIONS, .run = run_import},
+     IMPORT_OPTIONS, .run = run_import, .source = &SOURCE_COSID},
     {"import", "sql", NULL,
      "take over AUTO_INCREMENT of MySQL, sequences of PostgreSQL, counters of Redis, or a query",
      "It asks by the database's own tool (mysql, psql, redis-cli), whose own configuration has the "
@@ -845,10 +807,10 @@ const struct command COMMANDS[] = {
          {"every-number", 0, NULL,
           "sequences with an increment above 1: nothing else hands out the rest"},
          {"keep-increment", 0, NULL, "the same: the tag has the same numbers (level 3)"}),
-     .run = run_import},
+     .run = run_import, .source = &SOURCE_TAGS},
     {"import", "csv", "FILE", "take over any counters: a file with the columns tag and max_id",
      "max_id is the next id. The columns step and description may be there, too.",
-     OPTIONS(IMPORT_ANY, IMPORT_FILES), .run = run_import},
+     OPTIONS(IMPORT_ANY, IMPORT_FILES), .run = run_import, .source = &SOURCE_TAGS},
     {"token", "new", NULL, "a new token, and its line for auth.tokens-file",
      "The line has only the token's hash. Put it into the file of each node, and send SIGHUP.",
      OPTIONS({"name", 0, "NAME", "what it is for (default: made of its hash)"},

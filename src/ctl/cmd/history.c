@@ -150,7 +150,11 @@ enum ctl_exit run_history(struct ctl *ctl)
     return code;
 }
 
-/* --- rates --- */
+/* --- rates: out of the segments that nodes hold ---
+ *
+ * A node reports each tag's rate and the ids left in its buffers (GET /api/node/segments). The
+ * rates of all nodes are summed; the time that a tag's buffers last is the shortest of all
+ * nodes. */
 
 /* Add a number to that of a row, or keep the larger one. */
 static void rate_merge(json_t *row, const char *name, int64_t number, bool add)
@@ -166,7 +170,9 @@ static void rate_merge(json_t *row, const char *name, int64_t number, bool add)
     ASSERT(json_object_set_new(row, name, json_integer(number)) == 0);
 }
 
-void rates_add(json_t *rates, const json_t *page)
+/* Add one node's page to an object by tag of {tag, rate_per_s, left (ids in buffers), step (the
+ * largest segment), lasts_s (at the present rate; null: for ever), nodes (that use it)}. */
+static void rates_add(json_t *rates, const json_t *page)
 {
     for (size_t i = 0; i < field_count(page, "segments"); i++) {
         const json_t *segment = field_item(page, "segments", i);
@@ -221,7 +227,8 @@ static int rate_by_speed(const void *a, const void *b)
                                   : strcmp(field_text(one, "tag"), field_text(two, "tag"));
 }
 
-json_t *rates_busiest(json_t *rates, size_t most)
+/* The busiest first, equal ones by name, at most `most`. The caller owns the list. */
+static json_t *rates_busiest(json_t *rates, size_t most)
 {
     json_t **sorted = MUST_HAVE(calloc(json_object_size(rates) + 1, sizeof *sorted));
     json_t *busiest = MUST_HAVE(json_array());

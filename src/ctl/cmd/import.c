@@ -790,23 +790,12 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
 
 enum ctl_exit run_import(struct ctl *ctl)
 {
-    static const struct {
-        const char *name;
-        const struct source *source;
-    } sources[] = {{"leaf", &SOURCE_LEAF},
-                   {"tinyid", &SOURCE_TINYID},
-                   {"cosid", &SOURCE_COSID},
-                   {"sql", &SOURCE_TAGS},
-                   {"csv", &SOURCE_TAGS}};
     const char *named = ctl_option(ctl, "columns");
-    struct source source = SOURCE_LEAF;
+    struct source source = *ctl->command->source;
     char *list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
     struct importing importing = {.ctl = ctl, .source = &source, .settle_s = SETTLE_S};
     enum ctl_exit code;
 
-    for (size_t i = 0; i < COUNT_OF(sources); i++) {
-        source = strcmp(ctl->command->name, sources[i].name) == 0 ? *sources[i].source : source;
-    }
     code = import_take_source(&importing, &source);
     code = code == CTL_DONE ? import_take_rules(&importing, &source, list) : code;
     code = code == CTL_DONE ? import_prepare(&importing) : code;

@@ -158,30 +158,25 @@ static enum ctl_exit backup_keep(const struct download *download)
 static void backup_print_taken(struct ctl *ctl, const struct download *download,
                                const struct backup_head *head, const struct backup_totals *totals)
 {
-    char bytes[UNITS_BYTES];
-    char time[TEXT_TIME_BYTES];
+    /* JSON is of UTF-8, as a path may not be. */
+    bool shown = !ctl->json || text_is_utf8(download->path, strlen(download->path));
+    json_t *json;
+    BUF_LOCAL(id);
 
-    (void)text_time_rfc3339(head->wall_ms, time);
-    if (ctl->json) {
-        json_t *json =
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "file", download->path,
-                      "bytes", (json_int_t)download->bytes, "rows", (json_int_t)totals->rows,
-                      "index", (json_int_t)head->index, "term", (json_int_t)head->term, "node_id",
-                      (json_int_t)head->node_id, "cluster_id", head->cluster_id, "time", time,
-                      "local", head->local);
-
-        /* A name that is not UTF-8 cannot be in JSON. */
-        if (json != NULL) {
-            ctl_put_json(ctl, json);
-            json_decref(json);
-        }
-        return;
+    clean_text(&id, head->cluster_id);
+    json = MUST_HAVE(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b}", "file",
+                               shown && ctl->json ? download->path : "", "bytes",
+                               (json_int_t)download->bytes, "rows", (json_int_t)totals->rows,
+                               "index", (json_int_t)head->index, "term", (json_int_t)head->term,
+                               "node_id", (json_int_t)head->node_id, "cluster_id", buf_text(&id),
+                               "time", TEXT_TIME(head->wall_ms), "local", head->local));
+    buf_printf(&ctl->out, "%s", ctl->json ? "" : download->path);
+    if (shown) {
+        ctl_put(ctl, json,
+                ": {bytes:bytes}, verified and on the disk\n{rows:n} rows of cluster {cluster_id} "
+                "at index {index:n} (term {term:n}), by node {node_id:n} at {time}\n");
     }
-    buf_printf(&ctl->out,
-               "%s: %s, verified and on the disk\n%" PRIu64 " rows of cluster %s at index %" PRIu64
-               " (term %" PRIu64 "), by node %" PRIu64 " at %s\n",
-               download->path, units_bytes(download->bytes, bytes), totals->rows, head->cluster_id,
-               head->index, head->term, head->node_id, time);
+    json_decref(json);
 }
 
 enum ctl_exit run_backup(struct ctl *ctl)
@@ -222,13 +217,12 @@ enum ctl_exit run_backup(struct ctl *ctl)
 static enum ctl_exit token_save(const char *path, const char *token)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t len = strlen(token);
     bool good;
 
     if (fd < 0) {
         return ctl_fail(CTL_OUTPUT, "%s: %m", path);
     }
-    good = write(fd, token, len) == (ssize_t)len && write(fd, "\n", 1) == 1 && fsync(fd) == 0;
+    good = dprintf(fd, "%s\n", token) == (int)strlen(token) + 1 && fsync(fd) == 0;
     good = close(fd) == 0 && good;
     if (!good) {
         (void)ctl_fail(CTL_OUTPUT, "%s cannot be written: %m", path);

@@ -355,28 +355,14 @@ static const char *redis_quoted(const char *line, size_t *ret_len)
 /* The value that redis-cli shows on a line: in quotes, with escapes, or as it is. */
 static struct row_value redis_value(const char *line, struct rows *rows)
 {
-    static const char letters[] = "nrtab";
-    static const char meanings[] = "\n\r\t\a\b";
     struct row_value value = {.at = rows->text.len, .is_there = true};
     size_t len;
     const char *text = redis_quoted(line, &len);
 
     if (text == NULL) {
         buf_put(&rows->text, line, strcspn(line, "\n"));
-    }
-    for (size_t i = 1; text != NULL && i + 1 < len; i++) {
-        char c = text[i];
-        unsigned code;
-
-        if (c == '\\' && text[i + 1] == 'x' && sscanf(text + i + 2, "%2x", &code) == 1) {
-            c = (char)code;
-            i += 3;
-        } else if (c == '\\') {
-            const char *found = strchr(letters, text[++i]);
-
-            c = found != NULL && *found != '\0' ? meanings[found - letters] : text[i];
-        }
-        buf_put(&rows->text, &c, 1);
+    } else {
+        sql_unquote(&rows->text, text + 1, len - 2, '\0', ESCAPES_REDIS);
     }
     value.len = rows->text.len - value.at;
     buf_put(&rows->text, "", 1);

@@ -47,13 +47,6 @@ static const struct dialect {
     [FORM_CSV_BACKSLASH] = {.separator = ',', .quotes = true, .escapes = true, .null_word = true},
 };
 
-struct separated {
-    struct file_reading *file;
-    const struct dialect *dialect;
-    struct columns columns; /* empty: the first line was not read yet */
-    size_t least;           /* of values in a line */
-};
-
 struct field {
     struct row_value value;
     bool plain; /* without quotes, and not \N */
@@ -66,12 +59,12 @@ struct record {
 };
 
 /* Does a field end here? Then *ret_next is the start of the next one. */
-static bool field_ends(const struct separated *in, size_t at, size_t *ret_next)
+static bool field_ends(const struct file_reading *in, size_t at, size_t *ret_next)
 {
-    const char *data = in->file->data;
+    const char *data = in->data;
 
     *ret_next = at;
-    if (at == in->file->len) {
+    if (at == in->len) {
         return true;
     }
     at += data[at] == '\r' && data[at + 1] == '\n';
@@ -80,49 +73,48 @@ static bool field_ends(const struct separated *in, size_t at, size_t *ret_next)
 }
 
 /* The next field, and whether its line has more. False: a syntax error. */
-static bool field_read(struct separated *in, struct field *ret, bool *ret_more)
+static bool field_read(struct file_reading *in, struct field *ret, bool *ret_more)
 {
-    struct file_reading *file = in->file;
-    const char *data = file->data;
+    const char *data = in->data;
     bool escapes = in->dialect->escapes;
-    size_t at = file->at;
+    size_t at = in->at;
     size_t end = at;
     size_t next;
 
-    *ret = (struct field){.value = {.at = file->rows->text.len, .is_there = true}};
+    *ret = (struct field){.value = {.at = in->rows->text.len, .is_there = true}};
     if (escapes && data[at] == '\\' && data[at + 1] == 'N' && field_ends(in, at + 2, &next)) {
         ret->value.is_there = false;
         end = at + 2;
     } else if (in->dialect->quotes && data[at] == '"') {
-        end = sql_quoted_end(data, file->len, at, '"', escapes);
+        end = sql_quoted_end(data, in->len, at, '"', escapes);
         if (end == 0 || !field_ends(in, end, &next)) {
             return false;
         }
-        sql_unquote(&file->rows->text, data + at + 1, end - at - 2, '"',
+        sql_unquote(&in->rows->text, data + at + 1, end - at - 2, '"',
                     escapes ? ESCAPES_ALL : ESCAPES_NONE);
     } else {
         for (; !field_ends(in, end, &next); end++) {
-            if (escapes && data[end] == '\\' && ++end == file->len) {
+            if (escapes && data[end] == '\\' && ++end == in->len) {
                 return false; /* a backslash at the end */
             }
         }
         ret->plain = true;
-        sql_unquote(&file->rows->text, data + at, end - at, '\0',
+        sql_unquote(&in->rows->text, data + at, end - at, '\0',
                     escapes ? ESCAPES_ALL : ESCAPES_NONE);
     }
-    ret->value.len = file->rows->text.len - ret->value.at;
-    buf_put(&file->rows->text, "", 1);
-    reading_advance(file, next);
+    ret->value.len = in->rows->text.len - ret->value.at;
+    buf_put(&in->rows->text, "", 1);
+    reading_advance(in, next);
     *ret_more = data[end] == in->dialect->separator;
     return true;
 }
 
 /* The fields up to a line's end. False: a syntax error. */
-static bool record_read(struct separated *in, struct record *record)
+static bool record_read(struct file_reading *in, struct record *record)
 {
     bool more = true;
 
-    record->line = in->file->line;
+    record->line = in->line;
     for (record->count = 0; more; record->count++) {
         struct field field;
 
@@ -136,40 +128,34 @@ static bool record_read(struct separated *in, struct record *record)
     return true;
 }
 
-static const char *field_bytes(const struct separated *in, const struct field *field)
+static const char *field_bytes(const struct file_reading *in, const struct field *field)
 {
-    return field->value.len > 0 ? (const char *)in->file->rows->text.data + field->value.at : "";
+    return field->value.len > 0 ? (const char *)in->rows->text.data + field->value.at : "";
 }
 
 /* The columns that the first line names. False: it lacks a required one. */
-static bool record_take_names(struct separated *in, const struct record *record)
+static bool record_take_names(struct file_reading *in, const struct record *record)
 {
     in->columns = (struct columns){.count = 0};
     for (size_t i = 0; i < record->count && i < TABLE_COLUMNS_MAX; i++) {
         const char *name = field_bytes(in, &record->fields[i]);
         size_t len = record->fields[i].value.len;
 
-        while (len > 0 &&
-               (name[len - 1] == ' ' || name[len - 1] == '\t' || name[len - 1] == '\r')) {
-            len--;
-        }
-        while (len > 0 && (*name == ' ' || *name == '\t')) {
-            name++;
-            len--;
-        }
-        columns_add(&in->columns, source_column(in->file->source, name, len));
+        len -= len > 0 && name[len - 1] == '\r';
+        name = text_trim(name, &len);
+        columns_add(&in->columns, source_column(in->source, name, len));
     }
     in->least = in->columns.count;
-    return columns_lack(in->file->source, &in->columns) == NULL;
+    return columns_lack(in->source, &in->columns) == NULL;
 }
 
-static void record_add_row(struct separated *in, const struct record *record)
+static void record_add_row(struct file_reading *in, const struct record *record)
 {
-    bool live = in->file->rows->is_live; /* the first line has the names */
+    bool live = in->rows->is_live; /* the first line has the names */
     struct row row = {.line = live ? 0 : record->line, .number = live ? record->line - 1 : 0};
 
     if (record->count < in->least || record->count > in->columns.count) {
-        messages_add(&in->file->rows->errors, "line %u: %zu values for %zu columns",
+        messages_add(&in->rows->errors, "line %u: %zu values for %zu columns",
                      (unsigned)record->line, record->count, in->columns.count);
         return;
     }
@@ -185,14 +171,14 @@ static void record_add_row(struct separated *in, const struct record *record)
             row.values[meaning].is_there &= !null_word || meaning == COLUMN_NAME;
         }
     }
-    rows_keep(in->file->rows, &row);
+    rows_keep(in->rows, &row);
 }
 
 /* The first line names the columns; otherwise the columns are the table's, in its order. */
-static int record_begin(struct separated *in, const struct record *record)
+static int record_begin(struct file_reading *in, const struct record *record)
 {
-    const struct source *source = in->file->source;
-    bool must_name = in->dialect->must_name || in->file->rows->is_live;
+    const struct source *source = in->source;
+    bool must_name = in->dialect->must_name || in->rows->is_live;
     BUF_LOCAL(names);
 
     if (record_take_names(in, record)) {
@@ -204,12 +190,12 @@ static int record_begin(struct separated *in, const struct record *record)
         }
     }
     if (must_name) {
-        return reading_fail(in->file, record->line,
+        return reading_fail(in, record->line,
                             "a line with the names of the columns was expected:%s",
                             buf_text(&names));
     }
     columns_in_order(&in->columns, source);
-    in->file->rows->guessed = true;
+    in->rows->guessed = true;
     for (size_t i = 0; i < in->columns.count; i++) {
         int meaning = in->columns.meaning[i];
 
@@ -221,24 +207,24 @@ static int record_begin(struct separated *in, const struct record *record)
     return 0;
 }
 
-static int separated_read(struct file_reading *file, enum form form)
+static int separated_read(struct file_reading *in, enum form form)
 {
-    struct separated in = {.file = file, .dialect = &DIALECTS[form]};
     struct record record;
     int err = 0;
 
-    while (err == 0 && file->at < file->len) {
-        if (!record_read(&in, &record)) {
-            return reading_fail(file, file->line,
+    in->dialect = &DIALECTS[form];
+    while (err == 0 && in->at < in->len) {
+        if (!record_read(in, &record)) {
+            return reading_fail(in, in->line,
                                 "a quote is not closed, or text follows a closing quote");
         }
         if (record.count == 1 && record.fields[0].plain && record.fields[0].value.len == 0) {
             continue; /* a blank line */
         }
-        if (in.columns.count > 0) {
-            record_add_row(&in, &record);
+        if (in->columns.count > 0) {
+            record_add_row(in, &record);
         } else {
-            err = record_begin(&in, &record);
+            err = record_begin(in, &record);
         }
     }
     return err;
@@ -525,30 +511,27 @@ static int json_next_object(struct file_reading *file)
     return err;
 }
 
-static int json_next_array(struct file_reading *file)
-{
-    bool more = !json_skip_char(file, ']');
-    int err = 0;
-
-    while (more && err == 0) {
-        err = json_skip_blanks(file) ? json_next_object(file)
-                                     : reading_fail(file, file->line, "the array is cut off");
-        more = err == 0 && json_skip_char(file, ',');
-        if (err == 0 && !more && !json_skip_char(file, ']')) {
-            err = reading_fail(file, file->line,
-                               file->at < file->len ? "a comma or ] was expected"
-                                                    : "the array is cut off");
-        }
-    }
-    return err;
-}
-
+/* Objects, alone or in arrays. */
 static int json_read(struct file_reading *file)
 {
+    bool is_open = false; /* in an array */
     int err = 0;
 
-    while (err == 0 && json_skip_blanks(file)) {
-        err = json_skip_char(file, '[') ? json_next_array(file) : json_next_object(file);
+    while (err == 0 && (json_skip_blanks(file) || is_open)) {
+        if (!is_open && json_skip_char(file, '[')) {
+            is_open = !json_skip_char(file, ']');
+            continue;
+        }
+        err = file->at < file->len ? json_next_object(file)
+                                   : reading_fail(file, file->line, "the array is cut off");
+        if (err == 0 && is_open && !json_skip_char(file, ',')) {
+            is_open = false;
+            if (!json_skip_char(file, ']')) {
+                err = reading_fail(file, file->line,
+                                   file->at < file->len ? "a comma or ] was expected"
+                                                        : "the array is cut off");
+            }
+        }
     }
     if (err == 0 && file->rows->count == 0 && file->rows->errors.count == 0) {
         buf_printf(file->why, "no rows of a table %s", file->table);
@@ -583,7 +566,6 @@ static bool begins_sql(const char *data)
 static enum form detect(const struct file_reading *file)
 {
     struct file_reading probe = *file;
-    struct separated in = {.file = &probe, .dialect = &DIALECTS[FORM_TSV]};
     struct record record;
     const char *data = file->data + strspn(file->data, " \n\v\f\r");
     size_t line = strcspn(data, "\n");
@@ -598,7 +580,9 @@ static enum form detect(const struct file_reading *file)
         return memchr(data, ',', line) != NULL ? FORM_CSV : FORM_UNKNOWN;
     }
     probe.at = (size_t)(data - file->data);
-    return record_read(&in, &record) && record_take_names(&in, &record) ? FORM_TSV : FORM_OUTFILE;
+    probe.dialect = &DIALECTS[FORM_TSV];
+    return record_read(&probe, &record) && record_take_names(&probe, &record) ? FORM_TSV
+                                                                              : FORM_OUTFILE;
 }
 
 /* Files of other programs, by their first bytes, and the form to use instead. */
@@ -713,13 +697,21 @@ static int64_t time_read(const char *text)
     return good ? (int64_t)timegm(&tm) : -1;
 }
 
+/* After "Dump completed" of mysqldump's last line; NULL: there is no such line. */
+static const char *file_last_line(const char *data, size_t len)
+{
+    static const char last[] = "-- Dump completed";
+    size_t tail = len < HEAD_BYTES ? len : HEAD_BYTES;
+    const char *found = memmem(data + len - tail, tail, last, sizeof last - 1);
+
+    return found != NULL ? found + sizeof last - 1 : NULL;
+}
+
 int64_t file_quiet_s(const struct rows *rows, const char *data, size_t len, int64_t made_s)
 {
-    static const char last[] = "-- Dump completed on ";
     const int64_t zones_s = 15 * 3600;
-    size_t tail = len < HEAD_BYTES ? len : HEAD_BYTES;
-    const char *end = memmem(data + len - tail, tail, last, sizeof last - 1);
-    int64_t dumped_s = end != NULL ? time_read(end + sizeof last - 1) : -1;
+    const char *end = file_last_line(data, len);
+    int64_t dumped_s = end != NULL && strncmp(end, " on ", 4) == 0 ? time_read(end + 4) : -1;
     int64_t newest_s = -1;
     int64_t apart_s;
 
@@ -740,9 +732,8 @@ int64_t file_quiet_s(const struct rows *rows, const char *data, size_t len, int6
 bool file_may_be_cut_off(const char *data, size_t len)
 {
     size_t head = len < HEAD_BYTES ? len : HEAD_BYTES;
-    static const char last[] = "-- Dump completed";
     bool begun = memmem(data, head, "-- MySQL dump ", 14) != NULL ||
                  memmem(data, head, "-- MariaDB dump ", 16) != NULL;
 
-    return begun && memmem(data + len - head, head, last, sizeof last - 1) == NULL;
+    return begun && file_last_line(data, len) == NULL;
 }

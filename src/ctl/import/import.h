@@ -165,8 +165,15 @@ struct file_reading {
     size_t at;
     uint32_t line; /* of the byte at `at` */
     struct rows *rows;
-    struct buf *why; /* not empty: the file is unreadable */
-    unsigned tables; /* of this name, in phpMyAdmin's JSON */
+    struct buf *why;               /* not empty: the file is unreadable */
+    const struct dialect *dialect; /* of columns between tabs or commas */
+    struct columns columns; /* named by the first line, or CREATE TABLE; else in the usual order */
+    size_t least;           /* of values in a line between tabs or commas */
+    bool has_created;       /* by its CREATE TABLE */
+    struct buf database;    /* of the last USE */
+    struct buf rows_of;     /* the database whose rows were read */
+    struct buf others;      /* other tables with rows */
+    unsigned tables;        /* of this name, in phpMyAdmin's JSON */
 };
 
 /* The file is unreadable because of this line. Only the first reason is kept. ERR_INVALID. */
@@ -187,7 +194,8 @@ size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool 
 enum escapes {
     ESCAPES_NONE, /* a backslash is itself */
     ESCAPES_ALL,  /* \0, \b, \n, \r, \t and \Z; before another byte it has no meaning */
-    ESCAPES_SQL   /* the same, but before % and _ it stays, as in MySQL */
+    ESCAPES_SQL,  /* the same, but before % and _ it stays, as in MySQL */
+    ESCAPES_REDIS /* \a, \b, \n, \r, \t and \xHH */
 };
 
 /* Append a text with its escapes resolved. quote: doubled in it; NUL: none is. */

@@ -89,9 +89,7 @@ const struct source SOURCE_REDIS = {
 int source_column(const struct source *source, const char *name, size_t len)
 {
     for (int column = 0; column < COLUMNS; column++) {
-        const char *known = source->columns[column];
-
-        if (known != NULL && strlen(known) == len && strncasecmp(known, name, len) == 0) {
+        if (source->columns[column] != NULL && text_is(name, len, source->columns[column])) {
             return column;
         }
     }
@@ -254,7 +252,7 @@ static uint64_t row_check_number(struct tag_checking *checking, enum column colu
     bool is_there = checking->row->values[column].is_there;
     size_t len;
     const char *bytes = row_bytes(checking, column, &len);
-    const char *digits = bytes;
+    const char *digits = bytes; /* without a NUL at its end */
     const char *end = bytes + len;
     uint64_t number = 0;
 

@@ -35,15 +35,6 @@ struct token {
     uint32_t line; /* where it begins */
 };
 
-struct sql_reading {
-    struct file_reading *file;
-    struct columns columns; /* of INSERTs that name none */
-    bool has_created;       /* by its CREATE TABLE */
-    struct buf database;    /* of the last USE */
-    struct buf rows_of;     /* the database whose rows were read */
-    struct buf tables;      /* other tables with rows */
-};
-
 /* A value being read. */
 struct value {
     struct row_value bytes;
@@ -100,19 +91,25 @@ size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool 
 
 void sql_unquote(struct buf *out, const char *text, size_t len, char quote, enum escapes escapes)
 {
-    static const char letters[] = "0bnrtZ";
-    static const char meanings[] = "\0\b\n\r\t\x1a";
+    const char *letters = escapes == ESCAPES_REDIS ? "abnrt" : "0bnrtZ";
+    const char *meanings = escapes == ESCAPES_REDIS ? "\a\b\n\r\t" : "\0\b\n\r\t\x1a";
 
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
 
         if (escapes != ESCAPES_NONE && c == '\\' && i + 1 < len) {
             const char *found = text[++i] != '\0' ? strchr(letters, text[i]) : NULL;
+            uint8_t code;
 
             if (escapes == ESCAPES_SQL && (text[i] == '%' || text[i] == '_')) {
                 buf_put(out, "\\", 1);
             }
             c = found != NULL ? meanings[found - letters] : text[i];
+            if (escapes == ESCAPES_REDIS && c == 'x' && i + 2 < len &&
+                text_hex(text + i + 1, 1, &code)) {
+                c = (char)code;
+                i += 2;
+            }
         } else if (quote != '\0' && c == quote) {
             i++; /* it is doubled */
         }
@@ -176,33 +173,30 @@ static enum token_kind sql_measure(const struct file_reading *file, size_t *ret_
 }
 
 /* The next token; a broken one ends the file, and *why reports it. */
-static struct token sql_next(struct sql_reading *in)
+static struct token sql_next(struct file_reading *in)
 {
-    struct file_reading *file = in->file;
     struct token token = {.kind = TOKEN_END};
 
-    sql_skip_blanks(file);
-    token.line = file->line;
-    token.text = file->data + file->at;
-    if (file->at == file->len) {
+    sql_skip_blanks(in);
+    token.line = in->line;
+    token.text = in->data + in->at;
+    if (in->at == in->len) {
         return token;
     }
-    token.kind = sql_measure(file, &token.len);
+    token.kind = sql_measure(in, &token.len);
     if (token.kind == TOKEN_BROKEN) {
-        (void)reading_fail(file, token.line,
-                           "what %.*s opens is never closed; is the file cut off?",
+        (void)reading_fail(in, token.line, "what %.*s opens is never closed; is the file cut off?",
                            *token.text == '/' ? 2 : 1, token.text);
         token.kind = TOKEN_END;
-        token.len = file->len - file->at;
+        token.len = in->len - in->at;
     }
-    reading_advance(file, file->at + token.len);
+    reading_advance(in, in->at + token.len);
     return token;
 }
 
 static bool token_is_word(const struct token *token, const char *word)
 {
-    return token->kind == TOKEN_WORD && token->len == strlen(word) &&
-           strncasecmp(token->text, word, token->len) == 0;
+    return token->kind == TOKEN_WORD && text_is(token->text, token->len, word);
 }
 
 static bool token_is_char(const struct token *token, char c)
@@ -230,7 +224,7 @@ static void token_name(const struct token *token, struct buf *out)
 
 /* --- statements without rows --- */
 
-static void sql_skip_statement(struct sql_reading *in, struct token token)
+static void sql_skip_statement(struct file_reading *in, struct token token)
 {
     while (token.kind != TOKEN_END && !token_is_char(&token, ';')) {
         token = sql_next(in);
@@ -261,16 +255,16 @@ static void sql_skip_delimited(struct file_reading *file)
     }
 }
 
-static int sql_meaning_of(const struct sql_reading *in, const struct token *token)
+static int sql_meaning_of(const struct file_reading *in, const struct token *token)
 {
     BUF_LOCAL(name);
 
     token_name(token, &name);
-    return source_column(in->file->source, buf_text(&name), name.len);
+    return source_column(in->source, buf_text(&name), name.len);
 }
 
 /* [database.]table: the token after it. */
-static struct token sql_read_table(struct sql_reading *in, struct token token, struct buf *name)
+static struct token sql_read_table(struct file_reading *in, struct token token, struct buf *name)
 {
     if (token.kind == TOKEN_END) {
         return token;
@@ -290,14 +284,8 @@ static struct token sql_read_table(struct sql_reading *in, struct token token, s
     return token;
 }
 
-static bool sql_is_wanted(const struct sql_reading *in, const struct buf *name)
-{
-    return name->len == strlen(in->file->table) &&
-           strncasecmp((char *)name->data, in->file->table, name->len) == 0;
-}
-
 /* CREATE TABLE gives the order of the columns. */
-static void sql_read_create(struct sql_reading *in)
+static void sql_read_create(struct file_reading *in)
 {
     static const char *const words[] = {"IF", "NOT", "EXISTS", NULL};
     static const char *const keys[] = {"primary",    "key",      "unique",  "index",
@@ -315,7 +303,7 @@ static void sql_read_create(struct sql_reading *in)
         token = sql_next(in);
     } while (token_is_one_of(&token, words));
     token = sql_read_table(in, token, &name);
-    if (sql_is_wanted(in, &name) && token_is_char(&token, '(')) {
+    if (text_is(buf_text(&name), name.len, in->table) && token_is_char(&token, '(')) {
         const char *missing;
 
         in->columns = (struct columns){.count = 0};
@@ -332,11 +320,11 @@ static void sql_read_create(struct sql_reading *in)
                 break;
             }
         }
-        missing = columns_lack(in->file->source, &in->columns);
+        missing = columns_lack(in->source, &in->columns);
         if (in->columns.too_many) {
-            (void)reading_fail(in->file, token.line, "the table has more than 64 columns");
+            (void)reading_fail(in, token.line, "the table has more than 64 columns");
         } else if (missing != NULL) {
-            (void)reading_fail(in->file, token.line,
+            (void)reading_fail(in, token.line,
                                "the table lacks a column that is needed: no column %s", missing);
         }
         in->has_created = true;
@@ -352,7 +340,7 @@ static bool charset_is_utf8(const char *name, size_t len)
     static const char *const utf8[] = {"binary", "utf8", "utf8mb3", "utf8mb4", "ascii"};
 
     for (size_t i = 0; i < COUNT_OF(utf8); i++) {
-        if (strlen(utf8[i]) == len && strncasecmp(utf8[i], name, len) == 0) {
+        if (text_is(name, len, utf8[i])) {
             return true;
         }
     }
@@ -366,10 +354,10 @@ static void value_is_wrong(struct value *value, const char *why, const struct to
 }
 
 /* The bytes of a literal, after its prefix: _utf8mb4, n, x. */
-static void sql_put_literal(struct sql_reading *in, const struct token *token,
+static void sql_put_literal(struct file_reading *in, const struct token *token,
                             const struct token *before, struct value *value)
 {
-    struct buf *out = &in->file->rows->text;
+    struct buf *out = &in->rows->text;
     bool hex = before != NULL && token_is_word(before, "x");
     bool named = before != NULL && before->text[0] == '_';
     BUF_LOCAL(bytes);
@@ -404,7 +392,7 @@ static void sql_put_literal(struct sql_reading *in, const struct token *token,
 
 /* One value: the token after it. Tokens up to the comma belong to an expression, as in
  * current_timestamp(). */
-static struct token sql_read_value(struct sql_reading *in, struct value *value)
+static struct token sql_read_value(struct file_reading *in, struct value *value)
 {
     struct token token = sql_next(in);
     struct token before = token;
@@ -439,9 +427,9 @@ static struct token sql_read_value(struct sql_reading *in, struct value *value)
 /* --- INSERT --- */
 
 /* One (value, ...) after its opening parenthesis. False: the file is cut off. */
-static bool insert_read_row(struct sql_reading *in, const struct columns *columns, struct row *row)
+static bool insert_read_row(struct file_reading *in, const struct columns *columns, struct row *row)
 {
-    struct messages *errors = &in->file->rows->errors;
+    struct messages *errors = &in->rows->errors;
     size_t before = errors->count;
     size_t count = 0;
     struct token token;
@@ -452,16 +440,15 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
 
         token = sql_read_value(in, &value);
         if (token.kind == TOKEN_END) {
-            (void)reading_fail(in->file, row->line, "this row does not end: the file is cut off");
+            (void)reading_fail(in, row->line, "this row does not end: the file is cut off");
             return false;
         }
         count++;
         if (meaning == COLUMN_TIME && value.wrong != NULL) {
             value.bytes.is_there = false; /* now() */
         } else if (meaning != NO_COLUMN && value.wrong != NULL && errors->count == before) {
-            messages_add(errors, "%s: %s: %s%s%s", ROW_PLACE(row),
-                         in->file->source->columns[meaning], value.wrong,
-                         value.shown[0] != '\0' ? " " : "", value.shown);
+            messages_add(errors, "%s: %s: %s%s%s", ROW_PLACE(row), in->source->columns[meaning],
+                         value.wrong, value.shown[0] != '\0' ? " " : "", value.shown);
         }
         if (meaning != NO_COLUMN) {
             row->values[meaning] = value.bytes;
@@ -472,12 +459,12 @@ static bool insert_read_row(struct sql_reading *in, const struct columns *column
                      columns->count);
     }
     if (errors->count == before) {
-        rows_keep(in->file->rows, row);
+        rows_keep(in->rows, row);
     }
     return true;
 }
 
-static void insert_read_rows(struct sql_reading *in, const struct columns *columns)
+static void insert_read_rows(struct file_reading *in, const struct columns *columns)
 {
     struct token token = sql_next(in);
     uint32_t number = 0;
@@ -494,14 +481,14 @@ static void insert_read_rows(struct sql_reading *in, const struct columns *colum
         }
     }
     if (token.kind == TOKEN_END) {
-        (void)reading_fail(in->file, token.line,
+        (void)reading_fail(in, token.line,
                            "the last INSERT has no ';' at its end: the file is cut off");
     }
     sql_skip_statement(in, token);
 }
 
 /* [(column, ...)] VALUES of the wanted table. */
-static void insert_read_wanted(struct sql_reading *in, struct token token)
+static void insert_read_wanted(struct file_reading *in, struct token token)
 {
     struct columns columns = in->columns;
     const char *missing;
@@ -515,15 +502,15 @@ static void insert_read_wanted(struct sql_reading *in, struct token token)
         }
         token = sql_next(in);
     } else if (!in->has_created) {
-        in->file->rows->guessed = true;
+        in->rows->guessed = true;
     }
-    missing = columns_lack(in->file->source, &columns);
+    missing = columns_lack(in->source, &columns);
     if (missing == NULL && !columns.too_many &&
         (token_is_word(&token, "VALUES") || token_is_word(&token, "VALUE"))) {
         insert_read_rows(in, &columns);
         return;
     }
-    messages_add(&in->file->rows->errors, "line %u: an INSERT %s%s", (unsigned)token.line,
+    messages_add(&in->rows->errors, "line %u: an INSERT %s%s", (unsigned)token.line,
                  missing != NULL    ? "without the column "
                  : columns.too_many ? "of more than 64 columns"
                                     : "without VALUES",
@@ -531,7 +518,7 @@ static void insert_read_wanted(struct sql_reading *in, struct token token)
     sql_skip_statement(in, token);
 }
 
-static void sql_read_insert(struct sql_reading *in)
+static void sql_read_insert(struct file_reading *in)
 {
     static const char *const words[] = {"INTO",          "IGNORE",  "LOW_PRIORITY",
                                         "HIGH_PRIORITY", "DELAYED", NULL};
@@ -545,29 +532,29 @@ static void sql_read_insert(struct sql_reading *in)
     }
     if (token.kind == TOKEN_STRING) {
         (void)reading_fail(
-            in->file, token.line,
+            in, token.line,
             "a name in double quotes: dump it without ANSI_QUOTES (mysqldump --skip-ansi), or "
             "give the table as CSV with a line of names");
         return;
     }
     token = sql_read_table(in, token, &name);
-    if (!sql_is_wanted(in, &name)) {
-        if (name.len > 0 && in->tables.len < TABLES_TOLD_BYTES &&
-            (in->tables.len == 0 ||
-             memmem(in->tables.data, in->tables.len, name.data, name.len) == NULL)) {
-            buf_printf(&in->tables, "%s%.*s", in->tables.len > 0 ? ", " : "",
+    if (!text_is(buf_text(&name), name.len, in->table)) {
+        if (name.len > 0 && in->others.len < TABLES_TOLD_BYTES &&
+            (in->others.len == 0 ||
+             memmem(in->others.data, in->others.len, name.data, name.len) == NULL)) {
+            buf_printf(&in->others, "%s%.*s", in->others.len > 0 ? ", " : "",
                        (int)(name.len < 64 ? name.len : 64), (char *)name.data);
         }
         sql_skip_statement(in, token);
         return;
     }
-    if (in->file->rows->count == 0) {
+    if (in->rows->count == 0) {
         before->len = 0;
         buf_put(before, now->data, now->len);
     }
     if (before->len != now->len ||
         (now->len > 0 && memcmp(before->data, now->data, now->len) != 0)) {
-        (void)reading_fail(in->file, token.line, /* whose tags would be mixed up with the first's */
+        (void)reading_fail(in, token.line, /* whose tags would be mixed up with the first's */
                            "the table of a second database: give each database a file of its own");
     } else {
         insert_read_wanted(in, token);
@@ -612,37 +599,36 @@ static bool charset_check(struct file_reading *file)
     return false;
 }
 
-int sql_read(struct file_reading *file)
+int sql_read(struct file_reading *in)
 {
-    struct sql_reading in = {.file = file};
     struct token token;
 
-    columns_in_order(&in.columns, file->source);
-    if (!charset_check(file)) {
+    columns_in_order(&in->columns, in->source);
+    if (!charset_check(in)) {
         return ERR_INVALID;
     }
-    while (file->why->len == 0 && (token = sql_next(&in)).kind != TOKEN_END) {
+    while (in->why->len == 0 && (token = sql_next(in)).kind != TOKEN_END) {
         if (token_is_word(&token, "INSERT") || token_is_word(&token, "REPLACE")) {
-            sql_read_insert(&in);
+            sql_read_insert(in);
         } else if (token_is_word(&token, "CREATE")) {
-            sql_read_create(&in);
+            sql_read_create(in);
         } else if (token_is_word(&token, "DELIMITER")) {
-            sql_skip_delimited(file);
+            sql_skip_delimited(in);
         } else {
             if (token_is_word(&token, "USE")) {
-                token = sql_next(&in);
-                in.database.len = 0;
-                token_name(&token, &in.database);
+                token = sql_next(in);
+                in->database.len = 0;
+                token_name(&token, &in->database);
             }
-            sql_skip_statement(&in, token);
+            sql_skip_statement(in, token);
         }
     }
-    if (file->why->len == 0 && file->rows->count == 0 && file->rows->errors.count == 0) {
-        buf_printf(file->why, "no rows of a table %s (tables with rows: %s)", file->table,
-                   in.tables.len > 0 ? buf_text(&in.tables) : "none");
+    if (in->why->len == 0 && in->rows->count == 0 && in->rows->errors.count == 0) {
+        buf_printf(in->why, "no rows of a table %s (tables with rows: %s)", in->table,
+                   in->others.len > 0 ? buf_text(&in->others) : "none");
     }
-    buf_free(&in.tables);
-    buf_free(&in.database);
-    buf_free(&in.rows_of);
-    return file->why->len > 0 ? ERR_INVALID : 0;
+    buf_free(&in->others);
+    buf_free(&in->database);
+    buf_free(&in->rows_of);
+    return in->why->len > 0 ? ERR_INVALID : 0;
 }

@@ -464,6 +464,10 @@ static void set_request(struct asking *asking, const char *url, uint32_t timeout
         SET(curl, LOW_SPEED_LIMIT, 1L);
         SET(curl, LOW_SPEED_TIME, (long)((timeout_ms + 999) / 1000));
     }
+    if (settings->token != NULL) {
+        SET(curl, HTTPAUTH, CURLAUTH_BEARER);
+        SET(curl, XOAUTH2_BEARER, settings->token);
+    }
     SET(curl, SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     if (settings->values[SETTING_CA] != NULL) {
         SET(curl, CAINFO, settings->values[SETTING_CA]);
@@ -475,31 +479,21 @@ static void set_request(struct asking *asking, const char *url, uint32_t timeout
     }
 }
 
-static struct curl_slist *add_header(struct curl_slist *headers, const char *name,
-                                     const char *value)
+/* Beside those that libcurl sends by itself. */
+static struct curl_slist *make_headers(const struct ask *ask)
 {
-    BUF_LOCAL(line);
-
-    buf_printf(&line, "%s%s", name, value);
-    headers = MUST_HAVE(curl_slist_append(headers, buf_text(&line)));
-    explicit_bzero(line.data, line.capacity);
-    return headers;
-}
-
-static struct curl_slist *make_headers(const struct asking *asking)
-{
-    const char *token = asking->cluster->settings->token;
     struct curl_slist *headers = NULL;
+    BUF_LOCAL(key);
 
-    if (asking->ask->body != NULL) {
-        headers = add_header(headers, "Content-Type: application/json", "");
-        headers = add_header(headers, "Expect:", "");
+    if (ask->body != NULL) {
+        headers = MUST_HAVE(curl_slist_append(headers, "Content-Type: application/json"));
+        headers = MUST_HAVE(curl_slist_append(headers, "Expect:"));
     }
-    if (token != NULL) {
-        headers = add_header(headers, "Authorization: Bearer ", token);
+    if (ask->key != NULL) {
+        buf_printf(&key, "Idempotency-Key: %s", ask->key);
+        headers = MUST_HAVE(curl_slist_append(headers, buf_text(&key)));
     }
-    return asking->ask->key != NULL ? add_header(headers, "Idempotency-Key: ", asking->ask->key)
-                                    : headers;
+    return headers;
 }
 
 /* Is it certain that the server has not seen the request? */
@@ -537,7 +531,7 @@ static bool exchange(struct asking *asking, const struct server *server, const c
                      uint32_t timeout_ms)
 {
     CURL *curl = asking->cluster->curl;
-    struct curl_slist *headers = make_headers(asking);
+    struct curl_slist *headers = make_headers(asking->ask);
     char error[CURL_ERROR_SIZE] = "";
     BUF_LOCAL(url);
     CURLcode code;

@@ -334,6 +334,7 @@ static void grants_settle(struct batcher *batcher, struct batch_item *item, uint
                           const void *result, uint64_t now_ms)
 {
     struct allocator *allocator = CONTAINER(batcher, struct allocator, grants);
+    struct id_tag *tag;
 
     (void)note;
     if (item == NULL) { /* late: another request may be under way */
@@ -341,11 +342,13 @@ static void grants_settle(struct batcher *batcher, struct batch_item *item, uint
             err == 0 ? ((const struct grant_result *)result)->size : 0;
         return;
     }
+    tag = CONTAINER(item, struct id_tag, item);
     allocator->counts.in_flight--;
+    atomic_store_explicit(&tag->disk_full, err == ERR_DISK_FULL, memory_order_relaxed);
     if (err == 0) {
-        tag_result(allocator, CONTAINER(item, struct id_tag, item), result, now_ms);
+        tag_result(allocator, tag, result, now_ms);
     } else {
-        tag_retry(allocator, CONTAINER(item, struct id_tag, item), now_ms);
+        tag_retry(allocator, tag, now_ms);
     }
 }
 

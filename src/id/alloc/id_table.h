@@ -47,6 +47,7 @@ struct id_tag {
     struct segment_buffer buffer;
     _Atomic uint32_t state;         /* enum id_tag_state */
     _Atomic bool refill_wanted;     /* set by the asking claimer; cleared as the request ends */
+    _Atomic bool disk_full;         /* the last refill was refused for want of room */
     uint16_t name_len;              /* fixed at insertion, as the name */
     _Atomic uint32_t increment;     /* of the row seen last; 0: 1 */
     uint32_t offset;                /* raft loop's: of the row seen last, as increment */

@@ -50,7 +50,7 @@ void strict_limit_keys(struct strict *strict, uint32_t key_limit, uint32_t key_s
 typedef uint32_t (*strict_period_fn)(void *data, const char *name, size_t name_len);
 void strict_dates(struct strict *strict, strict_period_fn period, void *data);
 
-/* key_limit: strict.keys. answers: where requests go that are over, with reply and status.
+/* key_limit: 1..LIMIT_KEYS. answers: where requests go that are over, with reply and status.
  * allocator: it knows the keys of texts, and notes which tags are in use. */
 struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
                           struct id_proposer *proposer, struct answers *answers,

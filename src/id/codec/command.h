@@ -115,7 +115,7 @@ static inline bool command_is_leaders(int type)
 /* A command with a list of items: the part before the items. */
 struct command_list {
     uint64_t wall_ms;   /* not of RECALLED */
-    uint32_t key_limit; /* of STRICT: keys that the table may hold (the sender's strict.keys; a
+    uint32_t key_limit; /* of STRICT: keys that the table may hold (by the sender's settings; a
                            command must carry everything that apply needs) */
     uint32_t key_share; /* of STRICT and KEYED: of these, the most for a client whose item names no
                            number */

@@ -311,6 +311,7 @@ int tls_files_load(const struct config *config, struct tls *tls, struct tls_cont
 #define RENEWALS_PER_WINDOW 3      /* two may fail */
 #define RENEW_MS 3000              /* Leaf's report interval */
 #define SHUTDOWN_GRACE_MS 5000     /* more than an election; at most half of a supervisor's limit */
+#define KEY_BYTES 200              /* of memory, some, that an idempotency key takes */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
 #define MARK_LEAD_MS 1000 /* a write a second; and the wait after a crash */
@@ -482,6 +483,9 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     config->shutdown.grace_ms = SHUTDOWN_GRACE_MS;
     config->http.quotas = config->quota.clients;
     config->http.worker_percent = config->quota.workers_percent;
+    config->ids.strict_keys = (uint32_t)(config->node.replica.memory_bytes / KEY_BYTES < LIMIT_KEYS
+                                             ? config->node.replica.memory_bytes / KEY_BYTES
+                                             : LIMIT_KEYS);
     config->ids.key_percent = config->quota.keys_percent;
     config->http.tags_bytes =
         config->quota.tags_percent < 100
@@ -799,6 +803,7 @@ static int refuse_name(enum config_source source, const char *name, size_t len,
                           "within a day, of 10000 at most"},
         {"http.timeout-ms", "a request waits three times raft.election-ms, 3 to 10 s; where a "
                             "client needs another time, let it send timeout_ms"},
+        {"strict.keys", "data.memory-bytes bounds the idempotency keys, some 200 bytes each"},
     };
     size_t bare = strcspn(name, "=");
     struct setting_text spelled;

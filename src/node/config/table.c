@@ -710,8 +710,8 @@ const struct setting settings[] = {
     {"data.memory-bytes",
      RANGED(setting_bytes, node.replica.memory_bytes, LIMIT_MEMORY_MIN_BYTES, 1ULL << 40),
      DEFAULT("192MiB"),
-     "Memory for tags and idempotency keys. Beyond it a new tag gets 507 `state_full`, a new key "
-     "503 `idempotency_full`. The same on all nodes."},
+     "Memory for tags and idempotency keys, each of them some 200 bytes for a day. Beyond it a new "
+     "tag gets 507 `state_full`, a new key 503 `idempotency_full`. The same on all nodes."},
     {"data.loose-mode", VALUE(setting_boolean, data.loose_mode), DEFAULT("false"),
      "Take a `data.dir` on which others have rights: for volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
@@ -796,9 +796,6 @@ const struct setting settings[] = {
     {"segment.cover-ms", NUMBER(ids.allocator.cover_ms, 0, MAX_COVER_MS, "ms"),
      DEFAULT_SHOWN("0", "0: five times `raft.election-ms`, at least 5 s"),
      "How long a segment of a tag without `cover_s` lasts, within its `max_step`."},
-    {"strict.keys", NUMBER(ids.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
-     "Idempotency keys of the whole cluster, each for a day, in some 200 bytes on every node. "
-     "Beyond it 503 `idempotency_full`. The same on all nodes."},
     {"snowflake.workers", NUMBER(ids.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each for as many ids a millisecond as the layout has "
      "sequences. 0: no snowflake ids here."},

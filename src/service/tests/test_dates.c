@@ -60,27 +60,95 @@ static void test_the_day_is_the_logs(void **state)
     assert_int_equal(dates_period(dates, "none", 4), 0);
     ring_run_ms(&ring, MIDNIGHT_MS - 3 * BEGIN_MS);
     assert_int_equal(dates_period(dates, "d", 1), 20231114);
+    ring_node(&ring, 1)->disk_held = true; /* so the log gets no time */
     ring_run_ms(&ring, 3 * BEGIN_MS);
+    assert_int_equal(dates_period(dates, "d", 1), 20231115);
+}
+
+/* After a start the log's time may be of yesterday: no period is known until it has followed. */
+static void test_a_stop_over_midnight(void **state)
+{
+    RING ring = {.keeps_time = true};
+    uint32_t period = 0;
+    struct asked put;
+
+    (void)state;
+    ring_start(&ring, 1);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, BEGIN_MS);
+    asked_put(&put, "d", 10);
+    put_shaped(&put.base.payload, "d", DAYS);
+    ask(&ring, 1, &put, 1000);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(put.base.status, 0);
+    asked_free(&put);
+    assert_int_equal(dates_period(&ring_node(&ring, 1)->ids.dates, "d", 1), 20231114);
+    ring_crash(&ring, 1);
+    ring_run_ms(&ring, MIDNIGHT_MS);
+    ring_restart(&ring, 1);
+    while (period == 0) {
+        period = dates_period(&ring_node(&ring, 1)->ids.dates, "d", 1);
+        ring_run_ms(&ring, 1);
+    }
+    assert_int_equal(period, 20231115);
+}
+
+/* The clocks were an hour ahead, and are right again: the log's time stands for an hour, and no
+ * period begins in it. */
+static void test_clocks_that_were_ahead(void **state)
+{
+    RING ring = {.keeps_time = true};
+    struct dates *dates;
+    struct asked put;
+
+    (void)state;
+    ring_start(&ring, 1);
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, BEGIN_MS);
+    asked_put(&put, "d", 10);
+    put_shaped(&put.base.payload, "d", DAYS);
+    ask(&ring, 1, &put, 1000);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(put.base.status, 0);
+    asked_free(&put);
+    dates = &ring_node(&ring, 1)->ids.dates;
+    ring_node(&ring, 1)->wall_ahead_ms = 3600000;
+    ring_run_ms(&ring, 2 * BEGIN_MS);
+    ring_node(&ring, 1)->wall_ahead_ms = 0;
+    ring_run_ms(&ring, MIDNIGHT_MS - 3600000 + 60000);
+    assert_int_equal(dates_period(dates, "d", 1), 20231114);
+    ring_run_ms(&ring, 3600000);
     assert_int_equal(dates_period(dates, "d", 1), 20231115);
 }
 
 /* Ids, not numbers: an increment skips the others. */
 static void test_what_is_left_of_a_tag(void **state)
 {
-    RING ring = {0};
+    RING ring = {.keeps_time = true};
+    struct dates *dates = &ring.nodes[0].ids.dates;
     const struct tag_row rows[] = {{.max_id = 901, .max = 1001},
                                    {.max_id = 901, .max = 1001, .increment = 10},
                                    {.max_id = 901, .max = 1001, .increment = 10, .offset = 9}};
     const uint64_t left[] = {100, 10, 10};
+    struct tag_row dated = {
+        .max_id = 20231114u * UINT64_C(1000) + 1, .shape = DAYS, .shape_len = sizeof DAYS - 1};
 
     (void)state;
     ring_start(&ring, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint64_t first;
 
-        assert_int_equal(dates_left(&ring_node(&ring, 1)->ids.dates, &rows[i], 1), left[i]);
+        assert_int_equal(dates_left(dates, &rows[i], 1), left[i]);
         assert_int_equal(tag_ids_left(&rows[i], &first), left[i]);
     }
+    /* Of a period: what it has left, or the tag, whichever is less. */
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, BEGIN_MS);
+    assert_int_equal(dates_left(dates, &dated, 1), 999);
+    dated.max = dated.max_id + 50;
+    assert_int_equal(dates_left(dates, &dated, 1), 50);
+    dated.max = dated.max_id;
+    assert_int_equal(dates_left(dates, &dated, 1), 0);
 }
 
 /* A zone is refused where a name gets its first shape. A tag that is there keeps its own, which a
@@ -116,6 +184,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_day_is_the_logs),
+        cmocka_unit_test(test_a_stop_over_midnight),
+        cmocka_unit_test(test_clocks_that_were_ahead),
         cmocka_unit_test(test_what_is_left_of_a_tag),
         cmocka_unit_test(test_zones_that_are_not_known),
     };

@@ -419,6 +419,34 @@ static void test_a_key_has_one_answer(void **state)
     assert_true(take(&ring, leader, 1, "other") > first + 1);
 }
 
+/* Each request of a batch gets the answer to its own key: one has ids already, the others none. */
+static void test_known_and_new_keys_in_one_batch(void **state)
+{
+    static const char *const keys[] = {"known", "new", "newer"};
+    RING ring = {.keeps_time = true};
+    struct asked asked[3];
+    struct asked *waiting[3];
+    uint64_t leader = start(&ring, 3);
+    uint64_t known;
+
+    (void)state;
+    ring_run_ms(&ring, 2000);
+    known = take(&ring, leader, 1, keys[0]);
+    for (unsigned i = 0; i < 3; i++) {
+        waiting[i] = &asked[i];
+        strict_prepare(&asked[i], "a", 1, keys[i]);
+        asked[i].base.mode = TAG_MODE_MONOTONIC;
+        asked[i].base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
+        id_service_submit(&ring_node(&ring, leader)->ids, &asked[i].base);
+    }
+    strict_wait(&ring, waiting, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(strict_first(&asked[i]), known + i);
+        assert_int_equal(strict_told(&asked[i], 0).replayed, i == 0);
+        asked_free(&asked[i]);
+    }
+}
+
 /* The entry is on no other disk: the next leader takes other ids, above all that it acknowledged.
  */
 static void test_a_key_on_a_deposed_leader(void **state)
@@ -476,6 +504,26 @@ static void test_leadership_that_is_handed_over_leaves_no_gap(void **state)
     assert_int_equal(atomic_load(&ring_node(&ring, leader)->ids.health.seen.given_back), returned);
     ring_run_ms(&ring, 500);
     replica_transfer_end(&ring_node(&ring, leader)->replica);
+    assert_int_equal(take(&ring, 1, 1, NULL), 4);
+}
+
+/* Nobody is there to hand it to, so the windows are open until the node gives its ids back. */
+static void test_a_sole_node_that_stops_leaves_no_gap(void **state)
+{
+    RING ring = {0};
+    uint64_t returned;
+
+    (void)state;
+    (void)start(&ring, 1);
+    assert_int_equal(take(&ring, 1, 3, NULL), 1);
+    replica_give_back(&ring_node(&ring, 1)->replica, ring.clock.now_ms + 1000);
+    ring_run_ms(&ring, 100);
+    returned = counts_of(&ring, 1)->returned;
+    assert_true(returned > 0 && windows_given_back(ring_node(&ring, 1)->ids.windows));
+    assert_int_equal(atomic_load(&ring_node(&ring, 1)->ids.health.seen.given_back), returned);
+    ring_crash(&ring, 1);
+    ring_restart(&ring, 1);
+    (void)ring_elect(&ring);
     assert_int_equal(take(&ring, 1, 1, NULL), 4);
 }
 
@@ -691,8 +739,10 @@ int main(void)
         cmocka_unit_test(test_a_window_that_completes_in_another_term_is_nobodys),
         cmocka_unit_test(test_a_leader_that_leads_again_has_no_window),
         cmocka_unit_test(test_a_key_has_one_answer),
+        cmocka_unit_test(test_known_and_new_keys_in_one_batch),
         cmocka_unit_test(test_a_key_on_a_deposed_leader),
         cmocka_unit_test(test_leadership_that_is_handed_over_leaves_no_gap),
+        cmocka_unit_test(test_a_sole_node_that_stops_leaves_no_gap),
         cmocka_unit_test(test_leadership_that_nobody_can_take),
         cmocka_unit_test(test_a_handing_over_that_is_given_up),
         cmocka_unit_test(test_disks_without_room),

@@ -226,6 +226,7 @@ static void test_failure_is_retried_while_somebody_waits(void **state)
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         assert_int_equal(asked(w, 0, NULL), 10); /* not doubled by failures */
         id_world_fail(w, 0, errors[i]);
+        assert_int_equal(tag->disk_full, errors[i] == ERR_DISK_FULL);
         assert_true(tag->refill_wanted); /* claimers need not ask again */
         assert_int_equal(w->wakes, 0);
         assert_true(id_world_next_ms(w) == w->now_ms + ID_WORLD_RETRY_MS);
@@ -238,6 +239,7 @@ static void test_failure_is_retried_while_somebody_waits(void **state)
         assert_int_equal(w->request_count, 1);
     }
     id_world_answer(w, 0);
+    assert_false(tag->disk_full);
     assert_int_equal(w->wakes, 1);
     assert_true(id_world_claim(tag) == 1);
 }

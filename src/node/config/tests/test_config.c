@@ -44,7 +44,7 @@ static void test_defaults(void **state)
     assert_int_equal(config->node.replica.driver.applier.trailing_entries, 2048);
     assert_int_equal(config->ids.allocator.cover_ms, 5000);
     assert_int_equal(config->ids.refill_percent, 10);
-    assert_int_equal(config->ids.strict_keys, 1000000);
+    assert_int_equal(config->ids.strict_keys, (192 << 20) / 200);
     assert_int_equal(config->ids.prefetch.tags, 10000);
     assert_int_equal(config->ids.prefetch.rate_per_s, 1000);
     assert_int_equal(config->ids.lease.workers, 1);
@@ -405,6 +405,8 @@ static void test_settings_that_went(void **state)
         {{"http.timeout-ms", "LEAFD_HTTP_TIMEOUT_MS", "--http-timeout-ms"},
          "a request waits three times raft.election-ms, 3 to 10 s; where a client needs another "
          "time, let it send timeout_ms"},
+        {{"strict.keys", "LEAFD_STRICT_KEYS", "--strict-keys"},
+         "data.memory-bytes bounds the idempotency keys, some 200 bytes each"},
     };
     char text[400];
     char given[64];

@@ -42,6 +42,17 @@ void fixture_born(struct fixture *fixture, const struct birth *birth)
     apply(fixture, &command);
 }
 
+void fixture_raise(struct fixture *fixture)
+{
+    for (uint16_t to = LEVEL_FIRST + 1; to <= state_levels(fixture->state).max; to++) {
+        struct buf command = BUF_INIT;
+
+        cluster_command_put(&command, COMMAND_LEVEL,
+                            &(struct level_command){.to = to, .wall_ms = 1});
+        fixture_apply(fixture, &command);
+    }
+}
+
 void fixture_begin(struct fixture *fixture)
 {
     const struct snowflake_layout layout = {SNOWFLAKE_EPOCH_MS, 41, 4, 12};

@@ -30,6 +30,7 @@ void fixture_end(struct fixture *fixture);
 /* Carry out a command of FIXTURE_NODE. */
 void fixture_apply(struct fixture *fixture, struct buf *command);
 void fixture_born(struct fixture *fixture, const struct birth *birth); /* nobody's command */
+void fixture_raise(struct fixture *fixture);                           /* to the newest level */
 void fixture_put(struct fixture *fixture, const char *tag, uint64_t max_id, enum tag_mode mode);
 /* With a shape; its first key is the name, and zeros. */
 void fixture_put_shaped(struct fixture *fixture, const char *tag, const char *shape,

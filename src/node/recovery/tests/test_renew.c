@@ -137,12 +137,24 @@ static void test_a_tag_that_was_changing_is_strict(void **state)
 /* Shows backup-times. */
 static void test_no_worker_id_may_stamp_what_is_over(void **state)
 {
+    const struct worker_acquire wide = {.kind = WORKER_CLIENT,
+                                        .worker_id = 20,
+                                        .bits = 10,
+                                        .window_ms = 1000,
+                                        .wall_ms = FIXTURE_NOW_MS,
+                                        .name = "wide",
+                                        .name_len = 4,
+                                        .address = "",
+                                        .client = 9,
+                                        .percent = 100};
+    struct buf command = BUF_INIT;
     struct fixture fixture;
     struct renewed of;
     struct fsm *fsm;
 
     (void)state;
     fixture_begin(&fixture);
+    fixture_raise(&fixture);
     fixture_acquire(&fixture, "short", 1000);
     fixture_acquire(&fixture, "long", DAY_MS);
     fsm = renewed(&fixture, &by_ids, &of);
@@ -155,6 +167,7 @@ static void test_no_worker_id_may_stamp_what_is_over(void **state)
         assert_int_equal(row->state, WORKER_RELEASED);
         assert_true(row->granted_until_ms >= FIXTURE_NOW_MS);
         assert_true(row->updated_ms >= FIXTURE_NOW_MS); /* nothing of it is older than the state */
+        assert_int_equal(row->client, 0);               /* nor counts for a client */
         assert_true(row->epoch > (old != NULL ? old->epoch : 0) + 1000);
         assert_true(old == NULL || row->granted_until_ms >= old->granted_until_ms);
     }
@@ -170,6 +183,11 @@ static void test_no_worker_id_may_stamp_what_is_over(void **state)
     fixture_acquire(&fixture, "long", 1000);
     assert_string_equal(fsm_worker(fsm, 0)->name, "long");
     assert_int_equal(fsm_worker(fsm, 0)->granted_from_ms, FIXTURE_NOW_MS);
+    /* Nor does one beyond the cluster's own layout, of which there is no row. */
+    command_put(&command, COMMAND_WORKER_ACQUIRE_OF, &wide);
+    fixture_apply(&fixture, &command);
+    assert_true(fsm_worker(fsm, wide.worker_id)->epoch > 1000);
+    assert_int_equal(fsm_worker(fsm, wide.worker_id)->granted_from_ms, FIXTURE_NOW_MS);
     renewed_release(&of);
     fixture_end(&fixture);
 }
@@ -286,16 +304,21 @@ static void test_keys_are_kept_or_dropped_and_sessions_gone(void **state)
         struct renewed of;
         struct reader reader;
         struct store_row row;
+        struct buf command = BUF_INIT;
         unsigned keys = 0;
 
         fixture_begin(&fixture);
+        fixture_raise(&fixture);
         fixture_put(&fixture, "s", 1, TAG_MODE_STRICT);
         fixture_strict(&fixture, "s", 3, "k-1");
         fixture_strict(&fixture, "s", 4, "k-2");
+        cluster_command_put(&command, COMMAND_CUT,
+                            &(struct client_cut){"::1", FIXTURE_NOW_MS, "r", "ops"});
+        fixture_apply(&fixture, &command);
         state_free(fsm_state(renewed(&fixture, dropping ? &drop : &by_ids, &of)));
         reader_init(&reader, of.rows.data, of.rows.len);
         while (store_rows_next(&reader, &row)) {
-            assert_null(memchr("adgmnr", *(const char *)row.key, 6));
+            assert_null(memchr("adgmnry", *(const char *)row.key, 7));
             keys += *(const char *)row.key == FSM_TABLE_KEYS;
         }
         assert_int_equal(keys, dropping ? 0 : 2);
