@@ -33,7 +33,7 @@ type Snowflake struct {
 	mu      sync.Mutex
 	asking  bool          // an acquire is under way
 	waiting int           // calls that wait for it
-	failed  *Error        // how the last one ended; for those who waited
+	failed  *Error        // how the last one ended, or the last renewal
 	renewal chan struct{} // ends the renewing of the current generator
 	changed chan struct{} // closed and made anew when a worker id came, was renewed or lost
 	layout  atomic.Pointer[Layout]
@@ -233,9 +233,15 @@ func (s *Snowflake) over(ctx context.Context, m *generator) *Error {
 		return s.trail.end(ctx, s.client.admin)
 	}
 	word := m.word.Load() &^ frozen
+	why := ""
+	s.mu.Lock()
+	if s.failed != nil {
+		why = "; the renewal failed: " + s.failed.Error()
+	}
+	s.mu.Unlock()
 	e := failure(CodeWindowOver, true,
-		"the clock says %d; worker id %d may stamp times above %d up to %d", s.client.clock.Now().UnixMilli(),
-		m.worker, int64(word>>m.layout.SequenceBits)+m.layout.EpochMs, m.until.Load()+m.layout.EpochMs)
+		"the clock says %d; worker id %d may stamp times above %d up to %d%s", s.client.clock.Now().UnixMilli(),
+		m.worker, int64(word>>m.layout.SequenceBits)+m.layout.EpochMs, m.until.Load()+m.layout.EpochMs, why)
 	e.Cause = ctx.Err()
 	return e
 }
@@ -453,6 +459,9 @@ func (s *Snowflake) renew(ctx context.Context, m *generator, ended chan struct{}
 		one, cancel := context.WithTimeout(ctx, c.settings.Window/3)
 		_, err := c.call(one, c.admin, rq, &t, nil, c.readGrant(http.StatusOK, &g))
 		cancel()
+		s.mu.Lock()
+		s.failed = err
+		s.mu.Unlock()
 		switch {
 		case err == nil && g.worker == int(m.worker) && g.epoch == m.epoch:
 			m.extend(g.untilMs)

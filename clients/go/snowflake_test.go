@@ -3,6 +3,7 @@ package leafd
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -136,6 +137,28 @@ func TestAWindowIsRenewedAtAThird(t *testing.T) {
 	eventually(t, "it waits again", func() bool { return clock.pending() == 1 })
 	clock.move(25 * time.Second) // beyond the first window, within the second
 	mustNext(t, s)
+}
+
+func TestAWindowThatIsOverNamesWhatTheRenewalGot(t *testing.T) {
+	clock := newHandClock()
+	n := newFake(t)
+	n.clock = clock.Now
+	c := openFor(t, Settings{Window: 30 * time.Second}, n.URL)
+	c.clock = clock
+	s := snowflakeOf(t, c, "")
+	mustNext(t, s)
+	eventually(t, "it waits for the renewal's time", func() bool { return clock.pending() == 1 })
+	n.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, `{"code":"client_cut","message":"for the audit"}`)
+		return true
+	})
+	clock.move(31 * time.Second)
+	eventually(t, "it says so", func() bool {
+		_, err := s.Next(soon(t, 100*time.Millisecond))
+		wantCode(t, err, CodeWindowOver, 0)
+		return strings.Contains(err.Error(), "client_cut")
+	})
 }
 
 func TestIdsGoOnUpToTheWindowsEndAndNoFurther(t *testing.T) {
