@@ -1,6 +1,7 @@
 """The parts without a network: sizes of requests, pieces, settings, HTTP, the way from node to
 node, and a walk of the snowflake generator by a clock that does what it likes."""
 import random
+import ssl
 
 import pytest
 
@@ -437,6 +438,33 @@ def test_retry_after_is_the_least_and_the_deadline_the_most():
     with pytest.raises(leafd.LeafdError) as caught:
         journey.move(5.0)
     assert caught.value.code == "unreachable" and "http://n0:1: 503" in caught.value.message
+
+
+def test_only_a_round_without_one_trusted_certificate_is_the_last():
+    def fails(journey, error):
+        journey.move(0.0)
+        journey.broke(error)
+
+    untrusted = ssl.SSLCertVerificationError("not signed by ours")
+    _, journey = one_journey(2, 5.0)
+    fails(journey, untrusted)
+    fails(journey, ConnectionRefusedError("down"))  # it may come back
+    assert journey.move(0.0).wait_s > 0
+    fails(journey, untrusted)
+    fails(journey, untrusted)
+    with pytest.raises(leafd.LeafdError) as caught:
+        journey.move(1.0)
+    assert caught.value.code == "untrusted"
+
+
+def test_a_try_that_the_deadline_cuts_says_what_was_before():
+    _, journey = one_journey(1, 5.0)
+    journey.move(0.0)
+    journey.failed("503")
+    assert journey.move(0.0).wait_s > 0
+    journey.move(4.9)
+    journey.cut(5.0, 4.9)
+    assert journey.unreachable().message.endswith(": 503")
 
 
 def test_who_fails_is_left_once():

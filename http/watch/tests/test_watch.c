@@ -234,8 +234,10 @@ static void test_leader(void **state)
     world->status.leader_id = 1;
     world->status.term = 6;
     look_says(world, EVENT_ELECTION, "node 1 leads in term 6: this node");
+    world->status.term = 7;
+    look_says(world, EVENT_ELECTION, "node 1 leads again, in term 7 after term 6");
     world->status.term = 9;
-    look_says(world, EVENT_ELECTION, "node 1 leads again, in term 9 after term 6");
+    look_says(world, EVENT_ELECTION, "node 1 leads again, in term 9 after term 7");
 }
 
 static void test_members(void **state)
@@ -256,6 +258,14 @@ static void test_members(void **state)
     look_says(world, EVENT_MEMBER, "node 7 runs leafd 0.4.0");
     (void)snprintf(member->peer_address, sizeof member->peer_address, "%s", "i:2");
     look_says(world, EVENT_MEMBER, "node 7 is reached at i:2");
+    member->placement.weight = 3;
+    look_says(world, EVENT_MEMBER, "node 7 has weight 3");
+    member->placement.weight = 1;
+    look_says(world, EVENT_MEMBER, "node 7 has weight 1");
+    member->placement.drained = true;
+    look_says(world, EVENT_MEMBER, "node 7 is drained");
+    member->placement.drained = false;
+    look_says(world, EVENT_MEMBER, "node 7 takes work again");
     member->reachable = true;
     look_says(world, EVENT_LINK, "node 7 is reached");
     member->reachable = false;
@@ -531,6 +541,7 @@ static void test_lag_and_level(void **state)
 
     members[1].lag = ID_UNKNOWN; /* as a follower sees it */
     look_for(world_alarms, 200);
+    assert_false(world_alarms->alarms.items[ALARM_MEMBER_LAGS].begun);
     members[1].lag = 10000;
     look_for(world_alarms, 200);
     assert_false(world_alarms->alarms.items[ALARM_MEMBER_LAGS].begun);
@@ -548,8 +559,10 @@ static void test_lag_and_level(void **state)
 
     atomic_store(&world_alarms->health.level, 2);
     members[0].levels.max = 3;
+    look_for(world_alarms, 1);
     world_alarms->facts.now_ms += 2 * 86400000; /* node 2 has not said what it speaks */
     look_for(world_alarms, 1);
+    assert_false(world_alarms->alarms.items[ALARM_LEVEL_NOT_RAISED].begun);
     members[1].levels.max = 2;
     world_alarms->facts.now_ms += 2 * 86400000;
     look_for(world_alarms, 1);

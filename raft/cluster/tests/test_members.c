@@ -379,10 +379,12 @@ static void test_frames_of_a_removed_node(void **state)
     driver = &ring_node(&ring, leader)->replica.driver;
     ring_make(&ring, leader, "a", 10);
     ring_run_ms(&ring, 100);
+    assert_non_null(rollback_find(&driver->peers.seen, gone));
     asked_member(&wish, MEMBER_ASK_REMOVE, gone, "");
     ask(&ring, leader, &wish, PATIENCE_MS);
     ring_member_done(&ring, &wish);
     ring_isolate(&ring, gone, true);
+    assert_null(rollback_find(&driver->peers.seen, gone)); /* its place is for others */
     term = driver_term(driver);
     /* It acknowledges what it never got, and takes the place of a voter in no majority. */
     core_receipt(term, entry_log_last(&driver->log), &payload);

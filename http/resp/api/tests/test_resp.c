@@ -307,6 +307,8 @@ static void test_decode(void **state)
     resp_expect_error(scene->resp, "LEAFD.AT 1", "-ERR bad_request: ", "outside the layout");
     resp_expect_error(scene->resp, "LEAFD.AT 1 LAYOUT none", "-ERR unknown_layout: ", "");
     resp_expect_error(scene->resp, "LEAFD.AT 1 COUNT 1", "-ERR ", "");
+    resp_expect_error(scene->resp, "LEAFD.DECODE 1 COUNT none",
+                      "-ERR bad_request: ", "wrong words");
     resp_expect_error(scene->resp, "LEAFD.DECODE x", "-ERR bad_request: ", "\"x\" is not a whole");
     resp_expect_error(scene->resp, "LEAFD.DECODE 9223372036854775808", "-ERR bad_request: ", "");
     resp_expect_error(scene->resp, "LEAFD.SNOWFLAKE KEY x", "-ERR bad_request: ", "wrong words");
