@@ -65,7 +65,7 @@ def pytest_configure(config):
     if "LEAFD_TESTS_LONG" not in os.environ and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
     config.addinivalue_line("markers", "bound(seconds): time limit of the test (default 60)")
-    config.addinivalue_line("markers", "slow: takes long; run only with --slow, and by make nightly")
+    config.addinivalue_line("markers", "slow: takes long; with --slow, and by make nightly")
     config.addinivalue_line("markers", "quiet: measures so little time that little may run beside")
     config.addinivalue_line("markers", "alone: the same, and works so much that nothing may")
 
