@@ -106,6 +106,16 @@ class Cluster:
     def wait_leader(self, timeout=30.0, among=None, what="a leader that a majority follows"):
         return wait_until(lambda: self.find_leader(among), timeout, what)
 
+    def wait_follows(self, node):
+        """Until the node knows the leader that a majority follows. (On a machine that stands still
+        for an election timeout it is another one than a moment before.)"""
+
+        def follows():
+            leader = self.find_leader()
+            return leader is not None and node.cluster_status()["leader_id"] == leader.id
+
+        wait_until(follows, 30, f"{node} follows the leader")
+
     def leader(self):
         return self.wait_leader()
 

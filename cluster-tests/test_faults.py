@@ -25,9 +25,7 @@ def test_paused_leader(make_cluster, tag):
             finally:
                 old.resume()
             assert new is not old
-            wait_until(
-                lambda: old.cluster_status()["leader_id"] == new.id, 10, "the paused leader follows"
-            )
+            cluster.wait_follows(old)
             wait_all_serve(load)
         load.finish()
     cluster.wait_applied()
@@ -113,9 +111,7 @@ def test_leader_cut_off(make_cluster, proxies, tag):
         assert (refused.status, refused.code) == (503, "no_leader")
         wait_taken(load, 20_000)
         proxies.heal()
-        wait_until(
-            lambda: old.cluster_status()["leader_id"] == new.id, 10, "the old leader follows"
-        )
+        cluster.wait_follows(old)
         answer = old.get(f"/api/segment/get/{tag}?timeout_ms=10000")
         assert answer.status == 200
         lonely.add(int(answer.body), int(answer.body), answer)

@@ -311,7 +311,7 @@ def test_the_examples_of_the_documents(database, postgres, redis, make_cluster, 
               "postgres@10.0.0.6/shop": postgres.address(), "10.0.0.7:6379": redis.address()}
     ctl = leafctl.of(make_cluster(1), tmp_path)
     with open(os.path.join(ROOT, "docs", "migrate.md"), encoding="utf-8") as file:
-        shown = re.findall(r"^\$ leafctl (.*)\n((?:(?!\$ |```).*\n)*)", file.read(), re.M)
+        shown = re.findall(r"^\$ leafctl (import .*)\n((?:(?!\$ |```).*\n)*)", file.read(), re.M)
     assert len(shown) == 4
     for words, wanted in shown:
         words = shlex.split(words)

@@ -113,9 +113,7 @@ def test_leader_stopped_for_five_seconds(make_cluster, recorder, tag):
         finally:
             old.resume()
         assert new is not old
-        wait_until(
-            lambda: old.cluster_status()["leader_id"] == new.id, 10, "the stopped leader follows"
-        )
+        cluster.wait_follows(old)
         load.wait_all_served()
         verdict = load.finish()
     for node in others:
@@ -168,9 +166,7 @@ def leader_cut_off(load, cluster, proxies, tag, way):
         wait_until(lambda: all(client.refusals for client in lonely), 10, "refusals")
         load.wait_all_served(among=others)
         proxies.heal()
-        wait_until(
-            lambda: old.cluster_status()["leader_id"] == new.id, 10, "the old leader follows"
-        )
+        cluster.wait_follows(old)
         yield old, others
 
 
