@@ -97,6 +97,8 @@ def test_requests(start, gates, tag):
     assert {exchange.target.split("?")[0] for exchange in asked} == {f"/api/segment/get/{tag}"}
     assert all(options(exchange)["format"] == "range" for exchange in asked)
     sizes = [int(size) for size in sizes]
+    if client.stats()["hedges"]:  # which arrive at another gate, perhaps after later ones
+        sizes.sort()
     assert sizes[0] == 10 and max(sizes) <= 200
     for before, after in zip(sizes, sizes[1:]):
         assert before // 2 <= after <= 2 * before
