@@ -52,10 +52,12 @@ class Runner:
                 "--peer-port", str(self.peer_port), "--resp-port", str(self.resp_port)]
 
     def start(self, until="Ctrl-C stops all", command=None):
-        """In a process group of its own, as a shell or a supervisor would."""
+        """In a process group of its own, as a shell or a supervisor would; it ends with these
+        tests."""
         with open(self.output, "wb") as output:
-            self.process = subprocess.Popen(command or self.command(), stdin=subprocess.DEVNULL,
-                                            stdout=output, stderr=output, start_new_session=True)
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", *(command or self.command())],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
         if until is not None:
             self.wait_says(until)
 
