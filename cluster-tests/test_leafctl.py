@@ -474,6 +474,9 @@ class Liar(http.server.ThreadingHTTPServer):
     def address(self):
         return f"127.0.0.1:{self.server_address[1]}"
 
+    def answer(self, _path):
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
 
 class LiarHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -481,8 +484,7 @@ class LiarHandler(http.server.BaseHTTPRequestHandler):
     def do(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.server.asked.append((self.command, self.path, body, self.headers))
-        answer = self.server.answers.pop(0) if len(self.server.answers) > 1 else (
-            self.server.answers[0])
+        answer = self.server.answer(self.path)
         if answer is None:
             self.close_connection = True
             return

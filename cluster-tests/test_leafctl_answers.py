@@ -1,46 +1,24 @@
 """leafctl check and top: what they make of answers that a real cluster seldom gives."""
 
-import http.server
-import json
-import threading
-
 import pytest
 
 from leafctl import Leafctl
+from test_leafctl import Liar
 
 READY = {"status": "ready", "checks": []}
 NEWEST = {"level": 3, "can_rise": False, "newest": True, "message": "m"}
 
 
-class Node(http.server.ThreadingHTTPServer):
+class Node(Liar):
     """Answers each path by what it was given: an object, or a status and one."""
 
-    daemon_threads = True
+    def __init__(self, by_path):
+        super().__init__()
+        self.by_path = by_path
 
-    def __init__(self, answers):
-        super().__init__(("127.0.0.1", 0), NodeHandler)
-        self.answers = answers
-        threading.Thread(target=self.serve_forever, args=[0.02], daemon=True).start()
-
-    @property
-    def address(self):
-        return f"127.0.0.1:{self.server_address[1]}"
-
-
-class NodeHandler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        answer = self.server.answers.get(self.path.partition("?")[0], (404, {"code": "no_route"}))
-        status, body = answer if isinstance(answer, tuple) else (200, answer)
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_):
-        pass
+    def answer(self, path):
+        answer = self.by_path.get(path.partition("?")[0], (404, {"code": "no_route"}))
+        return answer if isinstance(answer, tuple) else (200, answer)
 
 
 @pytest.fixture

@@ -114,6 +114,19 @@ func TestManyGoroutinesAcquireOnce(t *testing.T) {
 	}
 }
 
+// handClocked is a client with a window of 30 s, whose generator has given an id, and the clock of both
+// sides.
+func handClocked(t *testing.T) (*handClock, *fakeNode, *Client, *Snowflake) {
+	clock := newHandClock()
+	n := newFake(t)
+	n.clock = clock.Now
+	c := openFor(t, Settings{Window: 30 * time.Second}, n.URL)
+	c.clock = clock
+	s := snowflakeOf(t, c, "")
+	mustNext(t, s)
+	return clock, n, c, s
+}
+
 func TestAWindowIsRenewedAtAThird(t *testing.T) {
 	clock := newHandClock()
 	n := newFake(t)
@@ -140,13 +153,7 @@ func TestAWindowIsRenewedAtAThird(t *testing.T) {
 }
 
 func TestAWindowThatIsOverNamesWhatTheRenewalGot(t *testing.T) {
-	clock := newHandClock()
-	n := newFake(t)
-	n.clock = clock.Now
-	c := openFor(t, Settings{Window: 30 * time.Second}, n.URL)
-	c.clock = clock
-	s := snowflakeOf(t, c, "")
-	mustNext(t, s)
+	clock, n, _, s := handClocked(t)
 	eventually(t, "it waits for the renewal's time", func() bool { return clock.pending() == 1 })
 	n.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusForbidden)
@@ -162,13 +169,7 @@ func TestAWindowThatIsOverNamesWhatTheRenewalGot(t *testing.T) {
 }
 
 func TestIdsGoOnUpToTheWindowsEndAndNoFurther(t *testing.T) {
-	clock := newHandClock()
-	n := newFake(t)
-	n.clock = clock.Now
-	c := openFor(t, Settings{Window: 30 * time.Second}, n.URL)
-	c.clock = clock
-	s := snowflakeOf(t, c, "")
-	mustNext(t, s)
+	clock, n, _, s := handClocked(t)
 	n.setFault(func(w http.ResponseWriter, _ *http.Request) bool { cut(w, ""); return true })
 	clock.move(30 * time.Second)
 	mustNext(t, s)

@@ -181,6 +181,9 @@ const TOKEN_RULE = "1 to 1024 printable ASCII characters without a space";
 
 const isToken = (text) => typeof text === "string" && /^[\x21-\x7e]{1,1024}$/.test(text);
 
+/** Of a file: another text once it has changed. */
+const mark = ({ ino, size, mtimeMs }) => `${ino} ${size} ${mtimeMs}`;
+
 /** What is sent as the bearer token: the one given, or the line of a file. The file is read again
  * once it has changed; while there is no token in it, the last one is sent. */
 class Token {
@@ -222,8 +225,7 @@ class Token {
     }
 
     #read() {
-        const { ino, size, mtimeMs } = statSync(this.#file);
-        const seen = `${ino} ${size} ${mtimeMs}`;
+        const seen = mark(statSync(this.#file));
         if (seen !== this.#seen) {
             const text = readFileSync(this.#file, "utf8").trim();
             if (!isToken(text)) {
@@ -293,7 +295,7 @@ class Trust {
         return [this.#set.caFile, this.#set.certFile, this.#set.keyFile].map((file) => {
             const known = typeof file === "string"
                 ? statSync(file, { throwIfNoEntry: false }) : undefined;
-            return known === undefined ? "none" : `${known.ino} ${known.size} ${known.mtimeMs}`;
+            return known === undefined ? "none" : mark(known);
         }).join();
     }
 }

@@ -70,6 +70,12 @@ def _is_token(text: object) -> bool:
     return isinstance(text, str) and re.fullmatch(r"[\x21-\x7e]{1,1024}", text) is not None
 
 
+def _mark(path: str) -> Tuple[int, int, int]:
+    """Another one once the file has changed."""
+    known = os.stat(path)
+    return known.st_ino, known.st_size, known.st_mtime_ns
+
+
 class Token:
     """What is sent as the bearer token: the one given, or the line of a file. The file is read again
     once it has changed; while there is no token in it, the last one is sent."""
@@ -101,8 +107,7 @@ class Token:
         return self._text
 
     def _read(self, path: str) -> None:
-        known = os.stat(path)
-        seen = (known.st_ino, known.st_size, known.st_mtime_ns)
+        seen = _mark(path)
         if seen != self._seen:
             with open(path, encoding="utf-8") as file:
                 text = file.read(4096).strip()
@@ -137,8 +142,7 @@ class Tls:
         marks: List[Optional[Tuple[int, int, int]]] = []
         for path in self._files:
             try:
-                known = os.stat(path or "")
-                marks.append((known.st_ino, known.st_size, known.st_mtime_ns))
+                marks.append(_mark(path or ""))
             except (OSError, TypeError, ValueError):
                 marks.append(None)
         return marks

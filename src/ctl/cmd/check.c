@@ -557,19 +557,19 @@ static void check_level(struct check *check)
     }
     level = field_number(answer.json, "level", 0);
     message = field_text(answer.json, "message");
-    if (!field_true(answer.json, "can_rise")) {
-        bool newest = field_true(answer.json, "newest");
-
-        finding_add(check, SEVERITY_GOOD, "level", NULL, "level %" PRId64 "%s%s", level,
-                    newest ? ", the newest that the nodes speak" : " stays for now: ",
-                    newest            ? ""
-                    : message != NULL ? message
-                                      : "?");
-    } else if (finding_of_alarm(check, "LeafdLevelNotRaised") == NULL) {
-        finding_add(check, SEVERITY_WARNING, "level",
-                    "it rises automatically after upgrade.hold-ms, unless that is never; "
-                    "sooner: level raise",
-                    "all nodes speak a newer level than %" PRId64, level);
+    if (field_true(answer.json, "can_rise")) {
+        if (finding_of_alarm(check, "LeafdLevelNotRaised") == NULL) {
+            finding_add(check, SEVERITY_WARNING, "level",
+                        "it rises automatically after upgrade.hold-ms, unless that is never; "
+                        "sooner: level raise",
+                        "all nodes speak a newer level than %" PRId64, level);
+        }
+    } else if (field_true(answer.json, "newest")) {
+        finding_add(check, SEVERITY_GOOD, "level", NULL,
+                    "level %" PRId64 ", the newest that the nodes speak", level);
+    } else {
+        finding_add(check, SEVERITY_GOOD, "level", NULL, "level %" PRId64 " stays for now: %s",
+                    level, message != NULL ? message : "?");
     }
 }
 

@@ -5,7 +5,6 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.BasicFileAttributes;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
 import java.security.KeyStore;
@@ -69,10 +68,7 @@ public final class Tls {
         List<Object> marks = new ArrayList<>();
         for (Path file : files) {
             try {
-                BasicFileAttributes known = file == null ? null
-                        : Files.readAttributes(file, BasicFileAttributes.class);
-                marks.add(known == null ? "none" : known.fileKey() + " " + known.size() + " "
-                        + known.lastModifiedTime());
+                marks.add(file == null ? "none" : Token.mark(file));
             } catch (IOException e) {
                 marks.add("gone");
             }

@@ -62,13 +62,18 @@ public final class Token {
         return text;
     }
 
-    private void read() throws IOException {
+    /** Another text once the file has changed. */
+    static String mark(Path file) throws IOException {
         BasicFileAttributes now = Files.readAttributes(file, BasicFileAttributes.class);
-        String version = now.fileKey() + " " + now.size() + " " + now.lastModifiedTime();
+        return now.fileKey() + " " + now.size() + " " + now.lastModifiedTime();
+    }
+
+    private void read() throws IOException {
+        String version = mark(file);
         if (version.equals(seen)) {
             return;
         }
-        String found = now.size() > 2 * MAX_CHARS ? ""
+        String found = Files.size(file) > 2 * MAX_CHARS ? ""
                 : new String(Files.readAllBytes(file), StandardCharsets.ISO_8859_1).trim();
         if (!isGood(found)) {
             throw new IOException("it has no token: 1 to " + MAX_CHARS
