@@ -10,6 +10,9 @@ from wait import wait_until
 # Quick elections for tests that are not about their length, and two HTTP loops on any machine.
 FAST = {"raft-election-ms": 300, "http-loops": 2}
 
+# For tests in which nobody may be elected: a machine that stands still for a second elects nobody.
+STEADY = {**FAST, "raft-election-ms": 3000}
+
 
 class Cluster:
     """size nodes with ids 1..size; settings go to every node (see Node)."""
