@@ -4,18 +4,21 @@ wait_until() waits for what will come: its bound is there against what hangs, an
 leafd. So it is 30 seconds at least, whatever a test asks for: a machine that others use is slow.
 within() is for what leafd promises: its bound is the thing under test, and is kept to. A test that
 promises less than some seconds is marked quiet or alone (conftest.py). Its clock is ran_s(), which
-stands still while the machine does, so that no bound is over before leafd could keep it.
+stands still while the machine does: no bound is over before leafd could keep it.
 """
 
 import collections
+import functools
+import os
+import tempfile
 import threading
 import time
 
+from stalls import Pulse
+
 POLL_S = 0.02
 LEAST_S = 30.0
-STILL_S = 5 * POLL_S  # a beat that comes so late is one of a machine that stood still
 
-_beat = None  # what ran_s() was at the last beat, and the monotonic time then
 _seen = threading.local()
 
 
@@ -30,28 +33,15 @@ def seen(text):
         shown.append(text)
 
 
+@functools.lru_cache
+def _pulse():
+    return Pulse(os.environ.get("PYTEST_DEBUG_TEMPROOT")).__enter__()
+
+
 def ran_s():
-    """Seconds that this process ran: for how long something takes at most. What it takes at least
-    is measured by time.monotonic()."""
-    if _beat is None:
-        _set_beat(0.0)
-        threading.Thread(target=_run, daemon=True).start()
-    return _since(*_beat)
-
-
-def _since(ran, at):
-    return ran + min(time.monotonic() - at, STILL_S)
-
-
-def _set_beat(ran):
-    global _beat
-    _beat = ran, time.monotonic()
-
-
-def _run():
-    while True:
-        time.sleep(POLL_S)
-        _set_beat(_since(*_beat))
+    """Pulse.ran_s() of this process: how long something takes at most. What it takes at least is
+    measured by time.monotonic()."""
+    return _pulse().ran_s()
 
 
 def wait_until(condition, timeout, what):
@@ -61,12 +51,12 @@ def wait_until(condition, timeout, what):
     when the time is over, with the last things that the condition saw, so that a failure says what
     was still wrong.
     """
-    return within(condition, max(timeout, LEAST_S), what)
+    return within(condition, max(timeout, LEAST_S), what, time.monotonic)
 
 
-def within(condition, seconds, what):
-    """The same, in no more than so many seconds."""
-    deadline = ran_s() + seconds
+def within(condition, seconds, what, clock=ran_s):
+    """The same, in no more than so many seconds, by this clock."""
+    deadline = clock() + seconds
     outer, _seen.last = getattr(_seen, "last", None), collections.deque(maxlen=3)
     try:
         while True:
@@ -76,7 +66,7 @@ def within(condition, seconds, what):
                     return value
             except (AssertionError, OSError) as error:
                 last = error
-            if ran_s() >= deadline:
+            if clock() >= deadline:
                 raise WaitTimeout(
                     "\n  seen: ".join([f"not within {seconds:g} s: {what} (last: {last!r})",
                                        *_seen.last])
