@@ -1,14 +1,9 @@
 /*
  * requests_scene.c - see requests_scene.h. Thread: the test's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/cluster/tests/requests_scene.h"
 
 #define REGISTERED_MS 100 /* so soon all have */

@@ -4,10 +4,6 @@
  *
  * stderr is a file while a test runs. Threads: main, and writers of their own in one test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <regex.h>
@@ -17,8 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/log.h"
 
 #define WRITERS 4

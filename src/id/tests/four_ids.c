@@ -1,14 +1,9 @@
 /*
  * four_ids.c - see four_ids.h. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/four_ids.h"
 
 const struct snowflake_layout FOUR_IDS = {SNOWFLAKE_EPOCH_MS, 41, 2, 12};

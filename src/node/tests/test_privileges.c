@@ -4,10 +4,6 @@
  * Each case runs in a child, which cannot be let out again. It exits with 0, or with the line that
  * failed. Thread: one, and one that children start.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -29,8 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/node/privileges.h"
 
 /* In a child. */

@@ -4,17 +4,12 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 
+#include "src/tests/unit/test.h"
 #include "raft/cluster/tests/requests_scene.h"
 #include "src/state/journal.h"
 

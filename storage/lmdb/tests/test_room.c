@@ -3,12 +3,6 @@
  * which views end so that a change has room.
  *
  * Shows backup-slow. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "storage/lmdb/record.h"
 #include "storage/lmdb/store.h"

@@ -1,14 +1,11 @@
 /*
  * keys_scene.c - see keys_scene.h. Thread: the test's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "src/id/fsm/tests/keys_scene.h"
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm_tables.h"
 
 int keys_setup(void **state)

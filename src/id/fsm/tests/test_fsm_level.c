@@ -2,15 +2,10 @@
  * test_fsm_level.c - the level in force: how it rises, its row, and what happens to whoever does
  * not speak it. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
