@@ -2,8 +2,6 @@
  * test_conn_load.c - greedy and slow readers, too many connections, no file descriptors left.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

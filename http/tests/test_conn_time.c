@@ -4,7 +4,6 @@
  * clock that the test moves.
  */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "src/tests/unit/test.h"

@@ -3,8 +3,6 @@
  * however a connection ends, the answers are those of plain HTTP.
  */
 #include <openssl/err.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 

@@ -9,8 +9,6 @@
  *
  * Thread: one.
  */
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/tests/raft_strict.h"
 

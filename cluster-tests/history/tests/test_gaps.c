@@ -4,9 +4,6 @@
  *
  * Thread: one.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "cluster-tests/history/tests/world.h"
 

@@ -5,7 +5,6 @@
  * Thread: one.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "cluster-tests/history/history.h"

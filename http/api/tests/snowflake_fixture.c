@@ -4,7 +4,6 @@
 #include "http/api/tests/snowflake_fixture.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "src/base/assert.h"

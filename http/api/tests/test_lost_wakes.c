@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "http/api/tests/grant_race.h"

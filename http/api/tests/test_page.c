@@ -3,7 +3,6 @@
  * that are in it.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <openssl/evp.h>
 

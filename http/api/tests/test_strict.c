@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

@@ -8,7 +8,6 @@
  * with the field, the value and the rule in the message.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

@@ -2,7 +2,6 @@
  * test_audit.c - the ring of changes and refusals: its bounds, at them and one beyond, in entries
  * and in bytes; pages; and refusals that are too many.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * tables that are found by a hash, exchanged and freed.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

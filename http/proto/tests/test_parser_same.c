@@ -6,7 +6,6 @@
  *
  * Shows attack-smuggle.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

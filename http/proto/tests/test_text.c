@@ -2,7 +2,6 @@
  * test_text.c - decimals, UTF-8, JSON strings, shown values and times.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <jansson.h>
 

@@ -4,8 +4,6 @@
  *
  * Thread: one.
  */
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/tests/raft_ring.h"
 

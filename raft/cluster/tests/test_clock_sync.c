@@ -5,7 +5,6 @@
  * Thread: one.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "raft/tests/raft_ring.h"

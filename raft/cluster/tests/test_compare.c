@@ -3,7 +3,6 @@
  * row differs. Whole nodes on fakes.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

@@ -4,8 +4,6 @@
  *
  * Thread: one.
  */
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/cluster/tests/requests_scene.h"
 

@@ -3,7 +3,6 @@
  * node whose leafd is too old. Thread: one.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

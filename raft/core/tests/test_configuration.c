@@ -6,7 +6,6 @@
  */
 #include "raft/wire/wire.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
  * Thread: one.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "raft/core/consensus.h"

@@ -4,9 +4,6 @@
  *
  * Thread: one.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/core/driver.h"
 #include "raft/core/prepare.h"

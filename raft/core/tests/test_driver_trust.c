@@ -6,8 +6,6 @@
  * Thread: one.
  *
  * Shows P7-member. */
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/core/driver.h"
 #include "raft/core/tests/raft_bench.h"

@@ -3,8 +3,6 @@
  * leafd knows. Thread: one.
  *
  * Shows P7-member. */
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/core/driver.h"
 #include "raft/core/trust.h"

@@ -5,8 +5,6 @@
  *
  * Thread: one.
  */
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/core/consensus.h"
 #include "raft/core/driver.h"

@@ -6,7 +6,6 @@
  * Thread: one.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

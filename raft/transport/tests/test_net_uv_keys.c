@@ -7,7 +7,6 @@
 #include "raft/transport/net_uv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_hex.h"

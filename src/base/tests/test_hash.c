@@ -4,7 +4,6 @@
  * CRC32C: RFC 3720, appendix B.4. XXH3: the self-test of the xxHash project, whose input is made by
  * vector_bytes() below.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

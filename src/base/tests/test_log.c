@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <regex.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

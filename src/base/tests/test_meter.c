@@ -3,8 +3,6 @@
  *
  * Thread: one.
  */
-#include <stdlib.h>
-
 #include "src/tests/unit/test.h"
 #include "src/base/stats.h"
 

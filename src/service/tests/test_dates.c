@@ -4,7 +4,6 @@
  *
  * Thread: one.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

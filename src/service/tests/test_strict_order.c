@@ -5,8 +5,6 @@
  *
  * Thread: one.
  */
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/tests/raft_strict.h"
 #include "src/id/codec/command.h"

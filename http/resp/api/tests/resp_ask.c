@@ -3,7 +3,6 @@
  */
 #include "http/resp/api/tests/resp_ask.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -10,7 +10,6 @@
  *
  * Shows attack-resp.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

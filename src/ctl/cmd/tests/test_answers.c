@@ -3,9 +3,6 @@
  */
 #include "src/ctl/cmd/command.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 
 static json_t *load(const char *text)

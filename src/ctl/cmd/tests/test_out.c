@@ -4,8 +4,6 @@
 #include "src/ctl/cmd/command.h"
 
 #include <locale.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "src/base/utf8.h"

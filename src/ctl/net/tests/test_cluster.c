@@ -3,9 +3,6 @@
  */
 #include "src/ctl/net/cluster.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 
 #define TOLD "this route is served at the other listener: admin.listen, "

@@ -3,8 +3,6 @@
  *
  * Thread: one. Time is the test's own.
  */
-#include <stdlib.h>
-
 #include "src/tests/unit/test.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"

@@ -4,7 +4,6 @@
  *
  * Thread: one.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

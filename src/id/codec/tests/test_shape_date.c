@@ -2,7 +2,6 @@
  * test_shape_date.c - dates in shapes: what a date may be, periods of times, the texts of ids in
  * them and the way back, and which ids a period has. Thread: one.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

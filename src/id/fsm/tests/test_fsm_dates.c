@@ -222,7 +222,7 @@ static void test_whether_there_are_any(void **state)
     id_apply_free(&none);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, keys_teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, id_apply_end)
 
 int main(void)
 {

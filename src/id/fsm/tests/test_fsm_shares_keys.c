@@ -4,9 +4,6 @@
  *
  * Thread: one.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
@@ -194,7 +191,7 @@ static void test_rows_that_no_apply_made(void **state)
     }
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, keys_setup, keys_teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, keys_setup, id_apply_end)
 
 int main(void)
 {

@@ -11,7 +11,6 @@
  *
  * Thread: one.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

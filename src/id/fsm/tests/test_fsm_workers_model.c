@@ -9,7 +9,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "src/base/prng.h"

@@ -4,8 +4,6 @@
  *
  * Thread: one. Time is the world's.
  */
-#include <stdlib.h>
-
 #include "src/tests/unit/test.h"
 #include "src/id/snowflake/tests/lease_world.h"
 

@@ -4,7 +4,6 @@
  *
  * Thread: one. Time is the world's.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"

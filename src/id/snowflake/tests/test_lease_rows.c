@@ -6,8 +6,6 @@
  * Thread: one. Time is the world's.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "src/tests/unit/test.h"
 #include "src/id/codec/command.h"
