@@ -11,15 +11,11 @@
  * Each alarm begins when its condition has held for long enough, says what is wrong with values,
  * and ends; and a healthy node has none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/watch/watch.h"
 #include "src/base/err.h"
 #include "src/base/log.h"
