@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 int fault(struct leafd_error *error, const char *code, int status, bool retryable,
@@ -28,6 +29,11 @@ int fault_keyed(struct leafd_error *error, const char *key)
         (void)snprintf(error->key, sizeof error->key, "%s", key);
     }
     return -1;
+}
+
+bool fault_is_late(const struct leafd_error *error)
+{
+    return strcmp(error->code, "unreachable") == 0 || strcmp(error->code, "quota") == 0;
 }
 
 uint64_t now_ns(void)
