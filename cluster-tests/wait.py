@@ -37,9 +37,9 @@ def wait_until(condition, timeout, what):
     return within(condition, max(timeout, LEAST_S), what)
 
 
-def within(condition, seconds, what):
-    """The same, in no more than so many seconds."""
-    deadline = time.monotonic() + seconds
+def within(condition, seconds, what, clock=time.monotonic):
+    """The same, in no more than so many seconds, by this clock (stalls.py has another)."""
+    deadline = clock() + seconds
     outer, _seen.last = getattr(_seen, "last", None), collections.deque(maxlen=3)
     try:
         while True:
@@ -49,7 +49,7 @@ def within(condition, seconds, what):
                     return value
             except (AssertionError, OSError) as error:
                 last = error
-            if time.monotonic() >= deadline:
+            if clock() >= deadline:
                 raise WaitTimeout(
                     "\n  seen: ".join([f"not within {seconds:g} s: {what} (last: {last!r})",
                                        *_seen.last])
