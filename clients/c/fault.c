@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { STOOD_STILL_MS = 50 };
+
 int fault(struct leafd_error *error, const char *code, int status, bool retryable,
           const char *format, ...)
 {
@@ -59,11 +61,21 @@ void condition_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&attributes);
 }
 
-bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+static bool wait_once(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
 {
     struct timespec until = {
         .tv_sec = (time_t)(until_ns / 1000 / NS_PER_MS),
         .tv_nsec = (long)(until_ns % ((uint64_t)1000 * NS_PER_MS)),
     };
     return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
+}
+
+bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+{
+    const uint64_t still_ns = (uint64_t)STOOD_STILL_MS * NS_PER_MS;
+    if (wait_once(condition, lock, until_ns)) {
+        return true;
+    }
+    uint64_t now = now_ns();
+    return now > until_ns + still_ns && wait_once(condition, lock, now + still_ns);
 }

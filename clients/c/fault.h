@@ -25,6 +25,7 @@ enum { NS_PER_MS = 1000000 };
 /* A condition that waits by CLOCK_MONOTONIC. */
 void condition_init(pthread_cond_t *condition);
 
-/* Wait for a signal until then; false: that time has come. */
+/* Wait for a signal until then; false: that time has come. Where this comes late, the program
+ * stood still: the others have a moment to read what came meanwhile. */
 bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns);
 #endif

@@ -252,7 +252,7 @@ func (s *Segment) await(ctx context.Context) bool {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			over = true
+			over = isOver(ctx, changed)
 		case <-late:
 			again = true
 		}
