@@ -7,6 +7,7 @@ node.
 """
 
 import os
+import tempfile
 import threading
 import time
 
@@ -16,10 +17,11 @@ PAGE = bytes(4096)
 
 
 class Pulse:
-    """To be used by `with`; the directory is on the disk of the nodes' data."""
+    """To be used by `with`; the directory is on the disk of the nodes' data. wait.ran_s() has one
+    for all tests."""
 
     def __init__(self, directory):
-        self.file = os.open(os.path.join(directory, "pulse"), os.O_CREAT | os.O_WRONLY, 0o600)
+        self.file = tempfile.TemporaryFile(dir=directory)
         self.beat = (time.monotonic(), 0.0)  # when this one began, and how much did not count
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -31,12 +33,12 @@ class Pulse:
     def __exit__(self, *_):
         self.over.set()
         self.thread.join()
-        os.close(self.file)
+        self.file.close()
 
     def run(self):
         while not self.over.is_set():
-            os.pwrite(self.file, PAGE, 0)
-            os.fdatasync(self.file)
+            os.pwrite(self.file.fileno(), PAGE, 0)
+            os.fdatasync(self.file.fileno())
             self.over.wait(REST_S)
             now = time.monotonic()
             self.beat = (now, now - self.ran_s(now))
