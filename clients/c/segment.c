@@ -442,8 +442,8 @@ static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
             set_dry(segment, true);
         }
         uint64_t look_ns = want_second(segment);
-        (void)condition_wait(&segment->changed, &segment->lock,
-                             look_ns < until_ns ? look_ns : until_ns);
+        condition_wait_news(&segment->changed, &segment->lock,
+                            look_ns < until_ns ? look_ns : until_ns);
         if (now_ns() >= until_ns && hot_left(segment->hot) == 0) {
             const char *failures = segment->failures[0] != 0 ? segment->failures : "none has yet";
             return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s",
