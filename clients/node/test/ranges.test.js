@@ -101,7 +101,7 @@ clusterTest("ids a step apart", 1, async (cluster, open) => {
 
 clusterTest("a second node is asked while a caller waits for the first", 3,
     async (cluster, open) => {
-        const client = open();
+        const client = open({ connectMs: 1000 }); // the first call has no second request
         const strict = client.strict("invoice");
         await strict.next();
         const slow = used(cluster);
@@ -116,7 +116,7 @@ clusterTest("a second node is asked while a caller waits for the first", 3,
 
 for (const kind of ["strict", "texts"]) {
     clusterTest(`a second node is asked for ids by a key: ${kind}`, 3, async (cluster, open) => {
-        const client = open();
+        const client = open({ connectMs: 1000 });
         const source = client[kind]("invoice");
         await source.next();
         used(cluster).faults = [hangs];
