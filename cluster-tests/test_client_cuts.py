@@ -7,6 +7,7 @@ import shutil
 import socket
 import threading
 import time
+from datetime import datetime
 
 import pytest
 import redis
@@ -14,6 +15,7 @@ import redis
 import leafctl
 from certificates import Authority
 from client import Connection, ConnectionLost, once
+from clockfile import own_clocks
 from cluster import FAST
 from recovery import done, place
 from resp import connect, open_resp
@@ -43,9 +45,11 @@ def start(make_cluster, tokens):
     def make(size=3, **settings):
         cluster = open_resp(make_cluster(size, {
             **FAST, "auth-tokens-file": tokens.path, "auth-anonymous": "health,ids,read",
-            **settings}, start=False)).start()
+            **settings}, start=False))
+        cluster.clocks = own_clocks(cluster)
+        cluster.start()
         wait_level(cluster, 3)
-        return cluster
+        return know_the_time(cluster)
 
     return make
 
@@ -53,6 +57,16 @@ def start(make_cluster, tokens):
 def cut(node, tokens, who, by="root", options="", **fields):
     return node.http("PUT", f"{CUTS}/{who.replace('/', '%2F')}{options}",
                      {"for_s": 600, **fields}, tokens.bearer(by))
+
+
+def know_the_time(cluster):
+    def does(node):
+        members = node.get_json("/api/status")["members"]
+        return sum(m["clock_offset_ms"] is not None for m in members) >= len(members) // 2
+
+    for node in cluster.nodes:
+        wait_until(lambda n=node: does(n), 30, f"{node} knows the others' clocks")
+    return cluster
 
 
 def end(node, tokens, who):
@@ -230,6 +244,30 @@ def test_it_ends_by_itself_and_outlives_a_restart(start, tokens, tag):
     assert not cuts(node, tokens)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_node_whose_clock_is_wrong(start, tokens, workers):
+    """Each cut that it takes from its start on ends by the cluster's time; a node without worker
+    ids knows that, too. Until it does, it refuses."""
+    cluster = start(**{"snowflake-workers": workers})
+    node = cluster.followers()[0]
+    for days in (-30, 30):
+        node.stop()
+        cluster.clocks[node.id].set(days * 86400)
+        node.start()
+        wait_until(node.serves, 30, f"{node} answers")
+        asked, answers = time.time(), []
+        while len(answers) < 20:
+            answer = cut(node, tokens, "shop")
+            if answer.status == 200:
+                ends = datetime.fromisoformat(answer.json()["until"]).timestamp()
+                answers.append(ends - 600)
+            else:
+                assert answer.code == "no_leader", answer
+                answers.clear()  # it may know the leader later than the time
+        assert all(asked - 5 < made < time.time() + 5 for made in answers), (asked, answers)
+    assert list(cuts(cluster.nodes[0], tokens)) == ["shop"]
+
+
 def test_what_is_refused(start, tokens):
     node = start(1).nodes[0]
     me = "127.0.0.1"
@@ -316,7 +354,7 @@ def test_the_client_of_a_certificate(make_cluster, tokens, tag, tmp_path):
         node.tls = authority.client()
     cluster.start()
     wait_level(cluster, 3)
-    first, *others = cluster.nodes
+    first, *others = know_the_time(cluster).nodes
     assert first.http("PUT", f"/api/tags/{tag}", {}, tokens.bearer("root")).status == 201
 
     def take(node, name, source="127.0.0.1"):

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { STOOD_STILL_MS = 50, READS_MS = 500 };
@@ -30,6 +31,11 @@ int fault_keyed(struct leafd_error *error, const char *key)
         (void)snprintf(error->key, sizeof error->key, "%s", key);
     }
     return -1;
+}
+
+bool fault_is_late(const struct leafd_error *error)
+{
+    return strcmp(error->code, "unreachable") == 0 || strcmp(error->code, "quota") == 0;
 }
 
 uint64_t now_ns(void)

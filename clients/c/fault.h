@@ -10,6 +10,9 @@
 int fault(struct leafd_error *error, const char *code, int status, bool retryable,
           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Of a call whose time was over before an answer that is final. */
+bool fault_is_late(const struct leafd_error *error);
+
 /* The failure is of a request with this key, which may be NULL. -1. */
 int fault_keyed(struct leafd_error *error, const char *key);
 

@@ -368,6 +368,17 @@ def test_a_quota(start, fake):
         server.requests[1].headers["idempotency-key"])
 
 
+@pytest.mark.parametrize("line", ["segment orders 1", "range orders 1", "strict orders 1",
+                                  "snowflake 1"])
+def test_a_quota_beyond_the_deadline(start, fake, line):
+    """It is the client's own: "no node answered" would send its reader to look at the nodes."""
+    server = fake(lambda request: error(429, "quota", "60 a minute are used up", Retry_After="60"))
+    client = start().open(endpoints=server.url, deadline_ms=3000)
+    failed = client.refused(line, "quota")
+    assert failed.status == 429 and "60 a minute" in failed.message
+    in_time(client, 3000)
+
+
 @pytest.mark.parametrize("status, code", [
     (400, "bad_request"), (401, "unauthorized"), (403, "forbidden_tag"), (404, "unknown_tag"),
     (409, "conflict"), (413, "body_too_large"), (429, "share"), (507, "state_full"),

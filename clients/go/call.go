@@ -77,6 +77,7 @@ type outcome struct {
 type trail struct {
 	mu       sync.Mutex
 	failures map[string]*Error
+	last     *Error
 }
 
 // add notes a failure. Of an attempt that the call's deadline cut short the one before says more.
@@ -92,12 +93,13 @@ func (t *trail) add(ctx context.Context, base string, err *Error) {
 		t.failures = map[string]*Error{}
 	}
 	t.failures[base] = err
+	t.last = err
 }
 
 func (t *trail) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failures = nil
+	t.failures, t.last = nil, nil
 }
 
 // end is the error of a call whose context is over.
@@ -107,9 +109,20 @@ func (t *trail) end(ctx context.Context, d *door) *Error {
 		e.Cause = ctx.Err()
 		return e
 	}
-	e := failure(CodeUnreachable, true, "no node gave an answer by the deadline: %s", t.list(d))
-	e.Cause = ctx.Err()
+	code, status := t.late()
+	e := failure(code, true, "no node gave an answer by the deadline: %s", t.list(d))
+	e.Status, e.Cause = status, ctx.Err()
 	return e
+}
+
+// late is the code and the status of a call that ends now. A quota is the client's own.
+func (t *trail) late() (string, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last != nil && t.last.Status == http.StatusTooManyRequests {
+		return t.last.Code, t.last.Status
+	}
+	return CodeUnreachable, 0
 }
 
 // list is the last failure of each node.

@@ -485,29 +485,33 @@ static bool state_nearly_full(const struct alarm_facts *facts, char *text)
 
 /* --- the certificate --- */
 
-/* Does one of the certificates end soon, or has it ended? */
+/* Which of the certificates end soon, or have ended? */
 static bool certificate_judge(const struct alarm_facts *facts, bool ended, char *text)
 {
     const int64_t until_s[] = {facts->certificate_until_s, facts->peer_until_s};
+    size_t len = 0;
 
     for (size_t i = 0; i < COUNT_OF(until_s); i++) {
         int64_t left_s = until_s[i] - (int64_t)(facts->wall_ms / 1000);
+        const char *also = len > 0 ? ", and " : "";
 
         if (until_s[i] == 0 || ended != (left_s <= 0) ||
             left_s >= ALARM_CERTIFICATE_ENDS_DAYS * DAY_S) {
             continue;
         }
         if (ended) {
-            SAY(text, "the certificate of node %llu has ended: %s refuse it",
-                ull(facts->status->node_id), i == 0 ? "clients" : "other nodes");
+            (void)snprintf(text + len, ALARM_TEXT_BYTES - len,
+                           "%sthe certificate of node %llu has ended: %s refuse it", also,
+                           ull(facts->status->node_id), i == 0 ? "clients" : "other nodes");
         } else {
-            SAY(text, "the certificate of node %llu%s ends in %lld days and %lld hours",
-                ull(facts->status->node_id), i == 0 ? "" : " for other nodes",
-                (long long)left_s / DAY_S, (long long)left_s % DAY_S / 3600);
+            (void)snprintf(text + len, ALARM_TEXT_BYTES - len,
+                           "%sthe certificate of node %llu%s ends in %lld days and %lld hours",
+                           also, ull(facts->status->node_id), i == 0 ? "" : " for other nodes",
+                           (long long)left_s / DAY_S, (long long)left_s % DAY_S / 3600);
         }
-        return true;
+        len = strlen(text);
     }
-    return false;
+    return len > 0;
 }
 
 static bool certificate_ends(const struct alarm_facts *facts, char *text)

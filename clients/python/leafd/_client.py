@@ -747,7 +747,7 @@ class Segment(Told[Client]):
 
     def _fail_request(self, failure: LeafdError, other: Optional[Journey]) -> None:
         """What those who wait are told; while another request is under way, what a node refused."""
-        if failure.code == "unreachable":
+        if failure.code in ("unreachable", "quota"):
             self._unreachable = failure
         elif other is None or is_final(failure):
             self._error = failure

@@ -830,7 +830,7 @@ class Segment(Told[Client]):
                     client._ids.leave(other.node)  # which is where the next one would begin
         elif failure is not None and journey.wanted and failure.code != "closed":
             self._tell_failure(failure.code)
-            if failure.code == "unreachable":
+            if failure.code in ("unreachable", "quota"):
                 self._unreachable = failure
             elif other is None or is_final(failure):
                 self._error = failure

@@ -132,7 +132,7 @@ struct lease {
     bool asking_clocks;         /* the other nodes' clocks are not known yet */
     bool clock_bad;             /* no commands are sent */
     bool clock_fit;             /* by the last judgement the mark may follow the clock */
-    struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms; denied */
+    struct lease_status status; /* as judged: refusal and wait_until_ms; denied */
     struct worker_row holder;   /* of the fixed worker id, if status points to it */
     struct timer due;           /* the next turn with work */
     unsigned count;             /* config.workers */
@@ -694,7 +694,8 @@ void lease_zone(struct lease *lease, bool pools)
 static int lease_judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
                              uint64_t *ret_until_ms)
 {
-    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->status.clock_off_ms);
+    int64_t off_ms;
+    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &off_ms);
     uint64_t reported_ms = 0;
 
     if (verdict == ERR_CLOCK_BACKWARDS) {
