@@ -277,6 +277,7 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
 #define IMPLAUSIBLE_MS 600000
 #define MAP_FILLS_PERCENT 80
 #define DAY_S 86400
+#define LOOK_MS 1000
 #define GRANTING_MS 30000 /* the most that a worker id may take, as in the alert of Prometheus */
 
 /* Does the condition hold now? Then text (ALARM_TEXT_BYTES) says what it is, with values. */
@@ -611,6 +612,11 @@ static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
 
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events)
 {
+    uint64_t past_ms = facts->now_ms - alarms->looked_ms;
+    uint64_t unseen_ms = past_ms > 2 * LOOK_MS ? past_ms - LOOK_MS : 0;
+
+    alarms->looked_ms = facts->now_ms;
+    alarms->granting_since_ms += alarms->granting_since_ms > 0 ? unseen_ms : 0;
     for (enum alarm_name name = 0; name < ALARMS; name++) {
         struct alarm *alarm = &alarms->items[name];
         char text[ALARM_TEXT_BYTES] = "";
@@ -629,6 +635,8 @@ void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct 
         if (alarm->true_since_ms == 0) {
             alarm->true_since_ms = facts->now_ms > 0 ? facts->now_ms : 1;
             alarm->since_wall_ms = facts->wall_ms;
+        } else {
+            alarm->true_since_ms += unseen_ms;
         }
         if (!alarm->begun && facts->now_ms >= alarm->true_since_ms + table[name].hold_ms) {
             alarm->begun = true;
