@@ -19,6 +19,7 @@ int net_lone_setup(void **state)
     net_node_init(&h->node, &h->world, 1);
     net_node_open(&h->node);
     net_node_set_peer(&h->node, 2, h->peer_address);
+    h->hub = net_uv_link(h->node.net, 2)->conn->hub;
     *state = h;
     return 0;
 }
@@ -50,6 +51,7 @@ void net_lone_reopen(struct net_lone *h, uint32_t handshake_ms, uint32_t idle_ms
     assert_int_equal(close(h->listen_fd), 0);
     h->listen_fd = net_server_listen(h->peer_address);
     net_node_set_peer(&h->node, 2, h->peer_address);
+    h->hub = net_uv_link(h->node.net, 2)->conn->hub;
 }
 
 void net_lone_connect_server(struct net_lone *h)

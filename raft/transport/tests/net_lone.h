@@ -13,6 +13,7 @@ struct net_lone {
     char peer_address[64]; /* of listen_fd */
     struct net_world world;
     struct net_node node; /* id 1 */
+    struct net_hub *hub;  /* of node */
     struct net_client client;
     struct net_client other;
     int listen_fd; /* where node 1 dials peer 2 */
