@@ -140,18 +140,6 @@ class RetryTest {
         }
     }
 
-    @Test
-    void redirectsAreNotFollowed() throws Exception {
-        try (FakeServer target = new FakeServer(cluster); FakeServer server = new FakeServer(
-                exchange -> exchange.reply(307, "", "Location: " + target.url() + exchange.target));
-                LeafdClient client = LeafdClient.open(
-                        Expect.settings(server.url()).token("t0ken").build())) {
-            LeafdException error = Expect.error("bad_answer", client.strict("t")::next);
-            assertEquals(307, error.status());
-            assertEquals(0, target.connections.get());
-        }
-    }
-
     @ParameterizedTest
     @ValueSource(strings = {"SSH-2.0-OpenSSH\r\n", "HTTP/1.1 200 OK\r\n\r\n1 1\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n"})
@@ -267,20 +255,6 @@ class RetryTest {
             widest = Math.max(widest, seen.get(i).nanos - seen.get(i - 1).nanos);
         }
         return widest / 1_000_000;
-    }
-
-    @Test
-    void retryAfterIsHeeded() throws Exception {
-        try (FakeServer server = new FakeServer(exchange -> {
-            if (exchange.number == 1) {
-                exchange.error(503, "no_leader", "Retry-After: 1");
-            } else {
-                cluster.handle(exchange);
-            }
-        }); LeafdClient client = Expect.open(server.url())) {
-            long ms = Expect.took(() -> client.strict("t").next());
-            assertTrue(ms >= 1000 && ms < 1000 + Expect.slackMs(), ms + " ms");
-        }
     }
 
     @Test
