@@ -9,6 +9,8 @@ from wait import wait_until
 
 # Quick elections for tests that are not about their length, and two HTTP loops on any machine.
 FAST = {"raft-election-ms": 300, "http-loops": 2}
+# For tests that a leader must not leave by chance: the machine may stand still for seconds.
+STEADY = {**FAST, "raft-election-ms": 4000}
 
 
 class Cluster:

@@ -957,7 +957,7 @@ def test_without_a_majority_only_a_local_backup_is_taken(make_cluster, tag, tmp_
 
 
 def test_one_backup_at_a_time_and_a_slow_reader_is_cut_off(make_cluster, tag, tmp_path):
-    cluster = make_cluster(size=1, settings={**FAST, "http-idle-ms": 1000})
+    cluster = make_cluster(size=1, settings={**FAST, "http-idle-ms": 5000})
     node = cluster.nodes[0]
     for start in range(0, 40_000, 8_000):
         bulk = [{"tag": f"{tag}-{n}", "description": "d" * 256} for n in range(start, start + 8000)]

@@ -114,13 +114,13 @@ def wait_tries(node, *others):
     wait_until(lambda: refusals(node) >= enough, 20, f"{others} try on at {node}")
 
 
-def expect_no_id_twice(nodes, tag):
+def expect_no_id_twice(nodes, tag, timeout_ms=10000):
     """Ask every node of every cluster for ids of one tag; returns how many came."""
     given = []
     for node in nodes:
-        put = node.http("PUT", f"/api/tags/{tag}?timeout_ms=1000", {})
+        put = node.http("PUT", f"/api/tags/{tag}?timeout_ms={timeout_ms}", {})
         assert put.status in (200, 201, 503), put
-        got = node.get(f"/api/segment/get/{tag}?count=5&format=range&timeout_ms=1000")
+        got = node.get(f"/api/segment/get/{tag}?count=5&format=range&timeout_ms={timeout_ms}")
         assert got.status in (200, 503), got
         for first, last in parse_ids(got, "range", 5) if got.status == 200 else []:
             given.extend(range(first, last + 1))
@@ -178,9 +178,9 @@ def test_a_list_of_one_with_the_flag_is_a_cluster_that_the_others_never_join(mak
     one.wait_log('inbound connection refused.*"cluster.members, cluster.id or the snowflake layout')
     expect_unborn(two, three)
     assert uid_of(one)
-    assert expect_no_id_twice(cluster.nodes, tag) == 5
+    assert expect_no_id_twice(cluster.nodes, tag, 1000) == 5
     one.restart()  # it is the only one, and goes on
-    assert expect_no_id_twice(cluster.nodes, f"{tag}.again") == 5
+    assert expect_no_id_twice(cluster.nodes, f"{tag}.again", 1000) == 5
 
 
 def test_the_flag_is_not_for_lists_of_several(make_cluster):
@@ -210,7 +210,7 @@ def test_nodes_of_different_lists_elect_nobody_and_one_cluster_is_born_once_it_i
     wait_waits(one)
     wait_waits(three)
     expect_unborn(*cluster.nodes)
-    assert expect_no_id_twice(cluster.nodes, tag) == 0
+    assert expect_no_id_twice(cluster.nodes, tag, 1000) == 0
     # The list is set right, but its directory has the wrong one; it says so, and what to do.
     one.stop()
     type_list(one, full_list(cluster))
@@ -266,7 +266,8 @@ def test_lists_of_three_and_of_five(make_cluster, tag):
         node.wait_ready()
     wait_tries(three[0], *others)
     expect_unborn(*others)
-    assert expect_no_id_twice(cluster.nodes, tag) == 15
+    assert expect_no_id_twice(three, tag) == 15
+    assert expect_no_id_twice(others, tag, 1000) == 0
 
 
 # Shows P9-overlap.
@@ -283,7 +284,7 @@ def test_lists_of_three_and_of_five_that_overlap(make_cluster, tag):
         wait_waits(node, f"node 1 {ANOTHER_LIST}", f"node 2 {ANOTHER_LIST}")
     wait_tries(cluster.node(1), *cluster.nodes[2:])
     expect_unborn(*cluster.nodes)
-    assert expect_no_id_twice(cluster.nodes, tag) == 0
+    assert expect_no_id_twice(cluster.nodes, tag, 1000) == 0
 
 
 # --- ids ---
@@ -305,7 +306,7 @@ def test_machines_with_wrong_ids_begin_nothing_until_it_is_mended(make_cluster, 
         wait_waits(node)
     three.wait_log('"no link to peer" peer=2 .*another node id than expected')
     expect_unborn(*cluster.nodes)
-    assert expect_no_id_twice(cluster.nodes, tag) == 0
+    assert expect_no_id_twice(cluster.nodes, tag, 1000) == 0
     for node in (one, two):
         node.expect_log("level=error")
         node.stop()

@@ -7,6 +7,7 @@ import shutil
 import socket
 import threading
 import time
+from datetime import datetime
 
 import pytest
 import redis
@@ -14,9 +15,11 @@ import redis
 import leafctl
 from certificates import Authority
 from client import Connection, ConnectionLost, once
+from clockfile import own_clocks
 from cluster import FAST
 from recovery import done, place
 from resp import connect, open_resp
+from stalls import Pulse
 from test_listeners import Tokens, connect_as, line_of
 from upgrade import wait_level
 from wait import wait_until
@@ -42,9 +45,11 @@ def start(make_cluster, tokens):
     def make(size=3, **settings):
         cluster = open_resp(make_cluster(size, {
             **FAST, "auth-tokens-file": tokens.path, "auth-anonymous": "health,ids,read",
-            **settings}, start=False)).start()
+            **settings}, start=False))
+        cluster.clocks = own_clocks(cluster)
+        cluster.start()
         wait_level(cluster, 3)
-        return cluster
+        return know_the_time(cluster)
 
     return make
 
@@ -52,6 +57,16 @@ def start(make_cluster, tokens):
 def cut(node, tokens, who, by="root", options="", **fields):
     return node.http("PUT", f"{CUTS}/{who.replace('/', '%2F')}{options}",
                      {"for_s": 600, **fields}, tokens.bearer(by))
+
+
+def know_the_time(cluster):
+    def does(node):
+        members = node.get_json("/api/status")["members"]
+        return sum(m["clock_offset_ms"] is not None for m in members) >= len(members) // 2
+
+    for node in cluster.nodes:
+        wait_until(lambda n=node: does(n), 30, f"{node} knows the others' clocks")
+    return cluster
 
 
 def end(node, tokens, who):
@@ -77,6 +92,8 @@ class Takers:
     def __init__(self, cluster, tokens, tag):
         self.tokens, self.tag = tokens, tag
         self.got, self.failed, self.stop = [], [], threading.Event()
+        self.pulse = Pulse(cluster.directory).__enter__()
+        self.clock = self.pulse.ran_s
         self.threads = [threading.Thread(target=self.run, args=(kind, take, node))
                         for node in cluster.nodes
                         for kind in ("token", "address", "free")
@@ -89,7 +106,7 @@ class Takers:
             "shop" if kind == "token" else "till")
         with connect_as(node.address, OTHER if kind == "address" else "127.0.0.1") as connection:
             for count in itertools.cycle((1, 50)):
-                sent = time.monotonic()
+                sent = self.clock()
                 answer = connection.request(
                     "GET", f"{SEGMENT}{self.tag}?count={count}&timeout_ms=10000", headers=headers)
                 assert answer.status == 200 or is_cut(answer, "loop"), answer
@@ -104,7 +121,7 @@ class Takers:
                     "shop" if kind == "token" else "till"].encode())
                 assert file.readline() == b"+OK\r\n"
             while True:
-                sent = time.monotonic()
+                sent = self.clock()
                 plain.sendall(b"INCR %s\r\n" % self.tag.encode())
                 line = file.readline()
                 assert line[:1] == b":" or re.match(rb"-CUT client_cut: .*loop", line), line
@@ -130,6 +147,7 @@ class Takers:
         self.stop.set()
         for thread in self.threads:
             thread.join(timeout=60)
+        self.pulse.__exit__()
         assert not self.failed, self.failed
 
 
@@ -143,18 +161,18 @@ def test_nothing_after_the_second(start, tokens, tag):
     hit = {"token": "shop", "address": f"{OTHER}/32"}
     try:
         for node, kind in zip(cluster.nodes * 2, ["token", "address"] * 3):
-            wait_until(lambda k=kind, t=time.monotonic(): any(takers.since(k, t)), 30, "ids")
+            wait_until(lambda k=kind, t=takers.clock(): any(takers.since(k, t)), 30, "ids")
             answer = cut(node, tokens, hit[kind], reason="a loop")
             assert answer.status == 200, answer
             assert answer.json()["by"] == "root" and "warning" not in answer.json()
-            after = time.monotonic() + 1
+            after = takers.clock() + 1
             wait_until(lambda k=kind, a=after: len(takers.since(k, a)) > 30, 60, "refusals")
             assert not any(takers.since(kind, after)), "ids after the second"
             assert all(takers.since("free", after))
             for other in cluster.nodes:
                 assert list(cuts(other, tokens)) == [hit[kind].removesuffix("/32")]
             assert end(node, tokens, hit[kind]).status == 204
-            wait_until(lambda k=kind, t=time.monotonic() + 1: len(takers.since(k, t)) > 30 and
+            wait_until(lambda k=kind, t=takers.clock() + 1: len(takers.since(k, t)) > 30 and
                        all(takers.since(k, t)), 60, "ids again")
     finally:
         takers.end()
@@ -224,6 +242,30 @@ def test_it_ends_by_itself_and_outlives_a_restart(start, tokens, tag):
     assert cut(node, tokens, "shop", for_s=1, reason="shorter").status == 200
     wait_until(lambda: all(one().status == 200 for one in ask), 60, "shop's end")
     assert not cuts(node, tokens)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_node_whose_clock_is_wrong(start, tokens, workers):
+    """Each cut that it takes from its start on ends by the cluster's time; a node without worker
+    ids knows that, too. Until it does, it refuses."""
+    cluster = start(**{"snowflake-workers": workers})
+    node = cluster.followers()[0]
+    for days in (-30, 30):
+        node.stop()
+        cluster.clocks[node.id].set(days * 86400)
+        node.start()
+        wait_until(node.serves, 30, f"{node} answers")
+        asked, answers = time.time(), []
+        while len(answers) < 20:
+            answer = cut(node, tokens, "shop")
+            if answer.status == 200:
+                ends = datetime.fromisoformat(answer.json()["until"]).timestamp()
+                answers.append(ends - 600)
+            else:
+                assert answer.code == "no_leader", answer
+                answers.clear()  # it may know the leader later than the time
+        assert all(asked - 5 < made < time.time() + 5 for made in answers), (asked, answers)
+    assert list(cuts(cluster.nodes[0], tokens)) == ["shop"]
 
 
 def test_what_is_refused(start, tokens):
@@ -312,7 +354,7 @@ def test_the_client_of_a_certificate(make_cluster, tokens, tag, tmp_path):
         node.tls = authority.client()
     cluster.start()
     wait_level(cluster, 3)
-    first, *others = cluster.nodes
+    first, *others = know_the_time(cluster).nodes
     assert first.http("PUT", f"/api/tags/{tag}", {}, tokens.bearer("root")).status == 201
 
     def take(node, name, source="127.0.0.1"):

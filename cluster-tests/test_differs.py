@@ -30,6 +30,8 @@ def ends_by(cluster, node, tag):
     node.expect_log("the state differs from the cluster's")
     node.expect_log("the node cannot go on")
     others = cluster.others(node)
+    for other in others:  # where the node leads, it is they who see it first
+        other.expect_log("most nodes have this node's state")
     size = len(node.log())
     node.start()
     node.leaving()

@@ -86,7 +86,8 @@ class Drill:
     def make_run(self, command):
         found = re.fullmatch(r'make run(?: DATA=drill)?(?: SETTINGS=("[^"]+"|\S+))?', command)
         assert found, command
-        command = self.runner.command()
+        # No page tells of the leader that follows when the machine stands still for a second.
+        command = [*self.runner.command(), "--setting", "raft.election-ms=4000"]
         for setting in (found[1] or "").strip('"').split():
             command += ["--setting", self.own(setting)]
         self.runner.start(command=command)

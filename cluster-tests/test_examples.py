@@ -122,7 +122,7 @@ def test_killed_generator_repeats_nothing(shared, generate, tag):
     """kill -9, and started again under its name at once: with another worker id, without a wait for
     the window of the life before."""
     node = shared.nodes[0]
-    first = generate(tag, node, 10**9, 1500)
+    first = generate(tag, node, 10**9, 60_000)
     wait_until(lambda: len(first.ids) > 2000, 15, "ids")
     first.process.kill()
     second = generate(tag, shared.nodes[1], 5000, 1500)
@@ -140,7 +140,7 @@ def test_generator_outlives_the_leader(make_cluster, generate, tag):
     wait_served(cluster.nodes)
     leader = cluster.leader()
     node = cluster.others(leader)[0]
-    generator = generate(tag, node, 10**9, 2500)
+    generator = generate(tag, node, 10**9, 5000)
     wait_until(lambda: generator.ids, 15, "ids")
     leader.kill9()
     cluster.wait_leader()

@@ -1,10 +1,16 @@
 """Pauses, partitions, clean stops of leaders: what clients see, and that no id comes twice."""
 
+import time
+
 import pytest
 
 from checker import History
+from cluster import STEADY
 from load import Load, mixed_load, wait_all_serve, wait_taken
+from stalls import Pulse
 from wait import wait_until, within
+
+ELECTION_MOST_S = 2 * STEADY["raft-election-ms"] / 1000
 
 
 # Shows P1-pause.
@@ -34,7 +40,7 @@ def test_paused_leader(make_cluster, tag):
 @pytest.mark.quiet
 # Shows P1-pause.
 def test_paused_follower(make_cluster, tag):
-    cluster = make_cluster()
+    cluster = make_cluster(settings=STEADY)
     cluster.create_tag(tag)
     history = History()
     with mixed_load(cluster, history, tag) as load:
@@ -42,8 +48,10 @@ def test_paused_follower(make_cluster, tag):
         term = cluster.leader().cluster_status()["term"]
         follower = cluster.followers()[0]
         follower.pause()
+        resumes = time.monotonic() + ELECTION_MOST_S
         try:
             wait_taken(load, 60_000)
+            wait_until(lambda: time.monotonic() > resumes, 10, "it would stand for election")
         finally:
             follower.resume()
         wait_all_serve(load)
@@ -59,13 +67,14 @@ def test_clean_stop_of_the_leader(make_cluster, tag):
     cluster = make_cluster(settings={})
     cluster.create_tag(tag)
     history = History()
-    with mixed_load(cluster, history, tag) as load:
+    with mixed_load(cluster, history, tag) as load, Pulse(cluster.directory) as pulse:
         for _ in range(2):
             wait_taken(load, 60_000)
             leader = cluster.leader()
             leader.stop()
             # The leadership was handed over: no election timeout (1 s and more) had to pass.
-            new = within(lambda: cluster.find_leader(cluster.running()), 0.9, "a leader")
+            new = within(lambda: cluster.find_leader(cluster.running()), 0.9, "a leader",
+                         pulse.ran_s)
             assert new is not leader
             wait_all_serve(load)
             leader.start().wait_ready()
@@ -134,7 +143,7 @@ def exhaust(node, tag, track):
 # Shows P1-cut.
 def test_one_link_cut(make_cluster, proxies, tag):
     """Two followers that cannot see each other change nothing."""
-    cluster = make_cluster(start=False)
+    cluster = make_cluster(settings=STEADY, start=False)
     proxies.attach(cluster)
     cluster.start()
     cluster.create_tag(tag)
@@ -155,7 +164,7 @@ def test_one_link_cut(make_cluster, proxies, tag):
 # Shows P1-cut.
 def test_follower_that_is_not_heard(make_cluster, proxies, tag):
     """One-way cut: a follower hears everything and is not heard. Its clients are told the truth."""
-    cluster = make_cluster(start=False)
+    cluster = make_cluster(settings=STEADY, start=False)
     proxies.attach(cluster)
     cluster.start()
     cluster.create_tag(tag)

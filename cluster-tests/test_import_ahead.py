@@ -13,6 +13,7 @@ import leafctl
 from checker import History
 from leaf import TABLE, LeafClient, LeafServer, pymysql
 from load import Load
+from node import take
 from wait import wait_until
 
 pytestmark = [databases.needs("mariadbd", "mariadb", "mariadb-install-db"),
@@ -219,6 +220,30 @@ def test_ahead_is_refused(database, make_cluster, tmp_path):
     database.run(f"UPDATE leaf.leaf_alloc SET max_id = {2**63 - 500} WHERE biz_tag <> 'order';")
     assert "no room for 1000 ids ahead" in ctl(*words, code=65).err
     done = ctl("import", "leaf", "--mysql", database.address("leaf"), "--finish", code=65)
+
+
+def test_ahead_of_tags_that_are_there(database, make_cluster, tmp_path):
+    """One that Leaf has come near to stays as it is, which is told; so does a run that is repeated.
+    --force takes what the cluster takes by force alone, of tags with a max or a date, too."""
+    cluster = make_cluster(1)
+    cluster.create_tag("order", max_id=14501)
+    cluster.create_tag(TAGS[1], shape="{secret:6}")
+    ctl = leafctl.of(cluster, tmp_path)
+    words = ["import", "leaf", "--mysql", database.address("leaf"), "--ahead", "1000"]
+    assert "needs force: row 2" in ctl(*words, code=76).err
+    done = ctl(*words, "--force")
+    assert "no mark: tag 'order' is at 14501 in the cluster already, 500 above Leaf" in done.err
+    assert "0 tags made, 1 changed, 1 were there" in done.out, done
+    assert firsts(cluster) == {"order": 14501, TAGS[1]: 15001}
+    assert "0 changed, 2 were there" in ctl(*words).out
+    cluster.create_tag("dated", mode="strict", shape="{year}-{id:6}")
+    take(cluster.nodes[0], "dated?as=number")
+    at = firsts(cluster)["dated"]
+    database.run(f"INSERT INTO leaf.leaf_alloc VALUES ('dated', {at}, 1, 'd',"
+                 "NOW() - INTERVAL 1 DAY);")
+    assert "needs force: row 1" in ctl(*words, code=76).err
+    ctl(*words, "--force")
+    assert firsts(cluster)["dated"] == at + 1000
 
 
 def test_a_user_without_the_right_to_guard(database, make_cluster, tmp_path):

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from cluster import STEADY
 from liar import (
     FRAME_RAFT,
     REJECT,
@@ -36,7 +37,7 @@ def told(node):
 
 @pytest.mark.quiet
 def test_injected_vote_requests(make_cluster, tag):
-    cluster = make_cluster()
+    cluster = make_cluster(settings=STEADY)
     cluster.create_tag(tag)
     lost = cluster.followers()[0]
     store_id = store_id_of(cluster, lost, cluster.others(lost)[0].id)

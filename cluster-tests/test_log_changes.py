@@ -78,12 +78,6 @@ def test_members(trio):
     assert new.wait_exit() == 77
     trio.dismiss(new)
     all_say(trio.nodes, r'msg="a member was removed" member=4 role=(voter|standby)')
-    # One that never comes.
-    body = {"id": 5, "peer_address": "127.0.0.1:1"}
-    answer = trio.nodes[0].http("POST", "/api/cluster/members?timeout_ms=8000", body)
-    assert answer.status in (202, 409), answer
-    for node in trio.nodes:  # after sixty election timeouts
-        node.wait_log(r'msg="a change of the members was given up" kind=add member=5', 60)
 
 
 def test_worker_ids(trio):

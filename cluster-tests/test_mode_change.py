@@ -50,9 +50,8 @@ def changing(row):
 
 
 def told(node, tag, timeout_ms, key=None, mode="strict"):
-    """The refusal that a strict request gets while the mode changes, after its time: rarely one
-    that was on its way to the leader once more. Until the node has heard of the change it goes on
-    with its segment, and that is why the others wait for it."""
+    """The refusal that a strict request gets while the mode changes, after its time. Until the node
+    has heard of the change it goes on with its segment, and that is why the others wait for it."""
     wait_until(lambda: row_of(node, tag, "local")["mode"] == mode, 10, f"{node} knows")
     while True:
         began = time.monotonic()

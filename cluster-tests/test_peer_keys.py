@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from checker import History
-from cluster import write_secret
+from cluster import STEADY, write_secret
 from liar import HELLO, crc32c, text16
 from load import mixed_load, wait_taken
 from node import leafd_path
@@ -65,7 +65,7 @@ def links_up(cluster):
 # Shows P7-keys.
 def test_a_secret_is_exchanged_under_load(make_cluster, tag):
     """New and old in all files, then the new one alone: no request fails, nobody is elected."""
-    cluster = make_cluster(start=False)
+    cluster = make_cluster(start=False, settings=STEADY)
     own_secret_files(cluster)
     cluster.start()
     cluster.create_tag(tag)

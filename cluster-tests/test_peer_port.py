@@ -9,6 +9,7 @@ import struct
 import pytest
 
 from checker import History
+from cluster import STEADY
 from load import mixed_load, wait_taken
 
 
@@ -40,7 +41,7 @@ def hostile(source):
 @pytest.mark.quiet
 # Shows P7-peer-port.
 def test_garbage_under_load(make_cluster, tag):
-    cluster = make_cluster()
+    cluster = make_cluster(settings=STEADY)
     cluster.create_tag(tag)
     term = cluster.leader().cluster_status()["term"]
     source = random.Random(7)
@@ -65,7 +66,7 @@ def test_garbage_under_load(make_cluster, tag):
 # Shows P7-peer-port.
 def test_connections_that_say_nothing(make_cluster, tag):
     """More silent connections than the limit (64): the real peers keep theirs and can come back."""
-    cluster = make_cluster()
+    cluster = make_cluster(settings=STEADY)
     cluster.create_tag(tag)
     follower = cluster.followers()[0]
     held = []

@@ -10,7 +10,7 @@ import pytest
 
 from checker import History
 from client import Connection, get_bytes
-from cluster import FAST
+from cluster import FAST, STEADY
 from load import Load, wait_taken
 from wait import wait_until
 
@@ -23,7 +23,7 @@ def open_files(node):
 # Shows P7-flood.
 def test_no_more_files(make_cluster, tag):
     """A node that may open no more files keeps its peers and its clients, and recovers."""
-    cluster = make_cluster()
+    cluster = make_cluster(settings=STEADY)
     cluster.create_tag(tag)
     node = cluster.leader()
     term = node.cluster_status()["term"]

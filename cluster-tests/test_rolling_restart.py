@@ -107,9 +107,9 @@ def test_wrk_sees_no_connection_break(make_cluster, tag):
 
 def test_idle_connections_end_over_the_delay(make_cluster):
     """Not all at once, each by an orderly end, and the node does not wait for anything else."""
-    cluster = make_cluster(1, settings={**FAST, "shutdown-delay-ms": 600, "http-loops": 1})
+    cluster = make_cluster(1, settings={**FAST, "shutdown-delay-ms": 4000, "http-loops": 1})
     node = cluster.nodes[0]
-    idle = [socket.create_connection(node.address) for _ in range(6)]
+    idle = [socket.create_connection(node.address) for _ in range(12)]
     for connection in idle:
         connection.sendall(get_bytes("/livez"))
         assert b" 200 " in connection.recv(4096)

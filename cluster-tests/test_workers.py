@@ -698,34 +698,28 @@ def test_two_thousand_names_come_and_go(make_cluster, tag):
     assert len(listed) == 1024 and all(row["state"] == "released" for row in listed)
 
 
-def acquired_or_none(node, name, zone):
-    answer = node.http("POST", "/api/workers", {"name": name, "zone": zone, "window_ms": 120000})
-    return answer.json() if answer.status == 201 else None
-
-
 def test_pools_of_zones(shared, tag):
     node = shared.leader()
     wait_served(shared.nodes)
     try:
-        put = node.http("PUT", "/api/workers/pools", {"pools": "a=700-701,b=702-702"})
-        assert put.status == 200 and put.json() == {"pools": "a=700-701,b=702-702"}, put
+        put = node.http("PUT", "/api/workers/pools", {"pools": "a=710-711,b=712-712"})
+        assert put.status == 200 and put.json() == {"pools": "a=710-711,b=712-712"}, put
         ids = []
-        for zone in ("a", "b", "a", "c"):  # others of these tests may hold them for a while
-            got = wait_until(lambda zone=zone: acquired_or_none(node, tag, zone), 60, "an id")
-            ids.append(got["worker_id"])
-        assert {ids[0], ids[2]} == {700, 701} and ids[1] == 702 and ids[3] not in ids[:3], ids
+        for zone in ("a", "b", "a", "c"):
+            ids.append(acquired(node, tag, zone=zone)["worker_id"])
+        assert {ids[0], ids[2]} == {710, 711} and ids[1] == 712 and ids[3] not in ids[:3], ids
         full = node.http("POST", "/api/workers", {"name": tag, "zone": "b"})
         assert (full.status, full.code) == (409, "no_worker_id"), full
         other = node.http("POST", "/api/workers", {"name": tag, "zone": "c", "worker_id": 5000})
         assert other.code == "bad_request", other
         taken = node.http("POST", "/api/workers", {"name": tag + "x", "zone": "a",
-                                                   "worker_id": 700})
+                                                   "worker_id": 710})
         assert (taken.status, taken.code) == (409, "conflict") and tag in taken.text, taken
         both = node.http("PUT", "/api/workers/pools", {"pools": "a=0-31,b=31-40"})
         assert (both.status, both.code) == (409, "conflict"), both
         assert "a=0-31 and b=31-40 overlap" in both.text
         assert node.http("PUT", "/api/workers/pools", {"pools": "a=1"}).code == "bad_request"
         for each in shared.nodes:
-            assert each.get_json("/api/workers/pools")["pools"] == "a=700-701,b=702-702"
+            assert each.get_json("/api/workers/pools")["pools"] == "a=710-711,b=712-712"
     finally:
         assert node.http("PUT", "/api/workers/pools", {"pools": ""}).status == 200

@@ -8,7 +8,7 @@ import pytest
 
 import leafctl
 from client import once
-from cluster import FAST
+from cluster import FAST, STEADY
 from ports import take_port
 from resp import connect, open_resp
 from test_backup import small_volumes
@@ -329,10 +329,10 @@ def test_a_fixed_worker_id(make_cluster):
 
 def test_a_preferred_zone_that_no_node_has(make_cluster, tmp_path):
     """The leader says so by its name, once."""
-    cluster = make_cluster(settings={**FAST, "raft-prefer-zone": "bb"}, start=False)
+    cluster = make_cluster(settings={**STEADY, "raft-prefer-zone": "bb"}, start=False)
     start_zones(cluster, ["a", "b", "b"])
-    leader = cluster.wait_leader()
-    leader.wait_log("no node is in the zone that is to lead.* prefer_zone=bb ")
+    text = 'no node is in the zone that is to lead" prefer_zone=bb '
+    wait_until(lambda: any(text in node.log() for node in cluster.nodes), 30, "the leader says it")
     ctl = leafctl.of(cluster, tmp_path)
     assert "no node is in zone bb, which is to lead" in ctl("check", code=None).out
     cluster.nodes[0].stop()
@@ -345,7 +345,8 @@ def test_a_preferred_zone_that_no_node_has(make_cluster, tmp_path):
 
 def test_a_pool_of_a_zone_that_no_node_has(make_cluster, tmp_path):
     """The leader says so by its name, once for each list of pools; a list without says nothing."""
-    cluster = make_cluster(start=False)  # a leader that loses its place says it again
+    # A leader that loses its place says it again.
+    cluster = make_cluster(start=False, settings=STEADY)
     start_zones(cluster, ["a", "b", "b"])
     wait_field(cluster.nodes, "zone", {1: "a", 2: "b", 3: "b"})
     leader = cluster.wait_leader()

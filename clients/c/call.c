@@ -28,6 +28,7 @@ struct attempts {
     unsigned untrusted; /* and of these by their certificate */
     unsigned rounds;    /* that are over */
     unsigned sent;
+    bool quota; /* the last answer was one: it is the client's own */
     uint32_t round_ms;
     uint32_t retry_after_s;
     struct nodes *nodes; /* that the round asks */
@@ -190,6 +191,9 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
     if (call->progress != NULL) {
         atomic_store(&call->progress->since_ns, 0);
     }
+    if (now_ns() < call->until_ns) {
+        attempts->quota = false; /* else it was cut short, and the one before says more */
+    }
     switch (asked) {
     case ASK_CLOSED:
         (void)fault(error, "closed", 0, false, "the client was closed");
@@ -216,6 +220,7 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
         break;
     }
     enum verdict verdict = judge(answer, error);
+    attempts->quota = verdict == LATER;
     if (verdict == ELSEWHERE || verdict == LATER) {
         note(attempts, error->code, error->message);
         attempts->retry_after_s = answer->retry_after_s;
@@ -250,9 +255,32 @@ static void list_failures(const struct attempts *attempts, char *into, size_t by
     }
 }
 
+/* The error of a call that ends now. */
+static int give_up(const struct attempts *attempts, struct leafd_error *error)
+{
+    char failures[sizeof error->message];
+    list_failures(attempts, failures, sizeof failures);
+    return fault(error, attempts->quota ? "quota" : "unreachable", attempts->quota ? 429 : 0, true,
+                 "no node answered by the deadline: %s", failures);
+}
+
+/* Nobody wants it any more. Those who wait hear how it stands. */
+static bool is_unwanted(const struct call *call, const struct attempts *attempts)
+{
+    struct leafd_error error;
+    if (call->wanted == NULL || attempts->sent == 0) {
+        return false;
+    }
+    (void)give_up(attempts, &error);
+    return !call->wanted(call->context, &error, attempts->rounds);
+}
+
 /* After a round: a random half to all of its time, and what Retry-After says. */
 static void wait_for_round(const struct call *call, struct attempts *attempts)
 {
+    if (is_unwanted(call, attempts)) {
+        return;
+    }
     uint64_t now = now_ns();
     uint32_t half_ms = attempts->round_ms / 2;
     uint64_t wait_ms = half_ms + (now >> 4) % (half_ms + 1);
@@ -271,15 +299,8 @@ static void wait_for_round(const struct call *call, struct attempts *attempts)
 /* The time is over, or nobody wants it any more. */
 static bool is_over(const struct call *call, const struct attempts *attempts)
 {
-    char failures[900];
-    if (now_ns() >= call->until_ns || (call->is_second && attempts->rounds > 0)) {
-        return true;
-    }
-    if (call->wanted == NULL || attempts->sent == 0) {
-        return false;
-    }
-    list_failures(attempts, failures, sizeof failures);
-    return !call->wanted(call->context, failures, attempts->rounds);
+    return now_ns() >= call->until_ns || (call->is_second && attempts->rounds > 0) ||
+           is_unwanted(call, attempts);
 }
 
 /* Of the nodes that are still there. */
@@ -384,8 +405,7 @@ static int run(const struct call *call, struct attempts *attempts, struct line *
             break;
         }
     }
-    list_failures(attempts, failures, sizeof failures);
-    return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s", failures);
+    return give_up(attempts, error);
 }
 
 int client_call(const struct call *call, struct line **line, struct answer *answer,

@@ -117,8 +117,8 @@ struct call {
     struct request request;
     uint64_t until_ns;
     /* Asked before each attempt but the first: go on? NULL: until the time is over. rounds: so many
-     * are over, in which all nodes failed. */
-    bool (*wanted)(void *context, const char *failures, unsigned rounds);
+     * are over, in which all nodes failed; error: that of a call that ends now. */
+    bool (*wanted)(void *context, const struct leafd_error *error, unsigned rounds);
     /* May an answer of 200 to 299 be taken? False: another node is to be asked. NULL: all may. */
     bool (*takes)(void *context, const struct answer *answer);
     void *context;

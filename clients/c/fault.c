@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
+
+enum { STOOD_STILL_MS = 50 };
 
 int fault(struct leafd_error *error, const char *code, int status, bool retryable,
           const char *format, ...)
@@ -30,6 +33,11 @@ int fault_keyed(struct leafd_error *error, const char *key)
     return -1;
 }
 
+bool fault_is_late(const struct leafd_error *error)
+{
+    return strcmp(error->code, "unreachable") == 0 || strcmp(error->code, "quota") == 0;
+}
+
 uint64_t now_ns(void)
 {
     struct timespec now;
@@ -53,11 +61,21 @@ void condition_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&attributes);
 }
 
-bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+static bool wait_once(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
 {
     struct timespec until = {
         .tv_sec = (time_t)(until_ns / 1000 / NS_PER_MS),
         .tv_nsec = (long)(until_ns % ((uint64_t)1000 * NS_PER_MS)),
     };
     return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
+}
+
+bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+{
+    const uint64_t still_ns = (uint64_t)STOOD_STILL_MS * NS_PER_MS;
+    if (wait_once(condition, lock, until_ns)) {
+        return true;
+    }
+    uint64_t now = now_ns();
+    return now > until_ns + still_ns && wait_once(condition, lock, now + still_ns);
 }

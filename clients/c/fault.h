@@ -10,6 +10,9 @@
 int fault(struct leafd_error *error, const char *code, int status, bool retryable,
           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Of a call whose time was over before an answer that is final. */
+bool fault_is_late(const struct leafd_error *error);
+
 /* The failure is of a request with this key, which may be NULL. -1. */
 int fault_keyed(struct leafd_error *error, const char *key);
 
@@ -22,6 +25,7 @@ enum { NS_PER_MS = 1000000 };
 /* A condition that waits by CLOCK_MONOTONIC. */
 void condition_init(pthread_cond_t *condition);
 
-/* Wait for a signal until then; false: that time has come. */
+/* Wait for a signal until then; false: that time has come. Where this comes late, the program
+ * stood still: the others have a moment to read what came meanwhile. */
 bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns);
 #endif

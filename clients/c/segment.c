@@ -37,7 +37,7 @@ struct leafd_segment {
     unsigned waiting;      /* calls */
     uint64_t error_until_ns;
     struct leafd_error error;
-    char failures[900];            /* of the request under way */
+    struct leafd_error late;       /* of the request under way, if it ended now */
     char path[TEXT_ENCODED_BYTES]; /* the name as an element of a path */
     atomic_bool stepped;
 };
@@ -174,25 +174,25 @@ static void tell_failure(struct leafd_segment *segment, const char *code)
 }
 
 /* As long as nothing has come, and somebody waits or ids are left. */
-static bool still_wanted(void *context, const char *failures, unsigned rounds)
+static bool still_wanted(void *context, const struct leafd_error *error, unsigned rounds)
 {
     struct leafd_segment *segment = context;
     pthread_mutex_lock(&segment->lock);
-    (void)snprintf(segment->failures, sizeof segment->failures, "%s", failures);
+    segment->late = *error;
     bool wanted = !atomic_load(&segment->source.closed) &&
                   segment->answers == segment->refill_from &&
                   (segment->waiting > 0 || hot_left(segment->hot) + segment->grant.left > 0);
     pthread_mutex_unlock(&segment->lock);
     if (rounds > 0) {
-        tell_failure(segment, "unreachable");
+        tell_failure(segment, error->code);
     }
     return wanted;
 }
 
-static bool second_is_wanted(void *context, const char *failures, unsigned rounds)
+static bool second_is_wanted(void *context, const struct leafd_error *error, unsigned rounds)
 {
     struct leafd_segment *segment = context;
-    (void)failures;
+    (void)error;
     (void)rounds;
     pthread_mutex_lock(&segment->lock);
     bool wanted = !atomic_load(&segment->source.closed) &&
@@ -295,12 +295,11 @@ static void refill(void *context)
     int result = ask_for_what_is_left(segment, &count, &how, &grant, &error);
 
     pthread_mutex_lock(&segment->lock);
-    bool given_up = result != 0 && (strcmp(error.code, "unreachable") == 0 ||
-                                    atomic_load(&segment->source.closed));
+    bool given_up = result != 0 && (fault_is_late(&error) || atomic_load(&segment->source.closed));
     bool second_came = segment->answers != segment->refill_from;
     bool kept = false;
     segment->asking = false;
-    segment->failures[0] = 0;
+    segment->late.code[0] = 0;
     if (result == 0) {
         segment->asked_count = second_came ? segment->asked_count : count;
         kept = keep_grant(segment, &grant, second_came);
@@ -445,9 +444,10 @@ static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
         (void)condition_wait(&segment->changed, &segment->lock,
                              look_ns < until_ns ? look_ns : until_ns);
         if (now_ns() >= until_ns && hot_left(segment->hot) == 0) {
-            const char *failures = segment->failures[0] != 0 ? segment->failures : "none has yet";
-            return fault(error, "unreachable", 0, true, "no node answered by the deadline: %s",
-                         failures);
+            const struct leafd_error *late = &segment->late;
+            bool asked = late->code[0] != 0;
+            return fault(error, asked ? late->code : "unreachable", late->status, true, "%s",
+                         asked ? late->message : "no node answered by the deadline: none has yet");
         }
     }
     return 0;
@@ -598,7 +598,7 @@ static void forget(void *source)
     segment->published = 0;
     segment->waiting = 0;
     segment->error_until_ns = 0;
-    segment->failures[0] = 0;
+    segment->late.code[0] = 0;
 }
 
 static void stop(void *source)

@@ -351,7 +351,7 @@ static bool after_renewal(struct leafd_snowflake *snowflake, int result,
         COUNT(snowflake->source.client, errors);
         if (lost) {
             drop(snowflake);
-        } else if (strcmp(error->code, "unreachable") == 0) {
+        } else if (fault_is_late(error)) {
             snowflake->renew_ns = 0; /* its rounds have waited */
         }
     }

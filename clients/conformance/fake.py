@@ -6,6 +6,7 @@ each connection. requests has all that was asked, sent_bytes what the clients to
 """
 
 import collections
+import contextlib
 import json
 import socket
 import ssl
@@ -56,7 +57,8 @@ class Fake:
         self.lock = threading.Lock()
         self.ended = threading.Event()
         self.listener = socket.create_server((host, self.port), backlog=256)
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self.accept, daemon=True)
+        self.acceptor.start()
 
     def accept(self):
         while not self.ended.is_set():
@@ -102,7 +104,11 @@ class Fake:
         return not self.close_idle
 
     def close(self):
+        """It takes no connection any more. Twice does no harm."""
         self.ended.set()
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # else accept() keeps it open
+        self.acceptor.join()
         self.listener.close()
 
 

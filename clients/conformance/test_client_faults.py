@@ -10,7 +10,7 @@ import time
 import pytest
 
 from driver import check_once, check_rising, in_time, parse_loop, urls
-from fake import error, granted, http
+from fake import PATIENT, error, granted, http
 from ports import take_port
 from wait import wait_until
 
@@ -369,6 +369,17 @@ def test_a_quota(start, fake):
         server.requests[1].headers["idempotency-key"])
 
 
+@pytest.mark.parametrize("line", ["segment orders 1", "range orders 1", "strict orders 1",
+                                  "snowflake 1"])
+def test_a_quota_beyond_the_deadline(start, fake, line):
+    """It is the client's own: "no node answered" would send its reader to look at the nodes."""
+    server = fake(lambda request: error(429, "quota", "60 a minute are used up", Retry_After="60"))
+    client = start().open(endpoints=server.url, deadline_ms=3000)
+    failed = client.refused(line, "quota")
+    assert failed.status == 429 and "60 a minute" in failed.message
+    in_time(client, 3000)
+
+
 @pytest.mark.parametrize("status, code", [
     (400, "bad_request"), (401, "unauthorized"), (403, "forbidden_tag"), (404, "unknown_tag"),
     (409, "conflict"), (413, "body_too_large"), (429, "share"), (507, "state_full"),
@@ -399,6 +410,35 @@ def test_connections_that_end_while_idle(start, fake):
     stats = client.stats()
     assert stats["errors"] == stats["failovers"] == 0
     assert len(server.requests) == 10
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize("line", [*KINDS, "texts orders 1"])
+@pytest.mark.parametrize("limit", ["deadline_ms", "attempt_ms"])
+def test_a_program_that_stands_still(start, fake, line, limit):
+    """A node answers in time, and the program, which stood still, reads it later: it counts."""
+    def answer(request):
+        client.pause()
+        paused_s.append(time.monotonic() - client.sent_s)
+        return answer_all(request)
+
+    server = fake(answer_all)
+    client = warm(start, line, server)
+    for _ in range(30):
+        client.open(endpoints=server.url, **{**PATIENT, limit: 1000})
+        server.handler, server.sent_bytes, paused_s = answer, 0, []
+        client.begin(line)
+        wait_until(lambda: server.sent_bytes and time.monotonic() > client.sent_s + 1.2, 30,
+                   "the answer is there, and the time is over")
+        server.handler = answer_all
+        client.resume()
+        said = client.finish()
+        # A machine that has no processor for it may be slow before, or after.
+        if paused_s[0] < 0.9 and (client.stats()["retries"] == 0 and not said.startswith("error")
+                                  or client.waited_s < 0.02):
+            break
+    assert not said.startswith("error"), said
+    assert client.stats()["retries"] == 0
 
 
 # --- faults while ids are taken ---

@@ -26,6 +26,7 @@ const (
 	// What a node has for an answer in the first round, or a quarter of Attempt, if that is longer; it doubles.
 	attemptTime = time.Second
 	waitLongest = 24 * time.Hour // a longer Retry-After is taken for this
+	stoodStill  = 50 * time.Millisecond
 )
 
 // leave has all calls begin at another node. Of many calls that saw the one fail only one moves on.
@@ -75,6 +76,7 @@ type outcome struct {
 type trail struct {
 	mu       sync.Mutex
 	failures map[string]*Error
+	last     *Error
 }
 
 // add notes a failure. Of an attempt that the call's deadline cut short the one before says more.
@@ -90,12 +92,13 @@ func (t *trail) add(ctx context.Context, base string, err *Error) {
 		t.failures = map[string]*Error{}
 	}
 	t.failures[base] = err
+	t.last = err
 }
 
 func (t *trail) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failures = nil
+	t.failures, t.last = nil, nil
 }
 
 // end is the error of a call whose context is over.
@@ -105,9 +108,20 @@ func (t *trail) end(ctx context.Context, d *door) *Error {
 		e.Cause = ctx.Err()
 		return e
 	}
-	e := failure(CodeUnreachable, true, "no node gave an answer by the deadline: %s", t.list(d))
-	e.Cause = ctx.Err()
+	code, status := t.late()
+	e := failure(code, true, "no node gave an answer by the deadline: %s", t.list(d))
+	e.Status, e.Cause = status, ctx.Err()
 	return e
+}
+
+// late is the code and the status of a call that ends now. A quota is the client's own.
+func (t *trail) late() (string, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last != nil && t.last.Status == http.StatusTooManyRequests {
+		return t.last.Code, t.last.Status
+	}
+	return CodeUnreachable, 0
 }
 
 // list is the last failure of each node.
@@ -284,12 +298,49 @@ func (c *Client) limits(ctx context.Context, round, left int, nodes []node, at i
 	return l
 }
 
+// isOver is whether a context that has ended does end what waits for news. Where its deadline is seen late, the
+// program stood still, and what had come by then is read in the next moments.
+func isOver(ctx context.Context, news <-chan struct{}) bool {
+	if end, has := ctx.Deadline(); has && ctx.Err() == context.DeadlineExceeded && time.Since(end) > stoodStill {
+		select {
+		case <-news:
+			return false
+		case <-time.After(stoodStill):
+		}
+	}
+	return true
+}
+
+// lasting is a context without its end.
+type lasting struct{ context.Context }
+
+func (lasting) Deadline() (end time.Time, has bool) { return }
+func (lasting) Done() <-chan struct{}               { return nil }
+func (lasting) Err() error                          { return nil }
+
+// limited is a context for so long, or until ctx is over. It ends as isOver has it, by being cancelled.
+func limited(ctx context.Context, limit time.Duration) (context.Context, time.Time, context.CancelFunc) {
+	outer, cancelOuter := context.WithTimeout(ctx, limit)
+	inner, cancel := context.WithCancel(lasting{ctx})
+	end, _ := outer.Deadline()
+	go func() {
+		defer cancelOuter()
+		select {
+		case <-outer.Done():
+			isOver(outer, inner.Done())
+			cancel()
+		case <-inner.Done():
+		}
+	}()
+	return inner, end, cancel
+}
+
 // attempt sends the request to one node, once.
 func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*answer, *outcome) {
 	if isService(n.base) {
 		return nil, &outcome{err: failure(CodeUnreachable, true, "no SRV record of this name was found"), elsewhere: true}
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.within)
+	ctx, end, cancel := limited(ctx, l.within)
 	defer cancel()
 	h, err := http.NewRequestWithContext(ctx, rq.method, n.base+rq.path, bytes.NewReader(rq.body))
 	if err != nil {
@@ -317,12 +368,12 @@ func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*a
 	asked := time.Now()
 	response, err := c.trip.RoundTrip(h)
 	if err != nil {
-		return nil, c.broken(ctx, err, l)
+		return nil, c.broken(end, err, l)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, answerMost+1))
 	if err != nil {
-		return nil, c.broken(ctx, err, l)
+		return nil, c.broken(end, err, l)
 	}
 	got := &answer{status: response.StatusCode, body: body, asked: asked}
 	if len(body) > answerMost {
@@ -339,9 +390,9 @@ func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*a
 }
 
 // broken is an attempt that brought no answer.
-func (c *Client) broken(ctx context.Context, err error, l limits) *outcome {
+func (c *Client) broken(end time.Time, err error, l limits) *outcome {
 	text := err.Error()
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) && !time.Now().Before(end) {
 		text = fmt.Sprintf("no answer within %d ms", l.within.Milliseconds())
 	}
 	text = c.clean(text)

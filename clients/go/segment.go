@@ -252,7 +252,7 @@ func (s *Segment) await(ctx context.Context) bool {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			over = true
+			over = isOver(ctx, changed)
 		case <-late:
 			again = true
 		}
@@ -455,7 +455,8 @@ func (s *Segment) fewer(size int) int {
 // wanted: whether it makes sense to ask on.
 func (s *Segment) wanted(rounds int) bool {
 	if rounds > 0 {
-		s.tell(CodeUnreachable)
+		code, _ := s.trail.late()
+		s.tell(code)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -280,7 +280,7 @@ func (s *Snowflake) held(ctx context.Context) *Error {
 	select {
 	case <-changed:
 	case <-ctx.Done():
-		over = true
+		over = isOver(ctx, changed)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,6 @@
  */
 #include "cluster-tests/memory_model/change.h"
 
-#include <string.h>
-
 #include "src/base/assert.h"
 #include "cluster-tests/memory_model/axioms.h"
 #include "cluster-tests/memory_model/run.h"

@@ -500,6 +500,11 @@ int handle_cut_put(struct conn *conn)
     if (fields[1].present && tag_reason_check(fields[1].text, fields[1].len, &why) != 0) {
         return reply_error(conn, 400, "bad_request", "%s", why);
     }
+    if (!atomic_load(&api_loop(conn)->backend->health->clock_known)) {
+        return reply_error(conn, 503, "no_leader",
+                           "this node has just started and does not know the cluster's time yet, "
+                           "by which a cut ends; try again");
+    }
     memcpy(cut.reason, fields[1].present ? fields[1].text : "", fields[1].len);
     cut.until_ms = gate_now_ms(api_loop(conn)) + fields[0].number * 1000;
     return options[1].number != 1 && cut_hurts(conn, &cut)

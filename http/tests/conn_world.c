@@ -4,7 +4,6 @@
 #include "http/tests/conn_world.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>

@@ -408,6 +408,7 @@ void fake_start_still(struct fake *fake)
     atomic_store(&fake->health.uid_high, 0xf81d4fae7dec41d0);
     atomic_store(&fake->health.uid_low, 0xa76500a0c91e6bf6);
     atomic_store(&fake->health.leader_known, true);
+    atomic_store(&fake->health.clock_known, true);
     atomic_store(&fake->health.applied_once, true);
 }
 

@@ -4,14 +4,11 @@
 #include "http/tests/fixture.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/resp/api/resp.h"
 #include "src/base/assert.h"
 

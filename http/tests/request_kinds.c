@@ -3,7 +3,6 @@
  */
 #include "http/tests/request_kinds.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"

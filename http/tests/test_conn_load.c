@@ -2,12 +2,7 @@
  * test_conn_load.c - greedy and slow readers, too many connections, no file descriptors left.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/tests/conn_world.h"
 #include "http/tests/fixture.h"
 

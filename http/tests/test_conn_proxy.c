@@ -3,13 +3,9 @@
  * it, and with one from somebody who is no proxy; over HTTP, RESP and TLS, whole and byte by byte.
  */
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/tests/tls_world.h"
 #include "src/base/assert.h"
 

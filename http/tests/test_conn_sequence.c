@@ -6,15 +6,11 @@
  * come all in one piece, one by one, byte by byte or cut anywhere, and while the one before still
  * waits. What is bounded is not added up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/tests/conn_world.h"
 #include "http/tests/request_kinds.h"
 #include "src/base/assert.h"

@@ -3,15 +3,10 @@
  * and its body to arrive, of its ids, and of idling. What a client that says no more gets. On a
  * clock that the test moves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/tests/conn_world.h"
 #include "src/base/assert.h"
 

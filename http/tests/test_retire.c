@@ -3,16 +3,12 @@
  * one by one, and no request that has arrived is lost. On a clock that the test moves.
  *
  * Shows P8-stop. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/server/conn.h"
 #include "http/tests/conn_world.h"
 #include "src/base/assert.h"

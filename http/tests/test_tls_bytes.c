@@ -3,16 +3,10 @@
  * however a connection ends, the answers are those of plain HTTP.
  */
 #include <openssl/err.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/server/conn.h"
 #include "http/tests/tls_world.h"
 #include "src/base/assert.h"

@@ -4,8 +4,6 @@
 #include "http/tests/tls_world.h"
 
 #include <openssl/err.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #include "src/base/assert.h"
 

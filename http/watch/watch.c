@@ -277,6 +277,7 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
 #define IMPLAUSIBLE_MS 600000
 #define MAP_FILLS_PERCENT 80
 #define DAY_S 86400
+#define LOOK_MS 1000
 #define GRANTING_MS 30000 /* the most that a worker id may take, as in the alert of Prometheus */
 
 /* Does the condition hold now? Then text (ALARM_TEXT_BYTES) says what it is, with values. */
@@ -484,29 +485,33 @@ static bool state_nearly_full(const struct alarm_facts *facts, char *text)
 
 /* --- the certificate --- */
 
-/* Does one of the certificates end soon, or has it ended? */
+/* Which of the certificates end soon, or have ended? */
 static bool certificate_judge(const struct alarm_facts *facts, bool ended, char *text)
 {
     const int64_t until_s[] = {facts->certificate_until_s, facts->peer_until_s};
+    size_t len = 0;
 
     for (size_t i = 0; i < COUNT_OF(until_s); i++) {
         int64_t left_s = until_s[i] - (int64_t)(facts->wall_ms / 1000);
+        const char *also = len > 0 ? ", and " : "";
 
         if (until_s[i] == 0 || ended != (left_s <= 0) ||
             left_s >= ALARM_CERTIFICATE_ENDS_DAYS * DAY_S) {
             continue;
         }
         if (ended) {
-            SAY(text, "the certificate of node %llu has ended: %s refuse it",
-                ull(facts->status->node_id), i == 0 ? "clients" : "other nodes");
+            (void)snprintf(text + len, ALARM_TEXT_BYTES - len,
+                           "%sthe certificate of node %llu has ended: %s refuse it", also,
+                           ull(facts->status->node_id), i == 0 ? "clients" : "other nodes");
         } else {
-            SAY(text, "the certificate of node %llu%s ends in %lld days and %lld hours",
-                ull(facts->status->node_id), i == 0 ? "" : " for other nodes",
-                (long long)left_s / DAY_S, (long long)left_s % DAY_S / 3600);
+            (void)snprintf(text + len, ALARM_TEXT_BYTES - len,
+                           "%sthe certificate of node %llu%s ends in %lld days and %lld hours",
+                           also, ull(facts->status->node_id), i == 0 ? "" : " for other nodes",
+                           (long long)left_s / DAY_S, (long long)left_s % DAY_S / 3600);
         }
-        return true;
+        len = strlen(text);
     }
-    return false;
+    return len > 0;
 }
 
 static bool certificate_ends(const struct alarm_facts *facts, char *text)
@@ -607,6 +612,11 @@ static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
 
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events)
 {
+    uint64_t past_ms = facts->now_ms - alarms->looked_ms;
+    uint64_t unseen_ms = past_ms > 2 * LOOK_MS ? past_ms - LOOK_MS : 0;
+
+    alarms->looked_ms = facts->now_ms;
+    alarms->granting_since_ms += alarms->granting_since_ms > 0 ? unseen_ms : 0;
     for (enum alarm_name name = 0; name < ALARMS; name++) {
         struct alarm *alarm = &alarms->items[name];
         char text[ALARM_TEXT_BYTES] = "";
@@ -625,6 +635,8 @@ void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct 
         if (alarm->true_since_ms == 0) {
             alarm->true_since_ms = facts->now_ms > 0 ? facts->now_ms : 1;
             alarm->since_wall_ms = facts->wall_ms;
+        } else {
+            alarm->true_since_ms += unseen_ms;
         }
         if (!alarm->begun && facts->now_ms >= alarm->true_since_ms + table[name].hold_ms) {
             alarm->begun = true;

@@ -12,8 +12,9 @@
  * has all alarms, and all alerts of scripts/compose/rules.yml, which is made from it. Prometheus
  * judges over all nodes and longer times. Here a node judges only by its own data, so that an
  * operator without Prometheus sees alarms, too. Each alarm has a time for which its condition must
- * hold first. Alerts that need hours of history or all nodes (burn rates, forecasts of the disk,
- * tags that end, backups, which any node may take) are left to Prometheus.
+ * hold first; time without looks, as where the machine stood still, does not count. Alerts that
+ * need hours of history or all nodes (burn rates, forecasts of the disk, tags that end, backups,
+ * which any node may take) are left to Prometheus.
  *
  * The happy path, once a second: changes_look(), then alarms_look() with the facts; both add
  * events. alarms_put(), events_list() and quorum_of() show them.
@@ -176,6 +177,7 @@ struct alarms {
     struct alarm items[ALARMS];
     struct alarm_sample samples[ALARM_SAMPLES];
     uint64_t sample_count;      /* taken so far */
+    uint64_t looked_ms;         /* the last look; monotonic */
     uint64_t implausible;       /* as of the last look */
     uint64_t implausible_until; /* monotonic: the alarm holds until then; 0: not */
     uint64_t granting_since_ms; /* monotonic: waiting for the first worker id; 0: not */

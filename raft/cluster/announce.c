@@ -323,20 +323,22 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
 void clock_sync_turn(struct clock_sync *sync)
 {
     uint64_t now_ms = clock_now_ms(sync->on->real_clock);
+    uint64_t wall_ms = clock_wall_ms(sync->on->real_clock);
     struct buf payload = BUF_INIT;
     size_t samples;
 
-    /* Propose the time only once a majority of the clocks is known: the log takes the first time
-     * unchecked, and later ones cannot turn it back. */
+    /* Propose the time only once a majority of the clocks is known. The log takes the first time
+     * unchecked: later ones cannot turn it back, and move it on by a day at most. So two clocks of
+     * three that differ wait for the third. */
     if (sync->on->config->clock.threshold_ms == 0 || !node_command_may(&sync->command) ||
-        !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms)) {
+        !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms) ||
+        (state_log_ms(sync->on->state) == 0 &&
+         !clock_check_agreed(&sync->check, now_ms, wall_ms))) {
         return;
     }
-    cluster_command_put(
-        &payload, COMMAND_CLOCK,
-        &(struct clock_command){
-            .cluster_ms = clock_check_cluster_ms(&sync->check, now_ms,
-                                                 clock_wall_ms(sync->on->real_clock), &samples)});
+    cluster_command_put(&payload, COMMAND_CLOCK,
+                        &(struct clock_command){.cluster_ms = clock_check_cluster_ms(
+                                                    &sync->check, now_ms, wall_ms, &samples)});
     node_command_pause(&sync->command, sync->on, sync->on->config->clock.renew_ms);
     node_command_send(&sync->command, sync->on, &payload, false);
 }

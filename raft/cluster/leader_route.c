@@ -3,8 +3,6 @@
  */
 #include "raft/cluster/leader_route.h"
 
-#include <stdlib.h>
-
 #include "src/base/assert.h"
 #include "src/base/container.h"
 

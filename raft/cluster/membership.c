@@ -346,28 +346,6 @@ uint64_t membership_successor(const struct membership *membership)
     return best;
 }
 
-#define NOWHERE_LOOKS 3 /* 4 s: a member reports its zone right after it has registered */
-
-/* Log once that all members have registered and none is in the preferred zone. */
-static void warn_of_nowhere(struct membership *membership)
-{
-    struct handover *handover = &membership->handover;
-    const struct raft_context *on = membership->on;
-    struct node_info info;
-
-    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        if (is_preferred(on, member->id) || !state_node(on->state, member->id, &info)) {
-            handover->nowhere = 0;
-            return;
-        }
-    }
-    if (++handover->nowhere == NOWHERE_LOOKS) {
-        log_warn("raft", "no node is in the zone that is to lead",
-                 "prefer_zone=%s hint=\"is raft.prefer-zone spelt as zone on its nodes?\"",
-                 on->config->prefer_zone);
-    }
-}
-
 /* Begin if this node is drained or not in the preferred zone, and another node may lead. */
 static void handover_if_misplaced(struct membership *membership)
 {
@@ -382,9 +360,6 @@ static void handover_if_misplaced(struct membership *membership)
         return;
     }
     context_arm_in(on, &handover->place_pause, DRAINED_AGAIN_MS);
-    if (prefers_zone(on)) {
-        warn_of_nowhere(membership);
-    }
     to = membership_successor(membership);
     if (to != 0 && (drained || is_preferred(on, to))) {
         if (!drained) {

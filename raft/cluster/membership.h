@@ -75,7 +75,6 @@ struct handover {
     unsigned failed;            /* since this leader's term began */
     struct timer no_room_pause; /* armed: no other because of the disk; also over terms */
     struct timer place_pause;   /* armed: nor because of its zone */
-    unsigned nowhere;           /* consecutive looks without a member in the preferred zone */
 };
 
 struct membership {

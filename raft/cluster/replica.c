@@ -3,7 +3,6 @@
  */
 #include "raft/cluster/replica.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/prepare.h"

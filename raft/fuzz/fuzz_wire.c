@@ -8,7 +8,6 @@
  *
  * Thread: one.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/tests/core_frames.h"

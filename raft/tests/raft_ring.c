@@ -4,7 +4,6 @@
 #include "raft/tests/raft_ring.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/prepare.h"

@@ -3,6 +3,7 @@
  */
 #include "src/base/clock.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -188,19 +189,21 @@ static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, ui
     return count;
 }
 
-/* Are more than half of the clocks near our own one, which is one of them? */
-static bool majority_confirms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms)
+/* Are more than half of the clocks near the one that is so far ahead of our own, one of them? */
+static bool majority_is_near(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
+                             int64_t ahead_ms)
 {
     int64_t offsets[CLOCKS_MAX];
     size_t samples = fresh_offsets(check, now_ms, wall_ms, offsets);
     size_t clocks = check->members > samples + 1 ? check->members : samples + 1;
-    size_t near = 1;
+    size_t near = 0;
 
     if (samples == 0 && check->members == 0) {
         return false;
     }
+    offsets[samples++] = 0; /* our own */
     for (size_t i = 0; i < samples; i++) {
-        near += offsets[i] <= check->threshold_ms && offsets[i] >= -(int64_t)check->threshold_ms;
+        near += llabs(offsets[i] - ahead_ms) <= (long long)check->threshold_ms;
     }
     return near * 2 > clocks;
 }
@@ -222,7 +225,7 @@ static bool jump_is_uncleared(const struct clock_check *check, uint64_t now_ms, 
         return false;
     }
     *ret_off_ms = off_ms;
-    return !majority_confirms(check, now_ms, wall_ms);
+    return !majority_is_near(check, now_ms, wall_ms, 0);
 }
 
 void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_ms)
@@ -301,6 +304,14 @@ uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms
     }
     return __builtin_add_overflow(wall_ms, (uint64_t)offset_ms, &cluster_ms) ? UINT64_MAX
                                                                              : cluster_ms;
+}
+
+bool clock_check_agreed(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms)
+{
+    size_t samples;
+    int64_t median_ms = median_offset(check, now_ms, wall_ms, &samples);
+
+    return samples + 1 >= check->members || majority_is_near(check, now_ms, wall_ms, median_ms);
 }
 
 int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,

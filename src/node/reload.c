@@ -4,7 +4,6 @@
 #include "src/node/reload.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <openssl/crypto.h>
-#include <string.h>
 #include <unistd.h>
 #include <uv.h>
 

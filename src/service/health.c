@@ -122,6 +122,23 @@ static void update_birth(struct health *health)
     }
 }
 
+/* The lease judges the clock only for a node that has worker ids. */
+static void update_clock(struct health *health)
+{
+    const struct clock_check *check = &health->of.replica->clock_sync.check;
+    const struct clock *clock = health->of.on->real_clock;
+    uint64_t now_ms = clock_now_ms(clock);
+    bool is_known = check->members > 0 && clock_check_asked(check, now_ms);
+    int64_t off_ms;
+
+    if (clock_check_verdict(check, now_ms, clock_wall_ms(clock), &off_ms) != 0 || is_known) {
+        SEE(health, clock_off_ms, off_ms);
+    }
+    if (is_known) {
+        SEE(health, clock_known, true);
+    }
+}
+
 void health_update(struct health *health)
 {
     const struct raft_context *on = health->of.on;
@@ -131,7 +148,6 @@ void health_update(struct health *health)
 
     lease_status(health->of.lease, &lease);
     SEE(health, snowflake_refusal, lease.refusal);
-    SEE(health, clock_off_ms, lease.clock_off_ms);
     SEE(health, clock_wait_until_ms, lease.wait_until_ms);
     SEE(health, implausible, on->driver->trust.alarm.count);
     SEE(health, disk_low, driver_disk_is_low(on->driver));
@@ -144,6 +160,7 @@ void health_update(struct health *health)
     SEE(health, state_tags, usage.tags);
     SEE(health, state_dead, usage.dead);
     SEE(health, state_keys, usage.keys);
+    update_clock(health);
     update_birth(health);
     update_members(health);
     update_held(health);

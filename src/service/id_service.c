@@ -439,48 +439,61 @@ static int start_lease(struct id_service *service, const struct store_loaded *lo
     return rv;
 }
 
-#define POOL_LOOKS 4 /* 4 s: a member reports its zone right after it has registered */
-_Static_assert(LIMIT_POOLS <= 64, "a bit for each");
+#define ZONE_LOOKS 4 /* 4 s: a member reports its zone right after it has registered */
 
-/* Log once, as the leader, that all members have registered and a pool of worker ids is for a zone
- * that none of them is in. */
-static void log_empty_pools(struct id_service *service)
+static bool zone_has_nobody(const struct raft_context *on, const char *zone)
+{
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        if (strcmp(state_placement(on->state, member->id).zone, zone) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Log once, as the leader, that all members have registered and a zone that has a pool of worker
+ * ids, or is to lead, has none of them. Again when the pools have changed, or where members are. */
+static void log_empty_zones(struct id_service *service)
 {
     const struct raft_context *on = service->context.on;
-    uint64_t empty = UINT64_MAX; /* bits of pools: no node is in the zone of that one */
+    const char *preferred = on->config->prefer_zone;
+    uint64_t seen = service->zones_seen;
     char why[WORKER_POOLS_WHY_BYTES];
     char zone[2 * LIMIT_ZONE_BYTES];
-    struct worker_pools pools;
+    struct worker_pools pools = {0};
     struct node_info info;
-    uint64_t seen;
     BUF_LOCAL(query);
     BUF_LOCAL(text);
 
-    if (driver_leads(on->driver)) {
-        query_pools_encode(&query);
-        ASSERT(fsm_query(service->context.fsm, query.data, query.len, &text) == 0);
-    }
-    if (text.len == 0) {
-        service->pools_looks = 0;
+    service->zones_seen = 0;
+    if (!driver_leads(on->driver)) {
         return;
     }
-    ASSERT(worker_pools_read((const char *)text.data, text.len, &pools, why) == 0);
+    query_pools_encode(&query);
+    ASSERT(fsm_query(service->context.fsm, query.data, query.len, &text) == 0);
+    ASSERT(text.len == 0 || worker_pools_read((const char *)text.data, text.len, &pools, why) == 0);
+    service->zones_seen = hash_bytes(text.data, text.len, 0);
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         const struct placement placement = state_placement(on->state, member->id);
-        const struct worker_pool *pool =
-            worker_pool_of(&pools, placement.zone, strlen(placement.zone));
 
         if (!state_node(on->state, member->id, &info)) {
-            service->pools_looks = 0;
+            service->zones_seen = 0;
             return;
         }
-        empty &= pool != NULL ? ~(UINT64_C(1) << (pool - pools.items)) : UINT64_MAX;
+        service->zones_seen =
+            hash_bytes(placement.zone, strlen(placement.zone), service->zones_seen + member->id);
     }
-    seen = hash_bytes(text.data, text.len, empty);
-    service->pools_looks = seen == service->pools_seen ? service->pools_looks + 1 : 1;
-    service->pools_seen = seen;
-    for (uint32_t i = 0; i < pools.count && service->pools_looks == POOL_LOOKS; i++) {
-        if ((empty >> i & 1) != 0) {
+    service->zone_looks = service->zones_seen == seen ? service->zone_looks + 1 : 1;
+    if (service->zone_looks != ZONE_LOOKS) {
+        return;
+    }
+    if (preferred != NULL && preferred[0] != '\0' && zone_has_nobody(on, preferred)) {
+        log_warn("raft", "no node is in the zone that is to lead",
+                 "prefer_zone=%s hint=\"is raft.prefer-zone spelt as zone on its nodes?\"",
+                 preferred);
+    }
+    for (uint32_t i = 0; i < pools.count; i++) {
+        if (zone_has_nobody(on, pools.items[i].zone)) {
             log_warn("snowflake", "a pool of worker ids is for a zone that no node is in",
                      "zone=%s worker_ids=%u-%u hint=\"is it spelt as zone on its nodes?\"",
                      log_quote(pools.items[i].zone, pools.items[i].zone_len, zone, sizeof zone),
@@ -495,7 +508,7 @@ static void figures_due_cb(struct timer *timer, uint64_t now_ms)
 
     timer_arm(service->context.on->timers, timer, now_ms + FIGURES_MS);
     health_measure(&service->health);
-    log_empty_pools(service);
+    log_empty_zones(service);
 }
 
 /* Start the parts that answer and show. */

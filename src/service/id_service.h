@@ -87,8 +87,8 @@ struct id_service {
     struct id_waker *waker; /* NULL: no loop waits for news of cuts */
     uint64_t cut_changes;   /* of the state, as the loops know it; 0: notify anew */
     int seen_refusal;       /* of snowflake ids */
-    uint64_t pools_seen;  /* hash of the pools of worker ids, and of those whose zone has no node */
-    unsigned pools_looks; /* in a row that saw the same */
+    uint64_t zones_seen;    /* hash of the pools of worker ids, and of where the members are */
+    unsigned zone_looks;    /* in a row that saw the same */
 };
 
 /* Call before the state is loaded, since it sets the state's machine. config is copied; the data

@@ -9,7 +9,6 @@
  *
  * Thread: one.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,14 +5,9 @@
  * The disk holds each operation until the test carries it out on a store in memory. That store
  * counts the views that are open, and can refuse to open one or to read.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "storage/disk.h"
 #include "storage/tests/store_gen.h"

@@ -2,14 +2,9 @@
  * test_store_mem.c - the store in memory: what a list changes, that it is whole or nothing, and
  * that what breaks a rule is refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/hash.h"
 #include "storage/store.h"
 #include "storage/tests/store_gen.h"

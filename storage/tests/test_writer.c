@@ -5,12 +5,6 @@
  *
  * The writer stands on a store that counts commits and can hold one back, around a store in memory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "storage/disk.h"
 #include "storage/tests/store_gen.h"

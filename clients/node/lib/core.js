@@ -11,7 +11,7 @@ import { LeafdError, badSetting, isFinal } from "./errors.js";
 import { Journey, Usual } from "./journey.js";
 import { MS_MAX, whole } from "./settings.js";
 import { newCounters } from "./stats.js";
-import { Failed, Wire } from "./wire.js";
+import { Failed, Wire, later } from "./wire.js";
 
 const TIMER_MAX_MS = 2 ** 31 - 1;
 /** For how long an error of a background request holds. */
@@ -219,11 +219,11 @@ export class Core {
     callTwice(call, deadline) {
         const door = this.ids;
         const journeys = [];
-        let [failed, over, timer] = [0, false, undefined];
+        let [failed, over, timer] = [0, false, { cancel() {} }];
         return new Promise((resolve, reject) => {
             const end = (settle, value) => {
                 over = true;
-                clearTimeout(timer);
+                timer.cancel();
                 settle(value);
                 journeys.forEach((one) => one.abort());
             };
@@ -247,14 +247,14 @@ export class Core {
                 });
             };
             const look = () => {
-                clearTimeout(timer);
+                timer.cancel();
                 if (over || failed > 0 || journeys.length > 1 ||
                     door.beside(journeys[0].node) === undefined) {
                     return;
                 }
                 const left = Math.min(journeys[0].askedAt, now()) + this.usual.patienceMs - now();
                 if (left > 0) {
-                    timer = setTimeout(look, Math.ceil(left));
+                    timer = later(Math.ceil(left), look);
                 } else {
                     this.counters.hedges++;
                     begin();
@@ -302,11 +302,11 @@ export class Waiters {
     wait(deadline, ms = deadline - now()) {
         return new Promise((resolve) => {
             const waiter = { deadline, wake: () => {
-                clearTimeout(timer);
+                timer.cancel();
                 this.#all.delete(waiter);
                 resolve();
             } };
-            const timer = setTimeout(waiter.wake, Math.max(0, Math.ceil(ms)));
+            const timer = later(Math.ceil(ms), waiter.wake);
             this.#all.add(waiter);
         });
     }

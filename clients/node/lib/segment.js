@@ -235,7 +235,7 @@ export class Segment extends Endless {
             this.#take(answer, size, journey, other);
         } else if (journey.wanted && failure.code !== "closed") {
             this.#tellFailure(failure.code);
-            if (failure.code === "unreachable") {
+            if (failure.code === "unreachable" || failure.code === "quota") {
                 this.#unreachable = failure;
             } else if (other === undefined || isFinal(failure)) {
                 this.#error = failure;

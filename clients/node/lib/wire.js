@@ -105,7 +105,7 @@ export class Wire {
             const sent = this.#send(address, request);
             const abort = () => settle(new Failed("the client was closed"));
             journey.abort = () => settle(new Failed("another node has answered"));
-            const timer = over(withinMs, () => settle(
+            const timer = later(withinMs, () => settle(
                 new Failed(`no answer within ${Math.round(withinMs)} ms`)));
             let connecting = { cancel() {} };
             const settle = (error, reply) => {
@@ -123,7 +123,7 @@ export class Wire {
             this.#running.add(abort);
             sent.on("socket", (socket) => {
                 if (socket.connecting) {
-                    connecting = over(connectMs, () => settle(
+                    connecting = later(connectMs, () => settle(
                         new Failed(`no connection within ${connectMs} ms`)));
                     socket.once("connect", () => connecting.cancel());
                 }
@@ -179,7 +179,7 @@ export class Wire {
 
 /** Calls back once the time is over, and what came meanwhile was read: where the program itself was
  * busy for so long, that is no fault of the node's. */
-function over(ms, then) {
+export function later(ms, then) {
     let look;
     const timer = setTimeout(() => { look = setImmediate(then); }, Math.max(0, ms));
     return { cancel() { clearTimeout(timer); clearImmediate(look); } };

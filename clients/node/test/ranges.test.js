@@ -102,12 +102,11 @@ clusterTest("ids a step apart", 1, async (cluster, open) => {
 clusterTest("a second node is asked while a caller waits for the first", 3,
     async (cluster, open) => {
         const client = open();
-        const strict = client.strict("invoice");
-        await strict.next();
+        await client.segment("order").nextRange(1); // which has no second request
         const slow = used(cluster);
         slow.always = hangs;
         const watch = new Stopwatch();
-        assert.equal(await client.segment("order").next(), 101n);
+        assert.equal(await client.segment("order").next(), 102n);
         watch.checkBelow(5000);
         const { hedges, failovers } = client.stats();
         assert.deepEqual([hedges, failovers], [1, 1]);
@@ -118,17 +117,17 @@ for (const kind of ["strict", "texts"]) {
     clusterTest(`a second node is asked for ids by a key: ${kind}`, 3, async (cluster, open) => {
         const client = open();
         const source = client[kind]("invoice");
-        await source.next();
+        await client.segment("order").nextRange(1); // which has no second request
         used(cluster).faults = [hangs];
         const watch = new Stopwatch();
         const got = await source.request(2);
         watch.checkBelow(5000);
         assert.ok(got.replayed);
-        assert.deepEqual(got.texts ?? [`${got.first}`, `${got.last}`], ["2", "3"]);
+        assert.deepEqual(got.texts ?? [`${got.first}`, `${got.last}`], ["1", "2"]);
         const keys = cluster.log.map(({ request }) => request.headers["idempotency-key"]);
         assert.ok(keys.length === 3 && keys[1] === keys[2]);
         const { hedges, failovers, ids_strict: ids } = client.stats();
-        assert.deepEqual([hedges, failovers, ids], [1, 1, 3]);
+        assert.deepEqual([hedges, failovers, ids], [1, 1, 2]);
     });
 }
 

@@ -388,7 +388,7 @@ final class Segment
             return;
         }
         $this->noIds($error->getCode());
-        if ($error->getCode() === 'unreachable') {
+        if (in_array($error->getCode(), ['unreachable', 'quota'], true)) {
             $this->unreachable = $error;
         } elseif ($error->isFinal() || $this->asking === []) {
             [$this->error, $this->errorUntil] = [$error, hrtime(true) + self::ERROR_NS];

@@ -28,7 +28,7 @@ from ._journey import Journey, Known, Limits, Usual, settled
 from ._settings import Address
 from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
     made_up_name, no_generator, strict_ids
-from ._wire import Connection, Pool, start
+from ._wire import Connection, Pool, start, wait_until
 
 _T = TypeVar("_T")
 
@@ -614,7 +614,7 @@ class Segment(Told[Client]):
                         self._client._stats.add("waits")
                     now = time.monotonic()
                     self._rate.wait(now)
-                    self._cond.wait(max(0.0, min(deadline, self._second_at(now)) - now))
+                    wait_until(self._cond, min(deadline, self._second_at(now)))
                 finally:
                     self._waiting.remove(deadline)
                     if not self._waiting:
@@ -747,7 +747,7 @@ class Segment(Told[Client]):
 
     def _fail_request(self, failure: LeafdError, other: Optional[Journey]) -> None:
         """What those who wait are told; while another request is under way, what a node refused."""
-        if failure.code == "unreachable":
+        if failure.code in ("unreachable", "quota"):
             self._unreachable = failure
         elif other is None or is_final(failure):
             self._error = failure
@@ -1011,7 +1011,7 @@ class Snowflake:
     def _wait(self, until: float) -> None:
         self._waiting.append(until)
         try:
-            self._cond.wait(max(0.0, until - time.monotonic()))
+            wait_until(self._cond, until)
         finally:
             self._waiting.remove(until)
 
@@ -1054,7 +1054,7 @@ class Snowflake:
         until = min(deadline, time.monotonic() + CLOCK_LOOK_S)
         self._waiting.append(deadline)
         try:
-            self._cond.wait(max(0.0, until - time.monotonic()))
+            wait_until(self._cond, until)
         finally:
             self._waiting.remove(deadline)
         if self._lost is not None and self._lost_turn != turn:

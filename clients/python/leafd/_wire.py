@@ -18,6 +18,7 @@ from ._settings import Address, Tls
 from ._srv import services
 
 READ_BYTES = 65536
+STOOD_STILL_S = 0.05
 IDLE_MAX = 8  # open connections that wait for a request, for each node
 
 _ENDED = (BrokenPipeError, ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError)
@@ -34,6 +35,14 @@ def start(thread: threading.Thread) -> None:
         thread.start()
     except RuntimeError as error:
         raise OSError(f"no thread: {error}") from None
+
+
+def wait_until(cond: threading.Condition, until: float) -> None:
+    """For news until then. Where this comes late, the program stood still: the other threads have a
+    moment to read what came meanwhile."""
+    if not cond.wait(max(0.0, until - time.monotonic())) and \
+            time.monotonic() > until + STOOD_STILL_S:
+        cond.wait(STOOD_STILL_S)
 
 
 def _left(until: float) -> float:
@@ -142,11 +151,14 @@ class Connection:
     def _receive(self, until: float, slow: Optional[Slow]) -> bytes:
         while slow is not None and slow.at < until:
             try:
-                self._sock.settimeout(_left(slow.at))
-                return self._sock.recv(READ_BYTES)
+                return self._read(slow.at)
             except (TimeoutError, socket.timeout):
                 slow.begin()
-        self._sock.settimeout(_left(until))
+        return self._read(until)
+
+    def _read(self, until: float) -> bytes:
+        """What has come is read, however late it is: this program may have stood still."""
+        self._sock.settimeout(max(until - time.monotonic(), 0.001))
         return self._sock.recv(READ_BYTES)
 
     def _exchange(self, data: bytes, until: float, slow: Optional[Slow]) -> Reply:
@@ -159,6 +171,7 @@ class Connection:
                 raise Stale from None
             raise
         while True:
+            over = time.monotonic() >= until
             try:
                 got = self._receive(until, slow)
             except _ENDED:
@@ -174,6 +187,8 @@ class Connection:
             if reply is not None:
                 self._used = True
                 return reply
+            if over:
+                raise TimeoutError("no answer in time")
 
     def idle(self) -> bool:
         """Whether it is as it was left: the server has neither closed it nor said anything."""

@@ -35,7 +35,7 @@ from ._settings import Address, Settings
 from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
     made_up_name, no_generator, strict_ids
 from ._srv import services
-from ._wire import IDLE_MAX, READ_BYTES, ips_of
+from ._wire import IDLE_MAX, READ_BYTES, STOOD_STILL_S, ips_of
 
 __all__ = ["Client", "Segment", "Snowflake", "Strict", "Texts"]
 
@@ -244,7 +244,19 @@ class _Waiters:
         future = loop.create_future()
         self._all[future] = deadline
         left = deadline - time.monotonic() if seconds is None else seconds
-        timer = loop.call_later(max(0.0, left), _wake, future) if left < NEVER else None
+        until = time.monotonic() + left
+        timer: Optional[asyncio.TimerHandle] = None
+
+        def over() -> None:
+            """Where this comes late, the program stood still: what came meanwhile is read first."""
+            nonlocal timer
+            if time.monotonic() > until + STOOD_STILL_S:
+                timer = loop.call_later(STOOD_STILL_S, _wake, future)
+            else:
+                _wake(future)
+
+        if left < NEVER:
+            timer = loop.call_later(max(0.0, left), over)
         try:
             await future
         finally:
@@ -818,7 +830,7 @@ class Segment(Told[Client]):
                     client._ids.leave(other.node)  # which is where the next one would begin
         elif failure is not None and journey.wanted and failure.code != "closed":
             self._tell_failure(failure.code)
-            if failure.code == "unreachable":
+            if failure.code in ("unreachable", "quota"):
                 self._unreachable = failure
             elif other is None or is_final(failure):
                 self._error = failure

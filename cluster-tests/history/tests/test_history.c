@@ -4,15 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "cluster-tests/history/history.h"
 #include "cluster-tests/history/tests/random.h"
 #include "cluster-tests/history/tests/world.h"

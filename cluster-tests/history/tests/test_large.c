@@ -5,20 +5,14 @@
  * A history in which nothing is wrong is made (random.h); then one violation of each kind is
  * planted, one after the other: each must be found, once, and nothing else. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "cluster-tests/history/history.h"
 #include "cluster-tests/history/read.h"

@@ -4,17 +4,12 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "cluster-tests/history/check.h"
 #include "cluster-tests/history/history.h"
 #include "cluster-tests/history/read.h"

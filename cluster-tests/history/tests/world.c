@@ -3,14 +3,10 @@
  */
 #include "cluster-tests/history/tests/world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 void world_begin(struct history_world *w, enum history_mode mode, uint64_t start)
 {

@@ -3,17 +3,12 @@
  */
 #include "cluster-tests/memory_model/tests/orders.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "cluster-tests/memory_model/graph.h"
 
 /* A weakened order may let a loop go on for ever; a case that is explored so far is enough. */

@@ -4,13 +4,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "cluster-tests/memory_model/tests/litmus.h"
 
 static void explore(int line, struct model_scenario scenario, unsigned registers,

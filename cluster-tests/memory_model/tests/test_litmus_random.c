@@ -7,14 +7,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "cluster-tests/memory_model/axioms.h"
 #include "cluster-tests/memory_model/tests/litmus.h"

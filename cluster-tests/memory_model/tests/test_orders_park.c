@@ -7,13 +7,7 @@
  *
  * Threads: none of the system; see model.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/alloc/allocator.h"
 #include "src/id/codec/command.h"
 #include "cluster-tests/memory_model/model_atomic.h"

@@ -12,13 +12,7 @@
  *
  * Threads: none of the system; see model.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/snowflake/snowflake.h"
 #include "cluster-tests/memory_model/model_atomic.h"
 #include "cluster-tests/memory_model/tests/orders.h"

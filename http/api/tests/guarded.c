@@ -3,14 +3,11 @@
  */
 #include "http/api/tests/guarded.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 
 #define WALL_MS 1700000000000ULL

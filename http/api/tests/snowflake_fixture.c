@@ -3,13 +3,9 @@
  */
 #include "http/api/tests/snowflake_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 
 #define HOUR_MS 3600000

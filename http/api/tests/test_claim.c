@@ -6,15 +6,11 @@
  *
  * Parked requests by tag, their demand and their bound; claims joined.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/ids.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"

@@ -7,16 +7,12 @@
  * GET /api/backup over real sockets: part after part, as fast as the client takes them, and what
  * happens when it, or the backup, comes to an early end.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/tests/fixture.h"
 
 /* --- members --- */

@@ -7,17 +7,13 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/request.h"
 #include "http/api/tests/guarded.h"
 #include "src/base/assert.h"

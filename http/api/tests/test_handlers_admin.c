@@ -1,16 +1,12 @@
 /*
  * test_handlers_admin.c - tags, cluster, segments and health over real sockets.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 
+#include "src/tests/unit/test.h"
 #include "http/tests/fixture.h"
 
 /* Call, want the status, and parse the body. */

@@ -8,16 +8,11 @@
  * Tags with a shape over HTTP: made, shown without their key, their ids as texts in one piece and
  * part by part, numbers on demand, and texts taken apart.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/request.h"
 #include "http/server/wire.h"
 #include "http/tests/fixture.h"

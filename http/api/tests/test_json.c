@@ -11,15 +11,11 @@
  *
  * Shows P8-memory, attack-json.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/json.h"
 
 /* --- scan --- */

@@ -10,15 +10,10 @@
  * Threads: the test's with its clients, the HTTP loops, the owner of the allocator.
  */
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/tests/grant_race.h"
 #include "http/tests/client.h"
 #include "src/base/assert.h"

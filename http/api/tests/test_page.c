@@ -2,16 +2,11 @@
  * test_page.c - the page is whole, and its policy has the hashes of exactly the style and script
  * that are in it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 #include <openssl/evp.h>
 
+#include "src/tests/unit/test.h"
 #include "http/tests/fixture.h"
 
 /* 'sha256-...' of what stands between the one <tag> and its end. */

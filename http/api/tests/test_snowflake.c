@@ -14,16 +14,12 @@
  * Snowflake ids taken apart, by the cluster's layout and as Leaf does.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/tests/snowflake_fixture.h"
 #include "src/id/codec/snowflake_layout.h"
 #include "src/id/snowflake/snowflake.h"

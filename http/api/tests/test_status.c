@@ -9,15 +9,11 @@
  */
 #include <ctype.h>
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/tests/snowflake_fixture.h"
 #include "http/tests/fixture.h"
 #include "src/base/assert.h"

@@ -7,15 +7,10 @@
  * Requests to /api/workers that are refused before anything is proposed, at each bound and beyond,
  * with the field, the value and the rule in the message.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/tests/snowflake_fixture.h"
 
 /* --- workers --- */

@@ -2,15 +2,10 @@
  * test_audit.c - the ring of changes and refusals: its bounds, at them and one beyond, in entries
  * and in bytes; pages; and refusals that are too many.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/auth/audit.h"
 
 #define CHANGES (LIMIT_AUDIT_ENTRIES - LIMIT_AUDIT_REFUSALS)

@@ -2,15 +2,10 @@
  * test_tokens.c - the tokens file: what is read from it, and which rule each bad line breaks; and
  * tables that are found by a hash, exchanged and freed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/auth/tokens.h"
 #include "src/base/buf.h"
 

@@ -2,14 +2,10 @@
  * test_web.c - which hosts are a node's own, which origins may ask, which bodies are JSON; and the
  * lists in the settings.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/auth/web.h"
 #include "src/base/buf.h"
 

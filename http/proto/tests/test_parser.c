@@ -2,15 +2,11 @@
  * test_parser.c - requests taken and refused, and that no way of splitting the bytes changes the
  * outcome.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/proto/parser.h"
 
 #define HOST "Host: a\r\n"

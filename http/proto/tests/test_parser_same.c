@@ -6,15 +6,10 @@
  *
  * Shows attack-smuggle.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/proto/tests/reference_parser.h"
 #include "src/base/buf.h"
 #include "src/base/prng.h"

@@ -1,16 +1,11 @@
 /*
  * test_text.c - decimals, UTF-8, JSON strings, shown values and times.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 
+#include "src/tests/unit/test.h"
 #include "http/proto/text.h"
 #include "src/base/prng.h"
 

@@ -4,14 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/server/meter.h"
 
 static struct histogram_view view_of(const struct latency *latency, unsigned class, unsigned status)

@@ -3,14 +3,10 @@
  * what is none; and lists of proxies.
  */
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/server/proxy.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"

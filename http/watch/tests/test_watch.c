@@ -11,15 +11,11 @@
  * Each alarm begins when its condition has held for long enough, says what is wrong with values,
  * and ends; and a healthy node has none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/watch/watch.h"
 #include "src/base/err.h"
 #include "src/base/log.h"
@@ -438,6 +434,26 @@ static void test_cluster(void **state)
     ends(world_alarms, ALARM_VERSIONS_DIFFER);
 }
 
+/* What two looks saw did not hold in between, where the machine stood still. */
+static void test_standstill(void **state)
+{
+    struct world_alarms *world_alarms = *state;
+
+    atomic_store(&world_alarms->health.leader_known, false);
+    world_alarms->facts.refusal = ERR_EMPTY;
+    look_for(world_alarms, 0);
+    world_alarms->facts.now_ms += 40000;
+    look_for(world_alarms, 0);
+    assert_false(world_alarms->alarms.items[ALARM_NO_LEADER].begun);
+    assert_false(world_alarms->alarms.items[ALARM_SNOWFLAKE_REFUSED].begun);
+    look_for(world_alarms, 0);
+    assert_true(world_alarms->alarms.items[ALARM_NO_LEADER].begun);
+    look_for(world_alarms, 28);
+    assert_false(world_alarms->alarms.items[ALARM_SNOWFLAKE_REFUSED].begun);
+    look_for(world_alarms, 0);
+    assert_true(world_alarms->alarms.items[ALARM_SNOWFLAKE_REFUSED].begun);
+}
+
 static void test_many_down(void **state)
 {
     struct world_alarms *world_alarms = *state;
@@ -639,6 +655,19 @@ static void test_certificate(void **state)
     assert_false(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDS].begun);
     assert_string_equal(text_of(world_alarms, ALARM_CERTIFICATE_ENDED),
                         "the certificate of node 1 has ended: other nodes refuse it");
+    /* Both at once. */
+    world_alarms->facts.certificate_until_s = world_alarms->facts.peer_until_s;
+    look_for(world_alarms, 0);
+    assert_string_equal(text_of(world_alarms, ALARM_CERTIFICATE_ENDED),
+                        "the certificate of node 1 has ended: clients refuse it, and the "
+                        "certificate of node 1 has ended: other nodes refuse it");
+    world_alarms->facts.certificate_until_s += 13 * 86400;
+    world_alarms->facts.peer_until_s += 3600;
+    look_for(world_alarms, 0);
+    assert_false(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDED].begun);
+    assert_string_equal(text_of(world_alarms, ALARM_CERTIFICATE_ENDS),
+                        "the certificate of node 1 ends in 12 days and 23 hours, and the "
+                        "certificate of node 1 for other nodes ends in 0 days and 0 hours");
 }
 
 static void test_json(void **state)
@@ -680,6 +709,7 @@ int main(void)
     const struct CMUnitTest alarms_tests[] = {
         cmocka_unit_test_setup_teardown(test_healthy, setup_alarms, teardown_alarms),
         cmocka_unit_test_setup_teardown(test_cluster, setup_alarms, teardown_alarms),
+        cmocka_unit_test_setup_teardown(test_standstill, setup_alarms, teardown_alarms),
         cmocka_unit_test_setup_teardown(test_many_down, setup_alarms, teardown_alarms),
         cmocka_unit_test_setup_teardown(test_errors, setup_alarms, teardown_alarms),
         cmocka_unit_test_setup_teardown(test_node, setup_alarms, teardown_alarms),

@@ -1,14 +1,10 @@
 /*
  * requests_scene.c - see requests_scene.h. Thread: the test's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/cluster/tests/requests_scene.h"
 
 #define REGISTERED_MS 100 /* so soon all have */
@@ -20,6 +16,26 @@ void scene_start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower
     *ret_follower = ring_follower(ring);
     ring_run_ms(ring, REGISTERED_MS);
     memset(ring->passed, 0, sizeof ring->passed);
+}
+
+int scene_setup(void **state)
+{
+    struct trio *trio = calloc(1, sizeof *trio);
+
+    assert_non_null(trio);
+    scene_start(&trio->ring, &trio->leader, &trio->follower);
+    trio->other = 6 - trio->leader - trio->follower;
+    *state = trio;
+    return 0;
+}
+
+int scene_teardown(void **state)
+{
+    struct trio *trio = *state;
+
+    ring_close(&trio->ring);
+    free(trio);
+    return 0;
 }
 
 void scene_start_roles(struct ring *ring, unsigned count, struct roles *ret_roles)

@@ -12,6 +12,17 @@
 /* Three nodes. */
 void scene_start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower);
 
+/* The same for a whole test, which begins with scene_setup() and ends with scene_teardown(). */
+struct trio {
+    struct ring ring;
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+};
+int scene_setup(void **state); /* *state: a struct trio */
+int scene_teardown(void **state);
+#define TRIO_TEST(name) cmocka_unit_test_setup_teardown(name, scene_setup, scene_teardown)
+
 /* Who leads, who does not reach it, and who is in between. */
 struct roles {
     uint64_t leader;

@@ -4,15 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 3000
@@ -71,12 +65,6 @@ static void expect_idle(struct ring *ring)
     assert_int_equal(ring->refused, 0);
 }
 
-/* The node that neither leads nor is id. */
-static uint64_t third(uint64_t leader, uint64_t id)
-{
-    return 6 - leader - id;
-}
-
 /* --- the happy path --- */
 
 static void answered_by(bool by_leader)
@@ -125,23 +113,19 @@ static void test_a_lone_node_is_everybody(void **state)
 /* Many waits share their questions. */
 static void test_all_waits_ask_together(void **state)
 {
+    struct trio *t = *state;
     struct waited *waited = calloc(100, sizeof *waited);
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
     size_t passed;
 
-    (void)state;
     assert_non_null(waited);
-    scene_start(&ring, &leader, &follower);
-    passed = ring.passed[FRAME_APPLIED];
+    passed = t->ring.passed[FRAME_APPLIED];
     for (unsigned i = 0; i < 100; i++) {
-        uint64_t applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
+        uint64_t applied = driver_applied(&ring_node(&t->ring, t->leader)->replica.driver)->index;
 
         asked_everywhere(&waited[i].asked, applied + 100 - i, &waited[i].missing);
-        ask(&ring, leader, &waited[i].asked, 70);
+        ask(&t->ring, t->leader, &waited[i].asked, 70);
     }
-    ring_run_ms(&ring, 100);
+    ring_run_ms(&t->ring, 100);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(waited[i].asked.done, 1);
         assert_int_equal(waited[i].asked.base.status, ERR_TIMEOUT);
@@ -149,33 +133,29 @@ static void test_all_waits_ask_together(void **state)
         asked_free(&waited[i].asked);
     }
     /* At 0, 20, 40 and 60 ms two nodes are asked, and answer. */
-    assert_int_equal(ring.passed[FRAME_APPLIED] - passed, 16);
-    expect_idle(&ring);
+    assert_int_equal(t->ring.passed[FRAME_APPLIED] - passed, 16);
+    expect_idle(&t->ring);
     free(waited);
 }
 
 static void test_each_wait_ends_at_its_own_entry(void **state)
 {
+    struct trio *t = *state;
     struct waited later = {0};
     struct waited first = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
     uint64_t applied;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    ring_run_ms(&ring, 200);
-    applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
+    ring_run_ms(&t->ring, 200);
+    applied = driver_applied(&ring_node(&t->ring, t->leader)->replica.driver)->index;
     asked_everywhere(&later.asked, applied + 1, &later.missing);
-    ask(&ring, leader, &later.asked, PATIENCE_MS);
+    ask(&t->ring, t->leader, &later.asked, PATIENCE_MS);
     asked_everywhere(&first.asked, applied, &first.missing);
-    ask(&ring, leader, &first.asked, PATIENCE_MS);
-    ring_run_ms(&ring, 25);
+    ask(&t->ring, t->leader, &first.asked, PATIENCE_MS);
+    ring_run_ms(&t->ring, 25);
     expect_all(&first);
     assert_int_equal(later.asked.done, 0);
-    ring_make(&ring, leader, "b", 10);
-    ring_run_ms(&ring, RING_HEARTBEAT_MS + 25);
+    ring_make(&t->ring, t->leader, "b", 10);
+    ring_run_ms(&t->ring, RING_HEARTBEAT_MS + 25);
     expect_all(&later);
     asked_free(&first.asked);
     asked_free(&later.asked);
@@ -185,47 +165,35 @@ static void test_each_wait_ends_at_its_own_entry(void **state)
 
 static void test_a_member_that_hangs_is_named(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_pause(&ring, other);
-    (void)begin(&ring, follower, &waited, 300);
-    ring_run_ms(&ring, 290);
+    ring_pause(&t->ring, t->other);
+    (void)begin(&t->ring, t->follower, &waited, 300);
+    ring_run_ms(&t->ring, 290);
     assert_int_equal(waited.asked.done, 0);
-    ring_run_ms(&ring, 30);
-    expect_missing(&waited, ERR_TIMEOUT, other, true);
-    expect_idle(&ring);
-    ring_resume(&ring, other);
+    ring_run_ms(&t->ring, 30);
+    expect_missing(&waited, ERR_TIMEOUT, t->other, true);
+    expect_idle(&t->ring);
+    ring_resume(&t->ring, t->other);
     asked_free(&waited.asked);
 }
 
 static void test_a_dead_member_is_named(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_crash(&ring, other);
-    (void)begin(&ring, leader, &waited, 300);
-    ring_run_ms(&ring, 330);
-    expect_missing(&waited, ERR_TIMEOUT, other, false);
-    expect_idle(&ring);
-    ring_restart(&ring, other);
+    ring_crash(&t->ring, t->other);
+    (void)begin(&t->ring, t->leader, &waited, 300);
+    ring_run_ms(&t->ring, 330);
+    expect_missing(&waited, ERR_TIMEOUT, t->other, false);
+    expect_idle(&t->ring);
+    ring_restart(&t->ring, t->other);
     asked_free(&waited.asked);
     /* The same again, once it is back. */
-    (void)begin(&ring, leader, &waited, PATIENCE_MS);
-    ring_run_ms(&ring, 500);
+    (void)begin(&t->ring, t->leader, &waited, PATIENCE_MS);
+    ring_run_ms(&t->ring, 500);
     expect_all(&waited);
     asked_free(&waited.asked);
 }
@@ -233,23 +201,19 @@ static void test_a_dead_member_is_named(void **state)
 /* The node knows the outcome, and then hears nothing more of the leader: neither it nor its log. */
 static void test_the_node_that_waits_is_one_of_them(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
     uint64_t index;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    index = begin(&ring, follower, &waited, 200);
-    ring.cut[leader][follower] = true;
-    ring_run_ms(&ring, 220);
+    index = begin(&t->ring, t->follower, &waited, 200);
+    t->ring.cut[t->leader][t->follower] = true;
+    ring_run_ms(&t->ring, 220);
     assert_int_equal(waited.asked.done, 1);
     assert_int_equal(waited.asked.base.status, ERR_TIMEOUT);
-    assert_true(driver_applied(&ring_node(&ring, follower)->replica.driver)->index < index);
+    assert_true(driver_applied(&ring_node(&t->ring, t->follower)->replica.driver)->index < index);
     assert_int_equal(waited.missing.count, 2);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_not_equal(waited.missing.nodes[i].id, third(leader, follower));
+        assert_int_not_equal(waited.missing.nodes[i].id, t->other);
         assert_true(waited.missing.nodes[i].reachable); /* by what this node knows */
     }
     asked_free(&waited.asked);
@@ -267,7 +231,7 @@ static void test_a_snapshot_counts(void **state)
 
     (void)state;
     scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
+    other = 6 - leader - follower;
     ring_crash(&ring, other);
     (void)begin(&ring, leader, &waited, PATIENCE_MS);
     for (unsigned i = 0; i < 40; i++) {
@@ -283,158 +247,127 @@ static void test_a_snapshot_counts(void **state)
 
 static void test_lost_questions_and_answers_are_repeated(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    ring.lost[FRAME_APPLIED] = true;
-    (void)begin(&ring, follower, &waited, PATIENCE_MS);
-    ring_run_ms(&ring, 500);
+    t->ring.lost[FRAME_APPLIED] = true;
+    (void)begin(&t->ring, t->follower, &waited, PATIENCE_MS);
+    ring_run_ms(&t->ring, 500);
     assert_int_equal(waited.asked.done, 0);
-    ring.lost[FRAME_APPLIED] = false;
-    ring_run_ms(&ring, 25);
+    t->ring.lost[FRAME_APPLIED] = false;
+    ring_run_ms(&t->ring, 25);
     expect_all(&waited);
     asked_free(&waited.asked);
 }
 
 static void test_a_change_of_leader_does_not_end_it(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    ring.lost[FRAME_APPLIED] = true;
-    (void)begin(&ring, follower, &waited, 5000);
-    ring_crash(&ring, leader);
-    ring_run_ms(&ring, 2000);
-    assert_int_not_equal(ring_elect(&ring), leader);
-    ring.lost[FRAME_APPLIED] = false;
-    ring_run_ms(&ring, 100);
+    t->ring.lost[FRAME_APPLIED] = true;
+    (void)begin(&t->ring, t->follower, &waited, 5000);
+    ring_crash(&t->ring, t->leader);
+    ring_run_ms(&t->ring, 2000);
+    assert_int_not_equal(ring_elect(&t->ring), t->leader);
+    t->ring.lost[FRAME_APPLIED] = false;
+    ring_run_ms(&t->ring, 100);
     assert_int_equal(waited.asked.done, 0); /* the old one is a member still */
-    ring_restart(&ring, leader);
-    ring_run_ms(&ring, 500);
+    ring_restart(&t->ring, t->leader);
+    ring_run_ms(&t->ring, 500);
     expect_all(&waited);
     asked_free(&waited.asked);
 }
 
 static void test_a_member_that_is_removed_is_waited_for_no_more(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
     struct asked removal;
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_crash(&ring, other);
-    (void)begin(&ring, follower, &waited, 10000);
-    ring_run_ms(&ring, 200);
+    ring_crash(&t->ring, t->other);
+    (void)begin(&t->ring, t->follower, &waited, 10000);
+    ring_run_ms(&t->ring, 200);
     assert_int_equal(waited.asked.done, 0);
-    asked_member(&removal, MEMBER_ASK_REMOVE, other, "");
-    ask(&ring, leader, &removal, 5000);
-    ring_member_done(&ring, &removal);
-    ring_run_ms(&ring, 200);
+    asked_member(&removal, MEMBER_ASK_REMOVE, t->other, "");
+    ask(&t->ring, t->leader, &removal, 5000);
+    ring_member_done(&t->ring, &removal);
+    ring_run_ms(&t->ring, 200);
     expect_all(&waited);
-    expect_idle(&ring);
+    expect_idle(&t->ring);
     asked_free(&waited.asked);
 }
 
 /* A standby hands out ids, too. */
 static void test_a_standby_is_waited_for_as_a_voter_is(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    assert_int_equal(driver_change(&replica_of(&ring, leader)->driver, other, NULL, ROLE_STANDBY),
-                     0);
-    ring_run_ms(&ring, 200);
-    assert_int_equal(ring_role(&ring, leader, other), ROLE_STANDBY);
-    ring_pause(&ring, other);
-    (void)begin(&ring, leader, &waited, 300);
-    ring_run_ms(&ring, 290);
+    assert_int_equal(
+        driver_change(&replica_of(&t->ring, t->leader)->driver, t->other, NULL, ROLE_STANDBY), 0);
+    ring_run_ms(&t->ring, 200);
+    assert_int_equal(ring_role(&t->ring, t->leader, t->other), ROLE_STANDBY);
+    ring_pause(&t->ring, t->other);
+    (void)begin(&t->ring, t->leader, &waited, 300);
+    ring_run_ms(&t->ring, 290);
     assert_int_equal(waited.asked.done, 0);
-    ring_run_ms(&ring, 30);
-    expect_missing(&waited, ERR_TIMEOUT, other, true);
+    ring_run_ms(&t->ring, 30);
+    expect_missing(&waited, ERR_TIMEOUT, t->other, true);
     asked_free(&waited.asked);
-    ring_resume(&ring, other);
+    ring_resume(&t->ring, t->other);
     /* It is asked, and its answer ends the wait. */
-    (void)begin(&ring, leader, &waited, PATIENCE_MS);
-    ring_run_ms(&ring, 200);
+    (void)begin(&t->ring, t->leader, &waited, PATIENCE_MS);
+    ring_run_ms(&t->ring, 200);
     expect_all(&waited);
     asked_free(&waited.asked);
     /* And one that waits itself. */
-    (void)begin(&ring, other, &waited, PATIENCE_MS);
-    ring_run_ms(&ring, 200);
+    (void)begin(&t->ring, t->other, &waited, PATIENCE_MS);
+    ring_run_ms(&t->ring, 200);
     expect_all(&waited);
-    expect_idle(&ring);
+    expect_idle(&t->ring);
     asked_free(&waited.asked);
 }
 
 /* A leader that loses its place loses what it has not committed: the member stays one. */
 static void test_a_removal_that_is_not_committed_is_none(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_pause(&ring, other);
-    (void)begin(&ring, leader, &waited, 10000);
-    ring_run_ms(&ring, 200); /* the follower has told that it has it */
-    ring_isolate(&ring, leader, true);
-    assert_int_equal(driver_change(&replica_of(&ring, leader)->driver, other, NULL, ROLE_GONE), 0);
-    ring_run_ms(&ring, 100);
+    ring_pause(&t->ring, t->other);
+    (void)begin(&t->ring, t->leader, &waited, 10000);
+    ring_run_ms(&t->ring, 200); /* the follower has told that it has it */
+    ring_isolate(&t->ring, t->leader, true);
+    assert_int_equal(
+        driver_change(&replica_of(&t->ring, t->leader)->driver, t->other, NULL, ROLE_GONE), 0);
+    ring_run_ms(&t->ring, 100);
     assert_int_equal(waited.asked.done, 0);
-    ring_isolate(&ring, leader, false);
-    ring_run_ms(&ring, 200);
-    assert_int_equal(ring_role(&ring, leader, other), ROLE_GONE);
+    ring_isolate(&t->ring, t->leader, false);
+    ring_run_ms(&t->ring, 200);
+    assert_int_equal(ring_role(&t->ring, t->leader, t->other), ROLE_GONE);
     expect_all(&waited);
-    ring_resume(&ring, other);
+    ring_resume(&t->ring, t->other);
     asked_free(&waited.asked);
 }
 
 static void test_a_node_that_stops_says_who_is_missing(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
     struct waited late = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_pause(&ring, other);
-    (void)begin(&ring, leader, &waited, PATIENCE_MS);
-    ring_run_ms(&ring, 200); /* the other one has told that it has it */
-    replica_stop(&ring_node(&ring, leader)->replica);
-    ring_settle(&ring);
-    expect_missing(&waited, ERR_SHUTTING_DOWN, other, true);
+    ring_pause(&t->ring, t->other);
+    (void)begin(&t->ring, t->leader, &waited, PATIENCE_MS);
+    ring_run_ms(&t->ring, 200); /* the other one has told that it has it */
+    replica_stop(&ring_node(&t->ring, t->leader)->replica);
+    ring_settle(&t->ring);
+    expect_missing(&waited, ERR_SHUTTING_DOWN, t->other, true);
     asked_everywhere(&late.asked, 1, &late.missing);
-    ask(&ring, leader, &late.asked, PATIENCE_MS);
+    ask(&t->ring, t->leader, &late.asked, PATIENCE_MS);
     assert_int_equal(late.asked.done, 1);
     assert_int_equal(late.asked.base.status, ERR_SHUTTING_DOWN);
-    ring_resume(&ring, other);
+    ring_resume(&t->ring, t->other);
     asked_free(&waited.asked);
 }
 
@@ -453,123 +386,95 @@ static void say(struct ring *ring, uint64_t to, uint64_t from, uint64_t index)
 
 static void test_the_word_of_a_stranger_does_not_count(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_pause(&ring, other);
-    (void)begin(&ring, leader, &waited, 300);
+    ring_pause(&t->ring, t->other);
+    (void)begin(&t->ring, t->leader, &waited, 300);
     for (uint64_t stranger = 100; stranger < 100 + 2 * LIMIT_NODES; stranger++) {
-        say(&ring, leader, stranger, 1ULL << 31);
+        say(&t->ring, t->leader, stranger, 1ULL << 31);
     }
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
-        assert_true(ring_node(&ring, leader)->replica.peer_rows[i].id < 100);
+        assert_true(ring_node(&t->ring, t->leader)->replica.peer_rows[i].id < 100);
     }
-    ring_run_ms(&ring, 200);
+    ring_run_ms(&t->ring, 200);
     assert_int_equal(waited.asked.done, 0);
-    say(&ring, leader, other, 1); /* nor one that says too little */
-    ring_run_ms(&ring, 150);
-    expect_missing(&waited, ERR_TIMEOUT, other, true);
-    ring_resume(&ring, other);
+    say(&t->ring, t->leader, t->other, 1); /* nor one that says too little */
+    ring_run_ms(&t->ring, 150);
+    expect_missing(&waited, ERR_TIMEOUT, t->other, true);
+    ring_resume(&t->ring, t->other);
     asked_free(&waited.asked);
 }
 
 /* Between the last turn and the one that finds the deadline: nobody is missing then. */
 static void test_the_last_word_counts_at_the_deadline(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
     uint64_t index;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_pause(&ring, other);
-    index = begin(&ring, leader, &waited, 300);
-    ring_run_ms(&ring, 299);
+    ring_pause(&t->ring, t->other);
+    index = begin(&t->ring, t->leader, &waited, 300);
+    ring_run_ms(&t->ring, 299);
     assert_int_equal(waited.asked.done, 0);
-    say(&ring, leader, other, index);
-    ring.clock.now_ms++;
-    ring_settle(&ring);
+    say(&t->ring, t->leader, t->other, index);
+    t->ring.clock.now_ms++;
+    ring_settle(&t->ring);
     expect_all(&waited);
     assert_int_equal(waited.missing.count, 0);
-    expect_idle(&ring);
-    ring_resume(&ring, other);
+    expect_idle(&t->ring);
+    ring_resume(&t->ring, t->other);
     asked_free(&waited.asked);
 }
 
 /* What it said before its link broke may have been said in an earlier incarnation. */
 static void test_the_word_of_an_incarnation_does_not_count(void **state)
 {
+    struct trio *t = *state;
     struct waited waited = {0};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    say(&ring, leader, other, 1ULL << 31);
-    ring_crash(&ring, other);
-    (void)begin(&ring, leader, &waited, 300);
-    ring_run_ms(&ring, 330);
-    expect_missing(&waited, ERR_TIMEOUT, other, false);
+    say(&t->ring, t->leader, t->other, 1ULL << 31);
+    ring_crash(&t->ring, t->other);
+    (void)begin(&t->ring, t->leader, &waited, 300);
+    ring_run_ms(&t->ring, 330);
+    expect_missing(&waited, ERR_TIMEOUT, t->other, false);
     asked_free(&waited.asked);
 }
 
 static void test_malformed_questions_are_refused(void **state)
 {
+    struct trio *t = *state;
     const uint8_t bad[9] = {2, 1};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    assert_false(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_APPLIED, bad,
-                                 sizeof bad));
+    assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower,
+                                 FRAME_APPLIED, bad, sizeof bad));
 }
 
 /* --- the bound --- */
 
 static void test_no_more_waits_than_the_limit(void **state)
 {
+    struct trio *t = *state;
     struct waited *waited = calloc(LIMIT_BARRIER_WAITS + 1, sizeof *waited);
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
 
-    (void)state;
     assert_non_null(waited);
-    scene_start(&ring, &leader, &follower);
-    other = third(leader, follower);
-    ring_run_ms(&ring, 200);
-    ring_crash(&ring, other);
+    ring_run_ms(&t->ring, 200);
+    ring_crash(&t->ring, t->other);
     for (unsigned i = 0; i <= LIMIT_BARRIER_WAITS; i++) {
-        uint64_t applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
+        uint64_t applied = driver_applied(&ring_node(&t->ring, t->leader)->replica.driver)->index;
 
         asked_everywhere(&waited[i].asked, applied, &waited[i].missing);
-        ask(&ring, leader, &waited[i].asked, 200);
+        ask(&t->ring, t->leader, &waited[i].asked, 200);
         assert_int_equal(waited[i].asked.done, i == LIMIT_BARRIER_WAITS);
     }
     assert_int_equal(waited[LIMIT_BARRIER_WAITS].asked.base.status, ERR_OVERLOADED);
     assert_int_equal(waited[LIMIT_BARRIER_WAITS].missing.count, 2);
-    ring_run_ms(&ring, 230);
+    ring_run_ms(&t->ring, 230);
     for (unsigned i = 0; i < LIMIT_BARRIER_WAITS; i++) {
-        expect_missing(&waited[i], ERR_TIMEOUT, other, false);
+        expect_missing(&waited[i], ERR_TIMEOUT, t->other, false);
         asked_free(&waited[i].asked);
     }
-    expect_idle(&ring);
+    expect_idle(&t->ring);
     free(waited);
 }
 
@@ -578,23 +483,23 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answered_once_all_have_applied_it),
         cmocka_unit_test(test_a_lone_node_is_everybody),
-        cmocka_unit_test(test_all_waits_ask_together),
-        cmocka_unit_test(test_each_wait_ends_at_its_own_entry),
-        cmocka_unit_test(test_a_member_that_hangs_is_named),
-        cmocka_unit_test(test_a_dead_member_is_named),
-        cmocka_unit_test(test_the_node_that_waits_is_one_of_them),
+        TRIO_TEST(test_all_waits_ask_together),
+        TRIO_TEST(test_each_wait_ends_at_its_own_entry),
+        TRIO_TEST(test_a_member_that_hangs_is_named),
+        TRIO_TEST(test_a_dead_member_is_named),
+        TRIO_TEST(test_the_node_that_waits_is_one_of_them),
         cmocka_unit_test(test_a_snapshot_counts),
-        cmocka_unit_test(test_lost_questions_and_answers_are_repeated),
-        cmocka_unit_test(test_a_change_of_leader_does_not_end_it),
-        cmocka_unit_test(test_a_member_that_is_removed_is_waited_for_no_more),
-        cmocka_unit_test(test_a_standby_is_waited_for_as_a_voter_is),
-        cmocka_unit_test(test_a_removal_that_is_not_committed_is_none),
-        cmocka_unit_test(test_a_node_that_stops_says_who_is_missing),
-        cmocka_unit_test(test_the_word_of_a_stranger_does_not_count),
-        cmocka_unit_test(test_the_last_word_counts_at_the_deadline),
-        cmocka_unit_test(test_the_word_of_an_incarnation_does_not_count),
-        cmocka_unit_test(test_malformed_questions_are_refused),
-        cmocka_unit_test(test_no_more_waits_than_the_limit),
+        TRIO_TEST(test_lost_questions_and_answers_are_repeated),
+        TRIO_TEST(test_a_change_of_leader_does_not_end_it),
+        TRIO_TEST(test_a_member_that_is_removed_is_waited_for_no_more),
+        TRIO_TEST(test_a_standby_is_waited_for_as_a_voter_is),
+        TRIO_TEST(test_a_removal_that_is_not_committed_is_none),
+        TRIO_TEST(test_a_node_that_stops_says_who_is_missing),
+        TRIO_TEST(test_the_word_of_a_stranger_does_not_count),
+        TRIO_TEST(test_the_last_word_counts_at_the_deadline),
+        TRIO_TEST(test_the_word_of_an_incarnation_does_not_count),
+        TRIO_TEST(test_malformed_questions_are_refused),
+        TRIO_TEST(test_no_more_waits_than_the_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

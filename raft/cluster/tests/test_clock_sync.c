@@ -4,15 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/tests/raft_ring.h"
 
 #define YEARS_50 (INT64_C(50) * 365 * 86400000)
@@ -97,11 +91,11 @@ static void test_the_first_time_waits_for_a_majority_of_clocks(void **state)
     }
 }
 
-/* With two clocks of three the lower one counts, whoever leads: the higher may be years ahead. One
- * that is behind makes the time late, which the next one mends. */
-static void test_two_clocks_of_three_give_the_lower_one(void **state)
+/* Two clocks of three that differ give no first time, whoever leads: the higher may be years ahead,
+ * the lower years behind. */
+static void test_two_clocks_that_differ_wait_for_the_third(void **state)
 {
-    static const int64_t ahead[] = {YEARS_50, -HOUR};
+    static const int64_t ahead[] = {YEARS_50, -HOUR, 0};
 
     (void)state;
     for (size_t i = 0; i < sizeof ahead / sizeof ahead[0]; i++) {
@@ -111,14 +105,41 @@ static void test_two_clocks_of_three_give_the_lower_one(void **state)
         ring_isolate(&w->ring, gone, true);
         w->ring.lost[FRAME_CLOCK] = false;
         ring_run_ms(&w->ring, SOON_MS);
-        if (ahead[i] > 0) {
-            assert_in_range(log_ms(w, w->leader), right_ms(w) - 1000, right_ms(w));
+        if (ahead[i] != 0) {
+            expect_none(w);
         } else {
-            assert_in_range(log_ms(w, w->leader), right_ms(w) - HOUR - 1000, right_ms(w) - HOUR);
+            assert_in_range(log_ms(w, w->leader), right_ms(w) - 1000, right_ms(w));
         }
         ring_isolate(&w->ring, gone, false);
         ring_run_ms(&w->ring, SOON_MS);
         expect_right(w);
+        end(w);
+    }
+}
+
+/* Later the lower one of two counts. */
+static void test_of_two_clocks_that_are_left_the_lower_one_counts(void **state)
+{
+    static const int64_t ahead[] = {HOUR, -HOUR};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ahead / sizeof ahead[0]; i++) {
+        struct world *w = begin(3, 0);
+        uint64_t gone = w->leader % 3 + 1;
+        uint64_t before;
+
+        w->ring.lost[FRAME_CLOCK] = false;
+        ring_run_ms(&w->ring, SOON_MS);
+        ring_isolate(&w->ring, gone, true);
+        ring_run_ms(&w->ring, CLOCK_SAMPLE_FRESH_MS + 2000);
+        before = log_ms(w, w->leader);
+        ring_node(&w->ring, w->leader)->wall_ahead_ms = ahead[i];
+        ring_run_ms(&w->ring, 10000);
+        if (ahead[i] > 0) {
+            assert_in_range(log_ms(w, w->leader), right_ms(w) - 1000, right_ms(w));
+        } else {
+            assert_int_equal(log_ms(w, w->leader), before);
+        }
         end(w);
     }
 }
@@ -203,7 +224,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_time_waits_for_a_majority_of_clocks),
-        cmocka_unit_test(test_two_clocks_of_three_give_the_lower_one),
+        cmocka_unit_test(test_two_clocks_that_differ_wait_for_the_third),
+        cmocka_unit_test(test_of_two_clocks_that_are_left_the_lower_one_counts),
         cmocka_unit_test(test_of_two_nodes_both_are_heard),
         cmocka_unit_test(test_a_node_alone_takes_its_own_clock),
         cmocka_unit_test(test_clocks_that_were_heard_long_ago_do_not_count),

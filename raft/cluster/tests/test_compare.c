@@ -2,16 +2,10 @@
  * test_compare.c - who ends when states differ: the odd one, be it the leader, and it says which
  * row differs. Whole nodes on fakes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "raft/tests/raft_ring.h"
 #include "src/id/fsm/fsm_tables.h"
 

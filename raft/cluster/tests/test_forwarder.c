@@ -4,15 +4,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/driver.h"
 #include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"

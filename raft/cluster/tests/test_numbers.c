@@ -2,14 +2,9 @@
  * test_numbers.c - numbers of requests under way: found at once, never two for one, none of an
  * earlier incarnation, up to the limit. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/cluster/requests.h"
 
 #define SEED 0x123456789abcdef0ULL

@@ -4,15 +4,10 @@
  *
  * Thread: the test's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/tests/raft_ring.h"
 #include "raft/tests/raft_strict.h"
 #include "raft/wire/wire.h"

@@ -4,28 +4,15 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
+#include "raft/cluster/tests/requests_scene.h"
 #include "raft/core/tests/core_noop.h"
-#include "raft/tests/raft_ring.h"
 
 #define PATIENCE_MS 3000
-
-static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
-{
-    ring_start(ring, 3);
-    *ret_leader = ring_elect(ring);
-    *ret_follower = ring_follower(ring);
-    ring_run_ms(ring, 100);
-}
 
 /* Open a tag on a node; returns the status. */
 static int open_tag(struct ring *ring, uint64_t id, const char *tag)
@@ -87,16 +74,12 @@ static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t
 
 static void test_open_asks_the_leader_about_an_unknown_tag(void **state)
 {
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
+    struct trio *t = *state;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    assert_int_equal(open_tag(&ring, follower, "none"), ERR_UNKNOWN_TAG);
-    assert_int_equal(open_tag(&ring, leader, "none"), ERR_UNKNOWN_TAG);
-    assert_null(entry_of_tag(&ring, follower, "none"));
-    assert_int_equal(ring_node(&ring, follower)->replica.requests.count, 0);
+    assert_int_equal(open_tag(&t->ring, t->follower, "none"), ERR_UNKNOWN_TAG);
+    assert_int_equal(open_tag(&t->ring, t->leader, "none"), ERR_UNKNOWN_TAG);
+    assert_null(entry_of_tag(&t->ring, t->follower, "none"));
+    assert_int_equal(ring_node(&t->ring, t->follower)->replica.requests.count, 0);
 }
 
 static void test_open_without_a_leader_is_told_so(void **state)
@@ -118,45 +101,37 @@ static void test_open_without_a_leader_is_told_so(void **state)
 /* Made on one node, used on another that has not applied it yet. */
 static void test_a_new_tag_is_usable_everywhere_at_once(void **state)
 {
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
+    struct trio *t = *state;
     uint64_t here;
     uint64_t there;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 10);
-    assert_null(ring_row(&ring, follower, "a")); /* the next heartbeat will commit it there */
-    assert_int_equal(open_tag(&ring, follower, "a"), 0);
-    assert_int_equal(open_tag(&ring, leader, "a"), 0);
-    there = ring_take(&ring, follower, "a", 3);
-    here = ring_take(&ring, leader, "a", 3);
+    ring_make(&t->ring, t->leader, "a", 10);
+    assert_null(ring_row(&t->ring, t->follower, "a")); /* the next heartbeat will commit it there */
+    assert_int_equal(open_tag(&t->ring, t->follower, "a"), 0);
+    assert_int_equal(open_tag(&t->ring, t->leader, "a"), 0);
+    there = ring_take(&t->ring, t->follower, "a", 3);
+    here = ring_take(&t->ring, t->leader, "a", 3);
     assert_true(here >= there + 3 || there >= here + 3);
 }
 
 /* Shows P4-killed. */
 static void test_ids_go_on_while_there_is_no_leader(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct segment_range range;
     struct segment_view view;
-    uint64_t leader;
-    uint64_t follower;
     uint64_t first;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 1000);
-    assert_int_equal(open_tag(&ring, follower, "a"), 0);
-    first = ring_take(&ring, follower, "a", 1);
+    ring_make(&t->ring, t->leader, "a", 1000);
+    assert_int_equal(open_tag(&t->ring, t->follower, "a"), 0);
+    first = ring_take(&t->ring, t->follower, "a", 1);
     for (uint64_t id = 1; id <= 3; id++) {
-        ring_isolate(&ring, id, true);
+        ring_isolate(&t->ring, id, true);
     }
-    ring_run_ms(&ring, 5000);
-    assert_int_equal(driver_leader(&ring_node(&ring, follower)->replica.driver), 0);
+    ring_run_ms(&t->ring, 5000);
+    assert_int_equal(driver_leader(&ring_node(&t->ring, t->follower)->replica.driver), 0);
     assert_int_equal(
-        segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 1, 500, &range, &view), 0);
+        segment_claim(&entry_of_tag(&t->ring, t->follower, "a")->buffer, 1, 500, &range, &view), 0);
     assert_int_equal(range.first, first + 1);
     assert_int_equal(range.count, 500);
 }
@@ -165,30 +140,27 @@ static void test_ids_go_on_while_there_is_no_leader(void **state)
 /* Shows lesson-epoch. */
 static void test_a_tag_made_again_burns_the_old_segments(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct segment_range range;
     struct segment_view view;
-    uint64_t leader;
-    uint64_t follower;
     uint64_t before;
     uint64_t max_id;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 100);
-    assert_int_equal(open_tag(&ring, follower, "a"), 0);
-    before = ring_take(&ring, follower, "a", 1);
-    assert_true(segment_left(&entry_of_tag(&ring, follower, "a")->buffer) >= 99);
-    max_id = ring_row(&ring, leader, "a")->max_id;
-    delete_tag(&ring, leader, "a");
-    ring_run_ms(&ring, 100);
-    assert_int_equal(atomic_load(&entry_of_tag(&ring, follower, "a")->state), ID_TAG_UNKNOWN);
+    ring_make(&t->ring, t->leader, "a", 100);
+    assert_int_equal(open_tag(&t->ring, t->follower, "a"), 0);
+    before = ring_take(&t->ring, t->follower, "a", 1);
+    assert_true(segment_left(&entry_of_tag(&t->ring, t->follower, "a")->buffer) >= 99);
+    max_id = ring_row(&t->ring, t->leader, "a")->max_id;
+    delete_tag(&t->ring, t->leader, "a");
+    ring_run_ms(&t->ring, 100);
+    assert_int_equal(atomic_load(&entry_of_tag(&t->ring, t->follower, "a")->state), ID_TAG_UNKNOWN);
     assert_int_equal(
-        segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 1, 1, &range, &view), ERR_EMPTY);
-    assert_int_equal(open_tag(&ring, follower, "a"), ERR_UNKNOWN_TAG);
-    ring_make(&ring, leader, "a", 100);
-    assert_int_equal(open_tag(&ring, follower, "a"), 0);
-    assert_true(ring_take(&ring, follower, "a", 1) >= max_id);
+        segment_claim(&entry_of_tag(&t->ring, t->follower, "a")->buffer, 1, 1, &range, &view),
+        ERR_EMPTY);
+    assert_int_equal(open_tag(&t->ring, t->follower, "a"), ERR_UNKNOWN_TAG);
+    ring_make(&t->ring, t->leader, "a", 100);
+    assert_int_equal(open_tag(&t->ring, t->follower, "a"), 0);
+    assert_true(ring_take(&t->ring, t->follower, "a", 1) >= max_id);
     assert_true(max_id > before);
 }
 
@@ -197,19 +169,15 @@ static void test_a_tag_made_again_burns_the_old_segments(void **state)
 /* Shows P1-tags. */
 static void test_a_forced_max_id_burns_the_old_segments(void **state)
 {
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
+    struct trio *t = *state;
     uint64_t first;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 100);
-    assert_int_equal(open_tag(&ring, follower, "a"), 0);
-    (void)ring_take(&ring, follower, "a", 50);
-    put_max_id(&ring, leader, "a", 5, true);
-    ring_run_ms(&ring, 100);
-    first = ring_take(&ring, follower, "a", 1);
+    ring_make(&t->ring, t->leader, "a", 100);
+    assert_int_equal(open_tag(&t->ring, t->follower, "a"), 0);
+    (void)ring_take(&t->ring, t->follower, "a", 50);
+    put_max_id(&t->ring, t->leader, "a", 5, true);
+    ring_run_ms(&t->ring, 100);
+    first = ring_take(&t->ring, t->follower, "a", 1);
     assert_int_equal(first, 5);
 }
 
@@ -218,36 +186,28 @@ static void test_a_forced_max_id_burns_the_old_segments(void **state)
 /* Shows P1-tags. */
 static void test_a_raised_max_id_burns_the_old_segments(void **state)
 {
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
+    struct trio *t = *state;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 100);
-    assert_int_equal(open_tag(&ring, follower, "a"), 0);
-    (void)ring_take(&ring, follower, "a", 50);
-    put_max_id(&ring, leader, "a", 5000, false);
-    ring_run_ms(&ring, 100);
-    assert_true(ring_take(&ring, follower, "a", 1) >= 5000);
+    ring_make(&t->ring, t->leader, "a", 100);
+    assert_int_equal(open_tag(&t->ring, t->follower, "a"), 0);
+    (void)ring_take(&t->ring, t->follower, "a", 50);
+    put_max_id(&t->ring, t->leader, "a", 5000, false);
+    ring_run_ms(&t->ring, 100);
+    assert_true(ring_take(&t->ring, t->follower, "a", 1) >= 5000);
 }
 
 /* --- the registry of nodes --- */
 
 static void test_nodes_register_themselves(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct node_info info;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
     for (uint64_t on = 1; on <= 3; on++) {
         for (uint64_t id = 1; id <= 3; id++) {
-            assert_true(state_node(ring_node(&ring, on)->replica.state, id, &info));
+            assert_true(state_node(ring_node(&t->ring, on)->replica.state, id, &info));
             assert_int_equal(info.store_id, 1000 + id);
-            assert_string_equal(info.http_address, ring_node(&ring, id)->http_address);
+            assert_string_equal(info.http_address, ring_node(&t->ring, id)->http_address);
             assert_string_equal(info.version, "ring");
         }
     }
@@ -255,25 +215,21 @@ static void test_nodes_register_themselves(void **state)
 
 static void test_a_node_with_a_new_address_registers_again(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct node_info info;
-    uint64_t leader;
-    uint64_t follower;
     uint64_t last;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_crash(&ring, follower);
-    ring_restart(&ring, follower); /* as it was: nothing to tell, but that it began anew */
-    ring_run_ms(&ring, 2 * SESSION_TIDY_MS);
-    last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
-    ring_run_ms(&ring, 2000);
-    assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), last);
-    ring_crash(&ring, follower);
-    snprintf(ring_node(&ring, follower)->http_address, 32, "elsewhere:80");
-    ring_restart(&ring, follower);
-    ring_run_ms(&ring, 500);
-    assert_true(state_node(ring_node(&ring, leader)->replica.state, follower, &info));
+    ring_crash(&t->ring, t->follower);
+    ring_restart(&t->ring, t->follower); /* as it was: nothing to tell, but that it began anew */
+    ring_run_ms(&t->ring, 2 * SESSION_TIDY_MS);
+    last = entry_log_last(&ring_node(&t->ring, t->leader)->replica.driver.log);
+    ring_run_ms(&t->ring, 2000);
+    assert_int_equal(entry_log_last(&ring_node(&t->ring, t->leader)->replica.driver.log), last);
+    ring_crash(&t->ring, t->follower);
+    snprintf(ring_node(&t->ring, t->follower)->http_address, 32, "elsewhere:80");
+    ring_restart(&t->ring, t->follower);
+    ring_run_ms(&t->ring, 500);
+    assert_true(state_node(ring_node(&t->ring, t->leader)->replica.state, t->follower, &info));
     assert_string_equal(info.http_address, "elsewhere:80");
 }
 
@@ -286,7 +242,7 @@ static void test_a_wiped_store_is_not_admitted(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     replica = &ring_node(&ring, leader)->replica;
     assert_int_equal(peers_admit(&replica->peers, follower, 1000 + follower), 0);
     assert_int_equal(peers_admit(&replica->peers, follower, 4711), ERR_WRONG_NODE);
@@ -339,7 +295,7 @@ static void test_a_refused_node_without_data_is_lost(void **state)
         node->replica.receiver.refused(&node->replica.receiver, 2, cases[i].err, "a test");
         assert_int_equal(lost_count, cases[i].lost);
     }
-    start(&born, &leader, &follower);
+    scene_start(&born, &leader, &follower);
     node = ring_node(&born, follower);
     node->listener.lost = lost_cb;
     lost_count = 0;
@@ -362,7 +318,7 @@ static void test_a_snapshot_on_the_node_that_leads_next(void **state)
     uint64_t highest = 0;
 
     (void)state;
-    start(&ring, &leader, &behind);
+    scene_start(&ring, &leader, &behind);
     ring_make(&ring, leader, "a", 10);
     ring_run_ms(&ring, 100);
     assert_int_equal(open_tag(&ring, leader, "a"), 0);
@@ -403,7 +359,7 @@ static void test_digests_are_compared(void **state)
     uint64_t last;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     for (char name[2] = "b"; name[0] <= 'f'; name[0]++) {
         last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
         ring_make(&ring, leader, name, 10);
@@ -437,7 +393,7 @@ static void test_digests_are_compared_under_load(void **state)
     uint64_t term;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring_make(&ring, leader, "b", 10);
     ring_run_ms(&ring, 500);
     ring_plant(&ring, follower, "b", 1);
@@ -467,19 +423,15 @@ static void test_digests_are_compared_under_load(void **state)
 
 static void test_status_of_a_cluster(void **state)
 {
+    struct trio *t = *state;
     struct id_cluster_status status;
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_isolate(&ring, follower, false);
-    ring_node(&ring, leader)->net.down[follower] = true;
-    health_status(&ring_node(&ring, leader)->ids.health, &status);
+    ring_isolate(&t->ring, t->follower, false);
+    ring_node(&t->ring, t->leader)->net.down[t->follower] = true;
+    health_status(&ring_node(&t->ring, t->leader)->ids.health, &status);
     assert_string_equal(status.cluster_id, "ring");
-    assert_int_equal(status.node_id, leader);
-    assert_int_equal(status.leader_id, leader);
+    assert_int_equal(status.node_id, t->leader);
+    assert_int_equal(status.leader_id, t->leader);
     assert_int_equal(status.state, ID_NODE_LEADER);
     assert_int_equal(status.member_count, 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -487,15 +439,15 @@ static void test_status_of_a_cluster(void **state)
 
         assert_int_equal(member->id, i + 1);
         assert_string_equal(member->role, "voter");
-        assert_string_equal(member->http_address, ring_node(&ring, i + 1)->http_address);
-        assert_int_equal(member->reachable, member->id != follower);
+        assert_string_equal(member->http_address, ring_node(&t->ring, i + 1)->http_address);
+        assert_int_equal(member->reachable, member->id != t->follower);
         assert_true(member->match_index > 0);
     }
-    health_status(&ring_node(&ring, follower)->ids.health, &status);
+    health_status(&ring_node(&t->ring, t->follower)->ids.health, &status);
     assert_int_equal(status.state, ID_NODE_FOLLOWER);
-    assert_int_equal(status.leader_id, leader);
+    assert_int_equal(status.leader_id, t->leader);
     assert_int_equal(status.members[0].match_index, 0); /* only a leader knows */
-    assert_int_equal(ring_node(&ring, follower)->net.peer_count, 2);
+    assert_int_equal(ring_node(&t->ring, t->follower)->net.peer_count, 2);
 }
 
 static int segments(struct ring *ring, uint64_t id, const struct buf *query,
@@ -518,28 +470,24 @@ static int segments(struct ring *ring, uint64_t id, const struct buf *query,
 
 static void test_segments_of_a_node(void **state)
 {
+    struct trio *t = *state;
     struct id_segments_page page = {0};
-    RING ring = {0};
     struct buf query = BUF_INIT;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 10);
-    assert_int_equal(open_tag(&ring, leader, "a"), 0);
-    (void)ring_take(&ring, leader, "a", 4);
+    ring_make(&t->ring, t->leader, "a", 10);
+    assert_int_equal(open_tag(&t->ring, t->leader, "a"), 0);
+    (void)ring_take(&t->ring, t->leader, "a", 4);
     query_list_encode(&query, "", 0, "", 0, 10);
-    assert_int_equal(segments(&ring, leader, &query, &page), 0);
+    assert_int_equal(segments(&t->ring, t->leader, &query, &page), 0);
     assert_int_equal(page.count, 1);
     assert_string_equal(page.items[0].name, "a");
     assert_int_equal(page.items[0].slots[0].end - page.items[0].slots[0].next_id, 6);
     free(page.items);
     query.len = 0;
     query_get_encode(&query, "a", 1); /* another kind of query, and bytes that are none */
-    assert_int_equal(segments(&ring, leader, &query, &page), ERR_BAD_MESSAGE);
+    assert_int_equal(segments(&t->ring, t->leader, &query, &page), ERR_BAD_MESSAGE);
     query.len = 1;
-    assert_int_equal(segments(&ring, leader, &query, &page), ERR_BAD_MESSAGE);
+    assert_int_equal(segments(&t->ring, t->leader, &query, &page), ERR_BAD_MESSAGE);
     buf_free(&query);
 }
 
@@ -663,48 +611,40 @@ static void test_no_answer_comes_from_inside_submit(void **state)
 
 static void test_a_stopping_replica_takes_nothing(void **state)
 {
+    struct trio *t = *state;
     struct id_cluster_status status;
     struct asked asked[3];
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 10);
+    ring_make(&t->ring, t->leader, "a", 10);
     asked_open(&asked[0], "unknown");
-    ring.lost[FRAME_REQUEST] = true;
-    ask(&ring, follower, &asked[0], PATIENCE_MS); /* under way */
-    replica_stop(&ring_node(&ring, follower)->replica);
+    t->ring.lost[FRAME_REQUEST] = true;
+    ask(&t->ring, t->follower, &asked[0], PATIENCE_MS); /* under way */
+    replica_stop(&ring_node(&t->ring, t->follower)->replica);
     asked_open(&asked[1], "a");
     asked_get(&asked[2], "a");
-    ask(&ring, follower, &asked[1], PATIENCE_MS);
-    ask(&ring, follower, &asked[2], PATIENCE_MS);
+    ask(&t->ring, t->follower, &asked[1], PATIENCE_MS);
+    ask(&t->ring, t->follower, &asked[2], PATIENCE_MS);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(asked[i].done, 1);
         assert_int_equal(asked[i].base.status, ERR_SHUTTING_DOWN);
         asked_free(&asked[i]);
     }
-    health_status(&ring_node(&ring, follower)->ids.health, &status);
+    health_status(&ring_node(&t->ring, t->follower)->ids.health, &status);
     assert_int_equal(status.state, ID_NODE_STOPPING);
 }
 
 /* While its clients leave, it waits as any other. */
 static void test_a_drained_follower_has_turns_that_end(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct replica *replica;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    replica = &ring_node(&ring, follower)->replica;
+    replica = &ring_node(&t->ring, t->follower)->replica;
     replica_drain(replica);
-    ring_run_ms(&ring, 100);
+    ring_run_ms(&t->ring, 100);
     assert_true(replica->drained);
-    ring_turn(&ring, follower);
-    assert_true(replica_next_ms(replica) > ring.clock.now_ms);
+    ring_turn(&t->ring, t->follower);
+    assert_true(replica_next_ms(replica) > t->ring.clock.now_ms);
 }
 
 /* Let time go by until a node serves snowflake ids; false if it does not within so long. */
@@ -763,27 +703,27 @@ static void test_a_layout_that_is_refused_is_not_proposed_all_the_time(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_asks_the_leader_about_an_unknown_tag),
+        TRIO_TEST(test_open_asks_the_leader_about_an_unknown_tag),
         cmocka_unit_test(test_open_without_a_leader_is_told_so),
-        cmocka_unit_test(test_a_new_tag_is_usable_everywhere_at_once),
-        cmocka_unit_test(test_ids_go_on_while_there_is_no_leader),
-        cmocka_unit_test(test_a_tag_made_again_burns_the_old_segments),
-        cmocka_unit_test(test_a_forced_max_id_burns_the_old_segments),
-        cmocka_unit_test(test_a_raised_max_id_burns_the_old_segments),
-        cmocka_unit_test(test_nodes_register_themselves),
-        cmocka_unit_test(test_a_node_with_a_new_address_registers_again),
+        TRIO_TEST(test_a_new_tag_is_usable_everywhere_at_once),
+        TRIO_TEST(test_ids_go_on_while_there_is_no_leader),
+        TRIO_TEST(test_a_tag_made_again_burns_the_old_segments),
+        TRIO_TEST(test_a_forced_max_id_burns_the_old_segments),
+        TRIO_TEST(test_a_raised_max_id_burns_the_old_segments),
+        TRIO_TEST(test_nodes_register_themselves),
+        TRIO_TEST(test_a_node_with_a_new_address_registers_again),
         cmocka_unit_test(test_a_wiped_store_is_not_admitted),
         cmocka_unit_test(test_a_refused_node_without_data_is_lost),
         cmocka_unit_test(test_a_snapshot_on_the_node_that_leads_next),
         cmocka_unit_test(test_digests_are_compared),
         cmocka_unit_test(test_digests_are_compared_under_load),
-        cmocka_unit_test(test_status_of_a_cluster),
-        cmocka_unit_test(test_segments_of_a_node),
+        TRIO_TEST(test_status_of_a_cluster),
+        TRIO_TEST(test_segments_of_a_node),
         cmocka_unit_test(test_health_follows_the_node),
         cmocka_unit_test(test_a_state_that_is_older_than_the_log),
         cmocka_unit_test(test_no_answer_comes_from_inside_submit),
-        cmocka_unit_test(test_a_stopping_replica_takes_nothing),
-        cmocka_unit_test(test_a_drained_follower_has_turns_that_end),
+        TRIO_TEST(test_a_stopping_replica_takes_nothing),
+        TRIO_TEST(test_a_drained_follower_has_turns_that_end),
         cmocka_unit_test(test_a_worker_id_is_known_after_a_crash_without_a_leader),
         cmocka_unit_test(test_a_layout_that_is_refused_is_not_proposed_all_the_time),
     };

@@ -4,15 +4,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"
 #include "src/id/fsm/fsm_tags.h"
@@ -54,45 +49,38 @@ static void test_pending_requests_up_to_the_limit(void **state)
 
 static void test_work_at_the_leader_up_to_the_limit(void **state)
 {
+    struct trio *t = *state;
     struct wire_request request = {0, 0, WIRE_REQUEST_QUERY, 1000, NOOP_BYTES, sizeof NOOP_BYTES};
-    RING ring = {0};
     struct replica *replica;
     struct fake_frame *sent;
     struct wire_reply reply;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    replica = &ring_node(&ring, leader)->replica;
+    replica = &ring_node(&t->ring, t->leader)->replica;
     for (unsigned i = 0; i <= LIMIT_REQUESTS_PENDING; i++) {
         struct buf frame = BUF_INIT;
 
         request.id = i;
         wire_request_encode(&request, &frame);
-        assert_true(replica_receive(replica, follower, FRAME_REQUEST, frame.data, frame.len));
-        assert_int_equal(ring_node(&ring, leader)->net.frame_count, i == LIMIT_REQUESTS_PENDING);
+        assert_true(replica_receive(replica, t->follower, FRAME_REQUEST, frame.data, frame.len));
+        assert_int_equal(ring_node(&t->ring, t->leader)->net.frame_count,
+                         i == LIMIT_REQUESTS_PENDING);
         buf_free(&frame);
     }
-    sent = fake_net_take(&ring_node(&ring, leader)->net);
+    sent = fake_net_take(&ring_node(&t->ring, t->leader)->net);
     assert_int_equal(wire_reply_decode(sent->payload.data, sent->payload.len, &reply), 0);
     assert_int_equal(reply.id, LIMIT_REQUESTS_PENDING);
     assert_int_equal(reply.status, ERR_OVERLOADED);
     fake_frame_free(sent);
-    ring_settle(&ring);
-    scene_expect_idle(&ring, false);
+    ring_settle(&t->ring);
+    scene_expect_idle(&t->ring, false);
 }
 
 static void test_a_payload_up_to_the_limit(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked fits;
     struct asked large;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
     asked_put(&fits, "fits", 10);
     asked_put(&large, "large", 10);
     buf_reserve(&fits.base.payload, LIMIT_ENTRY_BYTES);
@@ -102,14 +90,14 @@ static void test_a_payload_up_to_the_limit(void **state)
     fits.base.payload.data[0] = COMMAND_VERSION; /* a stamp fits it, but nothing else does */
     fits.base.payload.len = LIMIT_ENTRY_BYTES;
     large.base.payload.len = LIMIT_ENTRY_BYTES + 1;
-    ask(&ring, follower, &large, PATIENCE_MS);
+    ask(&t->ring, t->follower, &large, PATIENCE_MS);
     assert_int_equal(large.done, 1);
     assert_int_equal(large.base.status, ERR_TOO_LARGE);
-    ask(&ring, follower, &fits, PATIENCE_MS);
-    ring_settle(&ring);
+    ask(&t->ring, t->follower, &fits, PATIENCE_MS);
+    ring_settle(&t->ring);
     assert_int_equal(fits.done, 1);
     assert_int_equal(fits.base.status, ERR_REFUSED); /* it came through: it is no command */
-    scene_expect_idle(&ring, false);
+    scene_expect_idle(&t->ring, false);
     asked_free(&fits);
     asked_free(&large);
 }
@@ -281,33 +269,29 @@ static void test_a_hidden_name_is_for_what_is_there(void **state)
 /* Shows P8-disk. */
 static void test_low_disks_refuse_commands(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked local;
     struct asked remote;
     struct asked query;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 10);
+    ring_make(&t->ring, t->leader, "a", 10);
     for (uint64_t id = 1; id <= 3; id++) { /* else one with room would lead instead */
-        ring_node(&ring, id)->disk.low = true;
+        ring_node(&t->ring, id)->disk.low = true;
     }
     asked_put(&local, "local", 10);
     asked_put(&remote, "remote", 10);
     asked_get(&query, "a");
-    ask(&ring, leader, &local, PATIENCE_MS);
-    ask(&ring, follower, &remote, PATIENCE_MS);
-    ask(&ring, follower, &query, PATIENCE_MS);
-    ring_settle(&ring);
+    ask(&t->ring, t->leader, &local, PATIENCE_MS);
+    ask(&t->ring, t->follower, &remote, PATIENCE_MS);
+    ask(&t->ring, t->follower, &query, PATIENCE_MS);
+    ring_settle(&t->ring);
     assert_int_equal(local.base.status, ERR_DISK_FULL);
     assert_int_equal(remote.base.status, ERR_DISK_FULL);
     assert_int_equal(local.done + remote.done + query.done, 3);
     assert_int_equal(query.base.status, 0); /* reading goes on */
-    assert_null(ring_row(&ring, leader, "local"));
-    assert_true(atomic_load(&ring_node(&ring, leader)->ids.health.seen.disk_low));
-    scene_expect_idle(&ring, false);
+    assert_null(ring_row(&t->ring, t->leader, "local"));
+    assert_true(atomic_load(&ring_node(&t->ring, t->leader)->ids.health.seen.disk_low));
+    scene_expect_idle(&t->ring, false);
     asked_free(&local);
     asked_free(&remote);
     asked_free(&query);
@@ -315,57 +299,49 @@ static void test_low_disks_refuse_commands(void **state)
 
 static void test_stop_answers_everything(void **state)
 {
+    struct trio *t = *state;
     struct asked asked[3];
     struct asked after;
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    ring.lost[FRAME_RAFT] = true;
+    t->ring.lost[FRAME_RAFT] = true;
     asked_put(&asked[0], "a", 10);
     asked_get(&asked[1], "a");
     asked_put(&asked[2], "b", 10);
     asked_get(&after, "a");
-    ask(&ring, leader, &asked[0], PATIENCE_MS); /* appended */
-    ask(&ring, leader, &asked[1], PATIENCE_MS);
-    ask(&ring, follower, &asked[2], PATIENCE_MS);
-    replica_stop(&ring_node(&ring, leader)->replica);
+    ask(&t->ring, t->leader, &asked[0], PATIENCE_MS); /* appended */
+    ask(&t->ring, t->leader, &asked[1], PATIENCE_MS);
+    ask(&t->ring, t->follower, &asked[2], PATIENCE_MS);
+    replica_stop(&ring_node(&t->ring, t->leader)->replica);
     assert_int_equal(asked[0].done, 0); /* never from inside a call */
-    ring_turn(&ring, leader);
-    replica_stop(&ring_node(&ring, follower)->replica);
-    ring_turn(&ring, follower);
+    ring_turn(&t->ring, t->leader);
+    replica_stop(&ring_node(&t->ring, t->follower)->replica);
+    ring_turn(&t->ring, t->follower);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(asked[i].done, 1);
         assert_int_equal(asked[i].base.status, ERR_SHUTTING_DOWN);
         asked_free(&asked[i]);
     }
-    ask(&ring, leader, &after, PATIENCE_MS);
+    ask(&t->ring, t->leader, &after, PATIENCE_MS);
     assert_int_equal(after.done, 1);
     assert_int_equal(after.base.status, ERR_SHUTTING_DOWN);
     asked_free(&after);
-    assert_int_equal(requests_of(&ring, leader)->serving.count, 0);
+    assert_int_equal(requests_of(&t->ring, t->leader)->serving.count, 0);
 }
 
 static void test_malformed_frames_are_told(void **state)
 {
+    struct trio *t = *state;
     static const enum frame_type types[] = {FRAME_REQUEST, FRAME_REPLY, FRAME_CONFIRM,
                                             FRAME_CONFIRM_ACK};
     static const uint8_t bytes[3] = {1, 2, 3};
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        assert_false(replica_receive(&ring_node(&ring, leader)->replica, follower, types[i], bytes,
-                                     sizeof bytes));
+        assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower,
+                                     types[i], bytes, sizeof bytes));
     }
-    assert_false(
-        replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_PING, bytes, 3));
-    scene_expect_idle(&ring, false);
+    assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower, FRAME_PING,
+                                 bytes, 3));
+    scene_expect_idle(&t->ring, false);
 }
 
 /* --- large commands --- */
@@ -704,13 +680,13 @@ int main(void)
         cmocka_unit_test(test_what_stands_behind_a_large_command_is_answered_first),
         cmocka_unit_test(test_large_commands_outlive_their_leader),
         cmocka_unit_test(test_pending_requests_up_to_the_limit),
-        cmocka_unit_test(test_work_at_the_leader_up_to_the_limit),
-        cmocka_unit_test(test_a_payload_up_to_the_limit),
-        cmocka_unit_test(test_low_disks_refuse_commands),
+        TRIO_TEST(test_work_at_the_leader_up_to_the_limit),
+        TRIO_TEST(test_a_payload_up_to_the_limit),
+        TRIO_TEST(test_low_disks_refuse_commands),
         cmocka_unit_test(test_a_full_state_takes_no_new_tags),
         cmocka_unit_test(test_a_hidden_name_is_for_what_is_there),
-        cmocka_unit_test(test_stop_answers_everything),
-        cmocka_unit_test(test_malformed_frames_are_told),
+        TRIO_TEST(test_stop_answers_everything),
+        TRIO_TEST(test_malformed_frames_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,14 +4,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/cluster/tests/requests_scene.h"
 #include "src/id/codec/worker.h"
 
@@ -38,47 +31,43 @@ static void answer(struct ring *ring, uint64_t from, uint64_t to, uint64_t id,
  * answer to a question of this incarnation, whose numbers so must not begin where those began. */
 static void test_answers_to_an_incarnation_answer_nothing(void **state)
 {
+    struct trio *t = *state;
     struct put_result stale = {.made = 1, .first = {.name = "stale", .name_len = 5, .step = 1}};
     struct asked asked[EARLIER];
     struct buf payload = BUF_INIT;
-    RING ring = {0};
     struct asked get;
-    uint64_t leader;
-    uint64_t follower;
     uint64_t first;
     uint64_t last;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "a", 10);
+    ring_make(&t->ring, t->leader, "a", 10);
     put_result_encode(&stale, &payload);
-    ring.lost[FRAME_REPLY] = true;
+    t->ring.lost[FRAME_REPLY] = true;
     for (unsigned i = 0; i < EARLIER; i++) {
         asked_get(&asked[i], "a");
-        ask(&ring, follower, &asked[i], PATIENCE_MS);
+        ask(&t->ring, t->follower, &asked[i], PATIENCE_MS);
     }
-    ring_run_ms(&ring, 10);
-    assert_int_equal(ring.passed[FRAME_REQUEST], EARLIER);
-    first = TAILQ_FIRST(&requests_of(&ring, follower)->sent)->id;
-    last = TAILQ_LAST(&requests_of(&ring, follower)->sent, cluster_request_list)->id;
+    ring_run_ms(&t->ring, 10);
+    assert_int_equal(t->ring.passed[FRAME_REQUEST], EARLIER);
+    first = TAILQ_FIRST(&requests_of(&t->ring, t->follower)->sent)->id;
+    last = TAILQ_LAST(&requests_of(&t->ring, t->follower)->sent, cluster_request_list)->id;
     assert_int_equal(last - first, EARLIER - 1);
-    ring_crash(&ring, follower);
-    ring_restart(&ring, follower);
-    ring_run_ms(&ring, 500);
-    assert_int_equal(driver_leader(&ring_node(&ring, follower)->replica.driver), leader);
+    ring_crash(&t->ring, t->follower);
+    ring_restart(&t->ring, t->follower);
+    ring_run_ms(&t->ring, 500);
+    assert_int_equal(driver_leader(&ring_node(&t->ring, t->follower)->replica.driver), t->leader);
     asked_get(&get, "a");
-    ask(&ring, follower, &get, PATIENCE_MS);
+    ask(&t->ring, t->follower, &get, PATIENCE_MS);
     assert_int_equal(get.done, 0);
-    assert_false(TAILQ_EMPTY(&requests_of(&ring, follower)->sent));
+    assert_false(TAILQ_EMPTY(&requests_of(&t->ring, t->follower)->sent));
     for (uint64_t id = first; id <= last; id++) {
-        answer(&ring, leader, follower, id, &payload);
+        answer(&t->ring, t->leader, t->follower, id, &payload);
     }
     for (uint64_t i = 1; i <= BEFORE; i++) {
-        answer(&ring, leader, follower, first - i, &payload);
+        answer(&t->ring, t->leader, t->follower, first - i, &payload);
     }
     assert_int_equal(get.done, 0);
-    ring.lost[FRAME_REPLY] = false;
-    ring_run_ms(&ring, 1000);
+    t->ring.lost[FRAME_REPLY] = false;
+    ring_run_ms(&t->ring, 1000);
     assert_int_equal(get.done, 1);
     assert_int_equal(get.base.status, 0);
     assert_int_not_equal(get.base.reply.len, payload.len);
@@ -92,45 +81,37 @@ static void test_answers_to_an_incarnation_answer_nothing(void **state)
 /* A question is answered by the node that was asked, and by nobody else. */
 static void test_an_answer_of_another_node_is_none(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct buf payload = BUF_INIT;
     const struct cluster_request *sent;
     struct asked asked;
-    uint64_t leader;
-    uint64_t follower;
     uint64_t third;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    third = 6 - leader - follower;
-    ring.lost[FRAME_REPLY] = true;
+    third = 6 - t->leader - t->follower;
+    t->ring.lost[FRAME_REPLY] = true;
     asked_put(&asked, "a", 10);
-    ask(&ring, follower, &asked, PATIENCE_MS);
-    sent = TAILQ_FIRST(&requests_of(&ring, follower)->sent);
-    assert_int_equal(sent->sent_to, leader);
-    answer(&ring, third, follower, sent->id, &payload);
+    ask(&t->ring, t->follower, &asked, PATIENCE_MS);
+    sent = TAILQ_FIRST(&requests_of(&t->ring, t->follower)->sent);
+    assert_int_equal(sent->sent_to, t->leader);
+    answer(&t->ring, third, t->follower, sent->id, &payload);
     assert_int_equal(asked.done, 0);
-    ring.lost[FRAME_REPLY] = false;
-    ring_run_ms(&ring, 1000);
+    t->ring.lost[FRAME_REPLY] = false;
+    ring_run_ms(&t->ring, 1000);
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, 0);
-    assert_non_null(ring_row(&ring, leader, "a"));
+    assert_non_null(ring_row(&t->ring, t->leader, "a"));
     asked_free(&asked);
 }
 
 /* What only a leader knows is not taken from others: one false digest would end every node. */
 static void test_commands_of_leaders_alone_are_refused(void **state)
 {
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
+    struct trio *t = *state;
     uint64_t last;
 
-    (void)state;
-    scene_start(&ring, &leader, &follower);
-    last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
+    last = entry_log_last(&ring_node(&t->ring, t->leader)->replica.driver.log);
     for (unsigned i = 0; i < 3; i++) {
-        struct member_change change = {.kind = MEMBER_REMOVE, .node_id = leader};
+        struct member_change change = {.kind = MEMBER_REMOVE, .node_id = t->leader};
         struct wire_request request = {
             .id = 77, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 1000};
         struct buf command = BUF_INIT;
@@ -148,24 +129,24 @@ static void test_commands_of_leaders_alone_are_refused(void **state)
         request.payload = command.data;
         request.payload_len = command.len;
         wire_request_encode(&request, &frame);
-        assert_true(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_REQUEST,
-                                    frame.data, frame.len));
+        assert_true(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower,
+                                    FRAME_REQUEST, frame.data, frame.len));
         buf_free(&command);
         buf_free(&frame);
     }
-    ring_run_ms(&ring, 200);
-    assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), last);
+    ring_run_ms(&t->ring, 200);
+    assert_int_equal(entry_log_last(&ring_node(&t->ring, t->leader)->replica.driver.log), last);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_int_equal(ring_node(&ring, id)->failed_count, 0);
+        assert_int_equal(ring_node(&t->ring, id)->failed_count, 0);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers_to_an_incarnation_answer_nothing),
-        cmocka_unit_test(test_an_answer_of_another_node_is_none),
-        cmocka_unit_test(test_commands_of_leaders_alone_are_refused),
+        TRIO_TEST(test_answers_to_an_incarnation_answer_nothing),
+        TRIO_TEST(test_an_answer_of_another_node_is_none),
+        TRIO_TEST(test_commands_of_leaders_alone_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

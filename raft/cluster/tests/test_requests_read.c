@@ -4,25 +4,23 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 3000
 
-static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+static int setup(void **state)
 {
-    scene_start(ring, ret_leader, ret_follower);
-    ring_make(ring, *ret_leader, "a", 10);
-    memset(ring->passed, 0, sizeof ring->passed);
+    struct trio *t;
+
+    (void)scene_setup(state);
+    t = *state;
+    ring_make(&t->ring, t->leader, "a", 10);
+    memset(t->ring.passed, 0, sizeof t->ring.passed);
+    return 0;
 }
 
 /* The step of the one row that a query gave. */
@@ -55,23 +53,19 @@ static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint6
 
 static void test_a_query_through_any_node(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked local;
     struct asked remote;
     struct asked unknown;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
     asked_get(&local, "a");
     asked_get(&remote, "a");
     asked_get(&unknown, "nothing");
-    ask(&ring, leader, &local, PATIENCE_MS);
-    ask(&ring, follower, &remote, PATIENCE_MS);
-    ask(&ring, follower, &unknown, PATIENCE_MS);
+    ask(&t->ring, t->leader, &local, PATIENCE_MS);
+    ask(&t->ring, t->follower, &remote, PATIENCE_MS);
+    ask(&t->ring, t->follower, &unknown, PATIENCE_MS);
     assert_int_equal(local.done, 0); /* it has not asked anybody yet */
-    ring_settle(&ring);
+    ring_settle(&t->ring);
     assert_int_equal(step_of(&local), 10);
     assert_int_equal(step_of(&remote), 10);
     assert_int_equal(unknown.done, 1);
@@ -84,22 +78,18 @@ static void test_a_query_through_any_node(void **state)
 /* So a node can wait until it has applied as much itself. */
 static void test_an_answer_says_which_entries_it_has_seen(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked local;
     struct asked remote;
     uint64_t committed;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "b", 20);
-    committed = ring_node(&ring, leader)->replica.driver.commit;
+    ring_make(&t->ring, t->leader, "b", 20);
+    committed = ring_node(&t->ring, t->leader)->replica.driver.commit;
     asked_get(&local, "b");
     asked_get(&remote, "b");
-    ask(&ring, leader, &local, PATIENCE_MS);
-    ask(&ring, follower, &remote, PATIENCE_MS);
-    ring_settle(&ring);
+    ask(&t->ring, t->leader, &local, PATIENCE_MS);
+    ask(&t->ring, t->follower, &remote, PATIENCE_MS);
+    ring_settle(&t->ring);
     assert_int_equal(step_of(&local), 20);
     assert_int_equal(step_of(&remote), 20);
     assert_true(local.base.index >= committed);
@@ -126,25 +116,23 @@ static void test_a_sole_node_is_its_own_majority(void **state)
 /* Shows lesson-no-lease. */
 static void test_nothing_is_answered_without_a_majority(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked asked;
-    uint64_t leader;
-    uint64_t follower;
     uint64_t round;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring.lost[FRAME_CONFIRM] = true;
+    t->ring.lost[FRAME_CONFIRM] = true;
     asked_get(&asked, "a");
-    ask(&ring, leader, &asked, PATIENCE_MS);
-    ring_run_ms(&ring, 300);
+    ask(&t->ring, t->leader, &asked, PATIENCE_MS);
+    ring_run_ms(&t->ring, 300);
     assert_int_equal(asked.done, 0);
-    round = requests_of(&ring, leader)->serving.round.number;
-    acknowledge(&ring, leader, follower, term_of(&ring, leader), round - 1); /* another round */
-    acknowledge(&ring, leader, follower, term_of(&ring, leader) - 1, round); /* another term */
-    acknowledge(&ring, leader, 9, term_of(&ring, leader), round);            /* no member */
+    round = requests_of(&t->ring, t->leader)->serving.round.number;
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader),
+                round - 1); /* another round */
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader) - 1,
+                round);                                                       /* another term */
+    acknowledge(&t->ring, t->leader, 9, term_of(&t->ring, t->leader), round); /* no member */
     assert_int_equal(asked.done, 0);
-    acknowledge(&ring, leader, follower, term_of(&ring, leader), round);
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader), round);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);
 }
@@ -152,99 +140,85 @@ static void test_nothing_is_answered_without_a_majority(void **state)
 /* Of five voters two others are needed: the same one twice is one. */
 static void test_one_voter_counts_once(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked asked;
-    uint64_t leader;
-    uint64_t follower;
     struct configuration five = {0};
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring.lost[FRAME_CONFIRM] = true;
+    t->ring.lost[FRAME_CONFIRM] = true;
     for (unsigned i = 0; i < 5; i++) {
         configuration_add(&five, i + 1, "", ROLE_VOTER);
     }
-    core_pretend(&ring_node(&ring, leader)->replica.driver, &five);
+    core_pretend(&ring_node(&t->ring, t->leader)->replica.driver, &five);
     asked_get(&asked, "a");
-    ask(&ring, leader, &asked, PATIENCE_MS);
-    acknowledge(&ring, leader, follower, term_of(&ring, leader),
-                requests_of(&ring, leader)->serving.round.number);
-    acknowledge(&ring, leader, follower, term_of(&ring, leader),
-                requests_of(&ring, leader)->serving.round.number);
+    ask(&t->ring, t->leader, &asked, PATIENCE_MS);
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader),
+                requests_of(&t->ring, t->leader)->serving.round.number);
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader),
+                requests_of(&t->ring, t->leader)->serving.round.number);
     assert_int_equal(asked.done, 0);
-    acknowledge(&ring, leader, 4, term_of(&ring, leader),
-                requests_of(&ring, leader)->serving.round.number);
+    acknowledge(&t->ring, t->leader, 4, term_of(&t->ring, t->leader),
+                requests_of(&t->ring, t->leader)->serving.round.number);
     assert_int_equal(asked.done, 1);
     asked_free(&asked);
 }
 
 static void test_a_lost_confirmation_is_asked_for_again(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked asked;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring.lost[FRAME_CONFIRM_ACK] = true;
+    t->ring.lost[FRAME_CONFIRM_ACK] = true;
     asked_get(&asked, "a");
-    ask(&ring, leader, &asked, PATIENCE_MS);
-    ring_settle(&ring);
+    ask(&t->ring, t->leader, &asked, PATIENCE_MS);
+    ring_settle(&t->ring);
     assert_int_equal(asked.done, 0);
-    ring.lost[FRAME_CONFIRM_ACK] = false;
-    ring_run_ms(&ring, RING_HEARTBEAT_MS + 20);
+    t->ring.lost[FRAME_CONFIRM_ACK] = false;
+    ring_run_ms(&t->ring, RING_HEARTBEAT_MS + 20);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);
 }
 
 static void test_one_round_serves_all_that_wait(void **state)
 {
+    struct trio *t = *state;
     struct asked asked[20];
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
     for (unsigned i = 0; i < 20; i++) {
         asked_get(&asked[i], "a");
-        asked[i].base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
-        id_service_submit(&ring_node(&ring, leader)->ids, &asked[i].base);
+        asked[i].base.deadline_ms = t->ring.clock.now_ms + PATIENCE_MS;
+        id_service_submit(&ring_node(&t->ring, t->leader)->ids, &asked[i].base);
     }
-    ring_settle(&ring);
+    ring_settle(&t->ring);
     for (unsigned i = 0; i < 20; i++) {
         assert_int_equal(step_of(&asked[i]), 10);
         asked_free(&asked[i]);
     }
-    assert_int_equal(ring.passed[FRAME_CONFIRM], 2); /* one to each of the others */
+    assert_int_equal(t->ring.passed[FRAME_CONFIRM], 2); /* one to each of the others */
 }
 
 /* A query that comes while a round is under way may not use it: its index is noted too early. */
 static void test_a_query_during_a_round_waits_for_the_next(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked first;
     struct asked second;
-    uint64_t leader;
-    uint64_t follower;
     uint64_t round;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring.lost[FRAME_CONFIRM] = true;
+    t->ring.lost[FRAME_CONFIRM] = true;
     asked_get(&first, "a");
     asked_get(&second, "a");
-    ask(&ring, leader, &first, PATIENCE_MS);
-    round = requests_of(&ring, leader)->serving.round.number;
-    ask(&ring, leader, &second, PATIENCE_MS);
-    assert_int_equal(requests_of(&ring, leader)->serving.round.number, round + 1); /* at once */
-    acknowledge(&ring, leader, follower, term_of(&ring, leader), round);
+    ask(&t->ring, t->leader, &first, PATIENCE_MS);
+    round = requests_of(&t->ring, t->leader)->serving.round.number;
+    ask(&t->ring, t->leader, &second, PATIENCE_MS);
+    assert_int_equal(requests_of(&t->ring, t->leader)->serving.round.number,
+                     round + 1); /* at once */
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader), round);
     assert_int_equal(first.done, 1);
     assert_int_equal(second.done, 0);
-    acknowledge(&ring, leader, follower, term_of(&ring, leader), round); /* too late for it */
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader),
+                round); /* too late for it */
     assert_int_equal(second.done, 0);
-    acknowledge(&ring, leader, follower, term_of(&ring, leader), round + 1);
+    acknowledge(&t->ring, t->leader, t->follower, term_of(&t->ring, t->leader), round + 1);
     assert_int_equal(second.done, 1);
     asked_free(&first);
     asked_free(&second);
@@ -254,36 +228,32 @@ static void test_a_query_during_a_round_waits_for_the_next(void **state)
 /* Shows lesson-tail. */
 static void test_a_read_waits_for_the_applied_index(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct requests *requests;
     struct replica *replica;
     struct asked put;
     struct asked get;
     struct buf frame = BUF_INIT;
     struct wire_confirm confirm;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    replica = &ring_node(&ring, leader)->replica;
+    replica = &ring_node(&t->ring, t->leader)->replica;
     requests = &replica->requests;
-    ring.lost[FRAME_RAFT] = true;
-    ring.lost[FRAME_CONFIRM] = true;
+    t->ring.lost[FRAME_RAFT] = true;
+    t->ring.lost[FRAME_CONFIRM] = true;
     asked_put(&put, "a", 20);
     asked_get(&get, "a");
-    ask(&ring, leader, &put, PATIENCE_MS);
-    ring_settle(&ring);
-    core_receipt(term_of(&ring, leader), entry_log_last(&replica->driver.log), &frame);
-    assert_true(replica_receive(replica, follower, FRAME_RAFT, frame.data, frame.len));
+    ask(&t->ring, t->leader, &put, PATIENCE_MS);
+    ring_settle(&t->ring);
+    core_receipt(term_of(&t->ring, t->leader), entry_log_last(&replica->driver.log), &frame);
+    assert_true(replica_receive(replica, t->follower, FRAME_RAFT, frame.data, frame.len));
     assert_int_equal(replica->driver.commit, driver_applied(&replica->driver)->index + 1);
-    get.base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
-    id_service_submit(&ring_node(&ring, leader)->ids, &get.base);
+    get.base.deadline_ms = t->ring.clock.now_ms + PATIENCE_MS;
+    id_service_submit(&ring_node(&t->ring, t->leader)->ids, &get.base);
     requests_turn(requests);
-    confirm = (struct wire_confirm){term_of(&ring, leader), requests->serving.round.number};
+    confirm = (struct wire_confirm){term_of(&t->ring, t->leader), requests->serving.round.number};
     frame.len = 0;
     wire_confirm_encode(&confirm, &frame);
-    assert_true(replica_receive(replica, follower, FRAME_CONFIRM_ACK, frame.data, frame.len));
+    assert_true(replica_receive(replica, t->follower, FRAME_CONFIRM_ACK, frame.data, frame.len));
     requests_turn(requests);
     assert_int_equal(get.done, 0); /* confirmed; the state is one entry behind */
     (void)replica_turn(replica);
@@ -298,32 +268,28 @@ static void test_a_read_waits_for_the_applied_index(void **state)
 /* Shows P5-read, lesson-old-leader. */
 static void test_a_deposed_leader_does_not_answer(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked lone;
     struct asked kept;
-    uint64_t old;
-    uint64_t follower;
     uint64_t leader;
 
-    (void)state;
-    start(&ring, &old, &follower);
-    ring_isolate(&ring, old, true);
+    ring_isolate(&t->ring, t->leader, true);
     asked_get(&lone, "a");
     asked_get(&kept, "a");
-    ask(&ring, old, &lone, 300);
-    ask(&ring, old, &kept, 10000);
-    ring_run_ms(&ring, 200);
-    assert_int_equal(driver_state(&ring_node(&ring, old)->replica.driver), DRIVER_LEADER);
+    ask(&t->ring, t->leader, &lone, 300);
+    ask(&t->ring, t->leader, &kept, 10000);
+    ring_run_ms(&t->ring, 200);
+    assert_int_equal(driver_state(&ring_node(&t->ring, t->leader)->replica.driver), DRIVER_LEADER);
     assert_int_equal(lone.done, 0);
-    ring_run_ms(&ring, 2000);
+    ring_run_ms(&t->ring, 2000);
     assert_int_equal(lone.done, 1);
     assert_true(lone.base.status == ERR_TIMEOUT || lone.base.status == ERR_NO_LEADER);
-    leader = ring_elect(&ring);
-    assert_int_not_equal(leader, old);
-    ring_make(&ring, leader, "a", 30);
+    leader = ring_elect(&t->ring);
+    assert_int_not_equal(leader, t->leader);
+    ring_make(&t->ring, leader, "a", 30);
     assert_int_equal(kept.done, 0);
-    ring_isolate(&ring, old, false);
-    ring_run_ms(&ring, 1000);
+    ring_isolate(&t->ring, t->leader, false);
+    ring_run_ms(&t->ring, 1000);
     assert_int_equal(step_of(&kept), 30); /* and never what the old leader still had */
     asked_free(&lone);
     asked_free(&kept);
@@ -333,25 +299,21 @@ static void test_a_deposed_leader_does_not_answer(void **state)
 /* Shows lesson-no-lease. */
 static void test_a_confirmation_is_for_the_own_term_only(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct wire_confirm confirm;
     struct buf frame = BUF_INIT;
     struct replica *replica;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    replica = &ring_node(&ring, follower)->replica;
-    for (uint64_t term = term_of(&ring, follower) - 1; term <= term_of(&ring, follower) + 1;
-         term++) {
+    replica = &ring_node(&t->ring, t->follower)->replica;
+    for (uint64_t term = term_of(&t->ring, t->follower) - 1;
+         term <= term_of(&t->ring, t->follower) + 1; term++) {
         confirm = (struct wire_confirm){term, 7};
         frame.len = 0;
         wire_confirm_encode(&confirm, &frame);
-        assert_true(replica_receive(replica, leader, FRAME_CONFIRM, frame.data, frame.len));
+        assert_true(replica_receive(replica, t->leader, FRAME_CONFIRM, frame.data, frame.len));
         assert_int_equal(
-            fake_net_count(&ring_node(&ring, follower)->net, leader, FRAME_CONFIRM_ACK),
-            term >= term_of(&ring, follower));
+            fake_net_count(&ring_node(&t->ring, t->follower)->net, t->leader, FRAME_CONFIRM_ACK),
+            term >= term_of(&t->ring, t->follower));
     }
     buf_free(&frame);
 }
@@ -384,44 +346,42 @@ static void test_a_round_under_way_counts_the_voters_of_now(void **state)
 
 static void test_a_local_query_needs_nobody(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct asked asked;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS); /* a heartbeat tells what is committed */
-    ring_isolate(&ring, follower, true);
+    ring_run_ms(&t->ring, 2 * RING_HEARTBEAT_MS); /* a heartbeat tells what is committed */
+    ring_isolate(&t->ring, t->follower, true);
     asked_get(&asked, "a");
     asked.base.local = true;
-    ask(&ring, follower, &asked, PATIENCE_MS);
+    ask(&t->ring, t->follower, &asked, PATIENCE_MS);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);
     asked_get(&asked, "nothing");
     asked.base.local = true;
-    ask(&ring, follower, &asked, PATIENCE_MS);
+    ask(&t->ring, t->follower, &asked, PATIENCE_MS);
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, ERR_UNKNOWN_TAG);
     asked_free(&asked);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, scene_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_query_through_any_node),
-        cmocka_unit_test(test_an_answer_says_which_entries_it_has_seen),
+        TEST(test_a_query_through_any_node),
+        TEST(test_an_answer_says_which_entries_it_has_seen),
         cmocka_unit_test(test_a_sole_node_is_its_own_majority),
-        cmocka_unit_test(test_nothing_is_answered_without_a_majority),
-        cmocka_unit_test(test_one_voter_counts_once),
-        cmocka_unit_test(test_a_lost_confirmation_is_asked_for_again),
-        cmocka_unit_test(test_one_round_serves_all_that_wait),
-        cmocka_unit_test(test_a_query_during_a_round_waits_for_the_next),
-        cmocka_unit_test(test_a_read_waits_for_the_applied_index),
-        cmocka_unit_test(test_a_deposed_leader_does_not_answer),
-        cmocka_unit_test(test_a_confirmation_is_for_the_own_term_only),
+        TEST(test_nothing_is_answered_without_a_majority),
+        TEST(test_one_voter_counts_once),
+        TEST(test_a_lost_confirmation_is_asked_for_again),
+        TEST(test_one_round_serves_all_that_wait),
+        TEST(test_a_query_during_a_round_waits_for_the_next),
+        TEST(test_a_read_waits_for_the_applied_index),
+        TEST(test_a_deposed_leader_does_not_answer),
+        TEST(test_a_confirmation_is_for_the_own_term_only),
         cmocka_unit_test(test_a_round_under_way_counts_the_voters_of_now),
-        cmocka_unit_test(test_a_local_query_needs_nobody),
+        TEST(test_a_local_query_needs_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

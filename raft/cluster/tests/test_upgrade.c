@@ -2,16 +2,10 @@
  * test_upgrade.c - when the level of the cluster rises, who is in the way, and what happens to a
  * node whose leafd is too old. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/tests/raft_ring.h"
 
 #define HOLD_MS 1000

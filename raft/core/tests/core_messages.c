@@ -3,13 +3,10 @@
  */
 #include "raft/core/tests/core_messages.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_hex.h"
 
 void conf_add(struct raft_configuration *conf, raft_id id, const char *address, int role)

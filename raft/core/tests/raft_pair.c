@@ -3,11 +3,9 @@
  */
 #include "raft/core/tests/raft_pair.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 /* The leader's state stands for 40 entries that its log does not hold any more. */
 const struct boot PAIR_LEADER = {.id = 1,

@@ -6,14 +6,9 @@
  * A client sends its command again and again, and older ones with it, until some node has applied
  * it; then the next. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/tests/raft_bench.h"
 #include "src/base/prng.h"
 #include "src/state/tests/toy_counter.h"

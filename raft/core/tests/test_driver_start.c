@@ -4,15 +4,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/driver.h"
 #include "raft/core/prepare.h"
 #include "raft/core/tests/raft_bench.h"

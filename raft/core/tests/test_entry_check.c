@@ -3,14 +3,7 @@
  * leafd knows. Thread: one.
  *
  * Shows P7-member. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/driver.h"
 #include "raft/core/trust.h"
 #include "raft/core/tests/core_noop.h"

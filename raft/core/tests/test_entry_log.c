@@ -4,14 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/entry_log.h"
 #include "raft/tests/raft_child.h"
 #include "src/base/prng.h"

@@ -6,14 +6,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/core/consensus.h"
 #include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_child.h"

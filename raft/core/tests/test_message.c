@@ -6,13 +6,9 @@
  */
 #include "raft/core/message.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_hex.h"
 #include "raft/core/tests/core_messages.h"
 #include "src/base/limits.h"

@@ -5,15 +5,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "raft/core/snapshot.h"
 #include "raft/tests/raft_fakes.h"
 #include "src/base/hash.h"

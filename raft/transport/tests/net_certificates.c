@@ -3,19 +3,15 @@
  */
 #include "raft/transport/tests/net_certificates.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_fixture.h"
 
 #define AUTHORITIES 4

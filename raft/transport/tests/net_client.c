@@ -6,15 +6,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 static int always_right(struct net_receiver *receiver, const struct net_claim *claim,
                         uint16_t *ret_level)

@@ -3,15 +3,11 @@
  */
 #include "raft/transport/tests/net_fixture.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"

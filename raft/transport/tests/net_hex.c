@@ -3,13 +3,10 @@
  */
 #include "raft/transport/tests/net_hex.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/tests/unit/hex.h"
 
 void assert_hex(const void *data, size_t len, const char *text)

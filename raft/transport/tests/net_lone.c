@@ -3,12 +3,10 @@
  */
 #include "raft/transport/tests/net_lone.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 int net_lone_setup(void **state)
 {

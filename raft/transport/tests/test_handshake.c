@@ -6,13 +6,10 @@
  */
 #include "raft/transport/handshake.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/wire/wire.h"
 #include "raft/transport/tests/net_hex.h"
 #include "src/base/container.h"

@@ -3,15 +3,10 @@
  *
  * Two sides are wired directly: dialler 1, acceptor 2. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/wire/wire.h"
 #include "raft/transport/handshake.h"
 #include "src/base/container.h"

@@ -6,12 +6,9 @@
  */
 #include "raft/transport/handshake.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_hex.h"
 #include "raft/wire/wire.h"
 #include "src/base/err.h"

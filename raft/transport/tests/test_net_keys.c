@@ -5,14 +5,10 @@
  */
 #include "raft/transport/net_keys.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_certificates.h"
 #include "raft/transport/tests/net_hex.h"
 

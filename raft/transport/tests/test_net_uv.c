@@ -6,15 +6,12 @@
  */
 #include "raft/transport/net_uv.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_fixture.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"

@@ -7,14 +7,11 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
-#include <setjmp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_lone.h"
 #include "src/base/limits.h"
 

@@ -6,13 +6,9 @@
  */
 #include "raft/transport/net_uv.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_hex.h"
 #include "raft/transport/tests/net_lone.h"
 #include "src/base/limits.h"

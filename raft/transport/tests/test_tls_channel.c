@@ -6,13 +6,10 @@
  */
 #include "raft/transport/net_keys.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_certificates.h"
 #include "raft/transport/tests/net_fixture.h"
 

@@ -5,14 +5,10 @@
  */
 #include "raft/wire/wire.h"
 
-#include <stdarg.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_hex.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"

@@ -2,17 +2,12 @@
  * test_address.c - "host:port" taken apart, literals, and ports that are shared or taken.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/address.h"
 
 static void test_split(void **state)

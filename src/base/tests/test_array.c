@@ -1,14 +1,9 @@
 /*
  * test_array.c - arrays that grow keep what is in them. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/buf.h"
 
 static void test_array_grows_and_keeps_its_items(void **state)

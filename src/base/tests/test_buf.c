@@ -2,15 +2,10 @@
  * test_buf.c - the codec: golden bytes, round trips, and reads that are short by every amount.
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/buf.h"
 #include "src/tests/unit/death.h"
 

@@ -1,14 +1,9 @@
 /*
  * test_clock.c - the system's clocks behind the vtable, and one of a test's own. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/clock.h"
 
 static uint64_t system_ms(clockid_t id)

@@ -2,13 +2,7 @@
  * test_clock_check.c - verdicts on clocks: medians of whole clusters, samples that do not count,
  * and jumps against the monotonic clock with what clears them. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/clock.h"
 #include "src/tests/unit/death.h"
 

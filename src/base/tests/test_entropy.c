@@ -2,14 +2,9 @@
  * test_entropy.c - random bytes are given once, of the length that was asked for, over many
  * fetches. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 
 #define TAKEN 1000

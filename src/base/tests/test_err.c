@@ -1,14 +1,9 @@
 /*
  * test_err.c - every error code has a value, a word and a text of its own. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/err.h"
 
 static const struct {

@@ -2,15 +2,10 @@
  * test_ff1.c - FF1: the samples that NIST publishes for an empty tweak, the inverse, and that no
  * number comes twice. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/crypto.h"
 #include "src/base/prng.h"
 

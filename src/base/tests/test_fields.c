@@ -2,14 +2,9 @@
  * test_fields.c - the bytes of each kind of field, there and back, and bytes that do not fit.
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/fields.h"
 #include "src/tests/unit/hex.h"
 

@@ -4,15 +4,9 @@
  * CRC32C: RFC 3720, appendix B.4. XXH3: the self-test of the xxHash project, whose input is made by
  * vector_bytes() below.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/hash.h"
 
 static void test_crc32c_vectors(void **state)

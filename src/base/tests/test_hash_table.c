@@ -2,14 +2,9 @@
  * test_hash_table.c - things are found as long as they are in the table, however it grew and
  * whatever left it. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
 #include "src/base/prng.h"

@@ -4,21 +4,15 @@
  *
  * stderr is a file while a test runs. Threads: main, and writers of their own in one test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <regex.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/log.h"
 
 #define WRITERS 4

@@ -3,12 +3,9 @@
  */
 #include "src/base/utf8.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 static const char *hidden(const char *text)
 {

@@ -3,14 +3,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/stats.h"
 
 #define HALF_MS 4000

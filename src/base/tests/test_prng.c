@@ -2,13 +2,7 @@
  * test_prng.c - the generator: fixed sequences, bounds, spread; and the system's entropy. Thread:
  * one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 
 /* Seeds of simulations and of failing tests are written down, so the sequences must never change.

@@ -3,12 +3,6 @@
  *
  * Thread: one that looks, and one that is looked at.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/process.h"
 
 #define BLOCK_BYTES (64 << 20)

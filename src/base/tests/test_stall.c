@@ -1,14 +1,9 @@
 /*
  * test_stall.c - the longest turn, of all and of the last minute. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/stats.h"
 
 static void turn(struct stall *stall, uint64_t at_ms, uint64_t took_ms)

@@ -2,13 +2,7 @@
  * test_timers.c - timers of a loop: their order, moving and cancelling them, what fires may do, and
  * random ones beside a slow list that always scans. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/base/timers.h"

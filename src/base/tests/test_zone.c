@@ -4,14 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/base/zone.h"
 

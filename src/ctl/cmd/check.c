@@ -429,7 +429,7 @@ static void check_pools(struct check *check, size_t which, const json_t *status)
     }
 }
 
-/* As nodes warn themselves (raft/cluster/membership.c and announce.c). */
+/* As nodes warn themselves (src/service/id_service.c and raft/cluster/announce.c). */
 static void check_zones(struct check *check, const json_t *status)
 {
     const char *preferred = field_text(status, "prefer_zone");

@@ -264,20 +264,24 @@ static enum ctl_exit import_read_cluster(struct importing *importing)
     struct pages pages = {.ctl = importing->ctl, .path = "/api/tags", .limit = LIMIT_TAGS_PER_PAGE};
 
     for (size_t i = 0; i < importing->tags.count; i++) {
-        importing->tags.list[i].is_there = false;
+        importing->tags.list[i].is_there = importing->tags.list[i].is_dated = false;
+        importing->tags.list[i].most = TAG_MAX_ID;
     }
     while (pages_next(&pages)) {
         for (size_t i = 0; i < field_count(pages.answer.json, "tags"); i++) {
             const json_t *there = field_item(pages.answer.json, "tags", i);
             const char *name = field_text(there, "tag");
             const char *text = field_text(there, "description");
+            const char *shape = field_text(there, "shape");
             struct import_tag *tag = name != NULL ? tags_find(&importing->tags, name) : NULL;
 
             if (tag == NULL) {
                 continue;
             }
             tag->is_there = true;
+            tag->is_dated = strstr(shape != NULL ? shape : "", "{year") != NULL;
             tag->before = (uint64_t)field_number(there, "max_id", 0);
+            tag->most = (uint64_t)field_number(there, "max", (int64_t)TAG_MAX_ID);
             tag->is_same =
                 (!tag->has_description || (text != NULL && strlen(text) == tag->description_len &&
                                            memcmp(text, tag->description, strlen(text)) == 0)) &&
@@ -313,7 +317,8 @@ static bool tag_needs_force(const struct import_tag *tag)
 
     return tag->state <= IMPORT_CHANGE &&
            ((tag->max_id > before && tag->max_id - before > LIMIT_MAX_ID_JUMP) ||
-            TAG_MAX_ID - tag->max_id < LIMIT_MAX_ID_LEFT);
+            (tag->max_id <= tag->most && tag->most - tag->max_id < LIMIT_MAX_ID_LEFT) ||
+            (tag->is_dated && tag->max_id > before));
 }
 
 static enum ctl_exit import_compare(struct importing *importing)
@@ -455,7 +460,8 @@ static enum ctl_exit import_verify(struct importing *importing)
     for (size_t i = 0; i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
 
-        if ((!tag->is_there || tag->before < tag->max_id) && missing++ < TOLD) {
+        if ((!tag->is_there || (tag->state <= IMPORT_CHANGE && tag->before < tag->max_id)) &&
+            missing++ < TOLD) {
             ctl_progress("not as it was sent: tag '%s'%s", tag->name,
                          tag->is_there ? " has a lower max_id" : " is not there");
         }
@@ -526,10 +532,10 @@ static enum ctl_exit import_guard(struct importing *importing)
     for (size_t i = 0; i < importing->tags.count; i++) {
         const struct import_tag *tag = &importing->tags.list[i];
 
-        if (tag->state == IMPORT_THERE && tag->mark == 0 && unmarked++ < SAMPLE && can) {
-            ctl_progress("no mark: tag '%s' is at %" PRIu64 " in the cluster already, and nobody "
-                         "knows where it began",
-                         tag->name, tag->before);
+        if (tag->state == IMPORT_THERE && tag->mark == 0 && unmarked++ < SAMPLE) {
+            ctl_progress("no mark: tag '%s' is at %" PRIu64 " in the cluster already, %" PRIu64
+                         " above %s, and nobody knows where it began",
+                         tag->name, tag->before, tag->before - tag->at, importing->source->what);
         }
     }
     if (!can) {

@@ -269,7 +269,9 @@ struct import_tag {
     enum import_state state;
     bool is_there;   /* in the cluster, when it was read last */
     bool is_same;    /* step, increment and description there are as here */
+    bool is_dated;   /* so is the shape there */
     uint64_t before; /* max_id there */
+    uint64_t most;   /* its max there */
 };
 
 struct import_tags {

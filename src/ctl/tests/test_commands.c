@@ -4,11 +4,9 @@
  */
 #include "src/ctl/cmd/command.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 static void test_names_are_their_own(void **state)
 {

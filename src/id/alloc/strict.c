@@ -145,7 +145,15 @@ static void strict_finish_late(struct strict *strict, struct cluster_request *re
     strict_finish(strict, request, request->status != 0 ? request->status : late);
 }
 
-/* The deadline, or the time to check for the key again. */
+/* The earlier answer is no longer true. */
+static void strict_forget(struct cluster_request *request)
+{
+    request->status = 0;
+    request->reply.len = 0;
+}
+
+/* The deadline, or the time to check for the key again. One that is being asked again says more if
+ * it waits for that. */
 static void strict_due_cb(struct timer *timer, uint64_t now_ms)
 {
     struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
@@ -159,6 +167,13 @@ static void strict_due_cb(struct timer *timer, uint64_t now_ms)
                               &count) == 0);
         strict_give(strict, request, result.first, now_ms);
         return;
+    }
+    if (request->item.where == BATCH_SENT) {
+        if (request->status != 0 && now_ms < request->deadline_ms + STRICT_LATE_MS) {
+            timer_arm(strict->timers, timer, request->deadline_ms + STRICT_LATE_MS);
+            return;
+        }
+        strict_forget(request); /* ids may be on their way */
     }
     batcher_remove(&lane_of(strict, request)->batcher, &request->item);
     strict_finish_late(strict, request);
@@ -254,6 +269,7 @@ static void strict_settle(struct batcher *batcher, struct batch_item *item, uint
         return;
     }
     request = CONTAINER(item, struct cluster_request, item);
+    strict_forget(request);
     if (err != 0) {
         /* Never into another batch: this one may still be applied. */
         strict_finish(strict, request, err);
@@ -284,6 +300,7 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
                                 .key_limit = strict->key_limit,
                                 .key_share = strict->key_share};
     uint64_t latest_ms = 0;
+    uint64_t until_ms;
     uint32_t picked = 0;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -310,9 +327,8 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
 
         batch_put(batch, &request->item, pick->item.count | (request->keyed ? NOTE_KEYED : 0),
                   &pick->item);
-        request->status = 0; /* the earlier answer is no longer true */
-        request->reply.len = 0;
-        latest_ms = request->deadline_ms > latest_ms ? request->deadline_ms : latest_ms;
+        until_ms = request->deadline_ms + (request->status != 0 ? STRICT_LATE_MS : 0);
+        latest_ms = until_ms > latest_ms ? until_ms : latest_ms;
     }
     batch->request.deadline_ms =
         latest_ms < now_ms + LIMIT_TIMEOUT_MS ? latest_ms : now_ms + LIMIT_TIMEOUT_MS;

@@ -37,6 +37,7 @@
 #include "src/id/codec/request.h"
 
 #define STRICT_RETRY_MS 20 /* pause after ERR_CHANGING or ERR_EMPTY */
+#define STRICT_LATE_MS 100 /* beyond its deadline a request waits for the answer when asked again */
 
 struct allocator;
 struct strict;

@@ -192,7 +192,8 @@ struct id_health {
     _Atomic uint32_t birth_waits[LIMIT_NODES];
     /* snowflake ids */
     _Atomic int snowflake_refusal;        /* 0, or the ERR_* that every claim gets now */
-    _Atomic int64_t clock_off_ms;         /* own clock against the cluster's */
+    _Atomic int64_t clock_off_ms;         /* own clock against the cluster's, */
+    _Atomic bool clock_known;             /* which was known at some time since the start */
     _Atomic uint64_t clock_wait_until_ms; /* wall time being waited for; 0: none */
 };
 

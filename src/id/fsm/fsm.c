@@ -8,7 +8,6 @@
 #include "src/id/fsm/fsm.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"

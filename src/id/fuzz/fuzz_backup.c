@@ -6,8 +6,6 @@
  *
  * Thread: one.
  */
-#include <string.h>
-
 #include "src/base/assert.h"
 #include "src/base/buf.h"
 #include "src/base/hash.h"

@@ -12,7 +12,6 @@
  *
  * Thread: one.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"

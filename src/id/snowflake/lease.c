@@ -124,14 +124,15 @@ struct lease {
     struct id_proposer *proposer;
     struct lease_disk *disk;
     struct lease_config config; /* renew_ms: at most a third of the window */
-    uint64_t begun_ms;          /* monotonic; of this incarnation */
+    uint64_t looked_ms;         /* monotonic; at last */
+    uint64_t waited_ms;         /* without what the loop stood still between two looks */
     bool stopped;               /* no more proposals or writes */
     bool waits_zone;            /* no acquire before lease_zone() */
     bool pools;                 /* an acquire names the zone */
     bool asking_clocks;         /* the other nodes' clocks are not known yet */
     bool clock_bad;             /* no commands are sent */
     bool clock_fit;             /* by the last judgement the mark may follow the clock */
-    struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms; denied */
+    struct lease_status status; /* as judged: refusal and wait_until_ms; denied */
     struct worker_row holder;   /* of the fixed worker id, if status points to it */
     struct timer due;           /* the next turn with work */
     unsigned count;             /* config.workers */
@@ -693,7 +694,8 @@ void lease_zone(struct lease *lease, bool pools)
 static int lease_judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
                              uint64_t *ret_until_ms)
 {
-    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->status.clock_off_ms);
+    int64_t off_ms;
+    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &off_ms);
     uint64_t reported_ms = 0;
 
     if (verdict == ERR_CLOCK_BACKWARDS) {
@@ -765,6 +767,7 @@ static int lease_judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 /* Compare the clock, and set the refusal of claims, if any. */
 static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
+    uint64_t passed_ms = now_ms - lease->looked_ms;
     uint64_t clock_ms = 0;
     uint64_t slots_ms;
     int refusal;
@@ -773,9 +776,12 @@ static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     clock_check_tick(lease->check, now_ms, wall_ms);
     refusal = lease_judge_clock(lease, now_ms, wall_ms, &clock_ms);
     /* At its start a node reads the other clocks before it trusts its own. If they do not answer,
-     * it waits no longer than it may have to wait for its mark anyway. */
-    lease->asking_clocks = now_ms - lease->begun_ms < lease->config.mark_lead_ms &&
-                           !clock_check_asked(lease->check, now_ms);
+     * it waits no longer than it may have to wait for its mark anyway. Time in which it could not
+     * read an answer does not count. */
+    lease->waited_ms += passed_ms < ACTIVE_TICK_MS ? passed_ms : ACTIVE_TICK_MS;
+    lease->looked_ms = now_ms;
+    lease->asking_clocks =
+        lease->waited_ms < lease->config.mark_lead_ms && !clock_check_asked(lease->check, now_ms);
     if (refusal == 0 && lease->asking_clocks) {
         refusal = ERR_EMPTY;
     }
@@ -887,7 +893,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
     lease->count = config->workers;
     lease->waits_zone = config->zone != NULL && config->zone[0] != '\0';
     lease->check = check;
-    lease->begun_ms = clock_now_ms(clock);
+    lease->looked_ms = clock_now_ms(clock);
     lease->status.refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
     timer_init(&lease->due, lease_due_cb);
     lease->due.wakes = config->wakes;

@@ -117,7 +117,6 @@ bool lease_find(const struct lease *lease, uint32_t worker, struct lease_record 
 struct lease_status {
     int refusal; /* 0, or the ERR_* that every claim gets now; ERR_EMPTY: a worker id is on its way
                   */
-    int64_t clock_off_ms;   /* as clock_check_verdict() gives it */
     uint64_t wait_until_ms; /* wall time being waited for, 0: none */
     int denied; /* why the fixed worker id is not held: ERR_CONFLICT with a holder: it is taken;
                    without: it is not in the pool; ERR_INVALID: it is beyond the layout; 0 */

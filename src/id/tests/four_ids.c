@@ -1,34 +1,17 @@
 /*
  * four_ids.c - see four_ids.h. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/four_ids.h"
 
 const struct snowflake_layout FOUR_IDS = {SNOWFLAKE_EPOCH_MS, 41, 2, 12};
 
 int four_ids_setup(void **state)
 {
-    struct id_apply *a = calloc(1, sizeof *a);
+    struct id_apply *a = id_apply_new(state);
 
-    assert_non_null(a);
-    id_apply_init(a);
     assert_int_equal(id_apply_layout(a, &FOUR_IDS), 0);
     assert_int_equal(id_apply_clock(a, T), 0);
-    *state = a;
-    return 0;
-}
-
-int four_ids_teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
     return 0;
 }
 

@@ -14,9 +14,8 @@
 
 extern const struct snowflake_layout FOUR_IDS; /* two worker bits */
 
-/* *state: a struct id_apply. */
+/* As id_apply_begin(). */
 int four_ids_setup(void **state);
-int four_ids_teardown(void **state);
 
 /* A client's wish for any id; and what it is told. */
 struct worker_acquire four_ids_asking(const char *name);

@@ -3,9 +3,11 @@
  */
 #include "src/id/tests/id_apply.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/tests/unit/hex.h"
 
 static int apply_status(struct id_apply *apply, struct buf *command);
@@ -56,6 +58,49 @@ void id_apply_free(struct id_apply *apply)
     buf_free(&apply->result);
     buf_free(&apply->last);
     state_free(fsm_state(apply->fsm));
+}
+
+struct id_apply *id_apply_new(void **state)
+{
+    struct id_apply *apply = calloc(1, sizeof *apply);
+
+    ASSERT(apply != NULL);
+    id_apply_init(apply);
+    *state = apply;
+    return apply;
+}
+
+int id_apply_begin(void **state)
+{
+    (void)id_apply_new(state);
+    return 0;
+}
+
+int id_apply_end(void **state)
+{
+    struct id_apply *apply = *state;
+    struct fsm *fsm = apply->fsm;
+    struct fsm *loaded = fsm_of(state_new(&fsm_machine));
+    struct fsm_usage usages[2];
+
+    id_apply_load(apply, loaded);
+    ASSERT(state_digest(fsm_state(loaded)) == state_digest(fsm_state(fsm)));
+    ASSERT(loaded->recalls.count == fsm->recalls.count);
+    ASSERT(loaded->keys.table.count == fsm->keys.table.count);
+    ASSERT(loaded->tags.owners.table.count == fsm->tags.owners.table.count);
+    ASSERT(loaded->tags.owners.bytes == fsm->tags.owners.bytes);
+    fsm_usage(fsm, &usages[0]);
+    fsm_usage(loaded, &usages[1]);
+    ASSERT(memcmp(&usages[0], &usages[1], sizeof usages[0]) == 0);
+    state_free(fsm_state(loaded));
+    return id_apply_drop(state);
+}
+
+int id_apply_drop(void **state)
+{
+    id_apply_free(*state);
+    free(*state);
+    return 0;
 }
 
 /* Of a command, so that it can be given again. */

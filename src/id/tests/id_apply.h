@@ -32,6 +32,14 @@ struct id_apply {
 void id_apply_init(struct id_apply *apply);
 void id_apply_free(struct id_apply *apply);
 
+/* A test's begin and end, for cmocka. *state: a struct id_apply, which id_apply_new() also returns.
+ * At the end the rows that were listed must give the same state when they are loaded, but for
+ * id_apply_drop(), which is of tests that load rows by themselves. */
+struct id_apply *id_apply_new(void **state);
+int id_apply_begin(void **state);
+int id_apply_end(void **state);
+int id_apply_drop(void **state);
+
 /* Apply bytes as the next entry and keep the changed rows; returns what state_apply() returned. A
  * command without a stamp is node_id's. */
 int id_apply_bytes(struct id_apply *apply, struct buf *command);

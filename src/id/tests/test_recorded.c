@@ -6,16 +6,11 @@
  * (make record-level). Thread: one.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/codec/command.h"
 #include "src/id/tests/recording.h"
 #include "src/state/codec/cluster_command.h"

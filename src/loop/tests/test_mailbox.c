@@ -3,18 +3,13 @@
  *
  * Threads: main runs the loop; producers of their own post.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/limits.h"
 #include "src/loop/mailbox.h"
 #include "src/tests/unit/death.h"

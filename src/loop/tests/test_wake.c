@@ -5,13 +5,9 @@
  */
 #include "src/loop/mailbox.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 #define SENDERS 4
 #define SENDS 50000

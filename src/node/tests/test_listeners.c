@@ -1,12 +1,7 @@
 /*
  * test_listeners.c - descriptors: what is left to clients, at the bounds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/limits.h"
 #include "src/node/listeners.h"
 

@@ -6,10 +6,6 @@
  * here, so that the linker does not take the real ones. Threads: main; one that tells that HTTP is
  * drained.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,8 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/api.h"
 #include "http/server/loop.h"
 #include "raft/node/node.h"

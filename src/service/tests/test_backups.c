@@ -4,17 +4,11 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-#include <stdio.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/cluster/tests/requests_scene.h"
 #include "src/state/journal.h"
 
@@ -125,18 +119,27 @@ static void taker_free(struct taker *taker)
     buf_free(&taker->file);
 }
 
-static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+static void make_tags(struct ring *ring, uint64_t leader)
 {
     char name[8];
 
-    scene_start(ring, ret_leader, ret_follower);
     for (uint64_t id = 1; id <= ring->count; id++) {
         ring_node(ring, id)->disk.chunk_bytes = CHUNK_BYTES;
     }
     for (unsigned i = 0; i < 10; i++) {
         (void)snprintf(name, sizeof name, "tag-%u", i);
-        ring_make(ring, *ret_leader, name, 10);
+        ring_make(ring, leader, name, 10);
     }
+}
+
+static int setup(void **state)
+{
+    struct trio *t;
+
+    (void)scene_setup(state);
+    t = *state;
+    make_tags(&t->ring, t->leader);
+    return 0;
 }
 
 static const struct id_backup_figures *figures_of(struct ring *ring, uint64_t id)
@@ -161,7 +164,8 @@ static void test_a_follower_gives_what_was_acknowledged_before(void **state)
     uint64_t now_ms;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
+    make_tags(&ring, leader);
     ring_make(&ring, leader, "last", 10); /* in no row on the follower's disk yet */
     take_rest(&ring, follower, &taker);
     expect_whole(&taker, follower, &head);
@@ -178,25 +182,21 @@ static void test_a_follower_gives_what_was_acknowledged_before(void **state)
 /* A follower that has not heard yet that something was committed does not leave it out. */
 static void test_it_waits_until_the_node_has_caught_up(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
     struct backup_head head;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "last", 10);
-    ring.lost[FRAME_RAFT] = true;
-    ask_part(&ring, follower, &taker);
-    ring_settle(&ring);
-    assert_int_equal(ring_node(&ring, follower)->ids.backups.state, BACKUPS_CATCHING_UP);
+    ring_make(&t->ring, t->leader, "last", 10);
+    t->ring.lost[FRAME_RAFT] = true;
+    ask_part(&t->ring, t->follower, &taker);
+    ring_settle(&t->ring);
+    assert_int_equal(ring_node(&t->ring, t->follower)->ids.backups.state, BACKUPS_CATCHING_UP);
     assert_int_equal(taker.asked.done, 0);
-    ring.lost[FRAME_RAFT] = false;
-    ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
+    t->ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&t->ring, 2 * RING_HEARTBEAT_MS);
     assert_int_equal(take_part(&taker), 0);
-    take_rest(&ring, follower, &taker);
-    expect_whole(&taker, follower, &head);
+    take_rest(&t->ring, t->follower, &taker);
+    expect_whole(&taker, t->follower, &head);
     assert_true(has_tag(&taker, "last"));
     taker_free(&taker);
 }
@@ -204,84 +204,68 @@ static void test_it_waits_until_the_node_has_caught_up(void **state)
 /* It never hears: an error, not an older state. */
 static void test_a_node_that_does_not_catch_up_in_time(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_make(&ring, leader, "last", 10);
-    ring.lost[FRAME_RAFT] = true;
-    ask_part(&ring, follower, &taker);
-    ring_run_ms(&ring, PATIENCE_MS + 10);
+    ring_make(&t->ring, t->leader, "last", 10);
+    t->ring.lost[FRAME_RAFT] = true;
+    ask_part(&t->ring, t->follower, &taker);
+    ring_run_ms(&t->ring, PATIENCE_MS + 10);
     assert_int_equal(take_part(&taker), ERR_TIMEOUT);
-    assert_int_equal(ring_node(&ring, follower)->ids.backups.state, BACKUPS_NONE);
+    assert_int_equal(ring_node(&t->ring, t->follower)->ids.backups.state, BACKUPS_NONE);
     taker_free(&taker);
 }
 
 /* Shows backup-one. */
 static void test_one_fixed_state_while_the_cluster_goes_on(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
     struct backup_head head;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    assert_int_equal(next_part(&ring, leader, &taker), 0);
-    ring_make(&ring, follower, "later", 10);
-    ring_make(&ring, follower, "tag-5", 77);
-    take_rest(&ring, leader, &taker);
-    expect_whole(&taker, leader, &head);
+    assert_int_equal(next_part(&t->ring, t->leader, &taker), 0);
+    ring_make(&t->ring, t->follower, "later", 10);
+    ring_make(&t->ring, t->follower, "tag-5", 77);
+    take_rest(&t->ring, t->leader, &taker);
+    expect_whole(&taker, t->leader, &head);
     assert_false(has_tag(&taker, "later"));
     taker_free(&taker);
 }
 
 static void test_one_at_a_time(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker first = {0};
     struct taker second = {0};
     struct taker foreign = {.what = {.number = 4711}};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    assert_int_equal(next_part(&ring, leader, &first), 0);
-    assert_int_equal(next_part(&ring, leader, &second), ERR_OVERLOADED);
-    assert_int_equal(next_part(&ring, leader, &foreign), ERR_NOT_FOUND);
+    assert_int_equal(next_part(&t->ring, t->leader, &first), 0);
+    assert_int_equal(next_part(&t->ring, t->leader, &second), ERR_OVERLOADED);
+    assert_int_equal(next_part(&t->ring, t->leader, &foreign), ERR_NOT_FOUND);
     first.what.close = true;
-    assert_int_equal(next_part(&ring, leader, &first), 0);
+    assert_int_equal(next_part(&t->ring, t->leader, &first), 0);
     first.what.close = false;
-    assert_int_equal(next_part(&ring, leader, &first), ERR_NOT_FOUND); /* it is over */
-    expect_figures(&ring, leader, 0, 1);                               /* a refusal is none */
-    take_rest(&ring, leader, &second);
-    expect_figures(&ring, leader, 1, 1);
+    assert_int_equal(next_part(&t->ring, t->leader, &first), ERR_NOT_FOUND); /* it is over */
+    expect_figures(&t->ring, t->leader, 0, 1);                               /* a refusal is none */
+    take_rest(&t->ring, t->leader, &second);
+    expect_figures(&t->ring, t->leader, 1, 1);
     taker_free(&first);
     taker_free(&second);
 }
 
 static void test_one_that_nobody_asks_for_is_given_up(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker first = {0};
     struct taker second = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    assert_int_equal(next_part(&ring, leader, &first), 0);
-    ring_run_ms(&ring, LIMIT_BACKUP_IDLE_MS - 200);
-    assert_int_equal(next_part(&ring, leader, &second), ERR_OVERLOADED);
-    ring_run_ms(&ring, 400);
-    assert_int_equal(next_part(&ring, leader, &first), ERR_NOT_FOUND);
-    take_rest(&ring, leader, &second);
-    expect_figures(&ring, leader, 1, 1);
+    assert_int_equal(next_part(&t->ring, t->leader, &first), 0);
+    ring_run_ms(&t->ring, LIMIT_BACKUP_IDLE_MS - 200);
+    assert_int_equal(next_part(&t->ring, t->leader, &second), ERR_OVERLOADED);
+    ring_run_ms(&t->ring, 400);
+    assert_int_equal(next_part(&t->ring, t->leader, &first), ERR_NOT_FOUND);
+    take_rest(&t->ring, t->leader, &second);
+    expect_figures(&t->ring, t->leader, 1, 1);
     taker_free(&first);
     taker_free(&second);
 }
@@ -289,107 +273,87 @@ static void test_one_that_nobody_asks_for_is_given_up(void **state)
 /* Time that a part takes to be read is not its client's. */
 static void test_a_part_that_is_read_slowly(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    assert_int_equal(next_part(&ring, follower, &taker), 0);
-    ring_node(&ring, follower)->disk_held = true;
-    ask_part(&ring, follower, &taker);
-    ring_run_ms(&ring, LIMIT_BACKUP_IDLE_MS + 100);
+    assert_int_equal(next_part(&t->ring, t->follower, &taker), 0);
+    ring_node(&t->ring, t->follower)->disk_held = true;
+    ask_part(&t->ring, t->follower, &taker);
+    ring_run_ms(&t->ring, LIMIT_BACKUP_IDLE_MS + 100);
     assert_int_equal(taker.asked.done, 0);
-    ring_node(&ring, follower)->disk_held = false;
-    ring_settle(&ring);
+    ring_node(&t->ring, t->follower)->disk_held = false;
+    ring_settle(&t->ring);
     assert_int_equal(take_part(&taker), 0);
-    take_rest(&ring, follower, &taker);
-    expect_figures(&ring, follower, 1, 0);
+    take_rest(&t->ring, t->follower, &taker);
+    expect_figures(&t->ring, t->follower, 1, 0);
     taker_free(&taker);
 }
 
 /* Without the log's time tags grow by the node's clock, which may be set back. */
 static void test_a_clock_that_is_set_back(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
     struct backup_head head;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_node(&ring, leader)->wall_ahead_ms = -10000;
-    take_rest(&ring, leader, &taker);
-    expect_whole(&taker, leader, &head);
+    ring_node(&t->ring, t->leader)->wall_ahead_ms = -10000;
+    take_rest(&t->ring, t->leader, &taker);
+    expect_whole(&taker, t->leader, &head);
     expect_spans(&taker, 0);
     taker_free(&taker);
 }
 
 static void test_one_that_takes_too_long_is_cut_off(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
-    uint64_t leader;
-    uint64_t follower;
     int status = 0;
 
-    (void)state;
-    start(&ring, &leader, &follower);
     for (unsigned i = 0; i < 20; i++) {
         char name[12];
 
         (void)snprintf(name, sizeof name, "more-%u", i);
-        ring_make(&ring, leader, name, 10);
+        ring_make(&t->ring, t->leader, name, 10);
     }
-    ring_node(&ring, leader)->disk.chunk_bytes = 1;
+    ring_node(&t->ring, t->leader)->disk.chunk_bytes = 1;
     for (uint64_t ms = 0; status == 0 && !taker.what.end; ms += 29000) {
-        status = next_part(&ring, leader, &taker);
-        ring_run_ms(&ring, 29000);
+        status = next_part(&t->ring, t->leader, &taker);
+        ring_run_ms(&t->ring, 29000);
         assert_true(ms < 2 * LIMIT_BACKUP_MS);
     }
     assert_int_equal(status, ERR_TIMEOUT);
-    assert_int_equal(ring_node(&ring, leader)->ids.backups.state, BACKUPS_NONE);
-    expect_figures(&ring, leader, 0, 1);
+    assert_int_equal(ring_node(&t->ring, t->leader)->ids.backups.state, BACKUPS_NONE);
+    expect_figures(&t->ring, t->leader, 0, 1);
     taker_free(&taker);
 }
 
 static void test_without_a_majority_only_a_local_one(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
     struct backup_head head;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_isolate(&ring, follower, true);
-    ring_run_ms(&ring, 4 * RING_ELECTION_MS);
-    ask_part(&ring, follower, &taker);
-    ring_run_ms(&ring, PATIENCE_MS + 10);
+    ring_isolate(&t->ring, t->follower, true);
+    ring_run_ms(&t->ring, 4 * RING_ELECTION_MS);
+    ask_part(&t->ring, t->follower, &taker);
+    ring_run_ms(&t->ring, PATIENCE_MS + 10);
     assert_int_equal(take_part(&taker), ERR_NO_LEADER);
     taker.what.local = true;
-    take_rest(&ring, follower, &taker);
-    expect_whole(&taker, follower, &head);
+    take_rest(&t->ring, t->follower, &taker);
+    expect_whole(&taker, t->follower, &head);
     assert_true(head.local);
     taker_free(&taker);
 }
 
 static void test_a_row_that_cannot_be_read_ends_it(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_node(&ring, leader)->disk.read_status = ERR_CORRUPT;
-    assert_int_equal(next_part(&ring, leader, &taker), ERR_CORRUPT);
-    ring_node(&ring, leader)->disk.read_status = 0;
-    take_rest(&ring, leader, &taker);
+    ring_node(&t->ring, t->leader)->disk.read_status = ERR_CORRUPT;
+    assert_int_equal(next_part(&t->ring, t->leader, &taker), ERR_CORRUPT);
+    ring_node(&t->ring, t->leader)->disk.read_status = 0;
+    take_rest(&t->ring, t->leader, &taker);
     taker_free(&taker);
 }
 
@@ -397,57 +361,49 @@ static void test_a_row_that_cannot_be_read_ends_it(void **state)
  * more, and when a part is asked for before a turn has seen it. */
 static void test_it_is_given_up_when_the_store_ends_its_view(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
     struct taker late = {0};
     struct backups *backups;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    backups = &ring_node(&ring, leader)->ids.backups;
-    assert_int_equal(next_part(&ring, leader, &taker), 0);
+    backups = &ring_node(&t->ring, t->leader)->ids.backups;
+    assert_int_equal(next_part(&t->ring, t->leader, &taker), 0);
     atomic_store(&backups->view.snapshot->ended, true);
-    ring_run_ms(&ring, RING_HEARTBEAT_MS);
+    ring_run_ms(&t->ring, RING_HEARTBEAT_MS);
     assert_int_equal(backups->state, BACKUPS_NONE);
-    expect_figures(&ring, leader, 0, 1);
-    assert_int_equal(next_part(&ring, leader, &taker), ERR_NOT_FOUND);
+    expect_figures(&t->ring, t->leader, 0, 1);
+    assert_int_equal(next_part(&t->ring, t->leader, &taker), ERR_NOT_FOUND);
     taker.what.number = 0;
-    assert_int_equal(next_part(&ring, leader, &taker), 0);
+    assert_int_equal(next_part(&t->ring, t->leader, &taker), 0);
     atomic_store(&backups->view.snapshot->ended, true);
-    assert_int_equal(next_part(&ring, leader, &taker), ERR_DISK_FULL);
-    expect_figures(&ring, leader, 0, 2);
-    ring_node(&ring, leader)->disk.low = true;
-    take_rest(&ring, leader, &late); /* one that begins then is what is needed most */
+    assert_int_equal(next_part(&t->ring, t->leader, &taker), ERR_DISK_FULL);
+    expect_figures(&t->ring, t->leader, 0, 2);
+    ring_node(&t->ring, t->leader)->disk.low = true;
+    take_rest(&t->ring, t->leader, &late); /* one that begins then is what is needed most */
     taker_free(&taker);
     taker_free(&late);
 }
 
 static void test_a_stop_answers_who_waits(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
-    ring_node(&ring, leader)->disk_held = true;
-    ask_part(&ring, leader, &taker);
-    ring_settle(&ring);
+    ring_node(&t->ring, t->leader)->disk_held = true;
+    ask_part(&t->ring, t->leader, &taker);
+    ring_settle(&t->ring);
     assert_int_equal(taker.asked.done, 0);
-    replica_stop(&ring_node(&ring, leader)->replica);
-    (void)replica_turn(&ring_node(&ring, leader)->replica);
+    replica_stop(&ring_node(&t->ring, t->leader)->replica);
+    (void)replica_turn(&ring_node(&t->ring, t->leader)->replica);
     assert_int_equal(take_part(&taker), ERR_SHUTTING_DOWN);
-    ring_node(&ring, leader)->disk_held = false;
+    ring_node(&t->ring, t->leader)->disk_held = false;
     taker_free(&taker);
 }
 
 /* What a tag grew by in the file is what it was granted. Another change is no growth. */
 static void test_it_tells_how_far_tags_grew(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct taker taker = {0};
     struct asked open;
     struct asked put;
@@ -455,22 +411,18 @@ static void test_it_tells_how_far_tags_grew(void **state)
     struct backup_block block;
     struct backup_tag_growth tag = {0};
     unsigned found = 0;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    start(&ring, &leader, &follower);
     asked_open(&open, "tag-3");
-    ask(&ring, follower, &open, PATIENCE_MS);
-    ring_run_ms(&ring, 100);
+    ask(&t->ring, t->follower, &open, PATIENCE_MS);
+    ring_run_ms(&t->ring, 100);
     asked_free(&open);
-    (void)ring_take(&ring, follower, "tag-3", 5);
+    (void)ring_take(&t->ring, t->follower, "tag-3", 5);
     asked_put(&put, "tag-2", 77);
-    ask(&ring, follower, &put, PATIENCE_MS);
-    ring_run_ms(&ring, 100);
+    ask(&t->ring, t->follower, &put, PATIENCE_MS);
+    ring_run_ms(&t->ring, 100);
     assert_int_equal(put.base.status, 0);
     asked_free(&put);
-    take_rest(&ring, follower, &taker);
+    take_rest(&t->ring, t->follower, &taker);
     backup_reader_init(&reader, taker.file.data, taker.file.len);
     while (backup_next(&reader, &block)) {
         assert_true(block.kind != BACKUP_GROWTH || block.growth.whole);
@@ -484,23 +436,25 @@ static void test_it_tells_how_far_tags_grew(void **state)
     taker_free(&taker);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, scene_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_follower_gives_what_was_acknowledged_before),
-        cmocka_unit_test(test_it_waits_until_the_node_has_caught_up),
-        cmocka_unit_test(test_a_node_that_does_not_catch_up_in_time),
-        cmocka_unit_test(test_one_fixed_state_while_the_cluster_goes_on),
-        cmocka_unit_test(test_one_at_a_time),
-        cmocka_unit_test(test_one_that_nobody_asks_for_is_given_up),
-        cmocka_unit_test(test_one_that_takes_too_long_is_cut_off),
-        cmocka_unit_test(test_a_part_that_is_read_slowly),
-        cmocka_unit_test(test_a_clock_that_is_set_back),
-        cmocka_unit_test(test_without_a_majority_only_a_local_one),
-        cmocka_unit_test(test_a_row_that_cannot_be_read_ends_it),
-        cmocka_unit_test(test_it_is_given_up_when_the_store_ends_its_view),
-        cmocka_unit_test(test_a_stop_answers_who_waits),
-        cmocka_unit_test(test_it_tells_how_far_tags_grew),
+        TEST(test_it_waits_until_the_node_has_caught_up),
+        TEST(test_a_node_that_does_not_catch_up_in_time),
+        TEST(test_one_fixed_state_while_the_cluster_goes_on),
+        TEST(test_one_at_a_time),
+        TEST(test_one_that_nobody_asks_for_is_given_up),
+        TEST(test_one_that_takes_too_long_is_cut_off),
+        TEST(test_a_part_that_is_read_slowly),
+        TEST(test_a_clock_that_is_set_back),
+        TEST(test_without_a_majority_only_a_local_one),
+        TEST(test_a_row_that_cannot_be_read_ends_it),
+        TEST(test_it_is_given_up_when_the_store_ends_its_view),
+        TEST(test_a_stop_answers_who_waits),
+        TEST(test_it_tells_how_far_tags_grew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

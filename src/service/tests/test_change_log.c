@@ -4,17 +4,12 @@
  *
  * stderr is a file while something is told. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/service/health.h"
 #include "raft/tests/raft_ring.h"
 

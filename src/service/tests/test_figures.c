@@ -3,15 +3,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/tests/raft_ring.h"
 
 #define AHEAD_MS 300
@@ -22,18 +17,23 @@ struct world {
     uint64_t leader;
 };
 
-static struct world *begin(void)
+static struct world *begin_with(unsigned workers)
 {
     struct world *w = calloc(1, sizeof *w);
 
     assert_non_null(w);
     w->ring.keeps_time = true;
-    w->ring.workers = 1;
+    w->ring.workers = workers;
     ring_start(&w->ring, 3);
     ring_node(&w->ring, 2)->wall_ahead_ms = AHEAD_MS;
     w->leader = ring_elect(&w->ring);
     ring_run_ms(&w->ring, LOOK_MS);
     return w;
+}
+
+static struct world *begin(void)
+{
+    return begin_with(1);
 }
 
 static void end(struct world *w)
@@ -147,6 +147,29 @@ static void test_what_health_sees(void **state)
     ring_run_ms(&w->ring, LOOK_MS);
     assert_int_equal(node->ids.health.seen.segments_held, 0);
     end(w);
+}
+
+/* Also one without worker ids knows by how much its clock is off, and keeps that while it is
+ * isolated: cuts end by it. */
+static void test_a_clock_against_the_others(void **state)
+{
+    (void)state;
+    for (unsigned workers = 0; workers < 2; workers++) {
+        struct world *w = begin_with(workers);
+        const struct id_health *seen = &ring_node(&w->ring, 2)->ids.health.seen;
+
+        assert_true(seen->clock_known);
+        assert_int_equal(seen->clock_off_ms, AHEAD_MS);
+        assert_int_equal(ring_node(&w->ring, 1)->ids.health.seen.clock_off_ms, 0);
+        ring_isolate(&w->ring, 2, true);
+        ring_run_ms(&w->ring, CLOCK_SAMPLE_FRESH_MS + LOOK_MS);
+        assert_int_equal(seen->clock_off_ms, AHEAD_MS);
+        ring_crash(&w->ring, 2);
+        ring_restart(&w->ring, 2);
+        ring_run_ms(&w->ring, LOOK_MS);
+        assert_false(ring_node(&w->ring, 2)->ids.health.seen.clock_known);
+        end(w);
+    }
 }
 
 /* It has no vote; in everything else it is a member as the voters are, to each of them. */
@@ -287,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_roles_terms_and_indexes),
         cmocka_unit_test(test_links_and_clocks),
         cmocka_unit_test(test_what_health_sees),
+        cmocka_unit_test(test_a_clock_against_the_others),
         cmocka_unit_test(test_a_standby_is_a_member_as_any_other),
         cmocka_unit_test(test_how_far_members_lag),
         cmocka_unit_test(test_answers_to_no_question_tell_nothing),

@@ -3,15 +3,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/service/backups.h"
 
 #define START_MS 1700000000000ULL

@@ -5,14 +5,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "raft/tests/raft_strict.h"
 #include "src/id/codec/command.h"
 

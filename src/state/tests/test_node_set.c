@@ -1,14 +1,9 @@
 /*
  * test_node_set.c - a set of node ids against a plain array of flags. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
 #include "src/state/journal.h"

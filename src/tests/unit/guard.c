@@ -6,12 +6,8 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 #define FRAMES_MAX 48
 #define ADDRESS_BYTES 19

@@ -8,16 +8,11 @@
  *
  * Shows attack-disk.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "storage/lmdb/store.h"
 #include "storage/tests/store_gen.h"

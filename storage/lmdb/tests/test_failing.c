@@ -10,12 +10,6 @@
  * Thread: one.
  *
  * Shows P5-disk. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "storage/lmdb/store.h"
 #include "storage/tests/store_mem.h"

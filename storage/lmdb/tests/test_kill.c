@@ -8,12 +8,6 @@
  * start, at random times.
  *
  * Shows P1-kill. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "storage/disk.h"

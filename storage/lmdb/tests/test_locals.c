@@ -5,17 +5,12 @@
  *
  * Damage that no flipped bit gives is done through LMDB itself, with right checksums. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "storage/lmdb/record.h"

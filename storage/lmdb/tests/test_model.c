@@ -3,16 +3,11 @@
  * the same content, over reopening, refused lists and snapshots. Seeds are fixed and named on
  * failure.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "storage/lmdb/store.h"
 #include "storage/tests/store_mem.h"
 #include "storage/tests/store_gen.h"

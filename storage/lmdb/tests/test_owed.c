@@ -4,17 +4,12 @@
  * And entries in pieces, where no two free pages are neighbours.
  * (test_model.c and test_power.c have such rows among random operations.)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "storage/disk.h"
 #include "storage/lmdb/record.h"

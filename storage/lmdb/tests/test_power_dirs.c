@@ -17,12 +17,6 @@
  *
  * test_power.c has the same for the writes within the data file. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +28,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "storage/lmdb/store.h"
 #include "storage/tests/store_mem.h"

@@ -4,12 +4,6 @@
  *
  * Every test runs on the LMDB engine and on the one in memory. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "storage/lmdb/store.h"

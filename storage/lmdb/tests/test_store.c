@@ -2,12 +2,6 @@
  * test_store.c - the LMDB store around its data: the directory, the lock, whose data it is, a
  * first start that was cut short, a database that went missing, a map that is full.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "storage/lmdb/store.h"

@@ -3,15 +3,11 @@
  */
 #include "http/resp/api/tests/resp_ask.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/buf.h"
 

@@ -12,9 +12,6 @@
  * Shows attack-resp.
  */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/api/request.h"
 #include "http/api/tests/guarded.h"
 #include "http/resp/api/resp.h"

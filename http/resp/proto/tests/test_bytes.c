@@ -10,15 +10,10 @@
  *
  * Shows attack-resp.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "http/resp/proto/bytes.h"
 #include "src/base/assert.h"
 #include "src/base/buf.h"

@@ -3,12 +3,7 @@
  */
 #include "src/ctl/cmd/command.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 static json_t *load(const char *text)
 {

@@ -4,13 +4,8 @@
 #include "src/ctl/cmd/command.h"
 
 #include <locale.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/utf8.h"
 
 static void check(const char *text, const char *expected)

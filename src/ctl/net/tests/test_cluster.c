@@ -3,13 +3,10 @@
  */
 #include "src/ctl/net/cluster.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "src/tests/unit/test.h"
 
 #define TOLD "this route is served at the other listener: admin.listen, "
 

@@ -4,16 +4,10 @@
  *
  * Thread: one; test_allocator_threads.c has the races.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/codec/command.h"
 #include "src/id/tests/id_world.h"
 #include "src/tests/unit/hex.h"

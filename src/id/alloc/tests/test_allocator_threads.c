@@ -6,18 +6,12 @@
  * Threads: claimers in the part of HTTP loops; the owner of the allocator, the table and the
  * cluster in the part of the raft loop.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/prng.h"
 #include "src/id/tests/id_world.h"

@@ -4,10 +4,6 @@
  *
  * Threads: the threaded test runs readers of its own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -15,8 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"

@@ -3,14 +3,7 @@
  *
  * Thread: one. Time is the test's own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
 #include "src/id/alloc/segment.h"

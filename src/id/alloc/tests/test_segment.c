@@ -4,17 +4,12 @@
  *
  * Threads: the threaded tests run a publisher and claimers of their own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/prng.h"
 #include "src/id/alloc/segment.h"

@@ -1,16 +1,13 @@
 /*
  * golden.c - see golden.h. Thread: the test's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/id/codec/tests/golden.h"
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/state/codec/session.h"
 #include "src/tests/unit/hex.h"

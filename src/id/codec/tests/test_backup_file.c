@@ -4,16 +4,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/hash.h"
 #include "src/base/prng.h"
 #include "src/id/codec/backup_file.h"

@@ -3,14 +3,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/id_stamp.h"
 #include "src/state/codec/cluster_command.h"
 #include "src/tests/unit/hex.h"

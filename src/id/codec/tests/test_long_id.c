@@ -2,14 +2,9 @@
  * test_long_id.c - snowflake ids as UUIDs and ULIDs: each bit is where the formats want it, what is
  * put is read back, texts sort as numbers do, and what is neither is refused. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/codec/snowflake_layout.h"
 

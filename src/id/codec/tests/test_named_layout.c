@@ -2,14 +2,9 @@
  * test_named_layout.c - layouts with a name: presets and ids that others published, the rules, the
  * order of the parts, units of time, and the bytes of a row. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/id/codec/snowflake_layout.h"

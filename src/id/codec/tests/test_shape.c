@@ -2,16 +2,11 @@
  * test_shape.c - shapes of ids: what a shape may be, the texts of ids, their checks, the way back,
  * and that no two ids have one text. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/codec/shape.h"
 

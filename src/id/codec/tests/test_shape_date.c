@@ -2,15 +2,9 @@
  * test_shape_date.c - dates in shapes: what a date may be, periods of times, the texts of ids in
  * them and the way back, and which ids a period has. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/codec/shape.h"
 

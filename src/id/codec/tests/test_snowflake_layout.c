@@ -2,13 +2,7 @@
  * test_snowflake_layout.c - how an id is made of time, worker id and sequence, and the rules for
  * that. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/codec/snowflake_layout.h"
 #include "src/tests/unit/death.h"

@@ -9,10 +9,8 @@
 
 #define NOW_MS 1700000000000ULL /* the log's time at first */
 
-/* Setup and teardown of a cmocka test; the state is a struct id_apply with the strict tag "a".
- * Every test ends with the rows that were listed giving the same state when they are loaded. */
+/* As id_apply_begin(), with the strict tag "a". */
 int keys_setup(void **state);
-int keys_teardown(void **state);
 
 /* The result gives new ids from first on, or those of before; or is refused. */
 void gives(struct strict_result result, uint64_t first);

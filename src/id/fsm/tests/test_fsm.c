@@ -5,37 +5,15 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_random.h"
 #include "src/tests/unit/hex.h"
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
-    return 0;
-}
 
 static void make(struct id_apply *a, const char *name)
 {
@@ -613,7 +591,7 @@ static void test_bad_bytes_are_told_so(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_drop)
     const struct CMUnitTest tests[] = {
         TEST(test_query_get),
         TEST(test_nodes_are_registered),

@@ -4,14 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/tests/keys_scene.h"
 
@@ -227,7 +222,7 @@ static void test_whether_there_are_any(void **state)
     id_apply_free(&none);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, keys_teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, id_apply_end)
 
 int main(void)
 {

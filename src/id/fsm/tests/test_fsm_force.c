@@ -3,36 +3,13 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/tests/id_apply.h"
 
 #define LAST_FREE (TAG_MAX_ID_END - LIMIT_MAX_ID_LEFT) /* leaves just enough */
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
-    return 0;
-}
 
 /* A put of max_id, and of max unless it is 0. The strings of the result are gone. */
 static struct put_result put(struct id_apply *a, const char *name, uint64_t max_id, uint64_t max,
@@ -183,7 +160,7 @@ static void test_a_dump(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_a_jump),       TEST(test_a_deleted_tag_would_repeat),
         TEST(test_few_are_left), TEST(test_all_or_nothing),

@@ -3,39 +3,14 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/id_apply.h"
 
 static int setup(void **state)
 {
-    struct id_apply *a = calloc(1, sizeof *a);
+    struct id_apply *a = id_apply_new(state);
 
-    assert_non_null(a);
-    id_apply_init(a);
     id_apply_mode(a, "order", TAG_MODE_TREND);
-    *state = a;
-    return 0;
-}
-
-/* Every test ends with the rows that were listed giving the same state when they are loaded. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-
-    id_apply_load(a, other);
-    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
-    state_free(fsm_state(other));
-    id_apply_free(a);
-    free(a);
     return 0;
 }
 
@@ -317,7 +292,7 @@ static void test_many_in_one_command_stand_each_for_itself(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_the_top_is_given_back_and_granted_again),
         TEST(test_only_by_compare_and_set),

@@ -4,16 +4,11 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
@@ -341,7 +336,7 @@ static void test_random_keys_against_a_model(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, keys_setup, keys_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, keys_setup, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_the_same_key_gives_the_same_ids),
         TEST(test_another_count_is_a_conflict),

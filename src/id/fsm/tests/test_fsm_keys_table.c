@@ -5,16 +5,9 @@
  * Thread: one.
  */
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/fsm/tests/keys_scene.h"
@@ -236,7 +229,7 @@ static void test_many_keys_and_their_memory(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, keys_setup, keys_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, keys_setup, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_key_rows_are_golden),         TEST(test_load_refuses_damage),
         TEST(test_load_refuses_contradictions), TEST(test_a_command_forgets_so_many_and_no_more),

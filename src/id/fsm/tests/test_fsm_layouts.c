@@ -4,16 +4,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm_settings.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
@@ -23,23 +17,6 @@
 #define VALUE "01 00 0a00 00d8822e48010000 27 10 08 01 0000000000000000"
 
 static const struct named_layout SONY = {{1409529600000, 39, 16, 8}, 10, LAYOUT_WORKER_LAST};
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
-    return 0;
-}
 
 static const struct layout_row *row_of(struct id_apply *a, const char *name)
 {
@@ -237,7 +214,7 @@ static void test_listener_hears_of_changes_and_of_loaded_rows(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_drop)
     const struct CMUnitTest tests[] = {
         TEST(test_a_layout_never_changes),
         TEST(test_a_tombstone_keeps_what_its_name_means),

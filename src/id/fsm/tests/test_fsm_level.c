@@ -2,15 +2,7 @@
  * test_fsm_level.c - the level in force: how it rises, its row, and what happens to whoever does
  * not speak it. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
@@ -19,19 +11,9 @@
 
 static int setup(void **state)
 {
-    struct id_apply *apply = calloc(1, sizeof *apply);
+    struct id_apply *apply = id_apply_new(state);
 
-    assert_non_null(apply);
-    id_apply_init(apply);
     state_speaks(fsm_state(apply->fsm), (struct level_range){1, 3});
-    *state = apply;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
     return 0;
 }
 
@@ -153,7 +135,7 @@ static void test_a_level_that_is_spoken_no_more(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, id_apply_drop)
     const struct CMUnitTest tests[] = {
         TEST(test_it_rises_one_by_one_and_never_falls), TEST(test_row_golden_and_loaded),
         TEST(test_what_is_above_is_not_applied),        TEST(test_rows_of_another_level),

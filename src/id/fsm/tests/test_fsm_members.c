@@ -4,36 +4,13 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/id_apply.h"
 #include "src/state/codec/cluster_command.h"
 #include "src/tests/unit/hex.h"
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
-    return 0;
-}
 
 static int32_t applied(struct id_apply *a, struct buf *command)
 {
@@ -555,7 +532,7 @@ static void test_addresses(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_drop)
     const struct CMUnitTest tests[] = {
         TEST(test_addition),       TEST(test_removal_is_for_good),
         TEST(test_given_up),       TEST(test_addition_called_off),

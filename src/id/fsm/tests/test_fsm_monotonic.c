@@ -5,15 +5,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
@@ -24,28 +18,11 @@
 
 static int setup(void **state)
 {
-    struct id_apply *a = calloc(1, sizeof *a);
+    struct id_apply *a = id_apply_new(state);
 
-    assert_non_null(a);
-    id_apply_init(a);
     a->term = TERM;
     id_apply_mode(a, "m", TAG_MODE_MONOTONIC);
     assert_int_equal(id_apply_clock(a, LOG_MS), 0);
-    *state = a;
-    return 0;
-}
-
-/* Every test ends with the rows that were listed giving the same state when they are loaded. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-
-    id_apply_load(a, other);
-    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
-    state_free(fsm_state(other));
-    id_apply_free(a);
-    free(a);
     return 0;
 }
 
@@ -400,40 +377,31 @@ static void test_between_monotonic_and_the_others_nothing_is_recalled(void **sta
     assert_true(id_apply_grant_to(a, 2, "m", 10).first == 22);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, id_apply_end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_window_begins_where_the_last_one_ends, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_window_may_be_larger_than_max_step, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_window_is_cut_at_the_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_window_is_cut_at_the_max_of_the_tag, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_only_live_monotonic_tags_have_windows, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_segments_and_strict_ids_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_node_cannot_append_what_is_the_leaders, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_key_stands_for_the_ids_that_the_leader_took, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_keyed_of_another_term_does_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_keyed_of_another_generation_does_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_keyed_ids_lie_below_max_id, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_keyed_needs_a_live_monotonic_tag, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_keyed_needs_room_and_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_rest_of_a_window_comes_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_window_below_another_is_burnt, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_late_copy_of_a_give_back_does_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_a_give_back_of_an_older_generation_does_nothing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_what_changes_who_holds_ids_raises_the_generation,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_from_trend_segments_are_recalled_first, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_between_monotonic_and_the_others_nothing_is_recalled,
-                                        setup, teardown),
+        TEST(test_a_window_begins_where_the_last_one_ends),
+        TEST(test_a_window_may_be_larger_than_max_step),
+        TEST(test_a_window_is_cut_at_the_end),
+        TEST(test_a_window_is_cut_at_the_max_of_the_tag),
+        TEST(test_only_live_monotonic_tags_have_windows),
+        TEST(test_segments_and_strict_ids_are_refused),
+        TEST(test_a_node_cannot_append_what_is_the_leaders),
+        TEST(test_a_key_stands_for_the_ids_that_the_leader_took),
+        TEST(test_keyed_of_another_term_does_nothing),
+        TEST(test_keyed_of_another_generation_does_nothing),
+        TEST(test_keyed_ids_lie_below_max_id),
+        TEST(test_keyed_needs_a_live_monotonic_tag),
+        TEST(test_keyed_needs_room_and_time),
+        TEST(test_the_rest_of_a_window_comes_back),
+        TEST(test_a_window_below_another_is_burnt),
+        TEST(test_a_late_copy_of_a_give_back_does_nothing),
+        TEST(test_a_give_back_of_an_older_generation_does_nothing),
+        TEST(test_what_changes_who_holds_ids_raises_the_generation),
+        TEST(test_from_trend_segments_are_recalled_first),
+        TEST(test_between_monotonic_and_the_others_nothing_is_recalled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,15 +5,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/tests/keys_scene.h"
@@ -26,17 +18,6 @@
 #define OTHER_ADDRESS 22
 
 /* The rows make the same state again. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-
-    id_apply_load(a, other);
-    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
-    state_free(fsm_state(other));
-    return four_ids_teardown(state);
-}
-
 static struct worker_acquire asking(const char *name, uint64_t client)
 {
     struct worker_acquire ask = four_ids_asking(name);
@@ -346,8 +327,8 @@ static void test_addresses_are_one_owner_of_keys(void **state)
     refuses(take(a, "k", ALICE, 1), ERR_KEY_CONFLICT, 0);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, four_ids_setup, teardown)
-#define TEST_KEYS(test) cmocka_unit_test_setup_teardown(test, keys_setup, keys_teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, four_ids_setup, id_apply_end)
+#define TEST_KEYS(test) cmocka_unit_test_setup_teardown(test, keys_setup, id_apply_end)
 
 int main(void)
 {

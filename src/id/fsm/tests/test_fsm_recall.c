@@ -4,16 +4,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
@@ -34,31 +28,6 @@ static uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t 
         fsm_recalls_find(&fsm->recalls, fsm_tags_find(&fsm->tags, name, name_len));
 
     return recall != NULL ? recall->nodes.ids[0] : 0;
-}
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-/* Every test ends with the rows that were listed giving the same state when they are loaded. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-
-    id_apply_load(a, other);
-    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
-    assert_int_equal(other->recalls.count, a->fsm->recalls.count);
-    state_free(fsm_state(other));
-    id_apply_free(a);
-    free(a);
-    return 0;
 }
 
 /* Nodes 3, 1 and 2 are granted a segment of some tag. */
@@ -550,7 +519,7 @@ static void test_load_refuses_contradictions(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_made_strict_is_open_at_once),
         TEST(test_without_grants_a_change_is_open_at_once),

@@ -5,42 +5,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/id_apply.h"
 
 #define OTHERS 6000 /* changes by another node, between two copies */
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-/* Every test ends with the rows that were listed giving the same state when they are loaded. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-
-    id_apply_load(a, other);
-    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
-    state_free(fsm_state(other));
-    id_apply_free(a);
-    free(a);
-    return 0;
-}
 
 static struct put_result put(struct id_apply *a, uint32_t step)
 {
@@ -450,7 +418,7 @@ static void test_so_many_are_known(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_a_later_change_is_not_undone),
         TEST(test_a_tag_made_again_is_not_deleted),

@@ -2,15 +2,10 @@
  * test_fsm_sessions.c - commands are carried out once (session.h, sessions.c): repeats, late
  * copies, incarnations, bounds, and the rows of all that. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"

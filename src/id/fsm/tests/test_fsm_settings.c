@@ -4,15 +4,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm_settings.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
@@ -23,23 +15,6 @@
 
 static const struct snowflake_layout LEAF = SNOWFLAKE_LEAF_LAYOUT;
 static const struct snowflake_layout JS53 = SNOWFLAKE_JS53_LAYOUT;
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
-    return 0;
-}
 
 /* --- the layout --- */
 
@@ -291,7 +266,7 @@ static void test_listener_hears_the_layout_once(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_drop)
     const struct CMUnitTest tests[] = {
         TEST(test_layout_is_fixed_by_the_first),
         TEST(test_layout_must_keep_its_rules),

@@ -4,15 +4,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/fsm/tests/keys_scene.h"
@@ -199,7 +191,7 @@ static void test_rows_that_no_apply_made(void **state)
     }
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, keys_setup, keys_teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, keys_setup, id_apply_end)
 
 int main(void)
 {

@@ -6,30 +6,11 @@
  *
  * Shows attack-greedy.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/four_ids.h"
 
 #define GREEDY 11
 #define MODEST 12
-
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-
-    id_apply_load(a, other);
-    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
-    state_free(fsm_state(other));
-    return four_ids_teardown(state);
-}
 
 static struct worker_acquire asking(const char *name, uint64_t client, unsigned most)
 {
@@ -273,7 +254,7 @@ static void test_it_holds_behind_a_restart(void **state)
     obtains(acquire(a, "c", MODEST), 2);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, four_ids_setup, teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, four_ids_setup, id_apply_end)
 
 int main(void)
 {

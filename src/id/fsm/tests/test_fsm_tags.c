@@ -3,17 +3,12 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <inttypes.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
@@ -21,30 +16,6 @@
 #include "src/tests/unit/collide.h"
 
 #define PUT(...) ((struct tag_put){__VA_ARGS__})
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    *state = a;
-    return 0;
-}
-
-/* Every test ends with the rows that were listed giving the same state when they are loaded. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-
-    id_apply_load(a, other);
-    assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
-    state_free(fsm_state(other));
-    id_apply_free(a);
-    free(a);
-    return 0;
-}
 
 static void make(struct id_apply *a, const char *name, uint32_t step, uint64_t max_id)
 {
@@ -968,7 +939,7 @@ static void test_strict_ids_stay_below_the_max(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_grants_are_disjoint_and_rise),
         TEST(test_grant_tells_step_and_generation),

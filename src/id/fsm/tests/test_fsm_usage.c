@@ -5,49 +5,15 @@
  * Thread: one.
  */
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    a->key_limit = 1000;
-    *state = a;
-    return 0;
-}
-
 /* Loaded, it takes the same. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_of(state_new(&fsm_machine));
-    struct fsm_usage usage;
-    struct fsm_usage loaded;
-
-    id_apply_load(a, other);
-    fsm_usage(a->fsm, &usage);
-    fsm_usage(other, &loaded);
-    assert_memory_equal(&usage, &loaded, sizeof usage);
-    state_free(fsm_state(other));
-    id_apply_free(a);
-    free(a);
-    return 0;
-}
-
 static struct fsm_usage usage_of(const struct id_apply *a)
 {
     struct fsm_usage usage;
@@ -243,7 +209,7 @@ static void test_it_is_no_less_than_what_is_taken(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_apply_begin, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_tags),
         TEST(test_keys),

@@ -5,16 +5,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/four_ids.h"
 
 #define DAY 86400000ULL
@@ -466,7 +459,7 @@ static void test_release_is_fenced(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, four_ids_setup, four_ids_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, four_ids_setup, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_acquire_gives_the_lowest_id_never_used),
         TEST(test_acquire_needs_layout_and_time),

@@ -7,16 +7,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/tests/id_apply.h"
 
@@ -30,20 +23,10 @@ static const struct snowflake_layout SMALL = {SNOWFLAKE_EPOCH_MS, 41, 3, 12};
 
 static int setup(void **state)
 {
-    struct id_apply *a = calloc(1, sizeof *a);
+    struct id_apply *a = id_apply_new(state);
 
-    assert_non_null(a);
-    id_apply_init(a);
     assert_int_equal(id_apply_layout(a, &SMALL), 0);
     assert_int_equal(id_apply_clock(a, T), 0);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
     return 0;
 }
 
@@ -260,7 +243,7 @@ static void test_no_clients_command_moves_a_window_of_a_node(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_client_changes_no_row_of_a_node),
         TEST(test_node_changes_no_row_of_a_client),

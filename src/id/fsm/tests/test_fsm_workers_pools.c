@@ -4,16 +4,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/tests/id_apply.h"
 
@@ -24,21 +18,11 @@ static const struct snowflake_layout LEAF = SNOWFLAKE_LEAF_LAYOUT;
 
 static int setup(void **state)
 {
-    struct id_apply *a = calloc(1, sizeof *a);
+    struct id_apply *a = id_apply_new(state);
 
-    assert_non_null(a);
-    id_apply_init(a);
     id_apply_raise(a, 3);
     assert_int_equal(id_apply_layout(a, &LEAF), 0);
     assert_int_equal(id_apply_clock(a, T), 0);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
     return 0;
 }
 
@@ -220,7 +204,7 @@ static void test_pools_at_their_limit(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, id_apply_end)
 
 int main(void)
 {

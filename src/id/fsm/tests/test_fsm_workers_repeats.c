@@ -4,15 +4,7 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/four_ids.h"
 
 /* The command comes once more: what it is told. */
@@ -107,7 +99,7 @@ static void test_late_copies_of_what_is_over_do_nothing(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, four_ids_setup, four_ids_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, four_ids_setup, id_apply_end)
     const struct CMUnitTest tests[] = {
         TEST(test_repeated_acquire_changes_nothing),
         TEST(test_late_copies_of_what_is_over_do_nothing),

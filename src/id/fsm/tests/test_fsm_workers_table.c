@@ -4,16 +4,10 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
 
@@ -24,20 +18,10 @@ static const struct snowflake_layout LEAF = SNOWFLAKE_LEAF_LAYOUT;
 
 static int setup(void **state)
 {
-    struct id_apply *a = calloc(1, sizeof *a);
+    struct id_apply *a = id_apply_new(state);
 
-    assert_non_null(a);
-    id_apply_init(a);
     assert_int_equal(id_apply_layout(a, &LEAF), 0);
     assert_int_equal(id_apply_clock(a, T), 0);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
     return 0;
 }
 
@@ -340,7 +324,7 @@ static void test_listener_hears_of_each_change(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, id_apply_drop)
     const struct CMUnitTest tests[] = {
         TEST(test_1100_registrations_for_1024_ids),     TEST(test_worker_rows_are_golden),
         TEST(test_load_gives_the_same_state),           TEST(test_load_refuses_damage),

@@ -4,7 +4,6 @@
 #include "src/id/snowflake/tests/lease_world.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"

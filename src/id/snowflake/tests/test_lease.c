@@ -5,14 +5,7 @@
  *
  * Thread: one. Time is the world's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/snowflake/tests/lease_world.h"
 
 #define SOON_MS 50      /* an acquire and a write */

@@ -4,14 +4,7 @@
  *
  * Thread: one. Time is the world's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/snowflake/tests/lease_world.h"
 
 #define SOON_MS 50 /* an acquire and a write */
@@ -109,7 +102,6 @@ static void test_restart_set_back_among_peers(void **state)
     lease_world_start(node);
     lease_world_run(world, 2000);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_SKEW);
-    assert_int_equal(lease_world_status(node).clock_off_ms, -HOUR_MS);
     assert_int_equal(lease_world_wait_id(node, 5, &id), ERR_CLOCK_SKEW);
     lease_world_step_clock(node, HOUR_MS);
     lease_world_run(world, 2 * TICK_MS);
@@ -148,7 +140,6 @@ static void test_set_back_at_run_time(void **state)
     assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_CLOCK_BACKWARDS);
     lease_world_run(world, TICK_MS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_BACKWARDS);
-    assert_in_range((uint64_t)-lease_world_status(node).clock_off_ms, 4900, 5000);
     until_ms = lease_world_status(node).wait_until_ms;
     assert_in_range(until_ms, before_ms, before_ms + TICK_MS + 1);
     lease_world_run(world, until_ms - lease_world_wall(node) - 1);
@@ -232,7 +223,6 @@ static void set_ahead(size_t nodes)
     assert_true(err == ERR_EMPTY || err == ERR_WINDOW_EXPIRED);
     lease_world_run(world, TICK_MS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_SKEW);
-    assert_in_range(lease_world_status(node).clock_off_ms, FIFTY_YEARS_MS, FIFTY_YEARS_MS + 1);
     proposals = node->proposal_count;
     writes = node->write_count;
     for (unsigned i = 0; i < 100; i++) {
@@ -320,7 +310,7 @@ static void test_restart_set_ahead(void **state)
 }
 
 /* Ahead, but within the window that its disk remembers: only the others' clocks can tell, and they
- * are heard before the first id. */
+ * are heard before the first id, also by a node that stood still since it asked. */
 static void test_restart_hears_the_other_clocks_first(void **state)
 {
     struct lease_world *world = served(3);
@@ -334,6 +324,8 @@ static void test_restart_hears_the_other_clocks_first(void **state)
     lease_world_step_clock(node, LEASE_WORLD_WINDOW_MS / 2);
     lease_world_start(node);
     lease_world_run(world, LEASE_WORLD_LEAD_MS / 2);
+    world->true_ms += 2 * LEASE_WORLD_LEAD_MS; /* the machine stands still */
+    lease_world_run(world, 0);
     assert_int_equal(lease_world_status(node).refusal, ERR_EMPTY);
     assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_EMPTY);
     world->samples_off = false;

@@ -5,16 +5,9 @@
  *
  * Thread: one. Time is the world's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/codec/command.h"
 #include "src/id/snowflake/tests/lease_world.h"
 

@@ -5,14 +5,9 @@
  * Thread: one. The layout: test_snowflake_layout.c. Random walks: test_snowflake_walk.c. Many
  * threads at once: test_snowflake_threads.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/id/snowflake/snowflake.h"
 #include "src/tests/unit/death.h"
 

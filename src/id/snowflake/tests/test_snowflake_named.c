@@ -6,15 +6,10 @@
  *
  * Thread: one. Many at once: test_snowflake_named_threads.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/id/snowflake/snowflake.h"
 

@@ -10,16 +10,11 @@
  *
  * Threads: claimers and an owner of its own for each race.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/base/assert.h"
 #include "src/base/prng.h"
 #include "src/id/snowflake/snowflake.h"

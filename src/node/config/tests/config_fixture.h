@@ -5,18 +5,13 @@
 #ifndef LEAFD_NODE_CONFIG_TESTS_CONFIG_FIXTURE_H
 #define LEAFD_NODE_CONFIG_TESTS_CONFIG_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/node/config/config.h"
 
 #define ARGS(...) ((char *[]){"leafd", __VA_ARGS__, NULL})

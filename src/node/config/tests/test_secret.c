@@ -5,14 +5,10 @@
  */
 #include "src/node/config/config.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "src/tests/unit/test.h"
 #include "src/node/config/tests/config_fixture.h"
 
 static void assert_good(const char *text, size_t count)

@@ -4,14 +4,9 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/node/recovery/recovery.h"
 
 #define ARGUMENTS_MAX 24

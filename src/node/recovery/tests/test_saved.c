@@ -8,12 +8,6 @@
  *
  * Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/tests/unit/test.h"
 #include "raft/core/prepare.h"
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"

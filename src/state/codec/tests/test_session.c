@@ -2,15 +2,9 @@
  * test_session.c - the node's side of a session (session.h): numbers, stamps, what is told and
  * when. Thread: one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "src/tests/unit/test.h"
 #include "src/base/prng.h"
 #include "src/state/codec/cluster_command.h"
 #include "src/state/codec/session.h"

@@ -20,6 +20,7 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.Condition;
 
 /** What the sources of a client share. Any thread. */
 final class Core {
@@ -149,11 +150,26 @@ final class Core {
         }
     }
 
+    /**
+     * For a signal, so long. Where this comes late, the program stood still: the loop's thread has a
+     * moment to read what came meanwhile.
+     */
+    static void awaitNews(Condition changed, long nanos) throws InterruptedException {
+        if (changed.awaitNanos(nanos) < -GRACE_NANOS) {
+            changed.awaitNanos(GRACE_NANOS);
+        }
+    }
+
     /** The value of a future that ends by the deadline by itself, or the error it ended with. */
     <T> T await(Asked<T> future, long deadlineNanos) {
         try {
             long nanos = deadlineNanos - System.nanoTime() + GRACE_NANOS;
-            return future.get(nanos, TimeUnit.NANOSECONDS);
+            try {
+                return future.get(nanos, TimeUnit.NANOSECONDS);
+            } catch (TimeoutException e) {
+                boolean late = System.nanoTime() - deadlineNanos > 2 * GRACE_NANOS; // as above
+                return future.get(late ? GRACE_NANOS : 0, TimeUnit.NANOSECONDS);
+            }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw counted(LeafdException.interrupted());

@@ -383,7 +383,7 @@ public final class SegmentSource implements IdSource {
                 starve();
                 core.loop.execute(this::refill);
                 try {
-                    changed.awaitNanos(left);
+                    Core.awaitNews(changed, left);
                 } finally {
                     waiting--;
                     endStarving();

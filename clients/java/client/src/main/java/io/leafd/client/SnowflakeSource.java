@@ -331,7 +331,7 @@ public final class SnowflakeSource implements IdSource {
                     if (left <= 0) {
                         throw now == null ? Answers.late(call) : windowOver(now);
                     }
-                    changed.awaitNanos(left);
+                    Core.awaitNews(changed, left);
                 }
                 if (failures != before) {
                     throw failure.again();

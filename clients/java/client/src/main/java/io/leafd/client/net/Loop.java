@@ -113,7 +113,9 @@ public final class Loop implements Executor {
         }
     }
 
+    /** What sockets have is read before a timer that is due may say that nothing has come. */
     private void turn() {
+        long now = System.nanoTime();
         try {
             if (tasks.isEmpty()) {
                 long waitMs = untilTimerMs();
@@ -139,7 +141,7 @@ public final class Loop implements Executor {
         for (Runnable task = tasks.poll(); task != null; task = tasks.poll()) {
             guarded(task);
         }
-        runTimers();
+        runTimers(now);
     }
 
     /** Rounded up: a timer that is due within the millisecond is waited for, not spun for. */
@@ -154,8 +156,7 @@ public final class Loop implements Executor {
         return nanos <= 0 ? 0 : Math.min(60_000, nanos / 1_000_000 + 1);
     }
 
-    private void runTimers() {
-        long now = System.nanoTime();
+    private void runTimers(long now) {
         while (!timers.isEmpty() && timers.peek().atNanos - now <= 0) {
             Runnable task = timers.poll().task;
             if (task != null) {
