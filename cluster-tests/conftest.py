@@ -198,10 +198,12 @@ def look_over(request, clusters):
 def make_cluster(request, binary, tmp_path):
     clusters = []
 
-    def make(size=3, settings=None, start=True, members=None):
+    def make(size=3, settings=None, start=True, members=None, proxies=None):
         directory = tmp_path / f"cluster{len(clusters) + 1}"
         cluster = Cluster(directory, size, settings if settings is not None else FAST, members)
         clusters.append(cluster)
+        if proxies is not None:
+            proxies.attach(cluster)
         return cluster.start() if start else cluster
 
     yield make
