@@ -26,7 +26,7 @@ clusterTest("ids come from a range, and the next one is asked for at the half", 
     });
 
 clusterTest("a thousand sources that begin together", 1, async (cluster, open) => {
-    const client = open({ connectMs: 60000 });
+    const client = open({ connectMs: 60000, attemptMs: 600000, deadlineMs: 600000 });
     const tags = Array.from({ length: 1000 }, (_, n) => `tag${n}`);
     tags.forEach((tag) => cluster.tags.set(tag, 1n));
     const ids = await Promise.all(tags.map((tag) => client.segment(tag).next()));

@@ -129,7 +129,8 @@ class RetryTest {
         try (FakeServer one = new FakeServer(exchange -> exchange.error(status, what.substring(4)));
                 FakeServer two = new FakeServer(exchange -> exchange.error(status,
                         what.substring(4)));
-                LeafdClient client = Expect.open(one.url(), two.url())) {
+                LeafdClient client = LeafdClient.open(Expect.settings(one.url(), two.url())
+                        .connectMs(60_000).build())) { // no second request
             LeafdException error = Expect.error(what.substring(4), client.strict("t")::next);
             assertEquals(status, error.status());
             assertEquals(status == 429 || status == 500, error.retryable());
