@@ -264,6 +264,26 @@ def test_sequences(postgres, fake, tmp_path):
 
 
 @databases.needs("postgres", "initdb", "psql")
+def test_two_imports_of_a_sequence(postgres, fake, tmp_path):
+    """The lower mark stays: leafd may have given the ids above it."""
+    postgres.run("CREATE SEQUENCE r; SELECT nextval('r');")
+    tool = tmp_path / "psql"  # the other import's guard comes between this one's looks
+    tool.write_text(f"""#!/bin/sh
+given=$(cat)
+case "$given" in *MAXVALUE*)
+    echo 'ALTER SEQUENCE r MAXVALUE 500;' | {databases.found("psql")} "$@"
+esac
+echo "$given" | {databases.found("psql")} "$@"
+""")
+    tool.chmod(0o755)
+    ctl = Leafctl(tmp_path, fake.url())
+    ctl.env["PATH"] = f"{tmp_path}:{ctl.env['PATH']}"
+    ctl("import", "sql", "--postgres", postgres.address(), "--ahead", "1000", "--guard")
+    assert imported(fake) == {"r": 1002}
+    assert postgres.run("SELECT max_value FROM pg_sequences;").stdout == "500\n"
+
+
+@databases.needs("postgres", "initdb", "psql")
 @pytest.mark.parametrize("made, user, why", [
     ("CREATE SEQUENCE wrong CYCLE", "postgres", '"that of a sequence with CYCLE"'),
     ("CREATE SEQUENCE wrong INCREMENT -1", "postgres", 'delta is "-1"'),

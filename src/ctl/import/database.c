@@ -566,8 +566,12 @@ void database_put_guard(const struct database *database, const struct import_tag
         if (remove && tag->mark != 0) {
             buf_printf(out, "ALTER SEQUENCE %s NO MAXVALUE;\n", tag->object);
         } else if (!remove && tag->mark == 0 && tag->state != IMPORT_THERE) {
-            buf_printf(out, "ALTER SEQUENCE %s MAXVALUE %" PRIu64 ";\n", tag->object,
-                       tag->max_id - 1);
+            /* Another import's mark may be there by now: the lower one stays. */
+            buf_printf(out,
+                       "DO $do$BEGIN IF %" PRIu64 " < (SELECT seqmax FROM pg_sequence WHERE "
+                       "seqrelid = $of$%s$of$::regclass) THEN\n"
+                       "ALTER SEQUENCE %s MAXVALUE %" PRIu64 ";\nEND IF; END$do$;\n",
+                       tag->max_id - 1, tag->object, tag->object, tag->max_id - 1);
         }
     }
 }
